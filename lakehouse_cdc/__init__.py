@@ -1,0 +1,31 @@
+"""MySQL into a Delta lakehouse: exact at a binlog position, lock-free, parallel, verified.
+
+from lakehouse_cdc import Pipeline
+Pipeline.from_yaml("pipeline.yml").run(once=True)
+
+from lakehouse_cdc import MySqlCdcSource
+spark.dataSource.register(MySqlCdcSource)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from lakehouse_cdc.errors import ConfigError, DefiniteError, TransientError
+
+if TYPE_CHECKING:
+    from lakehouse_cdc.pipeline.pipeline import Pipeline
+    from lakehouse_cdc.source.stream import MySqlCdcSource
+
+__all__ = ["ConfigError", "DefiniteError", "MySqlCdcSource", "Pipeline", "TransientError"]
+
+
+_LAZY = {"Pipeline": "lakehouse_cdc.pipeline.pipeline", "MySqlCdcSource": "lakehouse_cdc.source.stream"}
+
+
+def __getattr__(name: str) -> Any:
+    """`Pipeline` and `MySqlCdcSource` on first use: a worker that needs an error alone loads nothing else."""
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,31 @@
+"""Record the schemas that bronze meets: one row of `<bronze>.schemas` for each s row of `<bronze>.changes`.
+
+Called after the append and before Spark marks the batch as complete, so a crash in between is followed by the same
+call again; the append is tied to the batch, so it happens once.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse_cdc.lake.changes import Versions
+from lakehouse_cdc.lake.commits import writer_options
+from lakehouse_cdc.lake.tables import append
+from lakehouse_cdc.model.changes import Op
+from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model.standing import CommitNote
+
+
+def record_schemas(spark: SparkSession, layout: Layout, versions: Versions, note: CommitNote) -> None:
+    """Append the schemas of the s rows in those commits. `statement` is the DDL, NULL for a table's first schema."""
+    rows = versions.rows(spark, layout.changes).where(F.col("op") == Op.SCHEMA.value)
+    found = rows.select(
+        "source_table",
+        "schema_id",
+        "seq",
+        "position",
+        F.expr("variant_get(after, '$.statement', 'string')").alias("statement"),
+        F.to_json("after").alias("schema"),
+    )
+    append(found, layout.schemas, writer_options(note, "schemas"))

@@ -1,0 +1,92 @@
+"""The stream into bronze: each micro-batch is one Delta commit, once, that says where it ends.
+
+The frame of a micro-batch is evaluated exactly once, by the append: every further action would read the source again.
+What is to be known of the batch (rows by table and kind, schemas) is read back from the commit instead. The append is
+idempotent by (query, batch); the end of the batch stands in the checkpoint before the batch runs, and goes into the
+commit's note. A crash after the append leaves a batch that Spark runs again: the append is skipped, the rest, which is
+derived from the commit, is done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from lakehouse_cdc.bronze.schemas import record_schemas
+from lakehouse_cdc.errors import TransientError
+from lakehouse_cdc.lake.changes import Versions
+from lakehouse_cdc.lake.checkpoint import Checkpoint
+from lakehouse_cdc.lake.commits import find, writer_options
+from lakehouse_cdc.lake.tables import append
+from lakehouse_cdc.model.bronze import PARTITION
+from lakehouse_cdc.model.changes import Op
+from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model.standing import CommitNote, Standing
+
+
+@dataclass(frozen=True)
+class BronzeBatch:
+    """One micro-batch that bronze now holds. `rows` counts them: table -> op -> n."""
+
+    batch: int
+    version: int
+    standing: Standing
+    rows: Mapping[str, Mapping[str, int]]
+
+
+def start(
+    spark: SparkSession,
+    changes: DataFrame,
+    layout: Layout,
+    checkpoint: str,
+    *,
+    every_seconds: float | None = None,
+    on_batch: Callable[[BronzeBatch], None] | None = None,
+) -> StreamingQuery:
+    """Start the stream of `changes` (bronze's columns) into `<bronze>.changes`, which must exist.
+
+    Without `every_seconds` it takes what is there now and ends (availableNow), else it runs until it is stopped.
+    `on_batch` is called after each batch, on a thread of Spark's; an exception of it fails the query.
+    """
+    place = Checkpoint(checkpoint)
+
+    def write(rows: DataFrame, batch: int) -> None:
+        done = write_batch(spark, rows, batch, layout, place)
+        if on_batch is not None:
+            on_batch(done)
+
+    writer = changes.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
+    writer = writer.queryName(f"{layout.pipeline}: bronze")
+    timed: dict[str, Any] = {"availableNow": True}
+    if every_seconds is not None:
+        timed = {"processingTime": f"{round(every_seconds * 1000)} milliseconds"}
+    return writer.trigger(**timed).start()
+
+
+def write_batch(
+    spark: SparkSession, rows: DataFrame, batch: int, layout: Layout, checkpoint: Checkpoint
+) -> BronzeBatch:
+    """Append one micro-batch and record its schemas; done before, it changes nothing and returns the same."""
+    query = checkpoint.query_id()
+    note = CommitNote(layout.pipeline, query, batch, Standing.of_offset(checkpoint.offset(batch)))
+    append(rows, layout.changes, writer_options(note, "changes"), partition_by=(PARTITION,))
+    commit = find(spark, layout.changes, query, batch)
+    if commit is None:
+        raise TransientError(
+            f"bronze has no commit of batch {batch}, which was just written",
+            where=str(layout.changes),
+            hint="run again; if it stays, the table was restored to an older version: start with a new checkpoint",
+        )
+    versions = Versions(commit.version - 1, commit.version)
+    counts: dict[str, dict[str, int]] = {}
+    if commit.rows:
+        found = versions.rows(spark, layout.changes).groupBy(PARTITION, "op").count().collect()
+        for row in sorted(found):
+            counts.setdefault(row[PARTITION], {})[row["op"]] = row["count"]
+    if any(Op.SCHEMA.value in ops for ops in counts.values()):
+        record_schemas(spark, layout, versions, note)
+    return BronzeBatch(batch, commit.version, note.standing, counts)

@@ -1,0 +1,72 @@
+"""The tables of bronze: `changes`, in the shape of `model.bronze`, and `schemas`.
+
+Statistics are kept for the narrow columns alone: a VARIANT has none worth its cost. The change data feed is on, so
+that readers can ask for the rows of a range of commits (see `lake.changes`); for a table that is only appended to it
+writes nothing. `delta.appendOnly` makes Delta itself refuse an UPDATE or DELETE.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.lake.tables import Columns, create, exists, require_ours
+from lakehouse_cdc.model.bronze import PARTITION
+from lakehouse_cdc.model.layout import Layout
+
+_VARIANT = "variant"
+POSITION = "struct<server_uuid: string, file: string, pos: bigint, gtid: string>"
+CHANGES: Columns = (
+    ("seq", "decimal(38,0)"),
+    ("op", "string"),
+    ("source_table", "string"),
+    ("key", _VARIANT),
+    ("before", _VARIANT),
+    ("after", _VARIANT),
+    ("commit_ts", "timestamp"),
+    ("position", POSITION),
+    ("schema_id", "string"),
+)
+SCHEMAS: Columns = (
+    ("source_table", "string"),
+    ("schema_id", "string"),
+    ("seq", "decimal(38,0)"),
+    ("position", POSITION),
+    ("statement", "string"),
+    ("schema", "string"),
+)
+
+
+def create_bronze(spark: SparkSession, layout: Layout) -> None:
+    """Create both tables where they are missing.
+
+    Raises DefiniteError if one of them is there and is another pipeline's or of another shape; then neither is
+    created nor changed.
+    """
+    wanted = ((layout.changes, CHANGES), (layout.schemas, SCHEMAS))
+    missing = [table for table, _ in wanted if not exists(spark, table)]
+    for table, columns in wanted:
+        if table not in missing:
+            require_ours(spark, table, columns, pipeline=layout.pipeline)
+    if layout.changes in missing:
+        create(
+            spark,
+            layout.changes,
+            CHANGES,
+            pipeline=layout.pipeline,
+            comment="Every change of the source tables, in the order of seq. Append-only; see the column op.",
+            properties={
+                "delta.appendOnly": "true",
+                "delta.enableChangeDataFeed": "true",
+                "delta.dataSkippingStatsColumns": "seq,op,commit_ts,schema_id",
+            },
+            partition_by=(PARTITION,),
+        )
+    if layout.schemas in missing:
+        create(
+            spark,
+            layout.schemas,
+            SCHEMAS,
+            pipeline=layout.pipeline,
+            comment="Every schema of a source table, from the position on at which it came into force.",
+            properties={"delta.appendOnly": "true"},
+        )

@@ -1,0 +1,127 @@
+"""`lakehouse-cdc`: demo, doctor, run, status, verify."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lakehouse_cdc.cli.exits import DIFFERENCE, exit_codes
+from lakehouse_cdc.cli.logs import log_to
+from lakehouse_cdc.cli.show import Screen, Ticker
+from lakehouse_cdc.pipeline.pipeline import Pipeline
+
+app = typer.Typer(
+    help="MySQL into a Delta lakehouse: exact at a binlog position, without locks, verified.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
+Json = Annotated[bool, typer.Option("--json", help="One line of JSON on stdout; words for people go to stderr.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="With an error, its whole trace.")]
+
+
+def main() -> None:
+    """The entry point."""
+    app()
+
+
+@contextmanager
+def opened(config: Path) -> Iterator[Pipeline]:
+    """The pipeline of a configuration file; what its parts log goes to its log, and its session ends with the block."""
+    pipeline = Pipeline.from_yaml(config)
+    log_to(pipeline.log)
+    with closing(pipeline):
+        yield pipeline
+
+
+@app.command()
+def demo(
+    rows: Annotated[int, typer.Option(min=100, help="Rows to load before the snapshot begins.")] = 100_000,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep server and tables; the next --keep resumes.")] = False,
+    path: Annotated[Path, typer.Option(help="The folder for --keep.")] = Path("lakehouse-demo"),
+    url: Annotated[str, typer.Option(help="Your own server: mysql://user@host:port.")] = "",
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """A real MySQL server, a shop with live writes, bronze and silver brought up, verified against the source.
+
+    With --url, the password is taken from the environment variable LAKEHOUSE_CDC_PASSWORD.
+    """
+    from lakehouse_cdc.cli.demo import run_demo
+
+    with exit_codes(as_json=as_json, verbose=verbose):
+        verified = run_demo(Screen(as_json=as_json), rows=rows, folder=path if keep else None, url=url)
+        if not verified:
+            raise typer.Exit(DIFFERENCE)
+
+
+@app.command()
+def doctor(config: ConfigFile, as_json: Json = False, verbose: Verbose = False) -> None:
+    """Everything that must be true of the source, what is not, and how to mend it."""
+    screen = Screen(as_json=as_json)
+    with exit_codes(as_json=as_json, verbose=verbose):
+        findings = Pipeline.from_yaml(config).doctor()
+        if not as_json:
+            screen.findings(findings)
+        wrong = [f for f in findings if f.severity == "error"]
+        screen.result({"healthy": not wrong, "findings": [vars(f) for f in findings]})
+        if wrong:
+            raise typer.Exit(DIFFERENCE)
+
+
+@app.command()
+def run(
+    config: ConfigFile,
+    once: Annotated[bool, typer.Option("--once", help="All that is there now, then stop.")] = False,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between batches.")] = 1.0,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Bring bronze and silver up to the source, until interrupted (Ctrl-C) or, with --once, until all is there."""
+    screen = Screen(as_json=as_json)
+    with exit_codes(as_json=as_json, verbose=verbose):
+        with opened(config) as pipeline, Ticker(screen, pipeline.estimates()) as ticker:
+            report = pipeline.run(once=once, every_seconds=every, progress=ticker)
+        data = report.to_json()
+        if not as_json:
+            rows = [[name, *(counts.get(k, 0) for k in ("rows", "r", "c", "u", "d"))]
+                    for name, counts in data["tables"].items()]  # fmt: skip
+            screen.table("Into bronze", ["table", "rows", "read", "inserts", "updates", "deletes"], rows)
+            if data["position"]:
+                screen.say(f"stands at {data['position']['file']}:{data['position']['pos']}")
+        screen.result(data)
+        if report.interrupted:
+            raise KeyboardInterrupt
+
+
+@app.command()
+def status(config: ConfigFile, as_json: Json = False, verbose: Verbose = False) -> None:
+    """Where the pipeline stands: position, lag, snapshots, rows."""
+    screen = Screen(as_json=as_json)
+    with exit_codes(as_json=as_json, verbose=verbose), opened(config) as pipeline:
+        found = pipeline.status()
+        if not as_json:
+            screen.status(found)
+        screen.result(found.to_json())
+
+
+@app.command()
+def verify(config: ConfigFile, as_json: Json = False, verbose: Verbose = False) -> None:
+    """Compare silver with the source at one position, while writes go on. Exit code 1 if a row differs."""
+    screen = Screen(as_json=as_json)
+    with exit_codes(as_json=as_json, verbose=verbose), opened(config) as pipeline:
+        report = pipeline.verify()
+        if not as_json:
+            screen.comparison(report)
+        screen.result(report.to_json())
+        if not report.verified:
+            raise typer.Exit(DIFFERENCE)
+
+
+if __name__ == "__main__":
+    main()

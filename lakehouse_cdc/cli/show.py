@@ -1,0 +1,143 @@
+"""What people see: tables and progress on a terminal, plain lines elsewhere. JSON goes to stdout by itself."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lakehouse_cdc.pipeline.report import Progress, VerifyReport
+
+if TYPE_CHECKING:
+    from lakehouse_cdc.ops.status import Lag, Status
+
+_STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
+
+
+class Screen:
+    """Where words for people go: stderr when stdout belongs to JSON, else stdout."""
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self.as_json = as_json
+        self.console = Console(file=sys.stderr if as_json else sys.stdout, highlight=False, soft_wrap=True)
+        if not self.console.is_terminal:  # else rich takes it for 80 columns wide, and folds what nobody need fold
+            self.console.width = 200
+
+    def say(self, text: str, mark: str = "", style: str = "") -> None:
+        """One line; `mark` stands before it, in that style. Neither is markup: names and keys may hold brackets."""
+        line = Text(mark, style=style) if mark else Text()
+        self.console.print(line.append(f" {text}" if mark else text, style="none"))
+
+    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """A table; numbers stand right."""
+        shown = Table(title=Text(title), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+        for i, name in enumerate(columns):
+            numeric = bool(rows) and all(isinstance(row[i], int | float) for row in rows)
+            shown.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        for row in rows:
+            cells = [f"{v:,}" if isinstance(v, int) and not isinstance(v, bool) else str(v) for v in row]
+            shown.add_row(*map(Text, cells))
+        self.console.print(shown)
+
+    def findings(self, findings: Sequence[Any]) -> None:
+        """What `doctor` found: a line each, the way out below."""
+        for finding in findings:
+            self.say(f"{finding.name}: {finding.what}", f"{finding.severity:>7}", _STYLES[finding.severity])
+            if finding.severity != "ok" and finding.hint:
+                self.say(f"        -> {finding.hint}")
+
+    def comparison(self, report: VerifyReport) -> None:
+        """What `verify` found: a line a table, and the keys that differ."""
+        rows = [
+            [t.table, t.rows, t.silver_rows, "equal" if t.equal else f"{t.differing:,} differ",
+             "" if t.complete else "snapshot unfinished: the keys read so far"]
+            for t in report.tables
+        ]  # fmt: skip
+        self.table(f"At {report.position}", ["table", "source rows", "silver rows", "", ""], rows)
+        for t in report.tables:
+            for d in t.differences:
+                columns = f" in {', '.join(d.columns)}" if d.columns else ""
+                self.say(f"  {t.table} {d.key}: {d.kind}{columns}")
+
+    def status(self, status: Status) -> None:
+        """What `status` found."""
+        rows = [
+            [name, t.snapshot if t.snapshot != "running" else f"below {json.dumps(t.cursor, default=str)}",
+             t.bronze_rows, "" if t.silver_rows is None else t.silver_rows]
+            for name, t in status.tables.items()
+        ]  # fmt: skip
+        if status.bronze is None:
+            self.say(f"{status.pipeline} has not run yet")
+            return
+        self.table(status.pipeline, ["table", "snapshot", "bronze rows", "silver rows"], rows)
+        self.say(f"bronze stands at {status.bronze.file}:{status.bronze.pos}, {_lag(status.lag)}")
+        if status.silver is not None:
+            self.say(f"silver stands at {status.silver.file}:{status.silver.pos}")
+
+    def result(self, data: Mapping[str, Any]) -> None:
+        """With --json, the one line that machines read."""
+        if self.as_json:
+            print(json.dumps(data, default=str), flush=True)
+
+
+def _lag(lag: Lag | None) -> str:
+    if lag is None:
+        return "the source cannot be reached"
+    if lag.bytes is None:
+        return "a file that the source no longer has"
+    return f"{lag.bytes:,} bytes of binlog ({lag.seconds:,.0f} s) behind the source" if lag.bytes else "all there is"
+
+
+class Ticker:
+    """Progress of a run: on a terminal one status line that is rewritten, else a plain line at most every 5 s."""
+
+    def __init__(self, screen: Screen, estimates: Mapping[str, int]) -> None:
+        self._screen = screen
+        self._estimates = estimates
+        self._began = self._said = time.monotonic()
+        self._read = self._events = 0
+        shown = screen.console.is_terminal
+        self._status = screen.console.status("starting Spark and the first batch") if shown else None
+
+    def __enter__(self) -> Ticker:
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def __call__(self, progress: Progress) -> None:
+        """Called after each batch."""
+        for ops in progress.rows.values():
+            self._read += ops.get("r", 0)
+            self._events += sum(n for op, n in ops.items() if op in "cudt")
+        now = time.monotonic()
+        line = f"{progress.layer} at {progress.position}, {self._numbers(now)}"
+        if self._status is not None:
+            self._status.update(line)
+        elif now - self._said >= 5:
+            self._said = now
+            self._screen.say(line)
+
+    def _numbers(self, now: float) -> str:
+        """Rows, rows per second and, while a snapshot runs, about how long it still takes."""
+        seconds = max(now - self._began, 0.001)
+        text = (
+            f"{self._read:,} rows read, {self._events:,} changes, {(self._read + self._events) / seconds:,.0f} rows/s"
+        )
+        total = sum(self._estimates.values())
+        if 0 < self._read < total:
+            text += f", about {(total - self._read) * seconds / self._read:,.0f} s of snapshot left"
+        return text

@@ -1,0 +1,70 @@
+"""What a streaming query's checkpoint says: who it is, what each batch covers, which batch is complete.
+
+Spark writes `offsets/<n>` before batch n runs and `commits/<n>` after it has ended, both whole (written under another
+name and renamed), so while a batch runs its end is known, and after a crash the batches that are surely complete are.
+The layout of the folder is Spark's own and has not changed since Spark 2: a line with the log's version, a line of
+metadata, then one line of JSON for each source.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lakehouse_cdc.errors import DefiniteError
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The checkpoint folder of a query with one source: a local path, or a mounted one such as a volume."""
+
+    location: str
+
+    def query_id(self) -> str:
+        """The id that Spark gave the query at its first start; a new checkpoint has a new one."""
+        return str(json.loads(self._read("metadata"))["id"])
+
+    def offset(self, batch: int) -> dict[str, Any]:
+        """The end of that batch, in the source's own JSON. Raises DefiniteError if the checkpoint lacks it."""
+        lines = self._read(f"offsets/{batch}").splitlines()
+        if len(lines) != 3 or lines[0] != "v1":
+            raise DefiniteError(
+                f"the checkpoint's offset of batch {batch} is not of a query with one source",
+                where=self.location,
+                hint="restore the checkpoint",
+            )
+        found: dict[str, Any] = json.loads(lines[2])
+        return found
+
+    def last_commit(self) -> int | None:
+        """The last batch that is complete, None before the first."""
+        return max(self._batches("commits"), default=None)
+
+    def last_offset(self) -> int | None:
+        """The last batch that was begun, None before the first."""
+        return max(self._batches("offsets"), default=None)
+
+    @property
+    def exists(self) -> bool:
+        """True once a query has been started with it."""
+        return (self._folder / "metadata").exists()
+
+    @property
+    def _folder(self) -> Path:
+        return Path(self.location.removeprefix("file:"))
+
+    def _batches(self, log: str) -> list[int]:
+        folder = self._folder / log
+        return [int(p.name) for p in folder.iterdir() if p.name.isdecimal()] if folder.is_dir() else []
+
+    def _read(self, name: str) -> str:
+        try:
+            return (self._folder / name).read_text(encoding="utf-8")
+        except FileNotFoundError as error:
+            raise DefiniteError(
+                f"the checkpoint has no {name}",
+                where=self.location,
+                hint="restore the checkpoint, or start with a new one",
+            ) from error

@@ -1,0 +1,82 @@
+"""Commits that happen once, and say where they stand.
+
+Delta records (application id, version) with a commit and skips a later commit of the same application whose version
+is not greater (Delta protocol, "Transaction Identifiers"). The application is the streaming query's id and the step,
+the version its batch: a replayed batch changes nothing, while a new checkpoint, whose batches count from 0 again, is
+another application. The note that a commit carries (`CommitNote`) is its user metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.lake.tables import delta_table
+from lakehouse_cdc.model.layout import Table
+from lakehouse_cdc.model.standing import CommitNote
+
+_APP = "spark.databricks.delta.write.txnAppId"
+_VERSION = "spark.databricks.delta.write.txnVersion"
+_RECENT = 16
+_NOTE = "spark.databricks.delta.commitInfo.userMetadata"
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One version of a table. `note` is None where somebody else wrote it, `rows` None where Delta counted none."""
+
+    version: int
+    note: CommitNote | None
+    rows: int | None
+
+
+def writer_options(note: CommitNote, step: str) -> dict[str, str | int]:
+    """The options that make a DataFrameWriter append once, with its note."""
+    return {"txnAppId": _application(note, step), "txnVersion": note.batch, "userMetadata": note.text()}
+
+
+@contextmanager
+def committing(session: SparkSession, note: CommitNote, step: str) -> Iterator[None]:
+    """The same for a statement such as MERGE, which takes it from its session's settings. One thread per session."""
+    settings = {_APP: _application(note, step), _VERSION: str(note.batch), _NOTE: note.text()}
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in settings:
+            session.conf.unset(name)
+
+
+def history(spark: SparkSession, table: Table, limit: int | None = None) -> list[Commit]:
+    """The table's commits, newest first."""
+    log = delta_table(spark, table).history(*(() if limit is None else (limit,)))
+    commits = []
+    for row in log.select("version", "userMetadata", "operationMetrics").collect():
+        rows = (row["operationMetrics"] or {}).get("numOutputRows")
+        count = None if rows is None else int(rows)
+        commits.append(Commit(row["version"], CommitNote.parse(row["userMetadata"]), count))
+    return commits
+
+
+def newest_first(spark: SparkSession, table: Table) -> Iterator[Commit]:
+    """The table's commits, newest first; the long tail of them is only read by whoever goes on that far."""
+    recent = history(spark, table, _RECENT)
+    yield from recent
+    if len(recent) == _RECENT:
+        yield from history(spark, table)[_RECENT:]
+
+
+def find(spark: SparkSession, table: Table, query: str, batch: int) -> Commit | None:
+    """The commit of that micro-batch."""
+    for commit in newest_first(spark, table):
+        if commit.note is not None and (commit.note.query, commit.note.batch) == (query, batch):
+            return commit
+    return None
+
+
+def _application(note: CommitNote, step: str) -> str:
+    return f"lakehouse_cdc:{note.pipeline}:{note.query}:{step}"

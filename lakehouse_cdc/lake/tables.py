@@ -1,0 +1,140 @@
+"""Create Delta tables, and refuse to touch one that is not ours.
+
+A table carries its pipeline in the property `lakehouse_cdc.pipeline` from its first commit on, so a table without it,
+or with another's, belongs to somebody else, whatever its columns are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.layout import Table, literal, quoted
+
+PIPELINE = "lakehouse_cdc.pipeline"
+Columns = Sequence[tuple[str, str]]  # (name, Spark SQL type), in order
+
+
+def exists(spark: SparkSession, table: Table) -> bool:
+    """True if the Delta table is there. Raises DefiniteError where something else lies in its place."""
+    if table.path is None:
+        return bool(spark.catalog.tableExists(table.sql))
+    if DeltaTable.isDeltaTable(spark, table.path):
+        return True
+    if os.path.exists(table.path) and (not os.path.isdir(table.path) or os.listdir(table.path)):
+        raise DefiniteError(
+            "something that is not a Delta table lies where the table would be",
+            where=str(table),
+            hint="move it away, or choose another path or schema under target",
+        )
+    return False
+
+
+def delta_table(spark: SparkSession, table: Table) -> DeltaTable:
+    """The table for MERGE and history, in that session."""
+    if table.path is not None:
+        return DeltaTable.forPath(spark, table.path)
+    return DeltaTable.forName(spark, table.sql)
+
+
+def read(spark: SparkSession, table: Table, version: int | None = None) -> DataFrame:
+    """The table as it is now, or as it was at `version`."""
+    reader = spark.read.format("delta")
+    if version is not None:
+        reader = reader.option("versionAsOf", version)
+    return reader.load(table.path) if table.path is not None else reader.table(table.sql)
+
+
+def append(rows: DataFrame, table: Table, options: Mapping[str, str | int], partition_by: Sequence[str] = ()) -> None:
+    """Append `rows` by name in one commit. `options` are those of Delta's DataFrameWriter."""
+    write(rows, table, options, mode="append", partition_by=partition_by)
+
+
+def write(
+    rows: DataFrame,
+    table: Table,
+    options: Mapping[str, str | int],
+    *,
+    mode: Literal["append", "overwrite"],
+    partition_by: Sequence[str] = (),
+) -> None:
+    """Write `rows` by name in one commit; to overwrite takes the option `replaceWhere`."""
+    writer = rows.write.format("delta").mode(mode).options(**options)
+    if partition_by:
+        writer = writer.partitionBy(*partition_by)
+    if table.path is not None:
+        writer.save(table.path)
+    else:
+        writer.saveAsTable(table.sql)
+
+
+def create(
+    spark: SparkSession,
+    table: Table,
+    columns: Columns,
+    *,
+    pipeline: str,
+    comment: str,
+    properties: Mapping[str, str],
+    partition_by: Sequence[str] = (),
+    replace: bool = False,
+) -> None:
+    """Create the table, empty and owned by `pipeline`; `replace` empties one that is there."""
+    if table.path is None:
+        spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quoted(table.catalog or '')}.{quoted(table.schema)}")
+    inside = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
+    marks = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in {PIPELINE: pipeline, **properties}.items())
+    partitioning = f" PARTITIONED BY ({', '.join(map(quoted, partition_by))})" if partition_by else ""
+    verb = "CREATE OR REPLACE TABLE" if replace else "CREATE TABLE IF NOT EXISTS"
+    spark.sql(
+        f"{verb} {table.sql} ({inside}) USING delta{partitioning} COMMENT {literal(comment)} TBLPROPERTIES ({marks})"
+    )
+
+
+def require_ours(
+    spark: SparkSession, table: Table, columns: Columns, *, pipeline: str, marks: Mapping[str, str] | None = None
+) -> None:
+    """Raise DefiniteError unless the table is this pipeline's, with just these columns and properties `marks`."""
+    held = require_owner(spark, table, pipeline)
+    for name, value in (marks or {}).items():
+        if held.get(name) != value:
+            raise DefiniteError(
+                f"the table holds {held.get(name)}, not {value}",
+                where=str(table),
+                hint='two source tables share the name: set silver_name: "{database}__{table}"',
+            )
+    wanted = [(name, _plain(spark, kind)) for name, kind in columns]
+    found = [(f.name, f.dataType.simpleString()) for f in read(spark, table).schema.fields]
+    if wanted != found:
+        odd = next(iter(sorted(set(wanted) ^ set(found))), ("their order", ""))
+        raise DefiniteError(
+            f"the table has other columns than expected: {' '.join(odd).strip()} differs",
+            where=str(table),
+            hint="the table was altered by hand or by another release; move it away to have it built anew",
+        )
+
+
+def require_owner(spark: SparkSession, table: Table, pipeline: str) -> Mapping[str, str]:
+    """The table's properties. Raises DefiniteError unless it is this pipeline's."""
+    properties = delta_table(spark, table).detail().select("properties").head()
+    held: Mapping[str, str] = properties["properties"] if properties else {}
+    owner = held.get(PIPELINE)
+    if owner != pipeline:
+        raise DefiniteError(
+            f"the table belongs to {'the pipeline ' + owner if owner else 'somebody else'}",
+            where=str(table),
+            hint="drop or move that table, or choose another schema under target",
+        )
+    return held
+
+
+def _plain(spark: SparkSession, kind: str) -> str:
+    """A type's canonical name, so that `BIGINT` and `bigint` are equal."""
+    from pyspark.sql.types import DataType
+
+    return DataType.fromDDL(kind).simpleString()

@@ -1,0 +1,117 @@
+"""Where everything of one pipeline lies: the one place that turns names into tables.
+
+Locally the table `schema.name` is a plain Delta table at `<path>/<schema>/<name>`; on Databricks it is
+`catalog.schema.name`. MySQL allows names that no folder can have (`a/b`, `..`), so a local name is escaped like a URL
+where it must be; the escape is reversible, so two names never meet in one folder.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lakehouse_cdc.errors import ConfigError, DefiniteError
+
+_UNSAFE = re.compile(r"[/\\%:\x00-\x1f]|^[.]")
+
+
+def quoted(name: str) -> str:
+    """An identifier as Spark SQL reads it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    """A string as Spark SQL reads it."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+@dataclass(frozen=True)
+class Table:
+    """One Delta table, by path (`root`) or by catalog; exactly one of the two is given."""
+
+    schema: str
+    name: str
+    root: str | None = None
+    catalog: str | None = None
+
+    @property
+    def path(self) -> str | None:
+        """The table's folder, None where the catalog decides."""
+        if self.root is None:
+            return None
+        return posixpath.join(self.root, self.schema, _UNSAFE.sub(lambda m: f"%{ord(m[0]):02X}", self.name))
+
+    @property
+    def sql(self) -> str:
+        """The table as it is written in SQL."""
+        if self.path is not None:
+            return f"delta.{quoted(self.path)}"
+        return ".".join(quoted(part) for part in (self.catalog or "", self.schema, self.name))
+
+    def __str__(self) -> str:
+        return self.path or f"{self.catalog}.{self.schema}.{self.name}"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The tables of the pipeline `pipeline`: give `path` (an absolute folder or a URL) or `catalog`.
+
+    `silver` is None for a pipeline that keeps bronze alone. `silver_name` is a pattern of {database} and {table}.
+    """
+
+    pipeline: str
+    bronze: str
+    silver: str | None = None
+    path: str | None = None
+    catalog: str | None = None
+    silver_name: str = "{table}"
+
+    def __post_init__(self) -> None:
+        if (self.path is None) == (self.catalog is None):
+            raise ConfigError("give either path (local tables) or catalog (Databricks)", where="target")
+
+    @property
+    def changes(self) -> Table:
+        """The change table of bronze."""
+        return self._table(self.bronze, "changes")
+
+    @property
+    def schemas(self) -> Table:
+        """Every schema that bronze has met."""
+        return self._table(self.bronze, "schemas")
+
+    def silver_table(self, source_table: str) -> Table:
+        """The silver table of `database.table`. Raises ConfigError for a pipeline without silver."""
+        if self.silver is None:
+            raise ConfigError("this pipeline keeps no silver tables", hint="name a schema as target.silver")
+        database, _, table = source_table.partition(".")
+        name = self.silver_name.replace("{database}", database).replace("{table}", table)
+        return self._table(self.silver, name)
+
+    def tombstones(self, source_table: str) -> Table:
+        """The deletions beside a silver table."""
+        beside = self.silver_table(source_table)
+        return self._table(beside.schema, f"{beside.name}__tombstones")
+
+    def silver_tables(self, source_tables: Iterable[str]) -> dict[str, Table]:
+        """The silver table of each source table. Raises DefiniteError where two of them would share one.
+
+        Names are compared without case, as catalogs do, and a table may not take another's tombstones either.
+        """
+        found = {name: self.silver_table(name) for name in sorted(source_tables)}
+        taken: dict[str, str] = {}
+        for source, table in found.items():
+            for name in (table.name.lower(), f"{table.name}__tombstones".lower()):
+                other = taken.setdefault(name, source)
+                if other != source:
+                    raise DefiniteError(
+                        f"{other} and {source} would both be the silver table {table.name}",
+                        where="target.silver_name",
+                        hint='set silver_name: "{database}__{table}"',
+                    )
+        return found
+
+    def _table(self, schema: str, name: str) -> Table:
+        return Table(schema, name, root=self.path, catalog=self.catalog)

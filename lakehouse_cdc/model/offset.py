@@ -1,0 +1,143 @@
+"""The offset of the source: all its state but the schemas, as small JSON.
+
+It says: everything up to binlog position (`file`, `pos`) of the log `identity` has been emitted for each table, for the
+keys below that table's cursor. `{}` is the offset before the first one: no position, no table begun. Spark keeps every
+later offset and gives the same (start, end) again after a crash, so whatever a batch emits is a function of the two.
+
+A cursor is the list of a key's components. `[]` passes nothing, `done` passes everything, anything else passes the
+keys below it: half-open, like all ranges here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.gtid import GtidSet
+from lakehouse_cdc.model.position import Position
+
+Cursor = list[Any]
+Mode = Literal["first", "again", "never"]
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Which log this is. RESET MASTER keeps uuid and file names, so the file's creation time belongs to it."""
+
+    server_uuid: str
+    file: str
+    created: int  # seconds since 1970: header time of that file's FORMAT_DESCRIPTION event
+
+
+@dataclass(frozen=True)
+class TableState:
+    """How far one table is.
+
+    In mode `first`, events of keys beyond the cursor wait for their chunk. In mode `again` (the table was read before)
+    every event is emitted, and the pass, which began at the seq `since`, ends with an x row. In mode `never` there is
+    no snapshot: the table is done from birth. `floor` is the least floor of the table's reads, where it has one.
+    """
+
+    schema: str
+    cursor: Cursor = field(default_factory=list)
+    done: bool = False
+    mode: Mode = "first"
+    since: int | None = None
+    floor: Position | None = None
+
+    @property
+    def begun(self) -> bool:
+        """True once any of its rows, or its schema, has been emitted."""
+        return self.done or bool(self.cursor)
+
+    def to_json(self) -> dict[str, Any]:
+        """Only what differs from the default is written."""
+        data: dict[str, Any] = {"schema": self.schema, "cursor": self.cursor, "done": self.done}
+        if self.mode != "first":
+            data["mode"] = self.mode
+        if self.since is not None:
+            data["since"] = str(self.since)  # more digits than a JSON number keeps
+        if self.floor is not None:
+            data["floor"] = [self.floor.file, self.floor.pos]
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TableState:
+        """The inverse of `to_json`."""
+        floor = data.get("floor")
+        return cls(
+            schema=data["schema"],
+            cursor=list(data["cursor"]),
+            done=data["done"],
+            mode=data.get("mode", "first"),
+            since=int(data["since"]) if "since" in data else None,
+            floor=Position(*floor) if floor else None,
+        )
+
+
+@dataclass(frozen=True)
+class Offset:
+    """A committed offset other than `{}`.
+
+    `floor` is a position at or before (`file`, `pos`) of which the driver knows that every transaction up to it is
+    committed and visible. `gtid_set` are the transactions up to the position, `last_gtid` and `commit_ts`
+    (microseconds since 1970) those of the last transaction, for the snapshot rows that carry this position.
+    """
+
+    epoch: int
+    identity: Identity
+    position: Position
+    floor: Position
+    gtid_set: str = ""
+    last_gtid: str = ""
+    commit_ts: int = 0
+    tables: Mapping[str, TableState] = field(default_factory=dict)
+
+    def gtids(self) -> GtidSet:
+        """`gtid_set`, parsed."""
+        return GtidSet.parse(self.gtid_set)
+
+    def with_table(self, name: str, state: TableState) -> Offset:
+        """A copy in which one table stands elsewhere."""
+        return replace(self, tables={**self.tables, name: state})
+
+    def to_json(self) -> dict[str, Any]:
+        """The dict that Spark stores."""
+        return {
+            "version": _VERSION,
+            "epoch": self.epoch,
+            "server_uuid": self.identity.server_uuid,
+            "created": self.identity.created,
+            "file": self.position.file,
+            "pos": self.position.pos,
+            "gtid": self.gtid_set,
+            "last_gtid": self.last_gtid,
+            "commit_ts": self.commit_ts,
+            "floor": [self.floor.file, self.floor.pos],
+            "tables": {name: state.to_json() for name, state in sorted(self.tables.items())},
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Offset | None:
+        """The inverse of `to_json`; None for the empty offset. Raises DefiniteError for another version's."""
+        if not data:
+            return None
+        if data.get("version") != _VERSION:
+            raise DefiniteError(
+                f"the checkpoint holds an offset of version {data.get('version')!r}, this source writes {_VERSION}",
+                hint="use the release that wrote it, or start with a new checkpoint",
+            )
+        position = Position(data["file"], data["pos"])
+        return cls(
+            epoch=data["epoch"],
+            identity=Identity(data["server_uuid"], position.file, data["created"]),
+            position=position,
+            floor=Position(*data["floor"]),
+            gtid_set=data["gtid"],
+            last_gtid=data["last_gtid"],
+            commit_ts=data["commit_ts"],
+            tables={name: TableState.from_json(state) for name, state in data["tables"].items()},
+        )

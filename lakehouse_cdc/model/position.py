@@ -1,0 +1,53 @@
+"""Where in the binlog: a file and a byte, ordered by the file's number, never by its name.
+
+File names sort wrongly as text (`.999999` before `.1000000`), so the numeric suffix decides; two logs with different
+base names cannot be compared and say so. A position is always the end of an event, 64 bits wide: the 32-bit field in
+an event's header wraps at 4 GiB, so positions here are sums of event sizes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import total_ordering
+
+from lakehouse_cdc.errors import DefiniteError
+
+FIRST_EVENT = 4  # every binlog file starts with four magic bytes
+
+
+@total_ordering
+@dataclass(frozen=True)
+class Position:
+    """`file` such as mysql-bin.000042, and `pos`, the byte offset at the end of an event."""
+
+    file: str
+    pos: int
+
+    @property
+    def base(self) -> str:
+        """The log's base name: mysql-bin of mysql-bin.000042."""
+        return self.file.rpartition(".")[0]
+
+    @property
+    def number(self) -> int:
+        """The file's number. Raises DefiniteError where the name has no numeric suffix."""
+        suffix = self.file.rpartition(".")[2]
+        if not suffix.isdecimal():
+            raise DefiniteError(f"'{self.file}' is not the name of a binlog file", hint="expected NAME.NUMBER")
+        return int(suffix)
+
+    def __lt__(self, other: Position) -> bool:
+        if self.base != other.base:
+            raise DefiniteError(
+                f"positions of two different logs cannot be compared: {self} and {other}",
+                hint="the binlog's base name changed; a new epoch is needed",
+            )
+        return (self.number, self.pos) < (other.number, other.pos)
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.pos}"
+
+
+def file_name(base: str, number: int) -> str:
+    """The name the server gives to file `number`: at least six digits."""
+    return f"{base}.{number:06d}"

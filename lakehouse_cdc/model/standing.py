@@ -1,0 +1,76 @@
+"""Where a table of the lakehouse stands: a place in the source's log, as each Delta commit carries it.
+
+Bronze's commit of a batch carries the end of that batch, a transaction boundary up to which everything has been
+emitted; silver's carries the standing of the last bronze commit in it. So a table's version and the source's position
+are tied together by the commit itself and cannot drift apart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from lakehouse_cdc.errors import DefiniteError
+
+_MARK = "lakehouse_cdc"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A position of the source. `gtid` is the set up to it, `commit_ts` microseconds since 1970 of the last commit."""
+
+    epoch: int
+    server_uuid: str
+    file: str
+    pos: int
+    gtid: str = ""
+    commit_ts: int = 0
+
+    @classmethod
+    def of_offset(cls, offset: Mapping[str, Any]) -> Standing:
+        """The standing of a source offset (see `model.offset`), other than `{}`."""
+        try:
+            return cls(
+                epoch=int(offset["epoch"]),
+                server_uuid=str(offset["server_uuid"]),
+                file=str(offset["file"]),
+                pos=int(offset["pos"]),
+                gtid=str(offset.get("gtid") or ""),
+                commit_ts=int(offset.get("commit_ts") or 0),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise DefiniteError(f"the checkpoint's offset holds no position: {error}") from error
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class CommitNote:
+    """What one Delta commit says of itself, in its user metadata.
+
+    `query` and `batch` name the micro-batch that wrote it; `bronze_version` is the last bronze commit that it holds
+    (None in bronze itself).
+    """
+
+    pipeline: str
+    query: str
+    batch: int
+    standing: Standing
+    bronze_version: int | None = None
+
+    def text(self) -> str:
+        """As it is stored."""
+        return json.dumps({_MARK: asdict(self)}, separators=(",", ":"), ensure_ascii=False)
+
+    @classmethod
+    def parse(cls, text: str | None) -> CommitNote | None:
+        """The inverse; None for the commit of anybody else (an OPTIMIZE, a user's UPDATE)."""
+        try:
+            data = json.loads(text or "")[_MARK]
+            return replace(cls(**data), standing=Standing(**data["standing"]))
+        except (ValueError, KeyError, TypeError):
+            return None

@@ -1,0 +1,179 @@
+"""The events that are too rare for the kernel: format descriptions, rotations, GTID sets, tags, statements, XA.
+
+Each function takes an event's body: what stands behind the 19 bytes of its header, without the checksum. Sources: MySQL
+source documentation, "Replication events"; WL#15294 (tagged GTIDs) and WL#14190 (serialization library), both checked
+against what 9.7.4 writes.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+from pymysql.charset import charset_by_id
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.gtid import GtidSet, Interval
+from lakehouse_cdc.mysql.binlog.cursor import Cursor
+
+CRC_BYTES = 4
+_OFF, _CRC32 = 0, 1
+# bytes in front of the body of the events that the kernel looks into; 0: the server does not write them (any more)
+_POST_HEADERS = {2: (13,), 19: (8,), **dict.fromkeys((23, 24, 25), (8, 0)), **dict.fromkeys((30, 31, 32), (10, 0))}
+# status variables of a QUERY event, and their sizes; -1: one byte of length stands in front, -2: two such strings
+_SQL_MODE, _CHARSET = 1, 4
+_STATUS_SIZES = {0: 4, 1: 8, 3: 4, 4: 6, 5: -1, 6: -1, 7: 2, 8: 2, 9: 8, 10: 4, 11: -2, 13: 3}
+_ANSI_QUOTES, _NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20
+
+
+@dataclass(frozen=True)
+class Query:
+    """A QUERY event. `plain_quotes`: the session had neither ANSI_QUOTES nor NO_BACKSLASH_ESCAPES."""
+
+    database: str
+    text: str
+    plain_quotes: bool
+    readable: bool  # False: the text could not be decoded from the session's character set
+
+
+@dataclass(frozen=True)
+class TaggedGtid:
+    """A GTID event of MySQL 8.3 and later; `source` is `uuid` or `uuid:tag`, `commit_us` 0 where it is not given."""
+
+    source: str
+    number: int
+    commit_us: int
+
+
+def checksum_bytes(event: bytes, where: str) -> int:
+    """How many bytes of checksum each event of a file has, by its format description (a whole event, with header).
+
+    The algorithm stands five bytes before the event's end, and the description itself always has a checksum field.
+    Raises DefiniteError for a format whose fixed parts have other sizes than those read here.
+    """
+    body = Cursor(event[19:], where)
+    version = body.u16()
+    server = body.take(50).split(b"\0")[0].decode("ascii", "replace")
+    body.skip(4)
+    header = body.byte()
+    sizes = body.take(max(body.left - 1 - CRC_BYTES, 0))
+    algorithm = body.byte()
+    fits = all(len(sizes) >= kind and sizes[kind - 1] in allowed for kind, allowed in _POST_HEADERS.items())
+    if version != 4 or header != 19 or not fits or algorithm not in (_OFF, _CRC32):
+        raise DefiniteError(
+            f"the binlog's format is not known: version {version} of server {server}, checksum algorithm {algorithm}",
+            where=where,
+            hint="MySQL 5.7 and later are read",
+        )
+    return CRC_BYTES if algorithm == _CRC32 else 0
+
+
+def rotation(body: bytes, where: str) -> tuple[str, int]:
+    """The file that follows, and the position in it."""
+    data = Cursor(body, where)
+    position = data.u64()
+    return data.rest().decode("utf-8", "replace"), position
+
+
+def previous_gtids(body: bytes, where: str) -> GtidSet:
+    """The GTIDs of all files before this one. With tags (8.3), 1 stands in the first and last byte of the count."""
+    data = Cursor(body, where)
+    count = data.u64()
+    tagged = count >> 56 == 1
+    if tagged:
+        count = count >> 8 & (1 << 48) - 1
+    sources: dict[str, list[Interval]] = {}
+    for _ in range(count):
+        source = str(uuid.UUID(bytes=data.take(16)))
+        if tagged:
+            source = _tagged(source, data.take(data.varint()))
+        sources.setdefault(source, []).extend((data.u64(), data.u64()) for _ in range(data.u64()))
+    data.end()
+    return GtidSet(sources)
+
+
+def _tagged(source: str, tag: bytes) -> str:
+    return f"{source}:{tag.decode('ascii', 'replace')}" if tag else source
+
+
+def tagged_gtid(body: bytes, where: str) -> TaggedGtid:
+    """Fields in the order of their numbers, each with its number in front; those behind the times are not needed."""
+    data = Cursor(body, where)
+    if data.varint() != 1 or data.varint() != len(body):
+        raise data.fail()
+    data.skip(1)  # the last field that a reader must know
+    source, tag, number, commit = b"", b"", 0, 0
+    while data.left:
+        field = data.varint()
+        if field == 1:
+            source = bytes(data.varint() & 0xFF for _ in range(16))
+        elif field == 2:
+            number = data.signed_varint()
+        elif field == 3:
+            tag = data.take(data.varint())
+        elif field == 6:
+            commit = data.varint()
+        elif field in (0, 4, 5):  # flags, two logical clocks
+            data.varint()
+        else:
+            break
+    if len(source) != 16 or number <= 0 or commit >> 56:
+        raise data.fail()
+    return TaggedGtid(_tagged(str(uuid.UUID(bytes=source)), tag), number, commit)
+
+
+def one_phase(body: bytes, where: str) -> bool:
+    """Whether an XA_PREPARE event is the commit itself (XA COMMIT ... ONE PHASE)."""
+    return Cursor(body, where).byte() != 0
+
+
+def query(body: bytes, where: str, *, load: bool = False) -> Query:
+    """A statement with its database, decoded from the session's character set; `load`: an EXECUTE_LOAD_QUERY event."""
+    data = Cursor(body, where)
+    data.skip(8)  # thread, seconds
+    size = data.byte()
+    data.skip(2)  # error
+    status = Cursor(data.take(data.u16()), where) if not load else _load_status(data, where)
+    database = data.take(size).decode("utf-8", "replace")
+    data.skip(1)
+    mode, collation = _session(status)
+    raw = data.rest()
+    text = _decoded(raw, collation)
+    plain = not mode & (_ANSI_QUOTES | _NO_BACKSLASH_ESCAPES)
+    if text is None:
+        return Query(database, raw.decode("ascii", "backslashreplace"), plain, readable=False)
+    return Query(database, text, plain, readable=True)
+
+
+def _load_status(data: Cursor, where: str) -> Cursor:
+    size = data.u16()
+    data.skip(13)  # file, two positions in the text, what to do with duplicates
+    return Cursor(data.take(size), where)
+
+
+def _session(status: Cursor) -> tuple[int, int | None]:
+    """The sql_mode and the collation id of the client; the variables behind an unknown one stay unread."""
+    mode, collation = 0, None
+    while status.left:
+        code = status.byte()
+        size = _STATUS_SIZES.get(code)
+        if size is None:
+            break
+        if code == _SQL_MODE:
+            mode = status.u64()
+        elif code == _CHARSET:
+            collation = status.u16()
+            status.skip(4)
+        else:
+            for _ in range(max(-size, 1)):
+                status.skip(status.byte() if size < 0 else size)
+    return mode, collation
+
+
+def _decoded(raw: bytes, collation: int | None) -> str | None:
+    if raw.isascii():
+        return raw.decode("ascii")
+    try:
+        return raw.decode(charset_by_id(collation or 0).encoding)
+    except (KeyError, UnicodeDecodeError, LookupError):
+        return None

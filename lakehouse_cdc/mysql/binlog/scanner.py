@@ -1,0 +1,265 @@
+"""The first pass: a state machine over binlog events that says what is in a buffer without decoding a row.
+
+The stream's grammar is strict, and everything outside of it is an error with its position:
+
+    file        = format description, previous GTIDs, group*, (rotate | stop | nothing, after a crash)
+    group       = [GTID], (BEGIN, body, (XID | COMMIT | ROLLBACK)
+                         | XA START, body, XA END, XA prepare
+                         | one statement)
+    body        = (table map+, rows event+ | statement | savepoint | what announces one of these)
+
+So a group never spans two files and every transaction's begin and end is a sum of event sizes that the events' own
+headers confirm. Types that are not known, and known ones that this version does not read, stop the scan; a group is
+never passed over. See `kernels.binlog_groups` for the part that runs compiled, and `Scan` for what is promised of
+transactions that span buffers.
+"""
+
+from __future__ import annotations
+
+import uuid
+import zlib
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakehouse_cdc.errors import CdcError, DefiniteError
+from lakehouse_cdc.model.gtid import GtidSet
+from lakehouse_cdc.model.position import FIRST_EVENT, Position, file_name
+from lakehouse_cdc.mysql.binlog import rare
+from lakehouse_cdc.mysql.binlog.groups import XA_DECISIONS, Groups
+from lakehouse_cdc.mysql.binlog.refusals import refuse_type, stopped
+from lakehouse_cdc.mysql.binlog.scan import LoggedStatement, Scan, gtid_set
+from lakehouse_cdc.mysql.binlog.tables import Captured, KnownTables
+from lakehouse_cdc.mysql.binlog.watch import Watch
+from lakehouse_cdc.mysql.kernels import binlog_groups as k
+from lakehouse_cdc.schema.statements import StatementKind
+
+_PREVIOUS_GTIDS, _TAGGED, _EXECUTE_LOAD = 35, 42, 18
+
+
+class BinlogScanner:
+    """Scans a log from `start`, which lies between two transactions.
+
+    `captured` gives the schema of each captured table by `database.table`, and every table map of these is checked
+    against it unless `checked` is False; or it is a predicate, and nothing is checked. A statement concerns us if it
+    names a captured table or one for which `watched` is true (a table yet to be created). `gtids` is the executed set
+    at `start`, if known; a file that begins with GTIDs which are not in it then stops the scan. `lower_case`: the
+    server has lower_case_table_names other than 0.
+    """
+
+    def __init__(
+        self,
+        start: Position,
+        captured: Captured,
+        *,
+        watched: Callable[[str], bool] | None = None,
+        gtids: GtidSet | None = None,
+        lower_case: bool = False,
+        checked: bool = True,
+    ) -> None:
+        self._watch = Watch(captured, watched, lower_case)
+        self._groups = Groups(start.pos)
+        self._known = KnownTables(captured if checked or not isinstance(captured, Mapping) else captured.__contains__)
+        self.gtids = gtids or GtidSet()
+        self.gtids_complete = gtids is not None  # all that was executed; or, before a file's begin, all since `start`
+        self.created: int | None = None  # when the current file was made, in seconds since 1970
+        self._file = start.file
+        self._files = [start.file]
+        self._sources: list[str] = []
+        self._uuids: NDArray[np.uint8] = np.zeros((8, 16), dtype=np.uint8)
+        self._statements: list[LoggedStatement] = []
+        self._previous: list[tuple[int, GtidSet]] = []
+        self._data: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
+        self._failure: CdcError | None = None
+
+    @property
+    def position(self) -> Position:
+        """Behind the last event."""
+        return Position(self._file, int(self._groups.state[k.POS]))
+
+    @property
+    def boundary(self) -> Position:
+        """The last position that lies between transactions."""
+        return Position(self._file, self._groups.boundary)
+
+    def feed(self, buffer: NDArray[np.uint8]) -> Scan:
+        """Scan whole events, concatenated. Raises DefiniteError for all that must not be passed over.
+
+        After an error the scanner is spent: every further call raises the same.
+        """
+        if self._failure is not None:
+            raise self._failure
+        try:
+            return self._feed(buffer)
+        except CdcError as failure:
+            self._failure = failure
+            raise
+
+    def _feed(self, buffer: NDArray[np.uint8]) -> Scan:
+        self._data = np.require(buffer, dtype=np.uint8, requirements=["C", "W"])
+        groups, known = self._groups, self._known
+        if groups.group == k.OUTSIDE:
+            known.trim()
+        groups.begin_scan()
+        self._files, self._statements, self._previous = [self._file], [], []
+        start, before = self.position, self.gtids
+        while True:
+            answer = k.scan_events(
+                self._data, groups.state, self._uuids, known.maps, known.places, known.blob, groups.rows, groups.txns
+            )
+            if answer == k.DONE:
+                return self._scan(start, before)
+            if answer == k.FULL:
+                groups.grow()
+            elif answer == k.RARE:
+                self._rare()
+            else:
+                raise stopped(answer, int(groups.state[k.TYPE]), self._where())
+
+    def _scan(self, start: Position, before: GtidSet) -> Scan:
+        rows, row_end = self._groups.row_events()
+        txns = self._groups.transactions()
+        self._add_ended()
+        return Scan(
+            buffer=self._data,
+            start=start,
+            end=self.position,
+            boundary=self.boundary,
+            rows=rows,
+            row_end=row_end,
+            transactions=txns,
+            statements=tuple(self._statements),
+            tables=tuple(self._known.tables),
+            files=tuple(self._files),
+            sources=tuple(self._sources),
+            gtids=self.gtids,
+            _gtids_before=before,
+            _previous=tuple(self._previous),
+        )
+
+    def _add_ended(self) -> None:
+        """Take in the GTIDs of the transactions of this scan that have ended."""
+        txns = self._groups.transactions()
+        ended = txns.outcome != k.OPEN
+        self.gtids = self.gtids.union(gtid_set(tuple(self._sources), txns.source[ended], txns.number[ended]))
+
+    # ------------------------------------------------------------------ the rare events
+
+    def _where(self) -> str:
+        return f"{self.position}, event type {self._groups.state[k.TYPE]}"
+
+    def _rare(self) -> None:
+        """Deal with the event at the cursor, or teach the kernel what it lacks and leave the event to it."""
+        state = self._groups.state
+        at, kind = int(state[k.AT]), int(state[k.TYPE])
+        size = int.from_bytes(self._data[at + 9 : at + 13].tobytes(), "little")
+        event = self._data[at : at + size].tobytes()
+        seconds = int.from_bytes(event[:4], "little")
+        if kind == k.FORMAT:
+            return self._format(event)
+        if kind == k.ROTATE:
+            return self._rotate(event)
+        if state[k.CHECKSUM] < 0:
+            raise stopped(k.MISPLACED, kind, self._where())
+        body = event[k.HEADER : size - int(state[k.CHECKSUM])]
+        if kind == k.TABLE_MAP:
+            return self._known.learn(body, self._where())
+        if kind == k.GTID:
+            return self._add_source(str(uuid.UUID(bytes=body[1:17])))
+        if kind in (k.QUERY, _EXECUTE_LOAD):
+            self._query(rare.query(body, self._where(), load=kind == _EXECUTE_LOAD), seconds, size)
+        elif kind == _PREVIOUS_GTIDS:
+            self._previous_gtids(rare.previous_gtids(body, self._where()))
+        elif kind == _TAGGED:
+            self._tagged(rare.tagged_gtid(body, self._where()), seconds)
+        elif kind == k.XA_PREPARE:
+            self._groups.prepare(rare.one_phase(body, self._where()), size, self._where())
+        else:
+            raise refuse_type(kind, self._where())
+        state[k.AT] += size
+        state[k.POS] += size
+        return None
+
+    def _add_source(self, source: str) -> None:
+        """Give the kernel the uuid of a source of GTIDs; a tagged one never stands in its events."""
+        line = len(self._sources)
+        if line == len(self._uuids):
+            self._uuids = np.concatenate((self._uuids, np.zeros_like(self._uuids)))
+        if len(source) == 36:
+            self._uuids[line] = np.frombuffer(uuid.UUID(source).bytes, dtype=np.uint8)
+        self._sources.append(source)
+        self._groups.state[k.SOURCES] = line + 1
+
+    def _format(self, event: bytes) -> None:
+        """A file's first event; in front of a start in mid-file the server sends it again, with no position."""
+        state, end = self._groups.state, int.from_bytes(event[13:17], "little")
+        if end and (state[k.POS] != FIRST_EVENT or end != FIRST_EVENT + len(event)):
+            raise stopped(k.WRONG_POSITION, k.FORMAT, self._where())
+        if state[k.GROUP] != k.OUTSIDE:
+            raise stopped(k.MISPLACED, k.FORMAT, self._where())
+        state[k.CHECKSUM] = rare.checksum_bytes(event, self._where())
+        self.created = int.from_bytes(event[:4], "little")
+        state[k.AT] += len(event)
+        state[k.POS] += len(event) if end else 0
+
+    def _rotate(self, event: bytes) -> None:
+        """To the next file: at a file's end, or made up by the server, which names each file before it sends it.
+
+        Whether a made-up one has a checksum depends on the file before, so the checksum itself decides.
+        """
+        state, where = self._groups.state, self._where()
+        artificial = bool(event[17] & 0x20)
+        checked = zlib.crc32(event[:-4]) == int.from_bytes(event[-4:], "little")
+        file, pos = rare.rotation(event[k.HEADER : -4 if checked else None], where)
+        if not artificial:
+            end = int(state[k.POS]) + len(event)
+            if int.from_bytes(event[13:17], "little") != end & 0xFFFFFFFF:
+                raise stopped(k.WRONG_POSITION, k.ROTATE, where)
+            state[k.POS] = end
+        state[k.AT] += len(event)
+        here = self.position
+        if artificial and (file, pos) == (here.file, here.pos):
+            return
+        if state[k.GROUP] != k.OUTSIDE:
+            raise DefiniteError("a binlog file ends inside a transaction", where=where)
+        if pos != FIRST_EVENT or file != file_name(here.base, here.number + 1):
+            raise DefiniteError(f"the binlog goes on at {file}:{pos} instead of the file behind {here}", where=where)
+        self._file = file
+        self._files.append(file)
+        state[k.POS] = pos
+        state[k.FILE] = len(self._files) - 1
+
+    def _previous_gtids(self, previous: GtidSet) -> None:
+        """A file begins with the GTIDs of all files before it: each of them must have been here."""
+        self._add_ended()
+        if self.gtids_complete and not self.gtids.contains(previous):
+            raise DefiniteError(
+                f"the file begins behind transactions that the files before did not hold: {str(previous)[:500]}",
+                where=self._where(),
+                hint="the end of a file is lost, or GTIDs were set without it (gtid_purged); take a fresh snapshot",
+            )
+        self.gtids = self.gtids.union(previous)
+        self.gtids_complete = True
+        self._previous.append((self._groups.count, previous))
+
+    def _tagged(self, gtid: rare.TaggedGtid, seconds: int) -> None:
+        if self._groups.group != k.OUTSIDE:
+            raise stopped(k.MISPLACED, _TAGGED, self._where())
+        if gtid.source not in self._sources:
+            self._add_source(gtid.source)
+        self._groups.open(seconds, self._sources.index(gtid.source), gtid.number, gtid.commit_us)
+
+    def _query(self, query: rare.Query, seconds: int, size: int) -> None:
+        statement, concerned = self._watch.judge(query)
+        if statement.kind is StatementKind.TRANSACTION:
+            words = (*query.text.upper().split(None, 2), "", "")[:2]
+            self._groups.control((words[0], words[1]), seconds, size, self._where())
+            if words not in XA_DECISIONS:
+                return
+        else:
+            self._groups.statement(seconds, size)
+        position = Position(self._file, self.position.pos + size)
+        self._statements.append(
+            LoggedStatement(position, self._groups.count - 1, query.database, query.text, statement, concerned)
+        )

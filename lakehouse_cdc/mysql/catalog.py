@@ -1,0 +1,213 @@
+"""The captured tables and their shape, as INFORMATION_SCHEMA has them now.
+
+What is read here must be what a row image in the binlog holds, column by column. On 8.0.31 and 9.7.4 an image holds
+all columns in their order: invisible ones and generated ones, stored and virtual (the hidden columns of functional
+indexes are in neither). So every column is listed. A *virtual* one has no value of its own: it is computed for each
+statement under that session's settings, so that `hour(ts)` is 10 in an image that a session at +05:00 wrote and 5 in a
+SELECT at UTC. There is no one truth to capture; such a column is refused by name and may be excluded. A stored one has
+one value, and the image and the SELECT both hold that.
+
+The views show a user only what that user has a right to, and a schema that lacks a column would misread every image:
+the columns of a table must be numbered without a hole.
+
+The two queries are not one snapshot. A table that is altered between them is caught by whoever uses the schema: the
+change stands in the binlog, and each table map is checked against the schema. Nothing that INFORMATION_SCHEMA caches
+(information_schema_stats_expiry concerns sizes and cardinalities) is read.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from lakehouse_cdc.errors import ConfigError, DefiniteError
+from lakehouse_cdc.mysql.session import Session
+from lakehouse_cdc.schema.selection import SYSTEM_SCHEMAS, Selection
+from lakehouse_cdc.schema.table import Column, TableSchema
+
+_AT_ONCE = 500  # tables asked for in one statement
+_LISTED = 5  # names in a hint
+_OF_A_LENGTH = ("char", "varchar", "binary", "varbinary")
+_NUMBERS = ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double")
+_GENERATED_KEYS_SHOWN = (8, 0, 30)  # the version that brought invisible generated primary keys
+_COLUMNS = (
+    "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARACTER_MAXIMUM_LENGTH,"
+    " NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION, CHARACTER_SET_NAME, COLLATION_NAME, EXTRA, ORDINAL_POSITION"
+    " FROM INFORMATION_SCHEMA.COLUMNS WHERE {} ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION"
+)
+_KEYS = (
+    "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, SUB_PART FROM INFORMATION_SCHEMA.STATISTICS"
+    " WHERE INDEX_NAME = 'PRIMARY' AND {} ORDER BY TABLE_SCHEMA, TABLE_NAME, SEQ_IN_INDEX"
+)
+
+_Name = tuple[str, str]
+
+
+@dataclass
+class Catalog:
+    """The selected tables by `database.table`, in order, and all that forbids to capture them; see `read_catalog`."""
+
+    tables: dict[str, TableSchema] = field(default_factory=dict)
+    faults: list[DefiniteError] = field(default_factory=list)
+
+
+def read_tables(
+    session: Session, selection: Selection, excluded: Mapping[str, Sequence[str]] | None = None
+) -> dict[str, TableSchema]:
+    """The selected tables, by `database.table`, sorted by it.
+
+    `excluded` maps patterns on `database.table` to names of columns (in any case, as in MySQL), which get
+    captured = False. Types and keys are not judged here (see schema.types.check_table).
+    Raises DefiniteError where no table, or none for one of the patterns, exists (or may be seen by this user), and for
+    the first table with another engine than InnoDB, a primary key on prefixes, a captured virtual column, columns that
+    the user may not see, or a dot in its name; ConfigError for an excluded column that no matching table has.
+    """
+    found = read_catalog(session, selection, excluded)
+    if found.faults:
+        raise found.faults[0]
+    return found.tables
+
+
+def read_catalog(
+    session: Session, selection: Selection, excluded: Mapping[str, Sequence[str]] | None = None
+) -> Catalog:
+    """As `read_tables`, with every fault collected instead of the first one raised."""
+    engines = _base_tables(session)
+    names = {f"{database}.{table}": (database, table) for database, table in engines}
+    chosen = {name: names[name] for name in sorted(names) if selection.matches(name)}
+    found = Catalog(faults=_unmatched(selection, names, chosen))
+    if session.version >= _GENERATED_KEYS_SHOWN and chosen:
+        # else a server may hide a generated key that stands in every row image
+        session.query("SET SESSION show_gipk_in_create_table_and_information_schema = ON")
+    columns = _grouped(session, _COLUMNS, chosen.values())
+    keys = _grouped(session, _KEYS, chosen.values())
+    for name, (database, table) in chosen.items():
+        rows, key = columns.get((database, table), []), keys.get((database, table), [])
+        patterns = [p for p in excluded or {} if fnmatchcase(name, p)]
+        left_out = {column.lower() for p in patterns for column in (excluded or {})[p]}
+        described = tuple(replace(_column(row), captured=row[0].lower() not in left_out) for row in rows)
+        found.tables[name] = TableSchema(database, table, described, tuple(str(row[0]) for row in key))
+        found.faults += _table_faults(found.tables[name], engines[database, table], rows, key)
+    found.faults += _unknown_exclusions(found.tables, excluded or {})
+    return found
+
+
+def _base_tables(session: Session) -> dict[_Name, str]:
+    """The engine of each base table that this user may see, views and MySQL's own schemas aside."""
+    places = ", ".join(["%s"] * len(SYSTEM_SCHEMAS))
+    rows = session.query(
+        "SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE FROM INFORMATION_SCHEMA.TABLES"
+        f" WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_SCHEMA NOT IN ({places})",
+        SYSTEM_SCHEMAS,
+    )
+    return {(str(database), str(table)): str(engine or "no") for database, table, engine in rows}
+
+
+def _grouped(session: Session, sql: str, names: Iterable[_Name]) -> dict[_Name, list[tuple[Any, ...]]]:
+    """The rows of each table in `names`, without the two leading columns that name it."""
+    wanted = list(names)
+    found: dict[_Name, list[tuple[Any, ...]]] = {}
+    for start in range(0, len(wanted), _AT_ONCE):
+        some = set(wanted[start : start + _AT_ONCE])
+        databases = sorted({database for database, _ in some})
+        condition = "TABLE_SCHEMA IN ({}) AND TABLE_NAME IN ({})".format(
+            ", ".join(["%s"] * len(databases)), ", ".join(["%s"] * len(some))
+        )
+        for database, table, *row in session.query(sql.format(condition), [*databases, *(t for _, t in some)]):
+            # the two lists also match pairs that another statement asks for
+            if (database, table) in some:
+                found.setdefault((database, table), []).append(tuple(row))
+    return found
+
+
+def _column(row: tuple[Any, ...]) -> Column:
+    name, data_type, column_type, nullable, length, precision, scale, fraction, charset, collation, *_ = row
+    kind = str(data_type).lower()
+    if kind == "bit":
+        length = precision
+    elif kind not in _OF_A_LENGTH:
+        length = None
+    return Column(
+        name=str(name),
+        type=kind,
+        nullable=nullable == "YES",
+        unsigned=kind in _NUMBERS and "unsigned" in str(column_type).lower().split(),
+        length=None if length is None else int(length),
+        precision=int(precision) if kind == "decimal" else None,
+        scale=int(scale) if kind == "decimal" else None,
+        fraction=int(fraction or 0),
+        charset=charset,
+        collation=collation,
+    )
+
+
+def _unmatched(selection: Selection, names: Mapping[str, _Name], chosen: Mapping[str, _Name]) -> list[DefiniteError]:
+    faults = []
+    for pattern in selection.unmatched(names):
+        near = difflib.get_close_matches(pattern, names, n=_LISTED, cutoff=0.5)
+        listed = (near + [n for n in sorted(names) if n not in near])[:_LISTED]
+        seen = f"this user sees {', '.join(listed)}" if listed else "this user sees no table at all"
+        faults.append(
+            DefiniteError(
+                f"no table matches '{pattern}'",
+                where="source.tables",
+                hint=f"{seen}; check the name, or GRANT SELECT on it",
+            )
+        )
+    if not chosen and not faults:
+        faults.append(
+            DefiniteError(
+                "no table is selected: the exclusions shut out all that the other patterns match",
+                where="source.tables",
+                hint=f"without them there would be {', '.join(sorted(names)[:_LISTED])}",
+            )
+        )
+    return faults
+
+
+def _table_faults(
+    schema: TableSchema, engine: str, columns: Sequence[tuple[Any, ...]], key: Sequence[tuple[Any, ...]]
+) -> list[DefiniteError]:
+    name = schema.name
+    leave_out = f'leave the table out ("!{name}" under source.tables)'
+    faults = []
+    if name.count(".") != 1:
+        # `a.b`.`c` and `a`.`b.c` would be one table
+        faults.append(("has a dot in its name, which is not supported", leave_out))
+    if engine != "InnoDB":
+        faults.append((f"has the engine {engine}, not InnoDB", f"ALTER TABLE {name} ENGINE = InnoDB, or {leave_out}"))
+    if [row[-1] for row in columns] != list(range(1, len(columns) + 1)) or not columns:
+        faults.append(("has columns that the user may not see", f"GRANT SELECT ON {name} TO the user"))
+    if prefixes := [f"{column}({length})" for column, length in key if length is not None]:
+        faults.append((f"has a primary key on prefixes ({', '.join(prefixes)}), which is not supported", leave_out))
+    faults += [
+        (
+            f"has the virtual generated column {column.name}, whose value depends on the session that reads it",
+            f"exclude the column, make it STORED, or {leave_out}",
+        )
+        for column, row in zip(schema.columns, columns, strict=True)
+        if column.captured and "VIRTUAL" in str(row[-2]).upper()
+    ]
+    return [DefiniteError(f"{name} {what}", where=name, hint=hint) for what, hint in faults]
+
+
+def _unknown_exclusions(
+    tables: Mapping[str, TableSchema], excluded: Mapping[str, Sequence[str]]
+) -> list[DefiniteError]:
+    faults: list[DefiniteError] = []
+    for pattern, names in excluded.items():
+        known = {c.name.lower(): c.name for name, t in tables.items() if fnmatchcase(name, pattern) for c in t.columns}
+        for name in names:
+            if name.lower() not in known:
+                near = [known[c] for c in difflib.get_close_matches(name.lower(), known, n=_LISTED, cutoff=0.0)]
+                faults.append(
+                    ConfigError(
+                        f"the excluded column {name} does not exist in any captured table that matches '{pattern}'",
+                        where=f"tables.{pattern}.exclude",
+                        hint=f"they have {', '.join(near)}" if near else "no captured table matches that pattern",
+                    )
+                )
+    return faults

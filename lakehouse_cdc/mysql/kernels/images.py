@@ -1,0 +1,239 @@
+"""One row to one VARIANT object, and the object of its key.
+
+The values come first, in the table's order, behind room for the header; then the header is written, whose offsets have
+the fewest bytes that hold the object's size. The room is a guess (what the table's last row needed), and where it was
+wrong the values are shifted: so the bytes depend on the row alone. A key is made of the row's finished values.
+
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from lakehouse_cdc.model.variant import MAX_SIZE, NULL, OBJECT
+from lakehouse_cdc.mysql.kernels.compiled import part
+from lakehouse_cdc.mysql.kernels.octets import Bytes, Matrix, Step, behind, little, move, pointer, put
+from lakehouse_cdc.mysql.kernels.program import (
+    COUNT,
+    FIRST,
+    FIXED,
+    GROWTH,
+    KEY_COUNT,
+    KEY_FIRST,
+    OP,
+    PREFIX,
+    SLOT,
+    SLOTS,
+    STEP_FIELDS,
+    TABLE_FIELDS,
+    UNKNOWN,
+    WIDTH,
+    Program,
+)
+from lakehouse_cdc.mysql.kernels.status import FULL, TOO_LARGE, TRUNCATED, UNKNOWN_LENGTH
+from lakehouse_cdc.mysql.kernels.values import write_value
+
+STEP, NEEDED, BODY = range(3)  # what `report` holds; BODY: where the last image's values begin
+REPORT_FIELDS = 3
+_SLACK = 24  # no value takes more bytes besides its content
+
+
+class Table(NamedTuple):
+    """One table's part of a `Program`, as pointers."""
+
+    steps: Matrix
+    row: Step
+    keys: Step
+
+
+class Scratch(NamedTuple):
+    """What the writers note: begin and end of each field, counted from the first value; the last size of an offset (one
+    for each table); what a status does not say: the step at which it arose, how many bytes of output are needed."""
+
+    starts: Step
+    ends: Step
+    hint: Step
+    report: Step
+
+    @classmethod
+    def of(cls, fields: int, tables: int) -> Scratch:
+        """For rows of up to `fields` columns of so many tables."""
+        starts, ends, report = (np.zeros(size, np.int64) for size in (fields, fields, REPORT_FIELDS))
+        return cls(starts, ends, np.ones(tables, np.int64), report)
+
+
+@part
+def table_of(program: Program, table: int) -> Table:
+    """Pointers to what the program has of one table."""
+    row = behind(pointer(program.tables), table * TABLE_FIELDS)
+    steps = behind(pointer(program.steps), row[FIRST] * STEP_FIELDS)
+    return Table(steps, row, behind(pointer(program.keys), row[KEY_FIRST]))
+
+
+@part
+def scratch_of(scratch: Scratch, table: int) -> Scratch:
+    """The same as pointers, with the table's own hint."""
+    return Scratch(
+        pointer(scratch.starts), pointer(scratch.ends), behind(pointer(scratch.hint), table), pointer(scratch.report)
+    )
+
+
+@part
+def lenenc(buf: Bytes, at: int, end: int) -> tuple[int, int]:
+    """A length-encoded integer: (number, position behind it); a number below 0 is minus a status."""
+    if at >= end:
+        return -TRUNCATED, at
+    first = np.int64(buf[at])
+    if first < 251:
+        return first, at + 1
+    size = 2 if first == 252 else 3 if first == 253 else 8 if first == 254 else 0
+    if size == 0 or at + 1 + size > end or (size == 8 and little(buf, at + 5, 4) != 0):
+        return -TRUNCATED, at
+    return little(buf, at + 1, min(size, 4)), at + 1 + size
+
+
+@part
+def value_extent(buf: Bytes, at: int, end: int, step: Step) -> tuple[int, int]:
+    """(bytes of the value, where they begin), proven to lie before `end`; below 0: minus a status."""
+    size, prefix = step[FIXED], step[PREFIX]
+    if size < 0:
+        if prefix == 0:
+            size, at = lenenc(buf, at, end)
+        elif at + prefix > end:
+            return -TRUNCATED, at
+        else:
+            size = little(buf, at, prefix)
+            at += prefix
+    if step[OP] == UNKNOWN:
+        return -UNKNOWN_LENGTH, at
+    if size > end - at:
+        return -TRUNCATED, at
+    return size, at
+
+
+@part
+def is_null(buf: Bytes, bitmap: int, bit: int) -> bool:
+    """Whether a bit of a bitmap is set."""
+    byte: int = buf[bitmap + (bit >> 3)]
+    return (byte >> (bit & 7)) & 1 != 0
+
+
+@part
+def _head_size(fields: int, size: int) -> int:
+    id_size = 1 if fields <= 256 else 2
+    return 1 + (1 if fields <= 255 else 4) + fields * id_size + (fields + 1) * size
+
+
+@part
+def _offset_size(total: int) -> int:
+    return 1 if total < 1 << 8 else 2 if total < 1 << 16 else 3 if total < 1 << 24 else 4
+
+
+@part
+def _head(out: Bytes, to: int, fields: int, size: int) -> int:
+    """All of an object's header but its offsets."""
+    id_size, large = 1 if fields <= 256 else 2, 1 if fields > 255 else 0
+    out[to] = ((size - 1) | (id_size - 1) << 2 | large << 4) << 2 | OBJECT
+    to = put(out, to + 1, fields, 4 if large else 1)
+    for field in range(fields):
+        to = put(out, to, field, id_size)
+    return to
+
+
+@part
+def write_image(
+    buf: Bytes,
+    at: int,
+    end: int,
+    bitmap: int,
+    shift: int,
+    table: Table,
+    out: Bytes,
+    room: int,
+    to: int,
+    scratch: Scratch,
+) -> tuple[int, int]:
+    """The row whose values begin at `at`: (position behind it, output position behind its image or minus a status).
+
+    `bitmap` is where its NULL bits begin, `shift` the bit of its first column; `out` has `room` bytes.
+    """
+    body = to + _head_size(table.row[SLOTS], scratch.hint[0])
+    pos = body
+    for column in range(table.row[COUNT]):
+        step = behind(table.steps, column * STEP_FIELDS)
+        slot = step[SLOT]
+        null = is_null(buf, bitmap, column + shift)
+        size = 0
+        if not null:
+            size, at = value_extent(buf, at, end, step)
+            if size < 0:
+                scratch.report[STEP] = column
+                return at, size
+        if slot < 0:
+            at += size
+            continue
+        needed = pos + _SLACK + size * step[GROWTH] + step[WIDTH]
+        if needed > room or size > MAX_SIZE:
+            scratch.report[STEP], scratch.report[NEEDED] = column, needed
+            return at, -(TOO_LARGE if size > MAX_SIZE else FULL)
+        scratch.starts[slot] = pos - body
+        if null:
+            out[pos] = NULL
+            pos += 1
+        else:
+            pos = write_value(buf, at, size, step, out, pos)
+            if pos < 0:
+                scratch.report[STEP] = column
+                return at, pos
+        scratch.ends[slot] = pos - body
+        at += size
+    return at, _finish(out, room, to, body, pos, table.row[SLOTS], scratch)
+
+
+@part
+def _finish(out: Bytes, room: int, to: int, body: int, pos: int, fields: int, scratch: Scratch) -> int:
+    """Write the header before the values, which lie in out[body:pos]."""
+    total = pos - body
+    size: int = _offset_size(total)
+    begin = to + _head_size(fields, size)
+    if begin + total > room or total > MAX_SIZE - (begin - to):
+        scratch.report[NEEDED] = begin + total
+        return -FULL if total <= MAX_SIZE - (begin - to) else -TOO_LARGE
+    if begin < body:
+        for i in range(total):
+            out[begin + i] = out[body + i]
+    elif begin > body:
+        for i in range(total - 1, -1, -1):
+            out[begin + i] = out[body + i]
+    scratch.hint[0] = size
+    scratch.report[BODY] = begin
+    at = _head(out, to, fields, size)
+    for field in range(fields):
+        at = put(out, at, scratch.starts[field], size)
+    put(out, at, total, size)
+    return begin + total
+
+
+@part
+def write_key(image: Bytes, table: Table, out: Bytes, room: int, to: int, scratch: Scratch) -> int:
+    """The key's object from the values of an image that was just written; the position behind it, or -FULL."""
+    fields, body = table.row[KEY_COUNT], scratch.report[BODY]
+    total: int = 0
+    for k in range(fields):
+        total += scratch.ends[table.keys[k]] - scratch.starts[table.keys[k]]
+    size = _offset_size(total)
+    if to + _head_size(fields, size) + total > room:
+        scratch.report[NEEDED] = to + _head_size(fields, size) + total
+        return -FULL
+    at = _head(out, to, fields, size)
+    pos: int = at + (fields + 1) * size
+    offset = 0
+    for k in range(fields):
+        at = put(out, at, offset, size)
+        begin, length = scratch.starts[table.keys[k]], scratch.ends[table.keys[k]] - scratch.starts[table.keys[k]]
+        pos = move(image, body + begin, length, out, pos)
+        offset += length
+    put(out, at, offset, size)
+    return pos

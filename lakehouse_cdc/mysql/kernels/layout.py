@@ -1,0 +1,112 @@
+"""How columns lie in the row images of a binlog: type bytes, metadata, and the bytes that one value takes.
+
+Types and their metadata are those of a table map event, as MySQL's `mysql::binlog::event::Table_map_event` documents
+them. A captured column's layout follows from its schema alone, so that what a table map says can be checked against
+it; an excluded column's layout comes from the table map, since the schema need not know its type at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.schema.table import Column, TableSchema
+
+BinlogType = tuple[int, bytes]  # the type byte, and the column's bytes of the table map's metadata block
+
+TINY, SHORT, LONG, FLOAT, DOUBLE, LONGLONG, INT24 = 1, 2, 3, 4, 5, 8, 9
+DATE, YEAR, NEWDATE, VARCHAR, BIT, TIMESTAMP2, DATETIME2, TIME2 = 10, 13, 14, 15, 16, 17, 18, 19
+VECTOR, JSON, NEWDECIMAL, ENUM, SET, BLOB, VAR_STRING, STRING, GEOMETRY = 242, 245, 246, 247, 248, 252, 253, 254, 255
+
+_PLAIN: dict[str, BinlogType] = {
+    "tinyint": (TINY, b""),
+    "smallint": (SHORT, b""),
+    "mediumint": (INT24, b""),
+    "int": (LONG, b""),
+    "bigint": (LONGLONG, b""),
+    "float": (FLOAT, b"\x04"),
+    "double": (DOUBLE, b"\x08"),
+    "date": (DATE, b""),
+    "tinyblob": (BLOB, b"\x01"),
+    "tinytext": (BLOB, b"\x01"),
+    "blob": (BLOB, b"\x02"),
+    "text": (BLOB, b"\x02"),
+    "mediumblob": (BLOB, b"\x03"),
+    "mediumtext": (BLOB, b"\x03"),
+    "longblob": (BLOB, b"\x04"),
+    "longtext": (BLOB, b"\x04"),
+}
+_MAX_BYTES = {None: 1, "latin1": 1, "ascii": 1, "utf8": 3, "utf8mb3": 3, "utf8mb4": 4}  # of one character
+_FIXED = {TINY: 1, SHORT: 2, INT24: 3, LONG: 4, LONGLONG: 8, FLOAT: 4, DOUBLE: 8, YEAR: 1, DATE: 3, NEWDATE: 3}
+_TEMPORAL = {TIME2: 3, TIMESTAMP2: 4, DATETIME2: 5}  # bytes before the fraction
+_DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
+
+
+def binlog_types(schema: TableSchema) -> list[BinlogType | None]:
+    """What a table map must say of each physical column; None for an excluded column of a type that is not captured."""
+    return [binlog_type(column) for column in schema.columns]
+
+
+def binlog_type(column: Column) -> BinlogType | None:
+    """The type byte and the metadata of a column, or None where the schema does not tell."""
+    if column.type in _PLAIN:
+        return _PLAIN[column.type]
+    if column.type == "decimal":
+        return NEWDECIMAL, bytes([column.precision or 10, column.scale or 0])
+    if column.type in ("datetime", "timestamp"):
+        return (DATETIME2 if column.type == "datetime" else TIMESTAMP2), bytes([column.fraction])
+    if column.type not in ("char", "varchar", "binary", "varbinary") or column.charset not in _MAX_BYTES:
+        return None
+    if column.length is None:
+        return None
+    size = column.length * _MAX_BYTES[column.charset]
+    if column.type in ("varchar", "varbinary"):
+        return VARCHAR, size.to_bytes(2, "little")
+    # a CHAR of 256 bytes and more hides the two high bits of its length, inverted, in the type's own byte
+    return STRING, bytes([STRING ^ (size & 0x300) >> 4, size & 0xFF])
+
+
+def decimal_bytes(precision: int, scale: int) -> int:
+    """The bytes of a packed decimal: 9 digits in 4 bytes, fewer digits in fewer (MySQL: decimal2bin)."""
+    whole, part = precision - scale, scale
+    return whole // 9 * 4 + _DIGIT_BYTES[whole % 9] + part // 9 * 4 + _DIGIT_BYTES[part % 9]
+
+
+def extent(kind: BinlogType) -> tuple[int, int]:
+    """(fixed bytes, 0), or (-1, bytes of the length in front) of any value of this type.
+
+    Raises DefiniteError for a type that is not known here; the formats of before MySQL 5.6 are among these.
+    """
+    code, meta = kind
+    if code in _FIXED:
+        return _FIXED[code], 0
+    if code in _TEMPORAL:
+        return _TEMPORAL[code] + (meta[0] + 1) // 2, 0
+    if code == NEWDECIMAL:
+        return decimal_bytes(meta[0], meta[1]), 0
+    if code == BIT:
+        return meta[1] + (meta[0] > 0), 0
+    if code in (BLOB, JSON, GEOMETRY, VECTOR):
+        return -1, meta[0]
+    if code in (VARCHAR, VAR_STRING):
+        return -1, 1 if int.from_bytes(meta, "little") < 256 else 2
+    if code == STRING and meta[0] in (ENUM, SET):
+        return meta[1], 0
+    if code == STRING:
+        return -1, 1 if (meta[0] ^ STRING) & 0x30 == 0 else 2
+    raise DefiniteError(f"a column of binlog type {code} is not supported", hint="exclude the table")
+
+
+def require_types(schema: TableSchema, found: Sequence[BinlogType]) -> None:
+    """Refuse a table map that contradicts the schema: the table was changed. Raises DefiniteError with the column."""
+    if len(found) != len(schema.columns):
+        what = f"{schema.name} has {len(found)} columns in the binlog and {len(schema.columns)} in its schema"
+        raise DefiniteError(what, where=schema.name, hint="the table was changed")
+    for column, expected, kind in zip(schema.columns, binlog_types(schema), found, strict=True):
+        if column.captured and expected != kind:
+            raise DefiniteError(
+                f"column {column.name} of {schema.name} has binlog type {kind[0]} ({kind[1].hex()}), not "
+                f"{column.declared}",
+                where=schema.name,
+                hint="the table was changed",
+            )

@@ -1,0 +1,237 @@
+"""The kernels behind `rows`: walk rows events, write each row wholly or not at all.
+
+Every extent is checked against the end of its event before it is read, so damaged bytes give a status, never a read
+outside the buffer. Layout: MySQL's `mysql::binlog::event::Rows_event`, versions 1 and 2, from the count of columns on.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lakehouse_cdc.mysql.kernels.buffers import Sink
+from lakehouse_cdc.mysql.kernels.compiled import compiled, part
+from lakehouse_cdc.mysql.kernels.events import DELETE, UPDATE, WRITE
+from lakehouse_cdc.mysql.kernels.images import (
+    STEP,
+    Scratch,
+    Table,
+    is_null,
+    lenenc,
+    scratch_of,
+    table_of,
+    value_extent,
+    write_image,
+    write_key,
+)
+from lakehouse_cdc.mysql.kernels.octets import Bytes, Step, behind, pointer
+from lakehouse_cdc.mysql.kernels.program import COUNT, KEY_COUNT, STEP_FIELDS, Program
+from lakehouse_cdc.mysql.kernels.status import DONE, FULL, OTHER_WIDTH, PARTIAL_IMAGE, TRUNCATED
+
+OP_INSERT, OP_UPDATE, OP_DELETE = ord("c"), ord("u"), ord("d")
+
+EVENT, AT, ROWS, ORDINAL, SHORT_OF = range(5)  # `state`: where the walk is; AT is -1 before an event is opened
+STATE_FIELDS = 5
+ROOM, KEY, BEFORE, AFTER = range(4)  # SHORT_OF: the output that has no room for the next row
+
+
+class Heads(NamedTuple):
+    """For each output row: the index of its event, c, u or d, and its place in the transaction."""
+
+    event: npt.NDArray[np.int32]
+    op: npt.NDArray[np.uint8]
+    ordinal: npt.NDArray[np.int64]
+
+
+class Changes(NamedTuple):
+    """The output: all with room for the same number of rows."""
+
+    heads: Heads
+    key: Sink
+    before: Sink
+    after: Sink
+
+
+class Events(NamedTuple):
+    """The arrays of `RowEvents`."""
+
+    start: npt.NDArray[np.int64]
+    end: npt.NDArray[np.int64]
+    kind: npt.NDArray[np.uint8]
+    table: npt.NDArray[np.int32]
+    txn: npt.NDArray[np.int32]
+
+
+@part
+def open_event(buf: Bytes, at: int, end: int, kind: int, columns: int) -> int:
+    """The position of the first row, or minus a status: the count of columns, one or two bitmaps of present columns."""
+    width, at = lenenc(buf, at, end)
+    if width < 0:
+        return -TRUNCATED
+    if width != columns:
+        return -OTHER_WIDTH
+    size = (columns + 7) >> 3
+    for _ in range(2 if kind == UPDATE else 1):
+        if size > end - at:
+            return -TRUNCATED
+        for bit in range(columns):
+            if not is_null(buf, at, bit):
+                return -PARTIAL_IMAGE
+        at += size
+    return at
+
+
+class Output(NamedTuple):
+    """One sink as pointers, with its room in bytes and the position behind what is in it."""
+
+    data: Bytes
+    room: int
+    at: int
+
+
+@compiled
+def walk(buf: Bytes, events: Events, program: Program, state: Step, out: Changes, scratch: Scratch) -> int:
+    """Decode from where `state` says; DONE, FULL (see SHORT_OF), or what is wrong at EVENT and `report[STEP]`."""
+    source, rows = pointer(buf), out.heads.op.size
+    while state[EVENT] < events.start.size:
+        e = state[EVENT]
+        kind, t, end = np.int64(events.kind[e]), np.int64(events.table[e]), events.end[e]
+        table, notes = table_of(program, t), scratch_of(scratch, t)
+        if state[AT] < 0:
+            if e > 0 and events.txn[e] != events.txn[e - 1]:
+                state[ORDINAL] = 0
+            if events.start[e] < 0 or end > buf.size:
+                return TRUNCATED
+            at = open_event(source, events.start[e], end, kind, table.row[COUNT])
+            if at < 0:
+                return -at
+            state[AT] = at
+        while state[AT] < end:
+            if state[ROWS] + 2 > rows:
+                state[SHORT_OF] = ROOM
+                return FULL
+            at = _row(source, state[AT], end, kind, table, state, out, notes)
+            if at < 0:
+                return -at
+            state[AT] = at
+        state[EVENT] += 1
+        state[AT] = -1
+    return DONE
+
+
+@part
+def _row(buf: Bytes, at: int, end: int, kind: int, table: Table, state: Step, out: Changes, scratch: Scratch) -> int:
+    """One change from its one or two images; the position behind it, or minus a status."""
+    row = state[ROWS]
+    key_at, old_at, new_at = out.key.offsets[row], out.before.offsets[row], out.after.offsets[row]
+    key, room = pointer(out.key.data), out.key.data.size
+    key_end, old_end, new_end, new_key = key_at, old_at, new_at, key_at
+    if kind != WRITE:
+        old = Output(pointer(out.before.data), out.before.data.size, old_at)
+        at, old_end, key_end = _image(buf, at, end, table, old, Output(key, room, key_at), scratch)
+        if at < 0:
+            state[SHORT_OF] = BEFORE if old_end < 0 else KEY
+            return at
+    if kind != DELETE:
+        new = Output(pointer(out.after.data), out.after.data.size, new_at)
+        at, new_end, new_key = _image(buf, at, end, table, new, Output(key, room, key_end), scratch)
+        if at < 0:
+            state[SHORT_OF] = AFTER if new_end < 0 else KEY
+            return at
+    keyed = table.row[KEY_COUNT] > 0
+    moved = kind == UPDATE and _differ(key, key_at, key_end, new_key)
+    if moved or kind == DELETE:
+        _emit(state, out, keyed, key_end, True, old_end, False, new_at)
+    if kind != DELETE:
+        updated = kind == UPDATE and not moved
+        _emit(state, out, keyed, key_end if updated else new_key, updated, old_end, True, new_end)
+    return at
+
+
+@part
+def _image(
+    buf: Bytes, at: int, end: int, table: Table, image: Output, key: Output, scratch: Scratch
+) -> tuple[int, int, int]:
+    """(position behind the image, output positions behind the object and its key); minus a status in the first.
+
+    Then the second is below 0 if the image was at fault, and not if the key had no room.
+    """
+    size = (table.row[COUNT] + 7) >> 3
+    if size > end - at:
+        scratch.report[STEP] = 0
+        return -TRUNCATED, -1, key.at
+    at, pos = write_image(buf, at + size, end, at, np.int64(0), table, image.data, image.room, image.at, scratch)
+    if pos < 0:
+        return pos, -1, key.at
+    if table.row[KEY_COUNT] == 0:
+        return at, pos, key.at
+    key_end = write_key(image.data, table, key.data, key.room, key.at, scratch)
+    return (at if key_end >= 0 else key_end), pos, key_end
+
+
+@part
+def _differ(keys: Bytes, old: int, new: int, end: int) -> bool:
+    """Whether keys[old:new] and keys[new:end] are different bytes."""
+    if new - old != end - new:
+        return True
+    same = True
+    for i in range(new - old):
+        same = same and keys[old + i] == keys[new + i]
+    return not same
+
+
+@part
+def _emit(
+    state: Step, out: Changes, keyed: bool, key_end: int, old: bool, old_end: int, new: bool, new_end: int
+) -> None:
+    """Append the row whose images are in place and end there; which there are says what it is."""
+    row = state[ROWS]
+    out.heads.event[row], out.heads.ordinal[row] = state[EVENT], state[ORDINAL]
+    out.heads.op[row] = (OP_UPDATE if new else OP_DELETE) if old else OP_INSERT
+    out.key.offsets[row + 1], out.before.offsets[row + 1], out.after.offsets[row + 1] = key_end, old_end, new_end
+    out.key.valid[row], out.before.valid[row], out.after.valid[row] = keyed, old, new
+    state[ROWS] += 1
+    state[ORDINAL] += 1
+
+
+@compiled
+def count(buf: Bytes, events: Events, program: Program, counts: Step, state: Step, report: Step) -> int:
+    """Rows of each event, by extents alone; DONE, or what is wrong at EVENT and `report[STEP]`."""
+    for e in range(events.start.size):
+        state[EVENT] = e
+        kind, end = np.int64(events.kind[e]), events.end[e]
+        table = table_of(program, np.int64(events.table[e]))
+        if events.start[e] < 0 or end > buf.size:
+            return TRUNCATED
+        at = open_event(pointer(buf), events.start[e], end, kind, table.row[COUNT])
+        images = 0
+        while 0 <= at < end:
+            at = _pass_over(pointer(buf), at, end, table, report)
+            images += 1
+        if at < 0:
+            return -at
+        if kind == UPDATE and images % 2:
+            report[STEP] = 0
+            return TRUNCATED
+        counts[e] = images // 2 if kind == UPDATE else images
+    return DONE
+
+
+@part
+def _pass_over(buf: Bytes, at: int, end: int, table: Table, report: Step) -> int:
+    """The position behind an image, or minus a status."""
+    bitmap = at
+    at += (table.row[COUNT] + 7) >> 3
+    report[STEP] = 0
+    if at > end:
+        return -TRUNCATED
+    for column in range(table.row[COUNT]):
+        if not is_null(buf, bitmap, column):
+            size, at = value_extent(buf, at, end, behind(table.steps, column * STEP_FIELDS))
+            if size < 0:
+                report[STEP] = column
+                return size
+            at += size
+    return at

@@ -1,0 +1,54 @@
+"""Why a kernel stopped, and what to tell the user: every code that is no success becomes a precise error.
+
+Kernels return these codes, never raise: a value writer returns its next position, or minus a code.
+"""
+
+from __future__ import annotations
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.variant import MAX_SIZE
+from lakehouse_cdc.schema.table import Column, TableSchema
+
+DONE, FULL = 0, 1  # all was read; the output has no room for the next row
+TRUNCATED, LEFTOVER, BAD_NUMBER = 2, 3, 4
+ZERO_DATE, BAD_DATE, BAD_TIME = 5, 6, 7
+TOO_LARGE, UNKNOWN_LENGTH = 8, 9
+OTHER_WIDTH, PARTIAL_IMAGE = 10, 11
+BAD_PACKET = 12
+
+_CHANGED = "the table was changed, or the bytes are damaged; compare its definition, then take a new snapshot"
+_DATES = "give the row a real date or NULL, or exclude the column"
+
+_WHAT = {
+    TRUNCATED: ("a row of {table} ends inside column {column}", _CHANGED),
+    LEFTOVER: ("a row of {table} goes on behind its last column", _CHANGED),
+    BAD_NUMBER: ("column {column} of {table} holds bytes that are no {type}", _CHANGED),
+    ZERO_DATE: (
+        "column {column} of {table} holds a zero date (year, month or day 0), which no date can stand for",
+        _DATES,
+    ),
+    BAD_DATE: ("column {column} of {table} holds a day that its month does not have (ALLOW_INVALID_DATES)", _DATES),
+    BAD_TIME: ("column {column} of {table} holds bytes that are no {type}", _CHANGED),
+    TOO_LARGE: (
+        f"a row of {{table}} is larger than the {MAX_SIZE >> 20} MiB of a VARIANT, at column {{column}}",
+        "exclude the large column",
+    ),
+    UNKNOWN_LENGTH: (
+        "column {column} of {table} is excluded and of type {type}: its length needs the binlog's table map",
+        "read the table's map from the binlog first",
+    ),
+    OTHER_WIDTH: ("a binlog event of {table} has another number of columns than its schema", _CHANGED),
+    PARTIAL_IMAGE: (
+        "a binlog event of {table} does not hold all columns",
+        "set binlog_row_image=FULL globally and in the session that writes (MINIMAL and NOBLOB leave columns out)",
+    ),
+    BAD_PACKET: ("a packet of the rows of {table} is not a row of the binary protocol", _CHANGED),
+}
+
+
+def failure(status: int, schema: TableSchema, column: Column | None, *, where: str = "") -> DefiniteError:
+    """The error that a status other than DONE and FULL stands for."""
+    what, hint = _WHAT[status]
+    name, declared = (column.name, column.declared) if column else ("(none)", "value")
+    text = what.format(table=schema.name, column=name, type=declared)
+    return DefiniteError(text, where=where or schema.name, hint=hint)

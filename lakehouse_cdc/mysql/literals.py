@@ -1,0 +1,142 @@
+"""Identifiers and values as SQL text, exact and safe: what is not of its column's type is refused, never quoted away.
+
+A key component travels in a cursor (JSON) in one form per kind of type:
+
+    integer            int
+    decimal            str, all digits: "-12.30"
+    date               str: "2024-02-29"
+    datetime/timestamp str: "2024-02-29 12:00:00.000000", with the column's digits; a timestamp in UTC
+    text               str, whatever the column's character set
+    binary             str of hex digits
+
+The literals have the column's type, character set and collation, so that the server compares them as it compares the
+column, and by its index. Text goes as the hex of its UTF-8 bytes: it means the same under every setting of a session.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from typing import Any, Literal
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.schema.table import Column
+
+Form = Literal["integer", "decimal", "date", "moment", "text", "binary"]
+_FORMS: dict[str, Form] = {
+    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint"), "integer"),
+    "decimal": "decimal",
+    "date": "date",
+    **dict.fromkeys(("datetime", "timestamp"), "moment"),
+    **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"), "text"),
+    **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), "binary"),
+}
+_PATTERNS: dict[Form, re.Pattern[str]] = {
+    "decimal": re.compile(r"-?\d+(\.\d+)?"),
+    "date": re.compile(r"\d{4}-\d\d-\d\d"),
+    "moment": re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?"),
+    "binary": re.compile(r"([0-9A-Fa-f]{2})*"),
+}
+
+
+def quoted(identifier: str) -> str:
+    """An identifier in backticks."""
+    return "`" + identifier.replace("`", "``") + "`"
+
+
+def form(column: Column) -> Form:
+    """How the column's values travel in a cursor. Raises DefiniteError for a type that cannot be part of a key."""
+    found = _FORMS.get(column.type)
+    if found is None:
+        raise DefiniteError(f"column {column.name} {column.declared} cannot be part of a key")
+    return found
+
+
+def selected(column: Column) -> str:
+    """The SQL expression that gives a column's value so that `received` makes a component of it."""
+    name = quoted(column.name)
+    kind = form(column)
+    if kind == "text":
+        return f"HEX(CONVERT({name} USING utf8mb4))"
+    if kind == "binary":
+        return f"HEX({name})"
+    return name if kind == "integer" else f"CAST({name} AS CHAR)"
+
+
+def received(column: Column, value: Any) -> Any:
+    """The component for what a session gave for `selected`."""
+    if form(column) == "text":
+        return bytes.fromhex(value).decode()
+    return value
+
+
+def component(column: Column, value: Any) -> Any:
+    """The component for a decoded VARIANT: int, Decimal, str, bytes, date or datetime. Raises DefiniteError else."""
+    kind = form(column)
+    if kind == "integer" and isinstance(value, int | Decimal) and value == int(value):
+        return int(value)
+    if kind == "decimal" and isinstance(value, int | Decimal):
+        return format(Decimal(value), "f")
+    if kind == "moment" and isinstance(value, datetime):
+        moment = value.astimezone(timezone.utc).replace(tzinfo=None) if value.tzinfo else value
+        text = moment.isoformat(" ", "microseconds")
+        return text[: 20 + column.fraction] if column.fraction else text[:19]
+    if kind == "date" and isinstance(value, date) and not isinstance(value, datetime):
+        return value.isoformat()
+    if kind == "text" and isinstance(value, str):
+        # CHAR holds no trailing spaces; with one, a bound under a NO PAD collation has no one place in the index
+        return value.rstrip(" ") if column.type == "char" else value
+    if kind == "binary" and isinstance(value, bytes):
+        return value.hex().upper()
+    raise DefiniteError(f"the key column {column.name} {column.declared} holds a {type(value).__name__}")
+
+
+def literal(column: Column, value: Any) -> str:
+    """A component as SQL. Raises DefiniteError for anything that is not a component of this column."""
+    kind = form(column)
+    if kind == "integer":
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise _stranger(column)
+        return str(value)
+    if not isinstance(value, str) or (kind in _PATTERNS and not _PATTERNS[kind].fullmatch(value)):
+        raise _stranger(column)
+    if kind == "decimal":
+        return value
+    if kind == "binary":
+        return f"X'{value}'"
+    if kind == "text":
+        return _text(column, value)
+    return f"{'DATE' if kind == 'date' else 'TIMESTAMP'}'{value}'"
+
+
+def ordinal(column: Column, value: Any) -> Any:
+    """A component as a Python value whose order is the server's. Not for text, whose order only the server knows."""
+    kind = form(column)
+    if kind == "text":
+        raise DefiniteError(f"only the server can order column {column.name}")
+    literal(column, value)
+    if kind == "decimal":
+        return Decimal(value)
+    # dates and moments of one column have one width, so that their text orders them
+    return bytes.fromhex(value) if kind == "binary" else value
+
+
+def _text(column: Column, value: str) -> str:
+    text = f"_utf8mb4 X'{value.encode().hex()}'"
+    if column.charset != "utf8mb4":
+        text = f"CONVERT({text} USING {_word(column, column.charset)})"
+    return f"{text} COLLATE {_word(column, column.collation)}"
+
+
+def _word(column: Column, name: str | None) -> str:
+    if not name or not re.fullmatch(r"\w+", name, re.ASCII):
+        raise DefiniteError(f"column {column.name} has no character set and collation that can be named")
+    return name
+
+
+def _stranger(column: Column) -> DefiniteError:
+    return DefiniteError(
+        f"a cursor does not fit the key column {column.name} {column.declared}",
+        hint="the checkpoint is of another table; begin with a fresh one",
+    )

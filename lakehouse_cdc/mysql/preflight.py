@@ -1,0 +1,301 @@
+"""All that must be true of a server before its first row is read, checked one by one and each with its remedy.
+
+Every condition here is one whose breach loses or distorts rows later, or stops the stream at a moment that nobody
+chose. A right is checked by using it, not by reading grants, so that roles and partial revokes count as they do later.
+A setting that sessions may change for themselves (format, row image) is only a default: what a session does otherwise
+is caught in the binlog itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from lakehouse_cdc.errors import ConfigError, DefiniteError
+from lakehouse_cdc.mysql import server
+from lakehouse_cdc.mysql.catalog import Catalog, read_catalog
+from lakehouse_cdc.mysql.session import Session
+from lakehouse_cdc.schema import types
+from lakehouse_cdc.schema.selection import Selection
+from lakehouse_cdc.schema.table import TableSchema
+
+Severity = Literal["ok", "warning", "error"]
+
+_OLDEST = (8, 0, 0)
+_NO_RIGHT = (1142, 1143, 1227)  # the server's error numbers for a right that is missing
+_DAY = 86_400
+_CHANGES_ROWS = ("CASCADE", "SET NULL")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One condition: its name, how it stands, what was found, and what to do ("" where nothing is to be done).
+
+    `in_configuration` tells that the configuration is wrong, not the server.
+    """
+
+    name: str
+    severity: Severity
+    what: str
+    hint: str = ""
+    in_configuration: bool = False
+
+
+def check(session: Session, selection: Selection, excluded: Mapping[str, Sequence[str]] | None = None) -> list[Finding]:
+    """Check the server, this user's rights, and the selected tables; `excluded` as in `read_tables`.
+
+    Reads only. A server of another kind or too old gives that one finding alone. Raises DefiniteError or
+    TransientError only where the connection fails.
+    """
+    findings = [_version(session)]
+    if findings[0].severity == "error":
+        return findings
+    settings = server.settings(session)
+    findings += [_setting(settings, *wanted) for wanted in _WANTED]
+    findings += [judge(settings) for judge in _JUDGES]
+    findings += [_semi_sync(session, settings), _prepared(session)]
+    rights = [_right(session, *statement) for statement in _rights(session)]
+    findings += rights
+    catalog = read_catalog(session, selection, excluded)
+    if all(f.severity == "ok" for f in rights) and settings.get("log_bin") == "ON":
+        findings += [_replica(session, settings), _filters(session, catalog.tables)]
+    findings += _tables(session, settings, catalog)
+    findings += _cascades(session, settings, catalog.tables)
+    return findings
+
+
+def require(findings: Sequence[Finding]) -> None:
+    """Raise the first error among the findings, as DefiniteError (ConfigError if the configuration is wrong)."""
+    for finding in findings:
+        if finding.severity == "error":
+            kind = ConfigError if finding.in_configuration else DefiniteError
+            raise kind(finding.what, where=finding.name, hint=finding.hint)
+
+
+def _version(session: Session) -> Finding:
+    text = ".".join(map(str, session.version))
+    if session.is_mariadb:
+        return Finding("version", "error", f"MariaDB {text} is not supported yet", "use MySQL 8.0 or later")
+    if session.version < _OLDEST:
+        return Finding("version", "error", f"MySQL {text} is not supported yet", "use MySQL 8.0 or later")
+    return Finding("version", "ok", f"MySQL {text}")
+
+
+# A setting, the value that it must have, what goes wrong otherwise, and what to do.
+_NEW_SESSIONS = "then let the sessions that write connect anew; on a managed server, set it in the parameter group"
+_WANTED = (
+    ("log_bin", "ON", "the server writes no binlog", "set log_bin in the server's option file and restart it"),
+    (
+        "binlog_format", "ROW", "the binlog would hold statements instead of rows",
+        f"SET PERSIST binlog_format = 'ROW', {_NEW_SESSIONS}",
+    ),
+    (
+        "binlog_row_image", "FULL", "the binlog would hold parts of rows",
+        f"SET PERSIST binlog_row_image = 'FULL', {_NEW_SESSIONS}",
+    ),
+    (
+        "binlog_row_metadata", "FULL", "the binlog holds no names of columns, which is not supported yet",
+        "SET PERSIST binlog_row_metadata = 'FULL' (or SET GLOBAL, until the server restarts); no restart is needed",
+    ),
+    (
+        "binlog_row_value_options", "", "every UPDATE is logged as a partial one, which is not supported yet",
+        f"SET PERSIST binlog_row_value_options = '', {_NEW_SESSIONS}",
+    ),
+    (
+        "binlog_transaction_compression", "OFF", "compressed transactions are not supported yet",
+        f"SET PERSIST binlog_transaction_compression = OFF, {_NEW_SESSIONS}",
+    ),
+)  # fmt: skip
+
+
+def _setting(settings: Mapping[str, str], name: str, wanted: str, otherwise: str, hint: str) -> Finding:
+    # 8.0 began without some of these: what a server does not know, it does not do
+    value = settings.get(name, wanted)
+    if value.upper() == wanted:
+        return Finding(name, "ok", f"{name} is {value or 'empty'}")
+    return Finding(name, "error", f"{name} is {value}: {otherwise}", hint)
+
+
+def _server_id(settings: Mapping[str, str]) -> Finding:
+    value = settings.get("server_id", "0")
+    if value == "0":
+        return Finding(
+            "server_id", "error", "server_id is 0: the server refuses everyone who wants to read its binlog",
+            "SET PERSIST server_id = 1, or any number that no other server of the replication has",
+        )  # fmt: skip
+    return Finding("server_id", "ok", f"server_id is {value}")
+
+
+def _retention(settings: Mapping[str, str]) -> Finding:
+    seconds = int(settings.get("binlog_expire_logs_seconds", "0")) or _DAY * int(settings.get("expire_logs_days", "0"))
+    if not seconds or settings.get("binlog_expire_logs_auto_purge", "ON") == "OFF":
+        return Finding("retention", "ok", "the server keeps its binlog files until somebody purges them")
+    if seconds < _DAY:
+        return Finding(
+            "retention", "warning",
+            f"binlog files are purged after {seconds / 3600:.1f} hours: a longer pause of the stream would be a gap",
+            "SET PERSIST binlog_expire_logs_seconds = 259200 (three days), or more",
+        )  # fmt: skip
+    return Finding("retention", "ok", f"the server keeps its binlog files for {seconds / _DAY:.1f} days")
+
+
+def _gtid_mode(settings: Mapping[str, str]) -> Finding:
+    mode = settings.get("gtid_mode", "OFF")
+    if mode == "ON":
+        return Finding("gtid_mode", "ok", "gtid_mode is ON")
+    return Finding(
+        "gtid_mode", "ok",
+        f"gtid_mode is {mode}: that a commit is visible is known by the PROCESS right or by waiting, and the stream"
+        " cannot be carried over to another server",
+    )  # fmt: skip
+
+
+def _durability(settings: Mapping[str, str]) -> Finding:
+    names = ("sync_binlog", "innodb_flush_log_at_trx_commit")
+    weak = [f"{name} is {settings[name]}" for name in names if settings.get(name, "1") != "1"]
+    if weak:
+        return Finding(
+            "durability", "warning",
+            f"{', '.join(weak)}: if the machine crashes, the server may forget transactions that were captured already",
+            f"{', '.join(f'SET PERSIST {name} = 1' for name in names)}; after such a crash run verify",
+        )  # fmt: skip
+    return Finding("durability", "ok", "what the binlog shows survives a crash")
+
+
+_JUDGES: tuple[Callable[[Mapping[str, str]], Finding], ...] = (_server_id, _retention, _gtid_mode, _durability)
+
+
+def _semi_sync(session: Session, settings: Mapping[str, str]) -> Finding:
+    found = server.semi_sync(session)
+    if not found.enabled:
+        return Finding("semi_sync", "ok", "commits wait for no replica")
+    what = f"commits wait up to {found.timeout_seconds:.0f} s for a replica"
+    if not found.endless or settings.get("gtid_mode") == "ON":
+        return Finding("semi_sync", "ok", what)
+    what = f"{what}, and gtid_mode is not ON: time does not tell when a commit becomes visible"
+    if server.has_process_right(session):
+        return Finding("semi_sync", "warning", f"{what}; the PROCESS right serves", "turn GTIDs on")
+    return Finding("semi_sync", "error", what, "GRANT PROCESS ON *.* TO the user, or turn GTIDs on")
+
+
+def _prepared(session: Session) -> Finding:
+    count = server.prepared_transactions(session)
+    if count is None:
+        return Finding(
+            "xa", "warning", "XA transactions that are prepared at the first start cannot be seen, and would be missed",
+            "if applications use XA on captured tables: GRANT XA_RECOVER_ADMIN ON *.* TO the user",
+        )  # fmt: skip
+    if count:
+        what = f"{count} XA transactions are prepared: the first start waits until none is"
+        return Finding("xa", "warning", what, "XA COMMIT or XA ROLLBACK what was left behind (XA RECOVER lists it)")
+    return Finding("xa", "ok", "no XA transaction is prepared")
+
+
+def _rights(session: Session) -> list[tuple[str, str]]:
+    """A right, and a cheap statement that the server allows with that right only."""
+    replicas = "SHOW REPLICAS" if session.version >= (8, 0, 22) else "SHOW SLAVE HOSTS"
+    return [("REPLICATION SLAVE", replicas), ("REPLICATION CLIENT", "SHOW BINARY LOGS")]
+
+
+def _right(session: Session, right: str, statement: str) -> Finding:
+    try:
+        session.query(statement)
+    except DefiniteError as error:
+        number = _number(error)
+        if number == 1381:  # not using binary logging: said after the right was checked, and a finding of its own
+            return Finding(right, "ok", f"the user has {right}")
+        if number not in _NO_RIGHT:
+            raise
+        return Finding(right, "error", f"the user has no {right} right", f"GRANT {right} ON *.* TO the user")
+    return Finding(right, "ok", f"the user has {right}")
+
+
+def _number(error: DefiniteError) -> int | None:
+    cause = error.__cause__
+    return cause.args[0] if cause is not None and cause.args and isinstance(cause.args[0], int) else None
+
+
+def _replica(session: Session, settings: Mapping[str, str]) -> Finding:
+    """A replica that does not log what it applies has a binlog without those rows."""
+    new = session.version >= (8, 0, 22)
+    rows = session.query("SHOW REPLICA STATUS" if new else "SHOW SLAVE STATUS")
+    logs = settings.get("log_replica_updates", settings.get("log_slave_updates", "OFF"))
+    if rows and logs != "ON":
+        return Finding(
+            "log_replica_updates", "error", "the server is a replica and does not log the changes that it applies",
+            "set log_replica_updates in its option file and restart it, or read from its source",
+        )  # fmt: skip
+    return Finding("log_replica_updates", "ok", "every change is logged, whoever made it")
+
+
+def _filters(session: Session, tables: Mapping[str, TableSchema]) -> Finding:
+    """binlog_do_db and binlog_ignore_db keep databases out of the binlog."""
+    new = session.version >= (8, 2, 0)
+    [status] = session.query("SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS")
+    logged, ignored = (set(str(names).split(",")) - {""} for names in status[2:4])
+    databases = {table.database for table in tables.values()}
+    missing = sorted(databases - logged if logged else databases & ignored)
+    if missing:
+        return Finding(
+            "binlog_do_db", "error", f"changes of the database {', '.join(missing)} are kept out of the binlog",
+            "change binlog_do_db and binlog_ignore_db in the server's option file and restart it",
+        )  # fmt: skip
+    return Finding("binlog_do_db", "ok", "no captured database is kept out of the binlog")
+
+
+def _tables(session: Session, settings: Mapping[str, str], catalog: Catalog) -> list[Finding]:
+    faults = list(catalog.faults)
+    for schema in catalog.tables.values():
+        faults += types.faults(schema)
+        faults += _unreadable(session, schema)
+        if settings.get("lower_case_table_names") == "2" and schema.name != schema.name.lower():
+            what = f"{schema.name} has capitals in its name, which lower_case_table_names = 2 does not keep everywhere"
+            faults.append(DefiniteError(what, where=schema.name, hint="rename it to lower case, or leave it out"))
+    if not faults:
+        return [Finding("tables", "ok", f"{len(catalog.tables)} tables can be captured: {_some(catalog.tables)}")]
+    return [
+        Finding(fault.where or "tables", "error", fault.what, fault.hint, isinstance(fault, ConfigError))
+        for fault in faults
+    ]
+
+
+def _some(names: Mapping[str, TableSchema]) -> str:
+    listed = list(names)[:10]
+    return ", ".join(listed) + (", ..." if len(names) > len(listed) else "")
+
+
+def _unreadable(session: Session, schema: TableSchema) -> list[DefiniteError]:
+    """`*` wants the right on the whole table: with some columns only, the server would also hide the others' shape."""
+    database, table = (name.replace("`", "``") for name in (schema.database, schema.table))
+    try:
+        session.query(f"SELECT * FROM `{database}`.`{table}` LIMIT 0")
+    except DefiniteError as error:
+        if _number(error) not in _NO_RIGHT:
+            return [DefiniteError(error.what, where=schema.name, hint=error.hint)]
+        what, hint = f"the user may not SELECT from {schema.name}", f"GRANT SELECT ON {schema.name} TO the user"
+        return [DefiniteError(what, where=schema.name, hint=hint)]
+    return []
+
+
+def _cascades(session: Session, settings: Mapping[str, str], tables: Mapping[str, TableSchema]) -> list[Finding]:
+    """Foreign keys by which InnoDB changes rows of captured tables without a word in the binlog.
+
+    From MySQL 9.6 on they are logged, unless innodb_native_foreign_keys is ON (seen on 9.7.4).
+    """
+    if settings.get("innodb_native_foreign_keys") == "OFF":
+        return [Finding("foreign_keys", "ok", "changes by foreign keys are logged")]
+    rows = session.query(
+        "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, DELETE_RULE, UPDATE_RULE"
+        " FROM INFORMATION_SCHEMA.REFERENTIAL_CONSTRAINTS ORDER BY 1, 2, 3"
+    )
+    findings = []
+    for database, table, key, on_delete, on_update in rows:
+        name = f"{database}.{table}"
+        rules = {"DELETE": on_delete, "UPDATE": on_update}
+        actions = [f"ON {verb} {rule}" for verb, rule in rules.items() if rule in _CHANGES_ROWS]
+        if name in tables and actions:
+            what = f"{name}: the foreign key {key} has {' '.join(actions)}, and the binlog does not show those changes"
+            hint = "verify finds such rows; let the application delete or update them itself to have them captured"
+            findings.append(Finding("foreign_keys", "warning", what, hint))
+    return findings or [Finding("foreign_keys", "ok", "no foreign key changes rows of a captured table")]

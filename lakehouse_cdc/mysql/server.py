@@ -1,0 +1,126 @@
+"""What the source asks the server about itself: its position, its logs, its settings, who waits in a commit.
+
+The statement for a thing depends on the version, and the version is known, so nothing is asked by trial: SHOW MASTER
+STATUS is gone from MySQL 8.4 on, SHOW BINARY LOG STATUS came with 8.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.mysql.session import Session
+
+_ENDLESS_SECONDS = 3600  # a semi-sync time-out beyond this is no bound that anybody could wait for
+_IN_COMMIT = ("waiting for handler commit", "waiting for semi-sync ack%", "waiting for semisync ack%")
+
+
+@dataclass(frozen=True)
+class ServerPosition:
+    """The end of the binlog. `gtid_set` lags behind the position: use it as a hint only."""
+
+    position: Position
+    gtid_set: str
+
+
+@dataclass(frozen=True)
+class SemiSync:
+    """Whether commits wait for replicas, for how long at most, and whether that has an end worth the name."""
+
+    enabled: bool
+    timeout_seconds: float
+    endless: bool
+
+
+def log_position(session: Session) -> ServerPosition:
+    """The position behind the last event in the binlog. Raises DefiniteError if the binlog is off."""
+    new = not session.is_mariadb and session.version >= (8, 2, 0)
+    rows = session.query("SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS")
+    if not rows:
+        raise DefiniteError(
+            "the server writes no binlog", where=session.options.where,
+            hint="start it with log_bin (and binlog_format = ROW)",
+        )  # fmt: skip
+    file, pos, *rest = rows[0]
+    return ServerPosition(Position(str(file), int(pos)), str(rest[2]) if len(rest) > 2 else "")
+
+
+def binary_logs(session: Session) -> list[tuple[str, int]]:
+    """The files that the server still has, oldest first, with their sizes in bytes."""
+    return [(str(row[0]), int(row[1])) for row in session.query("SHOW BINARY LOGS")]
+
+
+def settings(session: Session) -> dict[str, str]:
+    """All global variables, by lower-case name."""
+    return {str(name).lower(): str(value) for name, value in session.query("SHOW GLOBAL VARIABLES")}
+
+
+def executed_contains(session: Session, gtid_set: str) -> bool:
+    """Whether every GTID of the set is executed, that is committed and visible. The empty set is."""
+    return bool(session.scalar("SELECT GTID_SUBSET(%s, @@GLOBAL.gtid_executed)", [gtid_set]))
+
+
+def prepared_transactions(session: Session) -> int | None:
+    """How many XA transactions are prepared now; None where the user may not see them (XA_RECOVER_ADMIN)."""
+    try:
+        return len(session.query("XA RECOVER CONVERT XID"))
+    except DefiniteError as error:
+        if "error 1401" not in error.what:
+            raise
+        return None
+
+
+def semi_sync(session: Session) -> SemiSync:
+    """The server's semi-sync settings, under the names of either era."""
+    found = settings(session)
+    for prefix in ("rpl_semi_sync_source_", "rpl_semi_sync_master_"):
+        if f"{prefix}enabled" in found:
+            timeout = int(found[f"{prefix}timeout"]) / 1000
+            enabled = found[f"{prefix}enabled"].upper() in ("ON", "1")
+            return SemiSync(enabled, timeout, endless=timeout > _ENDLESS_SECONDS)
+    return SemiSync(enabled=False, timeout_seconds=0.0, endless=False)
+
+
+def has_process_right(session: Session) -> bool:
+    """Whether this session sees what all threads do: the PROCESS right, and SELECT on a whole performance_schema."""
+    grants = " ".join(str(row[0]).upper() for row in session.query("SHOW GRANTS FOR CURRENT_USER()"))
+    on_all = [part.partition(" ON *.* ")[0] for part in grants.split("GRANT ") if " ON *.* " in part]
+    if not any("PROCESS" in rights or "ALL PRIVILEGES" in rights for rights in on_all):
+        return False
+    try:
+        for table in ("threads", "events_statements_current"):
+            session.query(f"SELECT 1 FROM performance_schema.{table} LIMIT 1")
+    except DefiniteError:
+        return False
+    found = settings(session)
+    # with room for so many threads, those beyond would not be seen
+    unlimited = found.get("performance_schema_max_thread_instances") == "-1"
+    return found.get("performance_schema", "OFF").upper() == "ON" and unlimited
+
+
+def commit_waits(session: Session) -> set[tuple[int, int]]:
+    """The (thread, statement) pairs that wait in their commit right now.
+
+    A transaction that stands in the binlog and is not visible yet is one of them. The statement's number (the
+    innermost one's: a procedure may commit many times) tells a thread that still waits from one that waits again with
+    its next transaction. State and statement are asked for in this order, in two statements: a thread that went on in
+    between has made its first transaction visible, and is taken for the next one, which only waits too long. In the
+    other order it would be taken for one that is over. A thread without a statement (its instrumentation is off) goes
+    by the number 0.
+    """
+    states = " OR ".join(f"LOWER(PROCESSLIST_STATE) LIKE '{state}'" for state in _IN_COMMIT)
+    # whoever commits a user's transaction stands in the process list; InnoDB's own threads do not, and one of them
+    # sleeps in that state
+    waiting = session.query(
+        f"SELECT THREAD_ID FROM performance_schema.threads WHERE PROCESSLIST_ID IS NOT NULL AND ({states})"
+    )
+    if not waiting:
+        return set()
+    threads = [int(row[0]) for row in waiting]
+    statements = session.query(
+        "SELECT THREAD_ID, MAX(EVENT_ID) FROM performance_schema.events_statements_current"
+        f" WHERE THREAD_ID IN ({', '.join(map(str, threads))}) GROUP BY THREAD_ID"
+    )
+    innermost = {int(thread): int(statement) for thread, statement in statements}
+    return {(thread, innermost.get(thread, 0)) for thread in threads}

@@ -1,0 +1,68 @@
+"""A result set's column definitions against the schema: what the server is about to send must be what we decode.
+
+Checked are the count, each column's type, sign, scale and fraction, and the character set its bytes come in: a session
+that forgot `character_set_results=NULL` would have latin1 arrive as UTF-8, and be converted twice. Source: MySQL's
+documentation of "Column Definition" (Protocol::ColumnDefinition41).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.schema.table import Column, TableSchema
+
+_UNSIGNED = 32
+_BINARY = 63  # the collation of everything that is no text
+_LATIN1 = {5, 8, 15, 31, 47, 48, 49, 94}
+_UTF8 = {11, 65, 33, 76, 83, 45, 46, *range(192, 216), 223, *range(224, 248), *range(255, 324)}  # ascii among them
+
+_STRINGS = {"char": 254, "binary": 254, "varchar": 253, "varbinary": 253}
+_NUMBERS = {"tinyint": 1, "smallint": 2, "mediumint": 9, "int": 3, "bigint": 8, "decimal": 246, "float": 4, "double": 5}
+_TIMES = {"date": 10, "timestamp": 7, "datetime": 12}
+_TYPES = {
+    **_NUMBERS,
+    **_TIMES,
+    **{f"{size}{kind}": 252 for size in ("tiny", "", "medium", "long") for kind in ("text", "blob")},
+    **_STRINGS,
+}
+
+
+def check_definitions(definitions: Sequence[bytes], schema: TableSchema) -> None:
+    """Raises DefiniteError where `definitions` are not the captured columns of `schema`, in order."""
+    if len(definitions) != len(schema.captured):
+        what = f"the server sends {len(definitions)} columns of {schema.name}, not {len(schema.captured)}"
+        raise DefiniteError(what, where=schema.name, hint="the table was changed")
+    for column, definition in zip(schema.captured, definitions, strict=True):
+        _check(column, definition, schema.name)
+
+
+def _check(column: Column, definition: bytes, table: str) -> None:
+    at = 0
+    for _ in range(6):  # catalog, schema, table, original table, name, original name
+        at = _behind_text(definition, at)
+    collation, _, kind, flags, decimals = struct.unpack_from("<HIBHB", definition, at + 1)
+    numeric = collation == _BINARY and bool(flags & _UNSIGNED) == column.unsigned
+    fits = kind == _TYPES.get(column.type)
+    if column.charset is not None:
+        fits = fits and collation in (_LATIN1 if column.charset == "latin1" else _UTF8)
+    elif column.type in ("decimal", "datetime", "timestamp"):
+        fits = fits and decimals == ((column.scale or 0) if column.type == "decimal" else column.fraction)
+        fits = fits and (numeric or column.type != "decimal")
+    elif column.type not in ("float", "double", "date"):
+        fits = fits and collation == _BINARY and (column.type in _STRINGS or "blob" in column.type or numeric)
+    if not fits:
+        raise DefiniteError(
+            f"the server sends column {column.name} of {table} as type {kind} (collation {collation}, flags {flags}, "
+            f"decimals {decimals}), which is not {column.declared} in {column.charset or 'binary'}",
+            where=table,
+            hint="the table was changed, or the session did not SET character_set_results = NULL",
+        )
+
+
+def _behind_text(data: bytes, at: int) -> int:
+    """The position behind a length-encoded string; names are shorter than 64 KiB."""
+    if data[at] < 251:
+        return at + 1 + data[at]
+    return at + 3 + int.from_bytes(data[at + 1 : at + 3], "little")

@@ -1,0 +1,1 @@
+"""Operations on a running pipeline; above source, bronze and silver."""

@@ -1,0 +1,107 @@
+"""Where a pipeline stands, as its checkpoints and tables say, and how far that is behind its source.
+
+Everything is read, nothing is written, so it may be asked while the pipeline runs. The numbers are of slightly
+different moments then; positions are exact, each for itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.lake.checkpoint import Checkpoint
+from lakehouse_cdc.lake.tables import exists, read
+from lakehouse_cdc.model.bronze import PARTITION
+from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model.offset import Cursor, Offset, TableState
+from lakehouse_cdc.model.standing import Standing
+from lakehouse_cdc.silver import stream as silver
+
+Snapshot = Literal["waiting", "running", "done"]
+
+
+@dataclass(frozen=True)
+class TableStatus:
+    """One table. `cursor` is the key below which a running snapshot has read; silver None: there is no such table."""
+
+    snapshot: Snapshot
+    cursor: Cursor
+    bronze_rows: int
+    silver_rows: int | None
+
+
+@dataclass(frozen=True)
+class Lag:
+    """How far bronze is behind: bytes of binlog, and seconds since the commit of the last transaction that it holds.
+
+    0 seconds where no byte is missing. `bytes` is None where the server no longer has the file.
+    """
+
+    bytes: int | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Status:
+    """All of it; `bronze` and `silver` are None before their first batch, `lag` where the source was not asked."""
+
+    pipeline: str
+    bronze: Standing | None = None
+    silver: Standing | None = None
+    lag: Lag | None = None
+    tables: dict[str, TableStatus] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; `position` is bronze's."""
+        data = asdict(self)
+        return {"position": data["bronze"], **data}
+
+
+def status(
+    spark: SparkSession,
+    layout: Layout,
+    bronze_checkpoint: str,
+    silver_checkpoint: str,
+    logs: Sequence[tuple[str, int]] | None,
+) -> Status:
+    """Where the pipeline stands. `logs` are the binlog files that the server has, with sizes (None: not known)."""
+    place = Checkpoint(bronze_checkpoint)
+    batch = place.last_commit()
+    offset = None if batch is None else Offset.from_json(place.offset(batch))
+    if batch is None or offset is None:
+        return Status(layout.pipeline)
+    standing = Standing.of_offset(place.offset(batch))
+    applied = silver.applied(spark, layout, silver_checkpoint) if layout.silver is not None else None
+    counts = read(spark, layout.changes).where("op <> 's'").groupBy(PARTITION).count().collect()
+    rows = {row[PARTITION]: int(row["count"]) for row in counts}
+    tables = {
+        name: TableStatus(_snapshot(state), state.cursor, rows.get(name, 0), _silver_rows(spark, layout, name))
+        for name, state in sorted(offset.tables.items())
+    }
+    lag = None if logs is None else _lag(standing, logs)
+    return Status(layout.pipeline, standing, None if applied is None else applied.standing, lag, tables)
+
+
+def _snapshot(state: TableState) -> Snapshot:
+    if state.done:
+        return "done"
+    return "running" if state.begun else "waiting"
+
+
+def _silver_rows(spark: SparkSession, layout: Layout, name: str) -> int | None:
+    if layout.silver is None or not exists(spark, layout.silver_table(name)):
+        return None
+    return read(spark, layout.silver_table(name)).count()
+
+
+def _lag(standing: Standing, logs: Sequence[tuple[str, int]]) -> Lag:
+    age = max(0.0, time.time() - standing.commit_ts / 1e6)
+    names = [name for name, _ in logs]
+    if standing.file not in names:
+        return Lag(None, age)
+    behind = sum(size for _, size in logs[names.index(standing.file) :]) - standing.pos
+    return Lag(max(0, behind), age if behind > 0 else 0.0)

@@ -1,0 +1,1 @@
+"""Wiring: configuration in, the streams of source, bronze and silver out."""

@@ -1,0 +1,161 @@
+"""The configuration file: a closed set of keys, and errors that name the line.
+
+The file is parsed twice over the same text: into plain values for pydantic, and into YAML nodes, whose line numbers
+turn a path such as `source.tables.0` into `pipeline.yml:5`. An unknown key is refused, with the nearest known one.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from lakehouse_cdc.errors import ConfigError
+from lakehouse_cdc.pipeline.secrets import Secret
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class SourceConfig(_Strict):
+    """`source:` where the rows come from. The tuning keys are those of the `mysql_cdc` source, in snake case."""
+
+    url: str
+    password: Secret = Secret("")
+    tables: Annotated[list[str], Field(min_length=1)]
+    snapshot: Literal["initial", "never", "only"] = "initial"
+    tls: Literal["preferred", "required", "disabled"] = "preferred"
+    on_gap: Literal["fail", "resnapshot"] = "fail"
+    settle: Literal["auto", "gtid", "process", "age"] = "auto"
+    settle_seconds: Annotated[float, Field(gt=0)] | None = None
+    server_ids: Annotated[str, Field(pattern=r"^\d+-\d+$")] | None = None
+    chunk_rows: Annotated[int, Field(gt=0)] | None = None
+    chunks_per_trigger: Annotated[int, Field(gt=0)] | None = None
+    max_rows_per_trigger: Annotated[int, Field(gt=0)] | None = None
+    max_bytes_per_trigger: Annotated[int, Field(gt=0)] | None = None
+
+    @field_validator("url")
+    @classmethod
+    def _no_password_in_url(cls, url: str) -> str:
+        authority = url.partition("://")[2].rpartition("@")[0]
+        if ":" in authority:
+            raise ValueError("a password does not belong in the url; write password: ${env:NAME} beside it")
+        if not url.startswith("mysql://"):
+            raise ValueError("expected mysql://user@host:port")
+        return url
+
+
+class TargetConfig(_Strict):
+    """`target:` where the tables go: a local folder (`path`), or a `catalog` on Databricks."""
+
+    path: str | None = None
+    catalog: str | None = None
+    bronze: str
+    silver: str | None = None
+    silver_name: str = "{table}"
+    checkpoints: str | None = None
+
+    @model_validator(mode="after")
+    def _one_place(self) -> TargetConfig:
+        if (self.path is None) == (self.catalog is None):
+            raise ValueError("give either path (local tables) or catalog (Databricks)")
+        if self.catalog is not None and self.checkpoints is None:
+            raise ValueError("with catalog, checkpoints must name a folder, such as /Volumes/catalog/schema/volume/cdc")
+        if "{table}" not in self.silver_name:
+            raise ValueError("silver_name must contain {table}")
+        return self
+
+
+class TableConfig(_Strict):
+    """What one table, or all that match a pattern, need beside the rule."""
+
+    scd: Literal[1, 2] = 1
+    exclude: list[str] = Field(default_factory=list)
+
+    @field_validator("scd")
+    @classmethod
+    def _only_type_1(cls, scd: int) -> int:
+        if scd != 1:
+            raise ValueError("scd: 2 is not supported yet; silver tables are of type 1")
+        return scd
+
+
+class PipelineConfig(_Strict):
+    """The whole file."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
+    source: SourceConfig
+    target: TargetConfig
+    tables: dict[str, TableConfig] = Field(default_factory=dict)
+
+    def excluded(self, table: str) -> tuple[str, ...]:
+        """The columns left out of `database.table`: of every pattern under `tables` that matches it."""
+        found = [c for pattern, t in self.tables.items() if fnmatchcase(table, pattern) for c in t.exclude]
+        return tuple(dict.fromkeys(found))
+
+
+def load(path: Path) -> PipelineConfig:
+    """Read and check a configuration file. Raises ConfigError with file, line and the key's path."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}", hint="name the file with -c") from error
+    try:
+        values = yaml.safe_load(text)
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        raise ConfigError(f"not YAML: {getattr(error, 'problem', None) or 'syntax error'}", where=where) from error
+    if not isinstance(values, dict):
+        raise ConfigError("the file holds no settings", where=str(path), hint="see the README's configuration")
+    try:
+        return PipelineConfig.model_validate(values)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)
+        # a misspelt key also makes the right one missing: the spelling is what to say
+        first = min(found, key=lambda e: e["type"] != "extra_forbidden")
+        where = f"{path}:{_line(root, first['loc'])}"
+        # without the cause: pydantic's text repeats the input, which may be a secret
+        raise ConfigError(_message(first), where=where, hint=_hint(first)) from None
+
+
+def _message(error: Any) -> str:
+    key = ".".join(str(part) for part in error["loc"])
+    text = "unknown key" if error["type"] == "extra_forbidden" else error["msg"].removeprefix("Value error, ")
+    return f"{key}: {text}" if key else text
+
+
+def _hint(error: Any) -> str:
+    if error["type"] != "extra_forbidden":
+        return ""
+    model: Any = PipelineConfig
+    for part in error["loc"][:-1]:
+        found = getattr(model, "model_fields", {}).get(str(part))
+        model = found.annotation if found else TableConfig
+    known = list(getattr(model, "model_fields", {}))
+    near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+
+
+def _line(node: yaml.Node | None, path: Sequence[int | str]) -> int:
+    """The line of the deepest node on the path; lines count from 1."""
+    line = node.start_mark.line + 1 if node else 1
+    for part in path:
+        if isinstance(node, yaml.MappingNode):
+            found = [(k, v) for k, v in node.value if k.value == str(part)]
+            if not found:
+                return line
+            line, node = found[0][0].start_mark.line + 1, found[0][1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        else:
+            return line
+    return line

@@ -1,0 +1,305 @@
+"""A pipeline: its configuration, wired to source, bronze, silver and verify.
+
+    Pipeline.from_yaml("pipeline.yml").run(once=True)
+
+Nothing is decided here; every part is told where its tables and checkpoints lie and what its options are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakehouse_cdc.errors import CdcError, ConfigError, DefiniteError, TransientError
+from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.mysql import preflight
+from lakehouse_cdc.mysql.server import binary_logs
+from lakehouse_cdc.mysql.session import ConnectionOptions, connect
+from lakehouse_cdc.pipeline.config import PipelineConfig, load
+from lakehouse_cdc.pipeline.failures import translate
+from lakehouse_cdc.pipeline.report import Progress, RunReport, VerifyReport
+from lakehouse_cdc.pipeline.streams import Streams
+from lakehouse_cdc.schema.selection import Selection
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakehouse_cdc.ops.status import Status
+
+_TUNING = {  # configuration key -> option of the source
+    "snapshot": "snapshot",
+    "tls": "tls",
+    "on_gap": "onGap",
+    "settle": "settle",
+    "settle_seconds": "settleSeconds",
+    "server_ids": "serverIds",
+    "chunk_rows": "chunkRows",
+    "chunks_per_trigger": "chunksPerTrigger",
+    "max_rows_per_trigger": "maxRowsPerTrigger",
+    "max_bytes_per_trigger": "maxBytesPerTrigger",
+}
+
+
+class Pipeline:
+    """One source into one lakehouse. `spark` is the session to use; without it one is made when it is needed.
+
+    Relative paths start at `home`, the working directory by default. `log` is for Spark's own log in a session that is
+    made here; by default it lies beside the checkpoints.
+    """
+
+    def __init__(
+        self,
+        config: PipelineConfig,
+        spark: SparkSession | None = None,
+        *,
+        home: Path | None = None,
+        log: Path | None = None,
+    ) -> None:
+        self.config = config
+        self._spark = spark
+        self._made_session = False
+        self._log = log
+        self._home = home or Path.cwd()
+
+    @classmethod
+    def from_yaml(cls, path: str | Path, spark: SparkSession | None = None) -> Pipeline:
+        """Read a configuration file; relative paths in it start at its folder. Raises ConfigError with the line."""
+        path = Path(path)
+        return cls(load(path), spark, home=path.absolute().parent)
+
+    # ------------------------------------------------------------------ where things lie
+
+    @property
+    def layout(self) -> Layout:
+        """The names of all tables."""
+        target = self.config.target
+        return Layout(
+            pipeline=self.config.name,
+            bronze=target.bronze,
+            silver=target.silver,
+            path=str(self._absolute(target.path)) if target.path is not None else None,
+            catalog=target.catalog,
+            silver_name=target.silver_name,
+        )
+
+    @property
+    def state(self) -> Path:
+        """The folder of checkpoints and schemas. They belong together: keep or delete them as one."""
+        target = self.config.target
+        root = target.checkpoints or f"{target.path}/_checkpoints"
+        return self._absolute(root) / self.config.name
+
+    @property
+    def log(self) -> Path:
+        """Where Spark's own log goes, in a session that this pipeline makes."""
+        return self._log or self.state / "spark.log"
+
+    def _prepared_log(self) -> Path:
+        try:
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            self.log.touch()
+        except OSError as error:
+            raise ConfigError(
+                f"cannot write to {self.log.parent}: {error.strerror}", hint="choose another folder under target"
+            ) from error
+        return self.log
+
+    def checkpoint(self, layer: str) -> str:
+        """The checkpoint of a layer's stream, bronze or silver."""
+        return str(self.state / layer)
+
+    def _absolute(self, path: str) -> Path:
+        return (self._home / path).resolve()
+
+    def source_options(self) -> dict[str, str]:
+        """The options of the `mysql_cdc` source, the password among them."""
+        source = self.config.source
+        options = {
+            "url": source.url,
+            "password": source.password.reveal(),
+            "tables": json.dumps(source.tables),
+            "exclude": json.dumps({p: t.exclude for p, t in self.config.tables.items() if t.exclude}),
+            "schemaFolder": str(self.state / "schemas"),
+        }
+        for key, option in _TUNING.items():
+            if (value := getattr(source, key)) is not None:
+                options[option] = str(value)
+        return options
+
+    def _connection(self) -> ConnectionOptions:
+        source = self.config.source
+        return ConnectionOptions.from_url(source.url, password=source.password.reveal(), tls=source.tls)
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session, with the source registered."""
+        if self._spark is None:
+            from lakehouse_cdc.runtime.session import is_running, local_session
+
+            self._made_session = not is_running()
+            self._spark = local_session(self.config.name, log=self._prepared_log())
+        from lakehouse_cdc.source.stream import MySqlCdcSource
+
+        self._spark.dataSource.register(MySqlCdcSource)
+        return self._spark
+
+    # ------------------------------------------------------------------ what it does
+
+    def doctor(self) -> list[preflight.Finding]:
+        """Everything that must be true of the source. Raises only if the source cannot be reached."""
+        excluded = {p: tuple(t.exclude) for p, t in self.config.tables.items()}
+        with connect(self._connection()) as session:
+            return preflight.check(session, Selection(self.config.source.tables), excluded)
+
+    def estimates(self) -> dict[str, int]:
+        """About how many rows each captured table has, as the server's statistics say."""
+        with connect(self._connection()) as session:
+            found = session.query(
+                "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_ROWS FROM INFORMATION_SCHEMA.TABLES"
+                " WHERE TABLE_TYPE = 'BASE TABLE'"
+            )
+        selection = Selection(self.config.source.tables)
+        names = {f"{database}.{table}": int(rows or 0) for database, table, rows in found}
+        return {name: rows for name, rows in names.items() if selection.matches(name)}
+
+    def run(
+        self, *, once: bool = False, every_seconds: float = 1.0, progress: Callable[[Progress], None] | None = None
+    ) -> RunReport:
+        """Bring bronze and silver up to the source: all that is there now (`once`), or until it is interrupted.
+
+        `progress` is called after each batch. Raises DefiniteError or TransientError; everything that was committed
+        before stays consistent, and the next run goes on from there.
+        """
+        from lakehouse_cdc.bronze import sink
+        from lakehouse_cdc.bronze.tables import create_bronze
+        from lakehouse_cdc.lake.checkpoint import Checkpoint
+        from lakehouse_cdc.silver import stream as silver
+
+        report = RunReport(progress)
+        every = None if once else every_seconds
+        with self._failures():
+            self._before_the_first_batch()
+            spark, layout = self.spark, self.layout
+            create_bronze(spark, layout)
+            changes = spark.readStream.format("mysql_cdc").options(**self.source_options()).load()
+            place = self.checkpoint("bronze")
+            try:
+                with Streams() as streams:
+                    streams.add(sink.start(spark, changes, layout, place, every_seconds=every, on_batch=report.bronze))
+                    # silver has no standing before bronze's first batch
+                    begun = Checkpoint(place)
+                    streams.wait(until=lambda: not once and begun.last_commit() is not None)
+                    if layout.silver is not None:
+                        place = self.checkpoint("silver")
+                        streams.add(silver.start(spark, layout, place, every_seconds=every, on_batch=report.silver))
+                    streams.wait()
+            except KeyboardInterrupt:
+                report.interrupted = True
+        report.standing = self._standing()
+        return report
+
+    def _before_the_first_batch(self) -> None:
+        """Refuse what cannot end well before anything is written; silver would come late to refuse its tables."""
+        from lakehouse_cdc.lake.checkpoint import Checkpoint
+
+        if Checkpoint(self.checkpoint("bronze")).last_offset() is not None:
+            return  # from here on the source decides: it may still have to catch up with a past that was fit
+        preflight.require(self.doctor())
+        if self.layout.silver is None:
+            return
+        from lakehouse_cdc.lake.tables import exists, require_owner
+
+        for table in self.layout.silver_tables(self.estimates()).values():
+            if exists(self.spark, table):
+                require_owner(self.spark, table, self.layout.pipeline)
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Whatever goes wrong inside is one of our errors outside."""
+        try:
+            yield
+        except CdcError:
+            raise
+        except Exception as error:
+            raise translate(error, self.log if self._made_session else None) from error
+
+    def _standing(self) -> dict[str, object] | None:
+        """Where bronze stands."""
+        from lakehouse_cdc.lake.checkpoint import Checkpoint
+
+        place = Checkpoint(self.checkpoint("bronze"))
+        batch = place.last_offset()
+        if batch is None:
+            return None
+        offset = Offset.from_json(place.offset(batch))
+        if offset is None:
+            return None
+        return {
+            "server_uuid": offset.identity.server_uuid,
+            "file": offset.position.file,
+            "pos": offset.position.pos,
+            "gtid": offset.gtid_set,
+        }
+
+    def verify(self) -> VerifyReport:
+        """Compare every silver table with the source, as both stood at the position that silver stands at.
+
+        Writes, and this pipeline itself, may go on meanwhile. Raises DefiniteError before silver's first batch.
+        """
+        with self._failures():
+            return self._verify()
+
+    def status(self) -> Status:
+        """Where the pipeline stands, and how far behind its source, if that can be reached."""
+        from lakehouse_cdc.ops.status import status
+
+        logs = None
+        with suppress(TransientError), connect(self._connection()) as session:
+            logs = binary_logs(session)
+        with self._failures():
+            return status(self.spark, self.layout, self.checkpoint("bronze"), self.checkpoint("silver"), logs)
+
+    def close(self) -> None:
+        """Stop the session, if this pipeline has made it."""
+        if self._made_session and self._spark is not None:
+            self._spark.stop()
+            self._spark, self._made_session = None, False
+
+    def _verify(self) -> VerifyReport:
+        from lakehouse_cdc.silver import stream as silver
+        from lakehouse_cdc.source.schemas import SchemaStore
+        from lakehouse_cdc.verify.source import verify_table
+
+        spark, layout = self.spark, self.layout
+        if layout.silver is None:
+            raise ConfigError("this pipeline keeps no silver tables to verify", hint="name a schema as target.silver")
+        applied = silver.applied(spark, layout, self.checkpoint("silver"))
+        if applied is None:
+            raise DefiniteError("silver has not been written yet", where=str(layout.changes), hint="run first")
+        offset = self._offset_of(applied.bronze_version)
+        options = self.source_options()
+        results = []
+        for name, state in sorted(offset.tables.items()):
+            if not state.begun:
+                continue
+            schema = SchemaStore(options["schemaFolder"]).get(state.schema)
+            table = layout.silver_table(name)
+            version = silver.version_at(spark, table, applied.bronze_version)
+            results.append(verify_table(spark, options, offset, schema, table, version))
+        return VerifyReport(offset.position, offset.gtid_set, tuple(results))
+
+    def _offset_of(self, bronze_version: int) -> Offset:
+        """The source's offset at the end of a bronze commit."""
+        from lakehouse_cdc.lake.checkpoint import Checkpoint
+        from lakehouse_cdc.lake.commits import history
+
+        for commit in history(self.spark, self.layout.changes):
+            if commit.version <= bronze_version and commit.note is not None:
+                found = Offset.from_json(Checkpoint(self.checkpoint("bronze")).offset(commit.note.batch))
+                if found is not None:
+                    return found
+        raise DefiniteError("bronze holds no batch of this pipeline's checkpoint", where=str(self.layout.changes))

@@ -1,0 +1,98 @@
+"""What a run and a verification tell: plain data for machines, numbers for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakehouse_cdc.model.position import Position
+
+if TYPE_CHECKING:
+    from lakehouse_cdc.bronze.sink import BronzeBatch
+    from lakehouse_cdc.silver.stream import SilverBatch
+    from lakehouse_cdc.verify.compare import TableResult
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One batch was committed: of bronze (`rows` counts its rows, by table and op) or of silver."""
+
+    layer: str
+    batch: int
+    position: str
+    commit_ts: int
+    rows: dict[str, dict[str, int]]
+
+
+class RunReport:
+    """What one run did. `rows` counts the rows that bronze got: table -> op -> n."""
+
+    def __init__(self, progress: Callable[[Progress], None] | None = None) -> None:
+        self._progress = progress
+        self.rows: dict[str, Counter[str]] = {}
+        self.batches: Counter[str] = Counter()
+        self.standing: dict[str, Any] | None = None
+        self.interrupted = False
+
+    def bronze(self, batch: BronzeBatch) -> None:
+        """Bronze committed a batch."""
+        rows = {table: dict(ops) for table, ops in batch.rows.items()}
+        for table, ops in rows.items():
+            self.rows.setdefault(table, Counter()).update(ops)
+        self.batches["bronze"] += 1
+        place = batch.standing
+        self._tell(Progress("bronze", batch.batch, f"{place.file}:{place.pos}", place.commit_ts, rows))
+
+    def silver(self, batch: SilverBatch) -> None:
+        """Silver committed a batch."""
+        self.batches["silver"] += 1
+        place = batch.standing
+        rows: dict[str, dict[str, int]] = {table: {} for table in batch.tables}
+        self._tell(Progress("silver", batch.batch, f"{place.file}:{place.pos}", place.commit_ts, rows))
+
+    def _tell(self, progress: Progress) -> None:
+        if self._progress is not None:
+            self._progress(progress)
+
+    def to_json(self) -> dict[str, Any]:
+        """`{"position": {...}, "tables": {"shop.orders": {"rows": n, "r": n, "c": n, ...}}, ...}`."""
+        tables = {
+            name: {"rows": sum(n for op, n in ops.items() if op != "s"), **dict(sorted(ops.items()))}
+            for name, ops in sorted(self.rows.items())
+        }
+        return {
+            "position": self.standing,
+            "tables": tables,
+            "batches": dict(self.batches),
+            "interrupted": self.interrupted,
+        }
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """The comparison of all tables at one position."""
+
+    position: Position
+    gtid_set: str
+    tables: tuple[TableResult, ...]
+
+    @property
+    def verified(self) -> bool:
+        """True if there was something to compare and no row differs."""
+        return bool(self.tables) and all(t.equal for t in self.tables)
+
+    @property
+    def rows(self) -> int:
+        """How many source rows were compared."""
+        return sum(t.rows for t in self.tables)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "verified": self.verified,
+            "rows_compared": self.rows,
+            "position": {"file": self.position.file, "pos": self.position.pos, "gtid": self.gtid_set},
+            "tables": {t.table: t.to_json() for t in self.tables},
+        }

@@ -1,0 +1,194 @@
+"""A local Spark session with Delta that needs nothing prepared, and leaves nothing in the user's folder.
+
+PySpark brings Spark; Java is found (see `java`); Delta's jars are fetched once by pinned checksum (see `jars`) and
+given as `spark.jars`. So the first start needs a network and later ones do not, and no package resolver talks on the
+user's console. The dependencies that Delta's jars declare (Jackson, Parquet, Hadoop, RoaringBitmap, ...) are all among
+the jars of Spark, whose class loader is asked first, so they are not fetched again.
+
+The environment is changed only while Spark starts: its JVM, and the Python workers below it, keep their copy.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.runtime.cache import cache_directory
+from lakehouse_cdc.runtime.jars import Jar, fetch
+from lakehouse_cdc.runtime.java import java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DELTA = (
+    Jar(
+        "io.delta",
+        "delta-spark_4.2_2.13",
+        "4.4.0",
+        "27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead",
+    ),
+    Jar("io.delta", "delta-storage", "4.4.0", "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc"),
+    Jar("io.delta", "delta-kernel-api", "4.4.0", "ee9b5a14ac3b7efdff4d61a58478fe8eb0e5a3fbca43889dca7290795fe79a11"),
+    Jar(
+        "io.delta", "delta-kernel-defaults", "4.4.0", "225c975199e4718b38ee5b7e6da7f19e9585024262b2cec2656b32151a856b0b"
+    ),
+    Jar(
+        "io.delta",
+        "delta-kernel-unitycatalog",
+        "4.4.0",
+        "cea22dfb4ac562b3cd27bf652697750e8336009d73fb06631363aaaad5345ffa",
+    ),
+    Jar(
+        "io.unitycatalog",
+        "unitycatalog-client",
+        "0.6.0",
+        "48257499a86b801a3e2372cec55ac226ca1c1c7eabe5c118e7302f29a1fdbc19",
+    ),
+    Jar(
+        "io.unitycatalog",
+        "unitycatalog-hadoop",
+        "0.6.0",
+        "c47b63c961c87102b9e1d63809a0915ba4c86b7652f57c8d39ca3a05b441a150",
+    ),
+)
+
+EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
+
+def local_session(
+    name: str = "lakehouse-cdc",
+    *,
+    cores: int | None = None,
+    conf: Mapping[str, str] | None = None,
+    log: Path | None = None,
+) -> SparkSession:
+    """A Spark session on this machine with Delta, in UTC, bound to 127.0.0.1; the running one, where it has Delta.
+
+    `cores` are the tasks that run at once (all of the machine's by default); a task is tried four times. `conf` wins
+    over every setting here; `spark.master` may be a `local-cluster[...]`. Spark's own log goes to the file `log`, from
+    warnings up, and so does whatever its processes print; without one, errors alone go to the console.
+
+    Spark's processes are in a session of their own, so a Ctrl-C reaches this process alone, which stops them in order;
+    and the signal raises KeyboardInterrupt as ever, with no job cancelled before (PySpark would).
+
+    Raises DefiniteError without PySpark or Java, or where a session without Delta runs in this process; TransientError
+    where Delta's jars cannot be fetched.
+    """
+    if importlib.util.find_spec("pyspark") is None:
+        raise DefiniteError("PySpark is not installed", hint="install lakehouse-cdc[local]")
+    from pyspark.sql import SparkSession
+
+    if is_running():
+        running = SparkSession.builder.getOrCreate()
+        if EXTENSION not in str(running.conf.get("spark.sql.extensions", "")):
+            raise DefiniteError("a Spark session without Delta runs in this process", hint="stop it first")
+        return running
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_directory() / "numba"))
+    settings = {**_settings(cores or os.cpu_count() or 1, log), **(conf or {})}
+    builder = SparkSession.builder.appName(name)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    with _environment(), _interrupt_kept():
+        _launch(settings, log)
+        return builder.getOrCreate()
+
+
+def _launch(settings: Mapping[str, str], log: Path | None) -> None:
+    """Start Spark's JVM, unless this process has one from an earlier session."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        return
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    with ExitStack() as stack:
+        how: dict[str, Any] = {"start_new_session": True}
+        if log is not None:
+            how["stdout"] = how["stderr"] = stack.enter_context(open(log, "ab"))
+        SparkContext._ensure_initialized(gateway=launch_gateway(conf, popen_kwargs=how))  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _interrupt_kept() -> Iterator[None]:
+    """Put the handler of SIGINT back that PySpark replaces."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def is_running() -> bool:
+    """Whether this process has a Spark session, which `local_session` would return."""
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context is not None
+
+
+def _settings(cores: int, log: Path | None) -> dict[str, str]:
+    scratch = tempfile.mkdtemp(prefix="lakehouse-cdc-spark-")
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    numba = os.environ["NUMBA_CACHE_DIR"]
+    return {
+        "spark.master": f"local[{cores},4]",
+        "spark.jars": ",".join(str(path) for path in fetch(DELTA)),
+        "spark.sql.extensions": EXTENSION,
+        "spark.sql.catalog.spark_catalog": CATALOG,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": f"{scratch}/warehouse",
+        "spark.sql.shuffle.partitions": str(max(2, cores)),
+        "spark.databricks.delta.snapshotPartitions": str(max(2, cores)),  # 50 by default, one task each
+        "spark.driver.memory": "2g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": _log_options(log),
+        "spark.executor.extraJavaOptions": _log_options(None),
+        "spark.executorEnv.NUMBA_CACHE_DIR": numba,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+def _log_options(log: Path | None) -> str:
+    kind = "console" if log is None else "file"
+    options = f"-Dlog4j2.configurationFile={Path(__file__).with_name(f'log-{kind}.properties').as_uri()}"
+    return options if log is None else f'{options} "-Dlakehouse_cdc.log={log.absolute()}"'
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    """What Spark's scripts and PySpark read from the environment as they start; restored afterwards."""
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    ours = {
+        "JAVA_HOME": str(java_home()),
+        "SPARK_HOME": str(Path(spec.origin).parent),  # PySpark's own, not another Spark that the user has
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    before = {name: os.environ.get(name) for name in ours}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,1 @@
+"""What a source table looks like, and what its types become. Pure."""

@@ -1,0 +1,52 @@
+"""Which tables are captured: globs over `database.table`, with exclusions.
+
+The answer depends on the name alone, not on the order of the patterns or on what else exists: an exclusion wins
+wherever it stands, so adding a pattern can never bring back what another one shuts out. MySQL's own schemas never
+match, whatever the patterns say: their tables are not the user's data, and several are not in the binlog at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+
+from lakehouse_cdc.errors import ConfigError
+
+SYSTEM_SCHEMAS = ("mysql", "sys", "information_schema", "performance_schema")
+
+
+class Selection:
+    """Patterns such as `shop.*` and `!shop.audit` (`*`, `?`, `[abc]` as in fnmatch; case counts).
+
+    Raises ConfigError for a pattern without a dot, and where no pattern selects anything (all are exclusions).
+    """
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self.patterns = tuple(patterns)
+        for pattern in self.patterns:
+            database, dot, table = pattern.removeprefix("!").partition(".")
+            if not (dot and database and table):
+                raise ConfigError(
+                    f"'{pattern}' does not name tables",
+                    where="source.tables",
+                    hint='write database.table, such as "shop.orders", "shop.*" or "!shop.audit"',
+                )
+        self._included = tuple(p for p in self.patterns if not p.startswith("!"))
+        self._shut_out = tuple(p[1:] for p in self.patterns if p.startswith("!"))
+        if not self._included:
+            raise ConfigError("no table is selected", where="source.tables", hint='name some, such as "shop.*"')
+
+    def matches(self, name: str) -> bool:
+        """Whether the table `name` (`database.table`) is captured."""
+        return _any(name, self._included) and not any(fnmatchcase(name, p) for p in self._shut_out)
+
+    def unmatched(self, names: Iterable[str]) -> list[str]:
+        """The patterns that match none of `names`, exclusions aside: most likely misspelt."""
+        known = list(names)
+        return [p for p in self._included if not any(_any(name, (p,)) for name in known)]
+
+
+def _any(name: str, patterns: Sequence[str]) -> bool:
+    if name.partition(".")[0].lower() in SYSTEM_SCHEMAS:
+        return False
+    return any(fnmatchcase(name, p) for p in patterns)

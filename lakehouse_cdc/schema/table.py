@@ -1,0 +1,101 @@
+"""The schema of one source table: immutable, and named by its content.
+
+`TableSchema.id` is a fingerprint of the canonical JSON, so the same schema has the same id wherever it was learnt
+(INFORMATION_SCHEMA or a table map in the binlog), and a file that is named by it never changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column, in MySQL's own words.
+
+    `type` is DATA_TYPE in lower case (`int`, `varchar`, `datetime`, ...), `length` the declared length in characters
+    (bytes for binary types), `precision`/`scale` of a decimal, `fraction` the digits of a second. `charset` and
+    `collation` are None for everything that is not text. `captured` is False for a column that the user excludes.
+    """
+
+    name: str
+    type: str
+    nullable: bool = True
+    unsigned: bool = False
+    length: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+    fraction: int = 0
+    charset: str | None = None
+    collation: str | None = None
+    captured: bool = True
+
+    @property
+    def declared(self) -> str:
+        """The type as people write it: `decimal(10,2)`, `bigint unsigned`, `varchar(20)`, `datetime(6)`."""
+        if self.precision is not None:
+            inside = f"({self.precision},{self.scale or 0})"
+        elif self.length is not None:
+            inside = f"({self.length})"
+        else:
+            inside = f"({self.fraction})" if self.fraction else ""
+        return f"{self.type}{inside}{' unsigned' if self.unsigned else ''}"
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """One table: every physical column in order, and the names of the primary key's columns in the key's order."""
+
+    database: str
+    table: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """`database.table`, as in bronze's source_table."""
+        return f"{self.database}.{self.table}"
+
+    @cached_property
+    def captured(self) -> tuple[Column, ...]:
+        """The columns that images hold, in the table's order."""
+        return tuple(c for c in self.columns if c.captured)
+
+    @cached_property
+    def key_columns(self) -> tuple[Column, ...]:
+        """The primary key's columns, in the key's order."""
+        by_name = {c.name: c for c in self.columns}
+        return tuple(by_name[name] for name in self.key)
+
+    @cached_property
+    def id(self) -> str:
+        """Fingerprint: the first 16 hex digits of the SHA-256 of the canonical JSON."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: what an `s` row holds in `after`."""
+        return {
+            "database": self.database,
+            "table": self.table,
+            "columns": [asdict(c) for c in self.columns],
+            "key": list(self.key),
+        }
+
+    def to_json(self) -> str:
+        """Canonical: sorted keys, no spaces."""
+        return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> TableSchema:
+        """The inverse of `to_dict`."""
+        columns = tuple(Column(**c) for c in data["columns"])
+        return cls(data["database"], data["table"], columns, tuple(data["key"]))
+
+    @classmethod
+    def from_json(cls, text: str) -> TableSchema:
+        """The inverse of `to_json`."""
+        return cls.from_dict(json.loads(text))

@@ -1,0 +1,73 @@
+"""What a batch of bronze holds for each table: one pass over its narrow columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse_cdc.model.changes import Op
+
+_BARRIERS = (Op.TRUNCATE.value, Op.END.value)
+
+
+@dataclass(frozen=True)
+class TableBatch:
+    """One table's part: its ops and schema ids, the least and greatest seq of its row changes, its barrier.
+
+    `single_read` is True where all row changes are snapshot rows of one position: one read of the source gives each
+    key once. `barrier` is the seq below which no row survives, 0 if there is none.
+    """
+
+    table: str
+    ops: frozenset[str]
+    schema_ids: frozenset[str]
+    first: int
+    last: int
+    barrier: int
+
+    @property
+    def single_read(self) -> bool:
+        """See above."""
+        return self.ops & {"r", "c", "u", "d"} == {"r"} and self.first == self.last
+
+    @property
+    def has_rows(self) -> bool:
+        """True if any row changes."""
+        return bool(self.ops & {"r", "c", "u", "d"})
+
+
+def split(rows: DataFrame) -> dict[str, TableBatch]:
+    """The part of each table that `rows`, in bronze's columns, holds anything of."""
+    is_row = ~F.col("op").isin(Op.SCHEMA.value, *_BARRIERS)
+    found = (
+        rows.groupBy("source_table", "op", "schema_id")
+        .agg(
+            F.min(F.when(is_row, F.col("seq"))).alias("first"),
+            F.max("seq").alias("last"),
+        )
+        .collect()
+    )
+    barriers = _barriers(rows) if any(row["op"] in _BARRIERS for row in found) else {}
+    parts: dict[str, TableBatch] = {}
+    for name in sorted({row["source_table"] for row in found}):
+        mine = [row for row in found if row["source_table"] == name]
+        changes = [row for row in mine if row["first"] is not None]
+        parts[name] = TableBatch(
+            table=name,
+            ops=frozenset(row["op"] for row in mine),
+            schema_ids=frozenset(row["schema_id"] for row in mine),
+            first=min((int(row["first"]) for row in changes), default=0),
+            last=max((int(row["last"]) for row in changes), default=0),
+            barrier=barriers.get(name, 0),
+        )
+    return parts
+
+
+def _barriers(rows: DataFrame) -> dict[str, int]:
+    """table -> the greatest of its truncations' seqs and of the seqs that its repeated snapshots began at."""
+    began = F.expr("CAST(after AS DECIMAL(38,0))")
+    below = F.when(F.col("op") == Op.TRUNCATE.value, F.col("seq")).otherwise(began)
+    marks = rows.where(F.col("op").isin(*_BARRIERS)).groupBy("source_table").agg(F.max(below).alias("below"))
+    return {row["source_table"]: int(row["below"]) for row in marks.collect()}

@@ -1,0 +1,48 @@
+"""From VARIANT images to typed columns: one CAST with the schema's exact names, never one lookup per column.
+
+The cast fails on a value that does not fit its column, where a lookup that may fail (`try_variant_get`) would give
+NULL without a word. A field that an image lacks comes as NULL, so an image is only ever read by the schema it was
+written under; images hold every captured column, also those that are NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse_cdc.model.layout import quoted
+from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.schema.types import require
+
+ROW_OPS = ("r", "c", "u", "d")
+
+
+def _struct(schema: TableSchema, columns: Iterable[Column]) -> str:
+    fields = (f"{quoted(c.name)}: {require(c, schema.name).silver}" for c in columns)
+    return f"STRUCT<{', '.join(fields)}>"
+
+
+def key_type(schema: TableSchema) -> str:
+    """The Spark SQL type of the primary key, as a struct in the key's order."""
+    return _struct(schema, schema.key_columns)
+
+
+def keyed(rows: DataFrame, schema: TableSchema) -> DataFrame:
+    """The row changes among bronze rows of one table: key (typed), seq, op, commit_ts, after (VARIANT)."""
+    changes = rows.where(F.col("op").isin(*ROW_OPS))
+    return changes.select(F.expr(f"CAST(key AS {key_type(schema)})").alias("key"), "seq", "op", "commit_ts", "after")
+
+
+def latest(changes: DataFrame) -> DataFrame:
+    """The last change of each key by seq; the columns stay."""
+    others = [name for name in changes.columns if name not in ("key", "seq")]
+    chosen = changes.groupBy("key").agg(F.max("seq").alias("seq"), F.max_by(F.struct(*others), "seq").alias("change"))
+    return chosen.select("key", "seq", *(F.col(f"change.{name}").alias(name) for name in others))
+
+
+def typed(changes: DataFrame, schema: TableSchema) -> DataFrame:
+    """`after` as the struct `row` of silver's columns; the other columns stay."""
+    row = F.expr(f"CAST(after AS {_struct(schema, schema.captured)})").alias("row")
+    return changes.select(*(name for name in changes.columns if name != "after"), row)

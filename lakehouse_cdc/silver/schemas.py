@@ -1,0 +1,58 @@
+"""The schemas that a batch's rows were written under, by their ids.
+
+They stand in `<bronze>.schemas`; those that came with this very batch may not be there yet where bronze is still at
+work on it, and are taken from the batch's own s rows. A schema is named by its content, so it cannot be another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.lake.tables import read
+from lakehouse_cdc.model.changes import Op
+from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.schema.table import TableSchema
+
+
+class Schemas:
+    """Every schema met so far, by id; asks the tables for others."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._known: dict[str, TableSchema] = {}
+
+    def learn(self, spark: SparkSession, ids: Iterable[str], batch: DataFrame) -> None:
+        """Get those ids. Raises DefiniteError for one that neither bronze nor the batch describes."""
+        wanted = set(ids) - set(self._known)
+        if wanted:
+            rows = read(spark, self._layout.schemas).where(F.col("schema_id").isin(*wanted))
+            self._add(rows.select("schema_id", "schema").distinct())
+            wanted -= set(self._known)
+        if wanted:
+            rows = batch.where((F.col("op") == Op.SCHEMA.value) & F.col("schema_id").isin(*wanted))
+            self._add(rows.select("schema_id", F.to_json("after").alias("schema")))
+            wanted -= set(self._known)
+        if wanted:
+            raise DefiniteError(
+                f"no schema {min(wanted)} is recorded, but rows are written under it",
+                where=str(self._layout.schemas),
+                hint="restore the table of schemas; it belongs to the change table",
+            )
+
+    def __getitem__(self, schema_id: str) -> TableSchema:
+        return self._known[schema_id]
+
+    def _add(self, rows: DataFrame) -> None:
+        for row in rows.collect():
+            schema = TableSchema.from_json(row["schema"])
+            if schema.id != row["schema_id"]:
+                raise DefiniteError(
+                    f"schema {row['schema_id']} of {schema.name} is not what its id says",
+                    where=str(self._layout.schemas),
+                    hint="restore the table of schemas",
+                )
+            self._known[schema.id] = schema

@@ -1,0 +1,97 @@
+"""Bring one silver table from one position of the source to the next.
+
+The tombstones of a batch first, then one commit to the table itself. A crash between the two is repaired by the
+batch's repetition: the tombstones are skipped, being tied to the batch, and never stand in the way of the batch's own
+deletes. Readers of the table thus see it at one position or at the next.
+"""
+
+from __future__ import annotations
+
+import time
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse_cdc.lake.tables import read
+from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model.standing import CommitNote
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.schema.types import Kind, require
+from lakehouse_cdc.silver import extract, tombstones
+from lakehouse_cdc.silver.batch import TableBatch
+from lakehouse_cdc.silver.merge import Bounds, load, merge
+from lakehouse_cdc.silver.tombstones import Guards
+
+_DAY = 86400.0
+_RANGED = (Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64, Kind.DECIMAL, Kind.DATE)
+
+
+class TableWriter:
+    """The only writer of one silver table; remembers between batches what it would have to ask the tables for.
+
+    `fresh` says that nothing was applied to the table yet. After an exception the writer is of no more use.
+    """
+
+    def __init__(
+        self, session: SparkSession, layout: Layout, schema: TableSchema, *, fresh: bool, keep_days: float
+    ) -> None:
+        self.schema = schema
+        self._table, self._graves = layout.silver_table(schema.name), layout.tombstones(schema.name)
+        self._fresh, self._keep_days = fresh, keep_days
+        self._guards = Guards() if fresh else tombstones.guards(session, self._graves)
+        self._has_rows = False  # True once it is known to
+        self._pruned = time.monotonic() if fresh else -_DAY
+
+    def write(self, session: SparkSession, part: TableBatch, rows: DataFrame, note: CommitNote) -> None:
+        """Apply `rows`, this table's bronze rows of a batch, of which `part` says what they hold."""
+        if self._fresh or part.has_rows or part.barrier:
+            changes = extract.keyed(rows, self.schema)
+            before = self._guards
+            self._bury(session, part, changes, note)
+            survivors = self._survivors(session, part, changes, before)
+            self._commit(session, part, changes, extract.typed(survivors, self.schema), note)
+        self._fresh = False
+        if time.monotonic() - self._pruned >= _DAY:
+            pruned = tombstones.prune(session, self._graves, self.schema, self._keep_days)
+            self._guards, self._pruned = self._guards.joined(pruned), time.monotonic()
+
+    def _bury(self, session: SparkSession, part: TableBatch, changes: DataFrame, note: CommitNote) -> None:
+        deleted = None
+        if "d" in part.ops:  # reads no image but the keys
+            deleted = extract.latest(changes.select("key", "seq", "op")).where("op = 'd'")
+        tombstones.bury(session, self._graves, self.schema, deleted, part.barrier, note)
+        added = Guards(delete=part.last if deleted is not None else -1, barrier=part.barrier)
+        self._guards = self._guards.joined(added)
+
+    def _survivors(self, session: SparkSession, part: TableBatch, changes: DataFrame, before: Guards) -> DataFrame:
+        """The last change of each key, without those that something earlier applied has overtaken."""
+        latest = changes if part.single_read else extract.latest(changes)
+        if self._guards.barrier > part.first:
+            latest = latest.where(f"seq >= {self._guards.barrier}BD")
+        if before.horizon >= part.first:
+            latest = latest.where(f"seq > {before.horizon}BD")
+        if before.delete >= part.first:
+            latest = tombstones.without_buried(session, self._graves, latest, part.first)
+        return latest
+
+    def _commit(
+        self, session: SparkSession, part: TableBatch, changes: DataFrame, rows: DataFrame, note: CommitNote
+    ) -> None:
+        self._has_rows = self._has_rows or not (self._fresh or read(session, self._table).isEmpty())
+        if self._has_rows:
+            bounds = self._bounds(changes) if part.has_rows and not part.barrier else None
+            merge(session, rows, self._table, self.schema, note, barrier=part.barrier, bounds=bounds)
+        else:
+            load(rows.where("op <> 'd'"), self._table, self.schema, note)
+
+    def _bounds(self, changes: DataFrame) -> Bounds | None:
+        """The range of the first key column, where its type has one that Delta keeps statistics of."""
+        column = self.schema.key_columns[0]
+        mapped = require(column, self.schema.name)
+        if mapped.kind not in _RANGED:
+            return None
+        first = F.col("key").getField(column.name)
+        found = changes.agg(F.min(first).alias("low"), F.max(first).alias("high")).head()
+        if found is None or found["low"] is None:
+            return None
+        return (f"CAST('{found['low']}' AS {mapped.silver})", f"CAST('{found['high']}' AS {mapped.silver})")

@@ -1,0 +1,143 @@
+"""The options of `spark.read(Stream).format("mysql_cdc")`, checked before anything is asked of a server.
+
+An option that is not known is refused: a misspelt one would silently change what is captured.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+from lakehouse_cdc.errors import ConfigError
+from lakehouse_cdc.mysql.session import ConnectionOptions
+
+Snapshot = Literal["initial", "never", "only"]
+OnGap = Literal["fail", "resnapshot"]
+Settle = Literal["auto", "gtid", "process", "age"]
+
+_KNOWN = {
+    name.lower(): name
+    for name in (
+        "url", "password", "tls", "tables", "exclude", "snapshot", "onGap", "settle", "settleSeconds", "serverIds",
+        "chunkRows", "chunksPerTrigger", "planSeconds", "maxRowsPerTrigger", "maxBytesPerTrigger", "splitBytes",
+        "idleSeconds", "schemaFolder", "asOf",
+    )
+}  # fmt: skip
+_DEFAULT_IDS = (1_700_000_000, 1_700_009_999)
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """One source's settings. Sizes in rows or bytes, times in seconds.
+
+    `tables` are patterns on `database.table`, `!` excludes; `exclude` maps a table to the columns left out;
+    `schema_folder` is a folder beside the checkpoint for the schemas; `server_ids` an inclusive range of replica ids
+    that nobody else uses.
+    """
+
+    connection: ConnectionOptions
+    tables: tuple[str, ...]
+    schema_folder: str
+    exclude: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    snapshot: Snapshot = "initial"
+    on_gap: OnGap = "fail"
+    settle: Settle = "auto"
+    settle_seconds: float = 10.0
+    server_ids: tuple[int, int] = _DEFAULT_IDS
+    chunk_rows: int = 50_000
+    chunks_per_trigger: int = 32
+    plan_seconds: float = 10.0
+    max_rows: int | None = None
+    max_bytes: int = 1 << 30
+    split_bytes: int = 64 << 20
+    idle_seconds: float = 30.0
+    as_of: str = ""
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, str], *, streaming: bool = True) -> SourceOptions:
+        """Read Spark's option map. Raises ConfigError that names the option, never its value where it is secret."""
+        given: dict[str, str] = {}
+        for key, value in raw.items():
+            if key.lower() not in _KNOWN:
+                raise ConfigError(f"unknown option '{key}'", hint=f"known: {', '.join(sorted(_KNOWN.values()))}")
+            given[_KNOWN[key.lower()]] = value
+        for name in ("url", "tables") + (("schemaFolder",) if streaming else ()):
+            if not given.get(name):
+                raise ConfigError(f"option '{name}' is missing")
+        connection = ConnectionOptions.from_url(
+            given["url"], password=given.get("password", ""), tls=_one_of(given, "tls", _TLS, "preferred")
+        )
+        values: dict[str, Any] = {
+            "connection": connection,
+            "tables": _words(given["tables"]),
+            "schema_folder": given.get("schemaFolder", ""),
+            "exclude": _exclude(given.get("exclude", "{}")),
+            "snapshot": cast(Snapshot, _one_of(given, "snapshot", ("initial", "never", "only"), "initial")),
+            "on_gap": cast(OnGap, _one_of(given, "onGap", ("fail", "resnapshot"), "fail")),
+            "settle": cast(Settle, _one_of(given, "settle", ("auto", "gtid", "process", "age"), "auto")),
+            "server_ids": _id_range(given["serverIds"]) if "serverIds" in given else _DEFAULT_IDS,
+            "as_of": given.get("asOf", ""),
+        }
+        numbers: tuple[tuple[str, str, type[int] | type[float]], ...] = (
+            ("settleSeconds", "settle_seconds", float),
+            ("chunkRows", "chunk_rows", int),
+            ("chunksPerTrigger", "chunks_per_trigger", int),
+            ("planSeconds", "plan_seconds", float),
+            ("maxRowsPerTrigger", "max_rows", int),
+            ("maxBytesPerTrigger", "max_bytes", int),
+            ("splitBytes", "split_bytes", int),
+            ("idleSeconds", "idle_seconds", float),
+        )
+        for option, attribute, kind in numbers:
+            if option in given:
+                values[attribute] = _positive(option, given[option], kind)
+        return cls(**values)
+
+
+_TLS = ("preferred", "required", "disabled")
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """A JSON list, or words between commas."""
+    words = json.loads(text) if text.lstrip().startswith("[") else text.split(",")
+    found = tuple(str(w).strip() for w in words if str(w).strip())
+    if not found:
+        raise ConfigError("option 'tables' names no table", hint='for example "shop.*,!shop.audit"')
+    return found
+
+
+def _one_of(given: Mapping[str, str], name: str, allowed: tuple[str, ...], default: str) -> str:
+    value = given.get(name, default).lower()
+    if value not in allowed:
+        raise ConfigError(f"option '{name}' is '{value}'", hint=f"one of {', '.join(allowed)}")
+    return value
+
+
+def _positive(name: str, text: str, kind: type[int] | type[float]) -> int | float:
+    try:
+        value = kind(text)
+    except ValueError:
+        raise ConfigError(f"option '{name}' is '{text}'", hint="expected a number") from None
+    if value <= 0:
+        raise ConfigError(f"option '{name}' is {text}", hint="expected a number above zero")
+    return value
+
+
+def _id_range(text: str) -> tuple[int, int]:
+    first, _, last = text.partition("-")
+    try:
+        low, high = int(first), int(last)
+    except ValueError:
+        raise ConfigError(f"option 'serverIds' is '{text}'", hint="expected FIRST-LAST, such as 6000-6063") from None
+    if not 0 < low < high < 2**32:
+        raise ConfigError(f"option 'serverIds' is '{text}'", hint="at least two ids between 1 and 4294967295")
+    return low, high
+
+
+def _exclude(text: str) -> dict[str, tuple[str, ...]]:
+    try:
+        return {table: tuple(columns) for table, columns in json.loads(text).items()}
+    except (ValueError, AttributeError, TypeError):
+        raise ConfigError("option 'exclude' is not a JSON object of table: [columns]") from None

@@ -1,0 +1,90 @@
+"""From a start and an end offset to the splits of a batch: a pure reading of the two, but for where ranges are cut.
+
+Which rows a batch has is fixed by its two offsets. How they are shared among tasks is not: binlog ranges are cut where
+files begin (and at transaction ends that the driver happens to know), key ranges at any keys in between. So a replay
+may cut otherwise and still emit the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from lakehouse_cdc.model.offset import Cursor, Offset, TableState
+from lakehouse_cdc.model.position import FIRST_EVENT, Position, file_name
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.source.splits import BinlogSplit, EndSplit, SchemaSplit, SnapshotSplit, Split, stamp_of
+
+SchemaOf = Callable[[str], TableSchema]  # schema id -> schema
+KeyCuts = Callable[[TableSchema, Cursor | None, Cursor | None], Sequence[Cursor]]
+LogCuts = Callable[[Position, Position], Sequence[Position]]
+
+
+def plan(start: Offset | None, end: Offset, schema_of: SchemaOf, key_cuts: KeyCuts, log_cuts: LogCuts) -> list[Split]:
+    """All splits of the batch (start, end]. A new epoch has no binlog range: it continues nothing."""
+    if start is not None and start.epoch != end.epoch:
+        start = None
+    before = start.tables if start else {}
+    splits: list[Split] = []
+    stamp = stamp_of(end)
+    new = [s for name, s in end.tables.items() if _announced(s) and not _announced(before.get(name))]
+    if new:
+        splits.append(SchemaSplit(stamp, tuple(schema_of(s.schema) for s in new)))
+    if start is not None:
+        splits.extend(_binlog(start, end, schema_of, log_cuts))
+    for name, state in end.tables.items():
+        splits.extend(_snapshot(before.get(name), state, end, schema_of(state.schema), key_cuts))
+    ended = {
+        name: (state.schema, state.since)
+        for name, state in end.tables.items()
+        if state.since is not None and state.done and not (name in before and before[name].done)
+    }
+    if ended:
+        splits.append(EndSplit(stamp, ended))
+    return splits
+
+
+def _announced(state: TableState | None) -> bool:
+    """Whether rows of the table may have been emitted, so that its schema must stand in bronze."""
+    return state is not None and (state.begun or state.mode == "again")
+
+
+def _snapshot(
+    before: TableState | None, state: TableState, end: Offset, schema: TableSchema, key_cuts: KeyCuts
+) -> list[SnapshotSplit]:
+    """The as-of reads between two cursors of one table."""
+    if state.mode == "never" or not state.begun:
+        return []
+    if before is not None and (before.done or (before.cursor == state.cursor and not state.done)):
+        return []
+    lo = (before.cursor or None) if before else None
+    hi = None if state.done else state.cursor
+    floor = max(end.floor, state.floor) if state.floor else end.floor
+    bounds = [lo, *key_cuts(schema, lo, hi), hi]
+    stamp = stamp_of(end)
+    return [SnapshotSplit(stamp, end.identity, schema, floor, a, b) for a, b in pairwise(bounds)]
+
+
+def _binlog(start: Offset, end: Offset, schema_of: SchemaOf, log_cuts: LogCuts) -> list[BinlogSplit]:
+    """(W_k, W_k+1] in pieces of one file each. What passes is decided by the *start* offset: keys between the two
+    cursors come with their chunk, which is read as of the end."""
+    if not start.position < end.position:
+        return []
+    wanted: list[TableSchema] = []
+    bounds: dict[str, Cursor] = {}
+    for name, state in start.tables.items():
+        everything = state.done or state.mode == "again"
+        if everything or state.cursor:
+            wanted.append(schema_of(state.schema))
+        if not everything and state.cursor:
+            bounds[name] = state.cursor
+    if not wanted:
+        return []
+    points = [start.position, *log_cuts(start.position, end.position), end.position]
+    pieces = [(a, b) for a, b in pairwise(points) if a < b]
+    return [BinlogSplit(end.epoch, end.identity, a, b, tuple(wanted), bounds) for a, b in pieces]
+
+
+def file_begins(start: Position, end: Position) -> list[Position]:
+    """The first bytes of the files that begin in (start, end]: where a stretch can be cut without any look at it."""
+    return [Position(file_name(end.base, n), FIRST_EVENT) for n in range(start.number + 1, end.number + 1)]

@@ -1,0 +1,345 @@
+"""Where the next micro-batch ends: the one place that decides about W, the floor and the cursors.
+
+What a batch emits is a function of its start and end offset, so everything that a task must know is put into the end
+offset here, and is proven before it is: W has been delivered by a dump (the server's status runs ahead of it), the
+floor is settled, the schemas are stored, and no DDL of a captured table lies between a table's schema and W.
+
+After a batch whose cursors moved, the binlog from W to the tip is scanned before anything else is offered: a chunk
+that met DDL in its window emitted nothing, and the same DDL, found here, keeps the stream from going on without those
+rows. (That DDL stops the stream for good is this version's limit; nothing is lost by it.)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.offset import Cursor, Identity, Offset, TableState
+from lakehouse_cdc.model.position import FIRST_EVENT, Position
+from lakehouse_cdc.model.seq import Rank, Seq
+from lakehouse_cdc.mysql import catalog, preflight, server
+from lakehouse_cdc.mysql.keys import KeySpace
+from lakehouse_cdc.mysql.session import Session, connect
+from lakehouse_cdc.schema.selection import Selection
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.schema.types import check_table
+from lakehouse_cdc.source import gaps, partitions
+from lakehouse_cdc.source.floor import Floor, first_position
+from lakehouse_cdc.source.hooks import Step, reached
+from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.schemas import SchemaStore
+from lakehouse_cdc.source.splits import SnapshotSplit, Split
+from lakehouse_cdc.source.tail import Tail
+
+
+class Planner:
+    """The driver's side of one stream. Not thread-safe; holds a session and a dump while the stream runs."""
+
+    def __init__(self, options: SourceOptions, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._options = options
+        self._selection = Selection(options.tables)
+        self._store = SchemaStore(options.schema_folder)
+        self._clock = clock
+        self._opened: Session | None = None
+        self._tail: Tail | None = None
+        self._floor: Floor | None = None
+        self._available_now = False
+        self._target: Position | None = None
+        self._offered_at = -float("inf")
+        self._selection_checked = False
+        self._planned: Offset | None = None
+        self._cuts: dict[str, list[Cursor]] = {}  # the chunk bounds of the batch that was planned last
+        self._key_spaces: dict[str, KeySpace] = {}
+
+    def available_now(self) -> None:
+        """Stop at what is there when the last chunk has been planned."""
+        self._available_now, self._target = True, None
+
+    def close(self) -> None:
+        """End the session and the dump; both are opened again when needed."""
+        if self._tail is not None:
+            self._tail.close()
+        if self._opened is not None:
+            self._opened.close()
+        self._tail = self._opened = self._floor = None
+
+    def latest(self, start: Offset | None, *, max_rows: int | None, max_bytes: int | None) -> Offset | None:
+        """The end of the next batch, or None if there is nothing to offer now.
+
+        `max_rows` and `max_bytes` bound the captured rows and the binlog bytes of the batch, to the next transaction
+        boundary. Raises DefiniteError where going on would lose or invent rows.
+        """
+        self._cuts = {}
+        self._planned = self._next(start, max_rows, max_bytes)
+        return self._planned
+
+    def _next(self, start: Offset | None, max_rows: int | None, max_bytes: int | None) -> Offset | None:
+        if start is None:
+            return self._with_chunks(self._first(epoch=1), max_rows)
+        if self._finished(start):
+            return None
+        gap, moved = self._gap(start), None
+        if gap is None:
+            try:
+                moved = self._advance(start, max_rows, max_bytes)
+            except DefiniteError as error:
+                gap = self._gap_behind(error, start)
+        if moved is None:
+            if gap is not None and self._options.on_gap != "resnapshot":
+                raise gap
+            return self._with_chunks(self._again(start), max_rows)
+        offset, near, captured_rows = moved
+        offset = self._with_new_tables(offset)
+        if near:
+            left = None if max_rows is None else max_rows - captured_rows
+            offset = self._with_chunks(offset, left)
+        return offset if self._worth_offering(start, offset, captured_rows) else None
+
+    def all_chunks(self, offset: Offset) -> list[Split]:
+        """As-of reads of all that an offset has passed: each table up to its cursor, at the offset's position."""
+        unread = {name: replace(s, cursor=[], done=False) for name, s in offset.tables.items()}
+        before = replace(offset, tables=unread)
+        splits = self.splits(before, offset)
+        return [s for s in splits if isinstance(s, SnapshotSplit)]
+
+    def splits(self, start: Offset | None, end: Offset) -> list[Split]:
+        """The splits of a batch; cut as it was planned, or anew where that is forgotten (a replay).
+
+        Where the binlog that it needs is gone: DefiniteError, or with `onGap` resnapshot no split at all; the next
+        offset then begins a new epoch, in which every table is read again.
+        """
+        if end != self._planned and (gap := gaps.unreadable(self._session(), start, end)) is not None:
+            if self._options.on_gap != "resnapshot":
+                raise gap
+            self._store.mark_gap(end)
+            return []
+        return partitions.plan(start, end, self._store.get, self._key_cuts_of(end), self._log_cuts)
+
+    def _key_cuts_of(self, end: Offset) -> partitions.KeyCuts:
+        def remembered(schema: TableSchema, lo: Cursor | None, hi: Cursor | None) -> Sequence[Cursor]:
+            cuts = self._cuts.get(schema.name, [])
+            return cuts if hi is None else cuts[:-1]
+
+        def anew(schema: TableSchema, lo: Cursor | None, hi: Cursor | None) -> Sequence[Cursor]:
+            space, session, cuts = self._keys(schema.id), self._session(), []
+            with suppress(DefiniteError):  # the table may be gone since; whoever reads the split finds out why
+                while (lo := space.cut(session, lo, self._options.chunk_rows)) is not None:
+                    if hi is not None and not space.below(session, [lo], hi)[0]:
+                        break
+                    cuts.append(lo)
+            return cuts
+
+        return remembered if end == self._planned else anew
+
+    def _log_cuts(self, start: Position, end: Position) -> Sequence[Position]:
+        if self._tail is not None and self._tail.origin == start:
+            return self._tail.cuts(end, self._options.split_bytes)
+        return partitions.file_begins(start, end)
+
+    # ------------------------------------------------------------------ the first offset, and a new epoch
+
+    def _first(self, epoch: int) -> Offset:
+        """W at the tip, settled, with the schemas of all captured tables as they stood at W."""
+        self.close()
+        session = self._session()
+        preflight.require(preflight.check(session, self._selection, self._options.exclude))
+        floor = self._floors(None)
+        reached(Step.BEFORE_POSITION)
+        tip = first_position(session)
+        with Tail(self._options, Position(tip.file, FIRST_EVENT), matches=self._selection.matches) as tail:
+            while True:
+                reached(Step.AFTER_POSITION)
+                tail.advance(tip)
+                mark = tail.mark()
+                floor.saw(mark.position, mark.gtids)
+                floor.wait_for(mark.position)
+                tables = self._read_tables()
+                now = first_position(session)
+                tail.advance(now)
+                if tail.first_statement(after=mark.position) is None:
+                    break
+                tip = now  # DDL came between W and the schemas: begin again behind it
+            identity = Identity(session.server_uuid, mark.position.file, tail.created(mark.position))
+        return Offset(
+            epoch=epoch,
+            identity=identity,
+            position=mark.position,
+            floor=mark.position,
+            gtid_set=str(mark.gtids),
+            last_gtid=mark.last_gtid,
+            commit_ts=mark.commit_ts,
+            tables={name: self._unstarted(schema) for name, schema in tables.items()},
+        )
+
+    def _again(self, start: Offset) -> Offset:
+        """A new epoch after a gap: every table is read again, and tables that bronze knows end their pass with x."""
+        offset = self._first(start.epoch + 1)
+        since = Seq(offset.epoch, offset.position.number, offset.position.pos, Rank.EVENT, 0).pack()
+        tables = {
+            name: replace(state, mode="again", since=since) if name in start.tables and not state.done else state
+            for name, state in offset.tables.items()
+        }
+        return replace(offset, tables=tables)
+
+    def _gap(self, start: Offset) -> DefiniteError | None:
+        """What keeps the log from being continued at `start`, if anything does; else the tail stands there."""
+        if self._store.has_gap(start):
+            return DefiniteError(f"the batch that ended at {start.position} could not be read: its binlog was purged")
+        if (gap := gaps.other_server(self._session(), start)) is not None:
+            return gap
+        if (gap := gaps.missing(self._session(), start)) is not None:
+            return gap  # asked also where a tail stands there: what it reads may be a file that was deleted since
+        if self._tail is not None and self._tail.continues(start.position):
+            return None
+        self._open_tail(start)
+        assert self._tail is not None
+        return gaps.other_log(start, created=self._tail.created(start.position))
+
+    def _gap_behind(self, error: DefiniteError, start: Offset) -> DefiniteError:
+        """The gap that made the tail fail: its file was deleted while it was sent. Raises `error` if there is none."""
+        self.close()
+        if (gap := self._gap(start)) is None:
+            raise error
+        return gap
+
+    # ------------------------------------------------------------------ going on
+
+    def _advance(self, start: Offset, max_rows: int | None, max_bytes: int | None) -> tuple[Offset, bool, int]:
+        """Move W; True if it stands at the tip; and the captured rows in between."""
+        session, tail, floor = self._session(), self._tail, self._floors(start)
+        assert tail is not None
+        reached(Step.BEFORE_POSITION)
+        tip = server.log_position(session).position
+        reached(Step.AFTER_POSITION)
+        if self._target is not None:
+            tip = min(tip, self._target)
+        tail.advance(tip, max_rows=max_rows, max_bytes=max_bytes)
+        if (found := tail.first_statement(after=start.position)) is not None:
+            raise DefiniteError(
+                f"a statement that may change a captured table is not supported yet: {found.text[:200]}",
+                where=str(found.position),
+                hint="begin anew with a fresh checkpoint and fresh tables, or leave the table out (source.tables)",
+            )
+        mark = tail.mark(max_rows=max_rows, max_bytes=max_bytes)
+        floor.saw(mark.position, mark.gtids)
+        settled = floor.settled() or start.floor
+        offset = replace(
+            start,
+            identity=replace(start.identity, file=mark.position.file, created=tail.created(mark.position)),
+            position=mark.position,
+            floor=max(settled, start.floor),
+            gtid_set=str(mark.gtids),
+            last_gtid=mark.last_gtid or start.last_gtid,
+            commit_ts=mark.commit_ts or start.commit_ts,
+        )
+        return offset, tail.reached(tip) and mark.position == tail.mark().position, mark.rows
+
+    def _with_new_tables(self, offset: Offset) -> Offset:
+        """Tables that match since the configuration changed; asked once, since later ones are born by DDL."""
+        if self._selection_checked:
+            return offset
+        self._selection_checked = True
+        known = {n: s for n, s in offset.tables.items() if self._selection.matches(n)}
+        if known.keys() != offset.tables.keys():
+            gone = sorted(offset.tables.keys() - known.keys())
+            raise DefiniteError(
+                f"{', '.join(gone[:5])} was captured before and is not in source.tables any more",
+                hint="take tables out with a new pipeline; a table cannot leave one and come back exactly yet",
+            )
+        tables = self._read_tables()
+        new = {n: s for n, s in tables.items() if n not in known}
+        if not new:
+            return offset
+        # their last DDL may lie anywhere below W: only W itself, settled, is a safe floor for them
+        self._floors(offset).wait_for(offset.position)
+        for name, schema in new.items():
+            offset = offset.with_table(name, replace(self._unstarted(schema), floor=offset.position))
+        self._open_tail(offset)
+        return offset
+
+    def _with_chunks(self, offset: Offset, max_rows: int | None) -> Offset:
+        """Move the cursors of unfinished tables by some chunks, a chunk of each in turn, for a bounded time."""
+        options, session = self._options, self._session()
+        deadline = self._clock() + options.plan_seconds
+        most = options.chunks_per_trigger
+        if max_rows is not None:
+            most = min(most, -(-max_rows // options.chunk_rows))
+        while most > 0 and (unfinished := [n for n, s in offset.tables.items() if not s.done]):
+            for name in unfinished:
+                if most <= 0 or self._clock() > deadline:
+                    return offset
+                state = offset.tables[name]
+                cut = self._keys(state.schema).cut(session, state.cursor or None, options.chunk_rows)
+                if cut is not None:
+                    self._cuts.setdefault(name, []).append(cut)
+                offset = offset.with_table(name, replace(state, cursor=cut or [], done=cut is None))
+                most -= 1
+        return offset
+
+    def _finished(self, start: Offset) -> bool:
+        """True where no further batch may be offered."""
+        everything = all(s.done for s in start.tables.values())
+        if self._options.snapshot == "only" and everything:
+            return True
+        if not self._available_now:
+            return False
+        if self._target is None and everything:
+            self._target = server.log_position(self._session()).position
+        return self._target is not None and self._target.base == start.position.base and start.position >= self._target
+
+    def _worth_offering(self, start: Offset, offset: Offset, captured_rows: int) -> bool:
+        """A move without captured rows is offered now and then only, so that idle sources make few batches."""
+        if offset.tables == start.tables and captured_rows == 0:
+            if offset.position == start.position:
+                return False
+            quiet = self._clock() - self._offered_at < self._options.idle_seconds
+            if quiet and not self._available_now:
+                return False
+        self._offered_at = self._clock()
+        return True
+
+    # ------------------------------------------------------------------ what is opened on demand
+
+    def _session(self) -> Session:
+        if self._opened is None:
+            self._opened = connect(self._options.connection)
+        return self._opened
+
+    def _floors(self, start: Offset | None) -> Floor:
+        if self._floor is None:
+            self._floor = Floor(
+                self._session(),
+                self._options.settle,
+                self._options.settle_seconds,
+                settled=start.floor if start else None,
+            )
+        return self._floor
+
+    def _unstarted(self, schema: TableSchema) -> TableState:
+        never = self._options.snapshot == "never"
+        return TableState(self._store.put(schema), done=never, mode="never" if never else "first")
+
+    def _read_tables(self) -> Mapping[str, TableSchema]:
+        tables = catalog.read_tables(self._session(), self._selection, self._options.exclude)
+        for schema in tables.values():
+            check_table(schema)
+        return tables
+
+    def _open_tail(self, offset: Offset) -> None:
+        if self._tail is not None:
+            self._tail.close()
+        self._tail = Tail(
+            self._options,
+            offset.position,
+            matches=self._selection.matches,
+            gtids=offset.gtids(),
+            schemas=[self._store.get(state.schema) for state in offset.tables.values()],
+        )
+
+    def _keys(self, schema_id: str) -> KeySpace:
+        if schema_id not in self._key_spaces:
+            self._key_spaces[schema_id] = KeySpace(self._store.get(schema_id))
+        return self._key_spaces[schema_id]

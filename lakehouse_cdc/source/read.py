@@ -1,0 +1,60 @@
+"""What a task does with a split: the dispatch, the replica id, and the few rows that need no source."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.seq import Rank
+from lakehouse_cdc.model.variant import encode
+from lakehouse_cdc.source.binlog_read import read_binlog
+from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.patience import read_patiently
+from lakehouse_cdc.source.rows import Stamp, at_one_position, no_variants, variants
+from lakehouse_cdc.source.snapshot_read import read_snapshot
+from lakehouse_cdc.source.splits import BinlogSplit, EndSplit, SchemaSplit, SnapshotSplit
+
+
+def read_split(split: Any, options: SourceOptions) -> Iterator[pa.RecordBatch]:
+    """The rows of a split. Raises DefiniteError for anything that is not a split."""
+    if isinstance(split, SnapshotSplit):
+        return read_patiently(lambda: read_snapshot(split, options, replica_id(options)))
+    if isinstance(split, BinlogSplit):
+        return read_patiently(lambda: read_binlog(split, options, replica_id(options)))
+    if isinstance(split, SchemaSplit):
+        return iter([
+            _single(split.stamp, Rank.SCHEMA, "s", s.name, s.id, {**s.to_dict(), "statement": None})
+            for s in split.schemas
+        ])  # fmt: skip
+    if isinstance(split, EndSplit):
+        return iter([
+            _single(split.stamp, Rank.END, "x", table, schema_id, Decimal(since))
+            for table, (schema_id, since) in split.ended.items()
+        ])  # fmt: skip
+    if getattr(split, "value", split) is None:  # Spark's stand-in for "no partitions"
+        return iter([])
+    raise DefiniteError(f"{type(split).__name__} is not a split of this source")
+
+
+def replica_id(options: SourceOptions) -> int:
+    """This reader's own id: the planner has the first of the range, each task attempt another.
+
+    Attempt numbers rise by one, so attempts that run at the same time differ unless the range is smaller than their
+    number; the server cuts the older of two equal ones off, which is a TransientError there, never a wrong row.
+    """
+    first, last = options.server_ids
+    context = TaskContext.get()
+    number = context.taskAttemptId() if context is not None else os.getpid()
+    return first + 1 + number % (last - first)
+
+
+def _single(stamp: Stamp, rank: Rank, op: str, table: str, schema_id: str, after: Any) -> pa.RecordBatch:
+    value, metadata = encode(after)
+    image = variants(pa.array([value], pa.binary()), pa.array([metadata], pa.binary()))
+    return at_one_position(stamp, rank, op, table, schema_id, no_variants(1), image)

@@ -1,0 +1,132 @@
+"""From images to the record batches of bronze.
+
+Columns are built whole, from numpy and Arrow buffers; no row becomes a Python object. `seq` needs 128 bits: its high
+part (epoch, file number) is constant in a file and is added once, the rest is `pos * 10^11 + ordinal`, multiplied in
+two 32-bit halves with the carry done by hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.model.seq import EPOCH, FILE, POS, RANK, Rank, Seq
+
+_VARIANT = pa.struct(
+    [
+        pa.field("value", pa.binary(), nullable=False),
+        pa.field("metadata", pa.binary(), nullable=False, metadata={b"variant": b"true"}),
+    ]
+)
+_POSITION = pa.struct([("server_uuid", pa.string()), ("file", pa.string()), ("pos", pa.int64()), ("gtid", pa.string())])
+ARROW = pa.schema(
+    [
+        ("seq", pa.decimal128(38, 0)),
+        ("op", pa.string()),
+        ("source_table", pa.string()),
+        ("key", _VARIANT),
+        ("before", _VARIANT),
+        ("after", _VARIANT),
+        ("commit_ts", pa.timestamp("us", tz="UTC")),
+        ("position", _POSITION),
+        ("schema_id", pa.string()),
+    ]
+)
+_LOW32 = np.uint64(0xFFFFFFFF)
+_32 = np.uint64(32)
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What all rows that are emitted at one position share."""
+
+    epoch: int
+    server_uuid: str
+    position: Position
+    gtid: str
+    commit_ts: int
+
+    def seq(self, rank: Rank, ordinal: int = 0) -> int:
+        """The packed seq at this position."""
+        return Seq(self.epoch, self.position.number, self.position.pos, rank, ordinal).pack()
+
+
+def variants(values: pa.Array, metadata: pa.Array) -> pa.Array:
+    """A VARIANT column of n values and n metadata; a row whose value is null is NULL, not a variant null."""
+    mask = values.is_null()
+    if values.null_count:
+        # the children of a NULL struct must still be there
+        values = values.fill_null(b"\x00")
+    return pa.StructArray.from_arrays([values, metadata], fields=list(_VARIANT), mask=mask)
+
+
+def no_variants(n: int) -> pa.Array:
+    """n NULLs."""
+    empty = pa.repeat(pa.scalar(b"", pa.binary()), n)
+    return pa.StructArray.from_arrays([empty, empty], fields=list(_VARIANT), mask=pa.repeat(True, n))
+
+
+def decimals(low: npt.NDArray[np.uint64], high: npt.NDArray[np.uint64]) -> pa.Array:
+    """DECIMAL(38, 0) from two little-endian 64-bit words per value."""
+    words = np.empty((len(low), 2), dtype=np.uint64)
+    words[:, 0], words[:, 1] = low, high
+    return pa.Array.from_buffers(pa.decimal128(38, 0), len(low), [None, pa.py_buffer(words)])
+
+
+def event_seqs(epoch: int, file_number: int, pos: npt.NDArray[np.int64], ordinal: npt.NDArray[np.int64]) -> pa.Array:
+    """The seqs of change events of one file: rank EVENT, `pos` their end positions. Shape [n] each."""
+    base = epoch * EPOCH + file_number * FILE + Rank.EVENT * RANK
+    p, factor = pos.astype(np.uint64), np.uint64(POS)
+    # p * 10^11 in 32-bit halves: (p1 * 2^32 + p0) * (f1 * 2^32 + f0)
+    p0, p1, f0, f1 = p & _LOW32, p >> _32, factor & _LOW32, factor >> _32
+    low_low, middle1, middle2 = p0 * f0, p0 * f1, p1 * f0
+    middle = (low_low >> _32) + (middle1 & _LOW32) + (middle2 & _LOW32)
+    low = (low_low & _LOW32) | (middle << _32)
+    high = p1 * f1 + (middle1 >> _32) + (middle2 >> _32) + (middle >> _32)
+    low, high = _add(low, high, ordinal.astype(np.uint64), np.uint64(0))
+    low, high = _add(low, high, np.uint64(base & (2**64 - 1)), np.uint64(base >> 64))
+    return decimals(low, high)
+
+
+def _add(
+    low: npt.NDArray[np.uint64], high: npt.NDArray[np.uint64], b: npt.ArrayLike, b_high: np.uint64
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    total = low + np.asarray(b, dtype=np.uint64)
+    return total, high + b_high + (total < low).astype(np.uint64)
+
+
+def constant_seqs(seq: int, n: int) -> pa.Array:
+    """n times the same seq."""
+    return decimals(np.full(n, seq & (2**64 - 1), dtype=np.uint64), np.full(n, seq >> 64, dtype=np.uint64))
+
+
+def positions(server_uuid: str, file: str, pos: npt.NDArray[np.int64], gtid: pa.Array) -> pa.Array:
+    """The position column of n rows of one file."""
+    n = len(pos)
+    children = [pa.repeat(server_uuid, n), pa.repeat(file, n), pa.array(pos, pa.int64()), gtid]
+    return pa.StructArray.from_arrays(children, fields=list(_POSITION))
+
+
+def at_one_position(
+    stamp: Stamp, rank: Rank, op: str, table: str, schema_id: str, key: pa.Array, after: pa.Array
+) -> pa.RecordBatch:
+    """Rows that all stand at `stamp`: snapshot rows, schemas, the end of a repeated pass. No before images."""
+    n = len(after)
+    gtid = pa.repeat(pa.scalar(stamp.gtid or None, pa.string()), n)
+    where = positions(stamp.server_uuid, stamp.position.file, np.full(n, stamp.position.pos, dtype=np.int64), gtid)
+    columns = [
+        constant_seqs(stamp.seq(rank), n),
+        pa.repeat(op, n),
+        pa.repeat(table, n),
+        key,
+        no_variants(n),
+        after,
+        pa.array(np.full(n, stamp.commit_ts, dtype=np.int64)).cast(ARROW.field("commit_ts").type),
+        where,
+        pa.repeat(schema_id, n),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=ARROW)

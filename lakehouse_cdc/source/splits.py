@@ -1,0 +1,64 @@
+"""What one task reads. Plain values, since Spark sends them to other processes; no secret is among them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql.datasource import InputPartition
+
+from lakehouse_cdc.model.offset import Cursor, Identity, Offset
+from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.source.rows import Stamp
+
+
+@dataclass
+class SchemaSplit(InputPartition):
+    """The `s` rows of the tables that begin in this batch."""
+
+    stamp: Stamp
+    schemas: tuple[TableSchema, ...]
+
+
+@dataclass
+class EndSplit(InputPartition):
+    """The `x` rows of the repeated passes that end in this batch: table -> (schema, the seq its pass began at)."""
+
+    stamp: Stamp
+    ended: Mapping[str, tuple[str, int]]
+
+
+@dataclass
+class SnapshotSplit(InputPartition):
+    """as_of(table, [lo, hi), W): W stands in the stamp, the floor is at or before it. None is unbounded."""
+
+    stamp: Stamp
+    identity: Identity
+    schema: TableSchema
+    floor: Position
+    lo: Cursor | None
+    hi: Cursor | None
+
+
+@dataclass
+class BinlogSplit(InputPartition):
+    """The events in (start, end], both transaction boundaries in one file; or `end` is the begin of the next file.
+
+    `schemas` are the tables whose events are wanted; of those in `bounds`, only the keys below the cursor.
+    """
+
+    epoch: int
+    identity: Identity
+    start: Position
+    end: Position
+    schemas: tuple[TableSchema, ...]
+    bounds: Mapping[str, Cursor]
+
+
+Split = SchemaSplit | EndSplit | SnapshotSplit | BinlogSplit
+
+
+def stamp_of(offset: Offset) -> Stamp:
+    """What the rows that stand at an offset's position share."""
+    return Stamp(offset.epoch, offset.identity.server_uuid, offset.position, offset.last_gtid, offset.commit_ts)

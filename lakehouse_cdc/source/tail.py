@@ -1,0 +1,257 @@
+"""The driver's own look at the binlog: where transactions end, what they hold, which statements concern us.
+
+One dump is kept open from the stream's position on and scanned up to the tip that the server reported, never beyond it,
+so that what a batch may contain has been delivered before it is offered. Rows are not decoded here. Transactions are
+remembered from the last committed offset (`origin`) on, which lets a batch be cut at any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+import numpy as np
+import numpy.typing as npt
+
+from lakehouse_cdc.model.gtid import GtidSet
+from lakehouse_cdc.model.position import FIRST_EVENT, Position, file_name
+from lakehouse_cdc.mysql.binlog.cut import Cutter
+from lakehouse_cdc.mysql.binlog.dump import BinlogDump
+from lakehouse_cdc.mysql.binlog.scan import LoggedStatement, Scan, gtid_set
+from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
+from lakehouse_cdc.mysql.kernels.binlog_groups import COMMITTED, FORMAT, HEADER
+from lakehouse_cdc.mysql.kernels.program import ProgramSet
+from lakehouse_cdc.mysql.kernels.rows import count_rows
+from lakehouse_cdc.mysql.session import connect
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.source.options import SourceOptions
+
+_FIELDS = ("file", "end", "source", "number", "commit_us", "rows", "bytes")
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A transaction boundary: all GTIDs up to it, its last transaction, and the captured rows since the origin."""
+
+    position: Position
+    gtids: GtidSet
+    last_gtid: str
+    commit_ts: int
+    rows: int
+
+
+class _Ended:
+    """The transactions that ended behind the origin; one array a field, in log order."""
+
+    def __init__(self) -> None:
+        self._pieces: list[Mapping[str, Ints]] = []
+        self.rows = self.bytes = 0
+
+    def append(self, more: Mapping[str, Ints]) -> None:
+        self._pieces.append(more)
+        self.rows += int(more["rows"].sum())
+        self.bytes += int(more["bytes"].sum())
+
+    def columns(self) -> Mapping[str, Ints]:
+        """All of them."""
+        empty = np.empty(0, np.int64)
+        if len(self._pieces) != 1:
+            merged = {name: np.concatenate([empty, *(p[name] for p in self._pieces)]) for name in _FIELDS}
+            self._pieces = [merged]
+        return self._pieces[0]
+
+    def drop(self, first: int) -> None:
+        rest = {name: values[first:] for name, values in self.columns().items()}
+        self._pieces, self.rows, self.bytes = [], 0, 0
+        self.append(rest)
+
+    def until(self, position: Position) -> int:
+        """How many ended at or before a position."""
+        files, ends = self.columns()["file"], self.columns()["end"]
+        number = position.number
+        return int(np.count_nonzero((files < number) | ((files == number) & (ends <= position.pos))))
+
+
+class Tail:
+    """The binlog from `origin` on, scanned as far as `advance` was told. A context manager.
+
+    `schemas` are the captured tables by name; without them nothing is counted, and statements on tables for which
+    `matches` is true are found all the same.
+    """
+
+    def __init__(
+        self,
+        options: SourceOptions,
+        origin: Position,
+        *,
+        matches: Callable[[str], bool],
+        gtids: GtidSet | None = None,
+        schemas: Sequence[TableSchema] = (),
+    ) -> None:
+        self.origin = origin
+        self._by_name = {s.name: s for s in schemas}
+        self._scanner = BinlogScanner(origin, self._by_name, watched=matches, gtids=gtids, checked=False)
+        self._origin_gtids = gtids
+        self._open_rows = 0  # of the transaction that the last buffer ended in
+        self._ended = _Ended()
+        self._statements: list[LoggedStatement] = []
+        self._sources: tuple[str, ...] = ()
+        self._rest: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
+        self._created: dict[int, int] = {}
+        self._programs: ProgramSet | None = None
+        session = connect(options.connection)
+        try:
+            self._dump = BinlogDump(session.connection, origin, server_id=options.server_ids[0])
+            self._created[origin.number] = self._first_format()
+        except BaseException:
+            session.close()
+            raise
+
+    # ------------------------------------------------------------------ reading
+
+    def advance(self, tip: Position, *, max_rows: int | None = None, max_bytes: int | None = None) -> None:
+        """Scan until `tip`, or until the transactions behind the origin reach a limit. Blocks until it is delivered."""
+        while self._scanner.position < tip and not self._full(max_rows, max_bytes):
+            here = self._scanner.position
+            file_end = Position(file_name(here.base, here.number + 1), FIRST_EVENT)
+            if not self._rest.size:
+                self._rest = self._dump.read()
+            part = Cutter(here, min(tip, file_end)).cut(self._rest)
+            self._rest = self._rest[part.size :]
+            self._take(self._scanner.feed(part))
+            if self._scanner.created is not None:
+                self._created[here.number] = self._scanner.created
+
+    def _full(self, max_rows: int | None, max_bytes: int | None) -> bool:
+        return (max_rows is not None and self._ended.rows >= max_rows) or (
+            max_bytes is not None and self._ended.bytes >= max_bytes
+        )
+
+    def _take(self, scan: Scan) -> None:
+        self._sources = scan.sources
+        self._statements += [s for s in scan.statements if s.concerns]
+        done, txns = scan.ended, scan.transactions
+        numbers = np.array([Position(name, 0).number for name in scan.files], np.int64)
+        self._ended.append(
+            {
+                "file": numbers[txns.file[:done]],
+                "end": txns.end[:done],
+                "source": txns.source[:done],
+                "number": txns.number[:done],
+                "commit_us": txns.commit_us[:done],
+                "rows": self._rows(scan, done),
+                "bytes": (txns.end - txns.begin)[:done],
+            }
+        )
+
+    def _rows(self, scan: Scan, done: int) -> Ints:
+        """The captured rows of each ended transaction, whichever buffers they came in."""
+        rows = np.zeros(len(scan.transactions), np.int64)
+        if len(scan.rows):
+            if self._programs is None or len(self._programs.schemas) != len(scan.tables):
+                self._programs = ProgramSet.of(
+                    [self._by_name[t.name] for t in scan.tables], [t.types for t in scan.tables]
+                )
+            np.add.at(rows, scan.rows.txn, count_rows(scan.buffer, scan.rows, self._programs))
+        if len(rows):
+            rows[0] += self._open_rows
+            self._open_rows = int(rows[-1]) if len(rows) > done else 0
+        rows[scan.transactions.outcome != COMMITTED] = 0
+        return rows[:done]
+
+    def _first_format(self) -> int:
+        """When the file of the origin was made: the header time of its format description, which comes first."""
+        while True:
+            self._rest = np.concatenate((self._rest, self._dump.read()))
+            at = 0
+            while at + HEADER <= self._rest.size:
+                if int(self._rest[at + 4]) == FORMAT:
+                    return int.from_bytes(self._rest[at : at + 4].tobytes(), "little")
+                at += int.from_bytes(self._rest[at + 9 : at + 13].tobytes(), "little")
+
+    # ------------------------------------------------------------------ what is known
+
+    def mark(self, *, max_rows: int | None = None, max_bytes: int | None = None) -> Mark:
+        """The furthest boundary within the limits: at least one transaction behind the origin, if there is one."""
+        ended = self._ended.columns()
+        total = count = len(ended["end"])
+        for limit, name in ((max_rows, "rows"), (max_bytes, "bytes")):
+            if limit is not None and total:
+                count = min(count, int(np.searchsorted(np.cumsum(ended[name]), limit)) + 1)
+        position = self._position_of(count - 1) if count else self.origin
+        if count == total and self._scanner.boundary.pos != FIRST_EVENT:
+            position = self._scanner.boundary
+        # a scan that began with a file learns there what was executed before
+        gtids = self._scanner.gtids if self._origin_gtids is None else self._gtids_until(count)
+        last = self._gtid_of(count - 1) if count else ""
+        commit_ts = int(ended["commit_us"][count - 1]) if count else 0
+        return Mark(position, gtids, last, commit_ts, int(ended["rows"][:count].sum()))
+
+    def reached(self, tip: Position) -> bool:
+        """Whether everything up to `tip` has been scanned."""
+        return self._scanner.position >= tip
+
+    def first_statement(self, after: Position) -> LoggedStatement | None:
+        """The first statement behind `after` that concerns a captured table."""
+        return next((s for s in self._statements if s.position > after), None)
+
+    def created(self, position: Position) -> int:
+        """When the position's file was made, in seconds since 1970."""
+        return self._created[position.number]
+
+    def continues(self, position: Position) -> bool:
+        """Whether the stream stands at the origin, or at a boundary behind it, which then becomes the origin."""
+        if position == self.origin:
+            return True
+        count = self._ended.until(position)
+        if position != self._scanner.boundary and (not count or self._position_of(count - 1) != position):
+            return False
+        self._origin_gtids = self._gtids_until(count)
+        self._ended.drop(count)
+        self._statements = [s for s in self._statements if s.position > position]
+        self.origin = position
+        return True
+
+    def cuts(self, end: Position, size: int) -> list[Position]:
+        """Boundaries between the origin and `end` that lie at least `size` bytes apart, and all files' first bytes."""
+        found: list[Position] = []
+        columns = self._ended.columns()
+        for number in range(self.origin.number, end.number + 1):
+            file = file_name(self.origin.base, number)
+            if number > self.origin.number:
+                found.append(Position(file, FIRST_EVENT))
+            ends = columns["end"][columns["file"] == number]
+            last = self.origin.pos if number == self.origin.number else FIRST_EVENT
+            stop = end.pos if number == end.number else int(ends[-1]) if len(ends) else 0
+            while (i := int(np.searchsorted(ends, last + size))) < len(ends) and int(ends[i]) < stop:
+                last = int(ends[i])
+                found.append(Position(file, last))
+        return found
+
+    def _gtids_until(self, count: int) -> GtidSet:
+        ended, known = self._ended.columns(), self._origin_gtids
+        assert known is not None  # only a tail that knew the set at its origin is asked for one in between
+        return known.union(gtid_set(self._sources, ended["source"][:count], ended["number"][:count]))
+
+    def _position_of(self, index: int) -> Position:
+        ended = self._ended.columns()
+        return Position(file_name(self.origin.base, int(ended["file"][index])), int(ended["end"][index]))
+
+    def _gtid_of(self, index: int) -> str:
+        ended = self._ended.columns()
+        source = int(ended["source"][index])
+        return f"{self._sources[source]}:{ended['number'][index]}" if source >= 0 else ""
+
+    def close(self) -> None:
+        """End the dump."""
+        self._dump.close()
+
+    def __enter__(self) -> Tail:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

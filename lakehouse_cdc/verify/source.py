@@ -1,0 +1,50 @@
+"""One silver table against its source, both as they stood at one position.
+
+The source side is an as-of read at the position at which silver stands, so writes that go on meanwhile change neither
+side. Of a table whose snapshot is unfinished the keys that silver can have are compared, those below the cursor.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse_cdc.lake.tables import read
+from lakehouse_cdc.model.layout import Table, quoted
+from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.silver import extract
+from lakehouse_cdc.verify.compare import TableResult, compare
+
+
+def verify_table(
+    spark: SparkSession,
+    options: Mapping[str, str],
+    offset: Offset,
+    schema: TableSchema,
+    silver: Table,
+    version: int | None,
+) -> TableResult:
+    """Compare the silver table at `version` (None: it does not exist) with the source at the offset's position.
+
+    `options` are those of the `mysql_cdc` source.
+    """
+    expected = source_rows(spark, options, offset, schema)
+    columns = [c.name for c in schema.captured]
+    if version is None:
+        actual = spark.createDataFrame([], expected.schema)
+    else:
+        actual = read(spark, silver, version).select(*[F.col(quoted(c)) for c in columns])
+    result = compare(schema.name, expected, actual, list(schema.key), columns, rows=actual.count())
+    return replace(result, complete=offset.tables[schema.name].done)
+
+
+def source_rows(spark: SparkSession, options: Mapping[str, str], offset: Offset, schema: TableSchema) -> DataFrame:
+    """The rows of one source table as of the offset, typed as silver's columns."""
+    alone = replace(offset, tables={schema.name: offset.tables[schema.name]})
+    bronze = spark.read.format("mysql_cdc").options(**options).option("asOf", json.dumps(alone.to_json())).load()
+    return extract.typed(bronze.select("after"), schema).select("row.*")

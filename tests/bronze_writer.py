@@ -1,0 +1,129 @@
+"""A lakehouse on disk whose bronze is written change by change, as the source would write it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse_cdc.bronze.sink import BronzeBatch, write_batch
+from lakehouse_cdc.bronze.tables import create_bronze
+from lakehouse_cdc.lake.changes import Versions
+from lakehouse_cdc.lake.checkpoint import Checkpoint
+from lakehouse_cdc.lake.tables import read
+from lakehouse_cdc.model.changes import Change, Op
+from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model.seq import unpack
+from lakehouse_cdc.model.standing import CommitNote, Standing
+from lakehouse_cdc.model.variant import encode
+from lakehouse_cdc.schema.table import TableSchema
+
+UUID = "6f0b0f2e-0000-4000-8000-000000000001"
+_VARIANT = [
+    pa.field("value", pa.binary(), nullable=False),
+    pa.field("metadata", pa.binary(), nullable=False, metadata={b"variant": b"true"}),
+]
+
+
+def variant_column(values: Sequence[Any]) -> pa.Array:
+    """VARIANTs of plain values; None is NULL."""
+    pairs = [encode(v) if v is not None else (b"\x00", b"") for v in values]
+    parts = [pa.array([p[i] for p in pairs], pa.binary()) for i in (0, 1)]
+    return pa.StructArray.from_arrays(parts, fields=_VARIANT, mask=pa.array([v is None for v in values], pa.bool_()))
+
+
+def bronze_rows(spark: SparkSession, changes: Iterable[Change], schemas: Mapping[str, TableSchema]) -> DataFrame:
+    """Changes as rows of bronze. A change's key is the tuple of the key's values; an s's `after` is a TableSchema."""
+    rows = list(changes)
+    keys, befores, afters, positions = [], [], [], []
+    for c in rows:
+        schema = c.after if c.op is Op.SCHEMA else schemas[c.table]
+        keys.append(None if c.key is None else dict(zip(schema.key, c.key, strict=True)))  # type: ignore[call-overload]
+        befores.append(c.before)
+        image = {**schema.to_dict(), "statement": None} if c.op is Op.SCHEMA else c.after
+        afters.append(Decimal(image) if c.op is Op.END else image)
+        seq = unpack(c.seq)
+        where = {"server_uuid": UUID, "file": f"binlog.{seq.file:06d}", "pos": seq.pos, "gtid": None}
+        positions.append(where)
+    ids = [(c.after if c.op is Op.SCHEMA else schemas[c.table]).id for c in rows]
+    position = pa.struct(
+        [("server_uuid", pa.string()), ("file", pa.string()), ("pos", pa.int64()), ("gtid", pa.string())]
+    )
+    table = pa.table(
+        {
+            "seq": pa.array([Decimal(c.seq) for c in rows], pa.decimal128(38, 0)),
+            "op": pa.array([c.op.value for c in rows], pa.string()),
+            "source_table": pa.array([c.table for c in rows], pa.string()),
+            "key": variant_column(keys),
+            "before": variant_column(befores),
+            "after": variant_column(afters),
+            "commit_ts": pa.array([commit_time(c.seq) for c in rows], pa.timestamp("us", tz="UTC")),
+            "position": pa.array(positions, position),
+            "schema_id": pa.array(ids, pa.string()),
+        }
+    )
+    return spark.createDataFrame(table)
+
+
+def commit_time(seq: int) -> datetime:
+    """The commit time that the change of that seq carries here."""
+    return datetime.fromtimestamp(1_700_000_000 + unpack(seq).pos, timezone.utc)
+
+
+@dataclass
+class Lake:
+    """A pipeline's tables in a folder, with a checkpoint that is written by hand: no stream is needed."""
+
+    spark: SparkSession
+    folder: Path
+    schemas: dict[str, TableSchema]
+    batches: int = 0
+    written: list[Change] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.layout = Layout("tests", bronze="b", silver="s", path=str(self.folder / "lake"))
+        self.checkpoint = Checkpoint(str(self.folder / "checkpoint"))
+        create_bronze(self.spark, self.layout)
+        (self.folder / "checkpoint" / "offsets").mkdir(parents=True)
+        (self.folder / "checkpoint" / "metadata").write_text(json.dumps({"id": "the-bronze-query"}))
+
+    def commit(self, changes: Sequence[Change]) -> BronzeBatch:
+        """Write one micro-batch into bronze."""
+        batch, pos = self.batches, max((unpack(c.seq).pos for c in changes), default=0)
+        offset = {"epoch": 1, "server_uuid": UUID, "file": "binlog.000001", "pos": pos, "gtid": "", "commit_ts": 7}
+        path = self.folder / "checkpoint" / "offsets" / str(batch)
+        path.write_text("v1\n{}\n" + json.dumps(offset))
+        rows = bronze_rows(self.spark, changes, self.schemas)
+        done = write_batch(self.spark, rows, batch, self.layout, self.checkpoint)
+        self.batches += 1
+        self.written += changes
+        return done
+
+    def note(self, versions: Versions, query: str = "the-silver-query", batch: int | None = None) -> CommitNote:
+        """What silver's commits of those bronze commits say; the batch is numbered as its last commit."""
+        standing = Standing(1, UUID, "binlog.000001", versions.last)
+        return CommitNote("tests", query, versions.last if batch is None else batch, standing, versions.last)
+
+    def silver(self, table: str) -> dict[tuple[str, Any], tuple[int, Any]]:
+        """The silver table in the form of `fold`."""
+        schema = self.schemas[table]
+        rows = read(self.spark, self.layout.silver_table(table)).collect()
+        found: dict[tuple[str, Any], tuple[int, Any]] = {}
+        for row in rows:
+            image = {c.name: _plain(row[c.name]) for c in schema.captured}
+            name = (table, tuple(image[k] for k in schema.key))
+            assert name not in found, f"{name} is there twice"
+            assert row["_commit_ts"].astimezone(timezone.utc) == commit_time(int(row["_seq"]))
+            found[name] = (int(row["_seq"]), image)
+        return found
+
+
+def _plain(value: Any) -> Any:
+    return bytes(value) if isinstance(value, bytearray) else value

@@ -1,0 +1,76 @@
+"""Names of tables: where they lie, how they are written in SQL, and when two of them would meet."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse_cdc.errors import ConfigError, DefiniteError
+from lakehouse_cdc.model.layout import Layout, Table, quoted
+from lakehouse_cdc.model.standing import CommitNote, Standing
+
+LOCAL = Layout("p", bronze="b", silver="s", path="/lake")
+
+
+def test_a_local_table_is_a_folder_below_the_path() -> None:
+    assert LOCAL.changes.path == "/lake/b/changes"
+    assert LOCAL.silver_table("shop.orders").sql == "delta.`/lake/s/orders`"
+    assert LOCAL.tombstones("shop.orders").path == "/lake/s/orders__tombstones"
+
+
+def test_a_table_on_databricks_has_three_names() -> None:
+    layout = Layout("p", bronze="b", silver="s", catalog="my cat", silver_name="{database}__{table}")
+    assert layout.silver_table("shop.orders").sql == "`my cat`.`s`.`shop__orders`"
+    assert layout.changes.path is None
+
+
+def test_a_name_may_hold_dots() -> None:
+    assert LOCAL.silver_table("shop.a.b").name == "a.b"
+
+
+names = st.text(st.sampled_from("ab./\\%:`é _\n"), min_size=1, max_size=5)
+
+
+@given(names, names)
+def test_no_two_names_share_a_folder_and_none_leaves_its_schema(one: str, other: str) -> None:
+    paths = [Table("s", name, root="/lake").path or "" for name in (one, other)]
+    assert (paths[0] == paths[1]) == (one == other)
+    for path in paths:
+        assert path.startswith("/lake/s/")
+        assert path.count("/") == 3
+        assert not path.endswith(("/.", "/.."))
+
+
+def test_two_sources_of_one_silver_table_are_refused() -> None:
+    for clash in (["shop.t", "crm.t"], ["shop.t", "crm.T"], ["shop.t", "shop.t__tombstones"]):
+        with pytest.raises(DefiniteError, match=r"both be the silver table .*database.__.table"):
+            LOCAL.silver_tables(clash)
+    apart = Layout("p", bronze="b", silver="s", path="/lake", silver_name="{database}__{table}")
+    assert set(apart.silver_tables(["shop.t", "crm.t"])) == {"shop.t", "crm.t"}
+
+
+def test_a_layout_is_in_one_place() -> None:
+    with pytest.raises(ConfigError):
+        Layout("p", bronze="b", path="/lake", catalog="c")
+    with pytest.raises(ConfigError, match="no silver tables"):
+        Layout("p", bronze="b", path="/lake").silver_table("shop.t")
+
+
+@given(st.text(max_size=8))
+def test_a_quoted_name_is_one_identifier(name: str) -> None:
+    text = quoted(name)
+    assert text[0] == text[-1] == "`"
+    assert text[1:-1].replace("``", "") == name.replace("`", "")
+
+
+def test_a_commit_note_survives_and_others_metadata_is_nobodys() -> None:
+    note = CommitNote("p", "q", 3, Standing(1, "u", "binlog.000002", 2**40, "u:1-7", 5), bronze_version=9)
+    assert CommitNote.parse(note.text()) == note
+    for text in (None, "", "{}", "3", "[]", '{"lakehouse_cdc": {"pipeline": "p"}}', '{"lakehouse_cdc": 1}'):
+        assert CommitNote.parse(text) is None
+
+
+def test_an_offset_without_a_position_is_refused() -> None:
+    with pytest.raises(DefiniteError, match="no position"):
+        Standing.of_offset({})

@@ -1,0 +1,354 @@
+"""The preflight on real servers: each breach is found by name, with its remedy; applying the remedy mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+
+import pytest
+
+from lakehouse_cdc.errors import ConfigError, DefiniteError
+from lakehouse_cdc.mysql import server
+from lakehouse_cdc.mysql.preflight import Finding, check, require
+from lakehouse_cdc.mysql.session import ConnectionOptions, Session, connect
+from lakehouse_cdc.schema.selection import Selection
+from lakehouse_cdc.testing import MySqlServer
+
+SHOP = Selection(["shop.*"])
+DAY = 86_400
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[MySqlServer]:
+    """A server whose global settings a test may change: GTIDs off, an unlogged database, a shop of two tables."""
+    options = {
+        "gtid_mode": "OFF", "enforce_gtid_consistency": "OFF", "log_replica_updates": "OFF",
+        "binlog_ignore_db": "unlogged", "sync_binlog": "1", "innodb_flush_log_at_trx_commit": "1",
+    }  # fmt: skip
+    with MySqlServer.start(options=options) as started:
+        with connect(ConnectionOptions.from_url(started.url)) as root:
+            for database in ("shop", "unlogged"):
+                root.query(f"CREATE DATABASE {database}")
+                root.query(f"CREATE TABLE {database}.orders (id int PRIMARY KEY, parent int, KEY (parent))")
+            root.query("CREATE TABLE shop.items (id int PRIMARY KEY)")
+        yield started
+
+
+@pytest.fixture
+def root(own: MySqlServer) -> Iterator[Session]:
+    with connect(ConnectionOptions.from_url(own.url)) as session:
+        yield session
+
+
+@contextmanager
+def as_global(root: Session, name: str, value: str) -> Iterator[None]:
+    before = root.scalar(f"SELECT @@GLOBAL.{name}")
+    root.query(f"SET GLOBAL {name} = {value}")
+    try:
+        yield
+    finally:
+        root.query(f"SET GLOBAL {name} = %s", [before])
+
+
+def found(findings: list[Finding], name: str) -> Finding:
+    [finding] = [f for f in findings if f.name == name]
+    return finding
+
+
+def bad(findings: list[Finding]) -> list[tuple[str, str]]:
+    return [(f.name, f.severity) for f in findings if f.severity != "ok"]
+
+
+def test_a_server_that_is_fit(root: Session) -> None:
+    findings = check(root, SHOP)
+    assert bad(findings) == []
+    assert found(findings, "tables").what == "2 tables can be captured: shop.items, shop.orders"
+    assert "gtid_mode is OFF: " in found(findings, "gtid_mode").what
+    assert not any(f.hint for f in findings)
+    require(findings)
+
+
+def test_the_shared_server_has_gtids(mysql: MySqlServer, database: str) -> None:
+    with connect(ConnectionOptions.from_url(mysql.url)) as session:
+        session.query(f"CREATE TABLE {database}.t (id int PRIMARY KEY)")
+        findings = check(session, Selection([f"{database}.*"]))
+    assert found(findings, "gtid_mode").what == "gtid_mode is ON"
+    assert bad(findings) == [("durability", "warning")]
+    require(findings)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "what"),
+    [
+        ("binlog_format", "'STATEMENT'", "binlog_format is STATEMENT"),
+        ("binlog_format", "'MIXED'", "binlog_format is MIXED"),
+        ("binlog_row_image", "'MINIMAL'", "binlog_row_image is MINIMAL"),
+        ("binlog_row_image", "'NOBLOB'", "binlog_row_image is NOBLOB"),
+        ("binlog_row_metadata", "'MINIMAL'", "binlog_row_metadata is MINIMAL"),
+        ("binlog_row_value_options", "'PARTIAL_JSON'", "binlog_row_value_options is PARTIAL_JSON"),
+        ("binlog_transaction_compression", "ON", "binlog_transaction_compression is ON"),
+        ("server_id", "0", "server_id is 0"),
+    ],
+)
+def test_a_setting_that_makes_capture_inexact(root: Session, name: str, value: str, what: str) -> None:
+    with as_global(root, name, value):
+        findings = check(root, SHOP)
+        assert bad(findings) == [(name, "error")]
+        with pytest.raises(DefiniteError) as caught:
+            require(findings)
+        assert caught.value.what.startswith(what)
+        assert caught.value.where == name
+        # the hint is the remedy itself
+        statement = caught.value.hint.split(", then")[0].split(" (or")[0].split(", or any")[0]
+        assert statement.startswith("SET PERSIST ")
+        root.query(statement.replace("PERSIST", "GLOBAL"))
+        assert bad(check(root, SHOP)) == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "severity", "what"),
+    [
+        (0, "ok", "until somebody purges them"),
+        (DAY - 1, "warning", "24.0 hours"),
+        (3600, "warning", "1.0 hours"),
+        (DAY, "ok", "for 1.0 days"),
+    ],
+)
+def test_retention(root: Session, seconds: int, severity: str, what: str) -> None:
+    with as_global(root, "binlog_expire_logs_seconds", str(seconds)):
+        finding = found(check(root, SHOP), "retention")
+        assert finding.severity == severity
+        assert what in finding.what
+        assert ("binlog_expire_logs_seconds" in finding.hint) == (severity == "warning")
+
+
+def test_retention_in_days_and_without_a_purge(root: Session) -> None:
+    with as_global(root, "binlog_expire_logs_seconds", "0"), as_global(root, "expire_logs_days", "2"):
+        assert "for 2.0 days" in found(check(root, SHOP), "retention").what
+    with as_global(root, "binlog_expire_logs_seconds", "60"), as_global(root, "binlog_expire_logs_auto_purge", "OFF"):
+        assert found(check(root, SHOP), "retention").severity == "ok"
+
+
+@pytest.mark.parametrize("name", ["sync_binlog", "innodb_flush_log_at_trx_commit"])
+def test_a_server_that_may_forget_what_it_showed(root: Session, name: str) -> None:
+    with as_global(root, name, "0"):
+        finding = found(check(root, SHOP), "durability")
+        assert finding.severity == "warning"
+        assert finding.what.startswith(f"{name} is 0: ")
+
+
+def test_without_a_binlog() -> None:
+    with (
+        MySqlServer.start(options={"disable_log_bin": None}) as started,
+        connect(ConnectionOptions.from_url(started.url)) as root,
+    ):
+        root.query("CREATE DATABASE shop")
+        root.query("CREATE TABLE shop.orders (id int PRIMARY KEY)")
+        findings = check(root, SHOP)
+    assert [f.name for f in findings if f.severity == "error"] == ["log_bin"]
+    with pytest.raises(DefiniteError, match="writes no binlog"):
+        require(findings)
+
+
+@pytest.mark.parametrize(
+    ("version", "mariadb", "what"),
+    [((5, 7, 44), False, "MySQL 5.7.44 is not supported yet"), ((10, 11, 6), True, "MariaDB 10.11.6 is not supported")],
+)
+def test_other_servers_are_refused_at_once(
+    root: Session, version: tuple[int, int, int], mariadb: bool, what: str
+) -> None:
+    # no such server runs here: the session tells another version of itself
+    root.version, root.is_mariadb = version, mariadb
+    [finding] = check(root, SHOP)
+    assert (finding.name, finding.severity) == ("version", "error")
+    assert what in finding.what
+
+
+# --- rights
+
+
+@contextmanager
+def user(root: Session, own: MySqlServer, *grants: str) -> Iterator[Session]:
+    root.query("CREATE USER 'some'@'127.0.0.1' IDENTIFIED BY 'some-secret'")
+    try:
+        for grant in grants:
+            root.query(f"GRANT {grant} TO 'some'@'127.0.0.1'")
+        url = own.url.replace("root", "some")
+        with connect(ConnectionOptions.from_url(url, password="some-secret")) as session:
+            yield session
+    finally:
+        root.query("DROP USER 'some'@'127.0.0.1'")
+
+
+@pytest.mark.parametrize(
+    ("grants", "expected"),
+    [
+        (["SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.*"], []),
+        (["SELECT ON shop.*", "REPLICATION SLAVE, REPLICATION CLIENT ON *.*"], []),
+        (["ALL PRIVILEGES ON *.*"], []),
+        (["SELECT, REPLICATION CLIENT ON *.*"], ["REPLICATION SLAVE"]),
+        (["SELECT, REPLICATION SLAVE ON *.*"], ["REPLICATION CLIENT"]),
+        (["SELECT ON shop.*"], ["REPLICATION SLAVE", "REPLICATION CLIENT"]),
+        (["REPLICATION SLAVE, REPLICATION CLIENT ON *.*"], ["source.tables"]),
+        (["REPLICATION SLAVE, REPLICATION CLIENT ON *.*", "INSERT ON shop.items"], ["shop.items"]),
+        (["REPLICATION SLAVE, REPLICATION CLIENT, PROCESS, INSERT ON *.*"], ["shop.items", "shop.orders"]),
+    ],
+)
+def test_rights(root: Session, own: MySqlServer, grants: list[str], expected: list[str]) -> None:
+    with user(root, own, *grants) as session:
+        findings = check(session, SHOP)
+    assert [f.name for f in findings if f.severity == "error"] == expected
+    assert all("GRANT" in f.hint for f in findings if f.severity == "error")
+    assert not any("some-secret" in repr(f) for f in findings)
+
+
+def test_the_grant_of_the_hint_mends_a_missing_right(root: Session, own: MySqlServer) -> None:
+    with user(root, own, "SELECT, REPLICATION CLIENT ON *.*") as session:
+        hint = found(check(session, SHOP), "REPLICATION SLAVE").hint
+    with user(
+        root, own, "SELECT, REPLICATION CLIENT ON *.*", hint.removeprefix("GRANT ").removesuffix(" TO the user")
+    ) as session:
+        assert bad(check(session, SHOP)) == [("xa", "warning")]
+
+
+def test_prepared_transactions_are_seen_with_the_right_alone(root: Session, own: MySqlServer) -> None:
+    with closing(own.connect(autocommit=True)) as other, other.cursor() as cursor:
+        for statement in ("XA START 'one'", "DELETE FROM shop.items WHERE id = -1", "XA END 'one'", "XA PREPARE 'one'"):
+            cursor.execute(statement)
+        try:
+            assert "1 XA transactions are prepared" in found(check(root, SHOP), "xa").what
+        finally:
+            cursor.execute("XA ROLLBACK 'one'")
+    assert found(check(root, SHOP), "xa").severity == "ok"
+    with user(root, own, "SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.*") as session:
+        assert "XA_RECOVER_ADMIN" in found(check(session, SHOP), "xa").hint
+
+
+def test_rights_by_a_role(root: Session, own: MySqlServer) -> None:
+    root.query("CREATE ROLE capture")
+    root.query("GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO capture")
+    with user(root, own, "capture") as session:
+        assert ("REPLICATION SLAVE", "error") in bad(check(session, SHOP))  # granted, but not active
+    with user(root, own, "capture"):
+        root.query("SET DEFAULT ROLE capture TO 'some'@'127.0.0.1'")
+        url = own.url.replace("root", "some")
+        with connect(ConnectionOptions.from_url(url, password="some-secret")) as session:
+            assert bad(check(session, SHOP)) == [("xa", "warning")]
+    root.query("DROP ROLE capture")
+
+
+# --- the server's place among others
+
+
+def test_a_replica_that_does_not_log_what_it_applies(root: Session) -> None:
+    root.query("CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1")
+    try:
+        assert bad(check(root, SHOP)) == [("log_replica_updates", "error")]
+    finally:
+        root.query("RESET REPLICA ALL")
+    assert bad(check(root, SHOP)) == []
+
+
+def test_a_database_that_is_kept_out_of_the_binlog(root: Session) -> None:
+    findings = check(root, Selection(["*.orders"]))
+    assert bad(findings) == [("binlog_do_db", "error")]
+    assert "unlogged" in found(findings, "binlog_do_db").what
+
+
+@pytest.mark.parametrize(
+    ("semi_sync", "process", "severity"),
+    [
+        (server.SemiSync(enabled=False, timeout_seconds=1e6, endless=True), False, "ok"),
+        (server.SemiSync(enabled=True, timeout_seconds=10, endless=False), False, "ok"),
+        (server.SemiSync(enabled=True, timeout_seconds=1e6, endless=True), True, "warning"),
+        (server.SemiSync(enabled=True, timeout_seconds=1e6, endless=True), False, "error"),
+    ],
+)
+def test_semi_sync_without_gtids(
+    root: Session, own: MySqlServer, monkeypatch: pytest.MonkeyPatch, semi_sync: server.SemiSync, process: bool,
+    severity: str,
+) -> None:  # fmt: skip
+    # the embedded server comes without the plugin
+    monkeypatch.setattr(server, "semi_sync", lambda session: semi_sync)
+    rights = "SELECT, REPLICATION SLAVE, REPLICATION CLIENT" + (", PROCESS" if process else "")
+    with user(root, own, f"{rights} ON *.*") as session:
+        finding = found(check(session, SHOP), "semi_sync")
+    assert finding.severity == severity
+    assert bool(finding.hint) == (severity != "ok")
+
+
+def test_endless_semi_sync_is_no_matter_with_gtids(
+    mysql: MySqlServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endless = server.SemiSync(enabled=True, timeout_seconds=1e6, endless=True)
+    monkeypatch.setattr(server, "semi_sync", lambda session: endless)
+    with connect(ConnectionOptions.from_url(mysql.url)) as session:
+        assert found(check(session, Selection([f"{database}.*"])), "semi_sync").severity == "ok"
+
+
+# --- tables
+
+
+def test_every_fault_of_every_table_is_a_finding(root: Session) -> None:
+    root.query("CREATE DATABASE faulty")
+    try:
+        root.query("CREATE TABLE faulty.a (id int PRIMARY KEY, j json, e enum('x'), fine int)")
+        root.query("CREATE TABLE faulty.b (id int)")
+        root.query("CREATE TABLE faulty.c (f float PRIMARY KEY)")
+        root.query("CREATE TABLE faulty.d (id int PRIMARY KEY, v int AS (1) VIRTUAL) ENGINE = InnoDB")
+        root.query("CREATE TABLE faulty.e (id int PRIMARY KEY) ENGINE = MyISAM")
+        findings = check(root, Selection(["faulty.*", "nowhere.*"]), {"faulty.a": ["j", "nothing"]})
+    finally:
+        root.query("DROP DATABASE faulty")
+    errors = [f for f in findings if f.severity == "error"]
+    assert [f.name for f in errors] == [
+        "source.tables", "faulty.d", "faulty.e", "tables.faulty.a.exclude", "faulty.a", "faulty.b", "faulty.c",
+    ]  # fmt: skip
+    assert all(f.hint for f in errors)
+    assert [f.name for f in errors if f.in_configuration] == ["tables.faulty.a.exclude"]
+    assert "enum" in found(findings, "faulty.a").what
+
+
+@pytest.mark.parametrize(
+    ("rule", "warned"),
+    [
+        ("ON DELETE CASCADE", True),
+        ("ON DELETE SET NULL", True),
+        ("ON UPDATE CASCADE", True),
+        ("ON DELETE RESTRICT ON UPDATE SET NULL", True),
+        ("ON DELETE NO ACTION", False),
+        ("", False),
+    ],
+)
+def test_foreign_keys_that_change_rows_unseen(root: Session, rule: str, warned: bool) -> None:
+    root.query(
+        "ALTER TABLE shop.orders ADD CONSTRAINT to_parent FOREIGN KEY (parent) REFERENCES shop.items (id)"
+        f" {rule}"
+    )  # fmt: skip
+    try:
+        findings = check(root, SHOP)
+        assert bad(findings) == ([("foreign_keys", "warning")] if warned else [])
+        if warned:
+            finding = found(findings, "foreign_keys")
+            assert finding.what.startswith("shop.orders: the foreign key to_parent has ON ")
+            assert "verify" in finding.hint
+        # what counts is the table whose rows change, not the one that it refers to
+        assert bad(check(root, Selection(["shop.items"]))) == []
+        require(findings)
+    finally:
+        root.query("ALTER TABLE shop.orders DROP FOREIGN KEY to_parent")
+
+
+# --- require
+
+
+def test_require_raises_the_first_error_and_nothing_else() -> None:
+    ok, warning = Finding("a", "ok", "fine"), Finding("b", "warning", "so so", "look")
+    error, other = Finding("c", "error", "first", "do this"), Finding("d", "error", "second", "do that")
+    require([ok, warning])
+    with pytest.raises(DefiniteError, match=r"^first \[c\] Hint: do this$") as caught:
+        require([ok, warning, error, other])
+    assert type(caught.value) is DefiniteError
+    with pytest.raises(ConfigError, match="first"):
+        require([replace(error, in_configuration=True)])

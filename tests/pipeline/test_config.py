@@ -1,0 +1,83 @@
+"""The configuration: every error names the line and never repeats a secret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakehouse_cdc.errors import ConfigError
+from lakehouse_cdc.pipeline.config import load
+from lakehouse_cdc.pipeline.secrets import Secret
+
+GOOD = """\
+name: shop
+source:
+  url: mysql://cdc@127.0.0.1:3306
+  password: ${env:SHOP_PASSWORD}
+  tables: ["shop.*", "!shop.audit"]
+target:
+  path: ./lakehouse
+  bronze: shop_bronze
+  silver: shop_silver
+tables:
+  shop.customer: {exclude: [password_hash]}
+  shop.cust*: {exclude: [notes]}
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "pipeline.yml"
+    path.write_text(text)
+    return path
+
+
+def test_a_good_file(tmp_path: Path) -> None:
+    config = load(write(tmp_path, GOOD))
+    assert config.source.tables == ["shop.*", "!shop.audit"]
+    assert config.excluded("shop.customer") == ("password_hash", "notes")
+    assert config.excluded("shop.orders") == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ("  tables: [", "  tabels: [", 5, ["source.tabels", "did you mean tables?"]),
+        ("${env:SHOP_PASSWORD}", "hunter2", 4, ["source.password", "by reference"]),
+        ("mysql://cdc@", "mysql://cdc:hunter2@", 3, ["does not belong in the url"]),
+        ("mysql://cdc@", "postgres://cdc@", 3, ["mysql://user@host:port"]),
+        ("  path: ./lakehouse\n", "", 6, ["path", "catalog"]),
+        ('["shop.*", "!shop.audit"]', "[]", 5, ["source.tables"]),
+        ("{exclude: [password_hash]}", "{scd: 2}", 11, ["scd", "not supported yet"]),
+        ("{exclude: [password_hash]}", "{sdc: 1}", 11, ["did you mean scd?"]),
+        ("name: shop", "name: shop\nmode: fast", 2, ["mode", "unknown key"]),
+        ("name: shop", "name: [", 3, ["not YAML"]),
+    ],
+)
+def test_an_error_names_its_line(tmp_path: Path, old: str, new: str, line: int, words: list[str]) -> None:
+    assert old in GOOD
+    with pytest.raises(ConfigError) as caught:
+        load(write(tmp_path, GOOD.replace(old, new, 1)))
+    text = str(caught.value)
+    assert f"pipeline.yml:{line}" in text
+    assert all(word in text for word in words)
+    assert "hunter2" not in text
+    assert "hunter2" not in repr(caught.value)
+    assert "\n" not in text
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot read"):
+        load(tmp_path / "nothing.yml")
+
+
+def test_secrets_are_revealed_only_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pw").write_text("pässword\n")
+    monkeypatch.setenv("SHOP_PASSWORD", "s3cret")
+    assert Secret(f"${{file:{tmp_path}/pw}}").reveal() == "pässword"
+    assert Secret("${env:SHOP_PASSWORD}").reveal() == "s3cret"
+    config = load(write(tmp_path, GOOD))
+    assert "s3cret" not in repr(config)
+    monkeypatch.delenv("SHOP_PASSWORD")
+    with pytest.raises(ConfigError, match="SHOP_PASSWORD is not set"):
+        config.source.password.reveal()

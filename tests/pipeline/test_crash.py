@@ -1,0 +1,233 @@
+"""The driver dies at random moments, again and again, and nothing is lost, doubled or invented.
+
+The driver is `lakehouse-cdc run` in a process of its own: killed at once (SIGKILL), alone or with its JVM, or asked to
+end (Ctrl-C). An independent reader of the binlog says what bronze must hold.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymysqlreplication import BinLogStreamReader
+from pymysqlreplication.event import GtidEvent
+from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
+from pyspark.sql import Row, SparkSession
+
+from lakehouse_cdc.pipeline.pipeline import Pipeline
+from lakehouse_cdc.testing import MySqlServer, Shop, ShopWriter
+
+CONFIG = """\
+name: crash
+source:
+  url: {url}
+  tables: ["{database}.*"]
+  chunk_rows: {chunk_rows}
+  chunks_per_trigger: 8
+target:
+  path: lakehouse
+  bronze: bronze
+  silver: silver
+"""
+_PATIENCE = 600.0  # seconds: a Spark start and a batch on a machine that has other things to do
+KEYS = {"customers": ("id",), "products": ("code",), "orders": ("id",), "order_lines": ("order_id", "line")}
+
+
+@pytest.fixture
+def shop(mysql: MySqlServer, database: str) -> Shop:
+    shop = Shop(mysql.connect, database, seed=23)
+    shop.create()
+    return shop
+
+
+@pytest.fixture
+def config(mysql: MySqlServer, database: str, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    path = tmp_path / "pipeline.yml"
+    path.write_text(CONFIG.format(url=mysql.url, database=database, chunk_rows=request.param))
+    return path
+
+
+class Driver:
+    """`lakehouse-cdc run`, in a process group of its own."""
+
+    def __init__(self, config: Path) -> None:
+        command = [sys.executable, "-m", "lakehouse_cdc.cli.main", "run", "-c", str(config), "--every", "0.2"]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True,
+        )  # fmt: skip
+
+    def __enter__(self) -> Driver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """What is still running after a failed test ends with it."""
+        if self.process.poll() is None:
+            self.kill(with_jvm=True)
+
+    def children(self) -> list[int]:
+        """The processes that it started: Spark's JVM."""
+        listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [int(pid) for pid in listed.read_text().split()] if listed.exists() else []
+
+    def kill(self, *, with_jvm: bool) -> None:
+        """SIGKILL. Without its driver, a JVM ends by itself."""
+        assert self.process.poll() is None, self.process.communicate()
+        victims = [*(self.children() if with_jvm else []), self.process.pid]
+        for pid in victims:
+            os.kill(pid, signal.SIGKILL)
+        self.process.communicate()
+
+    def interrupt(self) -> tuple[int, str, str]:
+        """Ctrl-C on its terminal; (exit code, stdout, stderr)."""
+        os.killpg(self.process.pid, signal.SIGINT)
+        out, err = self.process.communicate(timeout=_PATIENCE)
+        return self.process.returncode, out, err
+
+    def wait_for(self, folder: Path, more_than: int) -> None:
+        """Until Spark has planned batches beyond that one."""
+        until = time.monotonic() + _PATIENCE
+        while last(folder) <= more_than:
+            assert self.process.poll() is None, self.process.communicate()
+            assert time.monotonic() < until, "no batch"
+            time.sleep(0.05)
+
+
+def last(folder: Path) -> int:
+    """The last batch in a checkpoint's offsets."""
+    return max((int(p.name) for p in folder.glob("offsets/*") if p.name.isdecimal()), default=-1)
+
+
+def events_after(mysql: MySqlServer, database: str, start: tuple[str, int]) -> Counter[tuple[str, str, str]]:
+    """(gtid, table, op) -> rows in the binlog from a position on, by another reader: a key update is two."""
+    reader = BinLogStreamReader(
+        connection_settings={"host": "127.0.0.1", "port": mysql.port, "user": "root", "password": ""},
+        server_id=34200, log_file=start[0], log_pos=start[1], resume_stream=True, only_schemas=[database],
+        only_events=[GtidEvent, WriteRowsEvent, UpdateRowsEvent, DeleteRowsEvent],
+    )  # fmt: skip
+    counts: Counter[tuple[str, str, str]] = Counter()
+    gtid = ""
+    with closing(reader):
+        for event in reader:
+            if isinstance(event, GtidEvent):
+                gtid = str(event.gtid)
+                continue
+            for row in event.rows:
+                for op in operations(event, row):
+                    counts[gtid, f"{database}.{event.table}", op] += 1
+    return counts
+
+
+def operations(event: Any, row: dict[str, Any]) -> str:
+    if isinstance(event, WriteRowsEvent):
+        return "c"
+    if isinstance(event, DeleteRowsEvent):
+        return "d"
+    before, after = row["before_values"], row["after_values"]
+    return "u" if all(before[k] == after[k] for k in KEYS[event.table]) else "dc"
+
+
+def position(mysql: MySqlServer) -> tuple[str, int]:
+    with closing(mysql.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW MASTER STATUS")
+        row: Any = cursor.fetchone()
+        return str(row[0]), int(row[1])
+
+
+def assert_exact(spark: SparkSession, lake: Pipeline, mysql: MySqlServer, shop: Shop, start: tuple[str, int]) -> None:
+    """Bronze holds each event once, none that never was, all since the snapshot's end; silver is the source.
+
+    `start` is a position before the first run. An event of the time of the snapshot may be in its rows instead.
+    """
+    bronze = spark.read.format("delta").load(str(lake.layout.changes)).persist()
+    keyed = bronze.selectExpr("source_table", "op", "to_json(key) AS key", "seq")
+    assert keyed.distinct().count() == keyed.count()
+    end = bronze.where("op = 'r'").orderBy("seq", ascending=False).select("seq", "position").head()
+    assert isinstance(end, Row)
+
+    def held(after: str) -> Counter[tuple[str, str, str]]:
+        events = bronze.where(f"op IN ('c', 'u', 'd') AND seq > {after}BD")
+        rows = events.groupBy("position.gtid", "source_table", "op").count().collect()
+        return Counter({(r["gtid"], r["source_table"], r["op"]): r["count"] for r in rows})
+
+    assert not held("0") - events_after(mysql, shop.database, start)
+    since = events_after(mysql, shop.database, (end.position.file, end.position.pos))
+    assert len(since) > 100
+    assert held(str(end.seq)) == since
+    bronze.unpersist()
+    report = lake.verify()
+    assert report.verified, report.to_json()
+    assert {t.table.partition(".")[2]: t.rows for t in report.tables} == shop.counts()
+
+
+@pytest.mark.long
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("config", [500], indirect=True)
+def test_interrupted_and_killed_it_goes_on(spark: SparkSession, mysql: MySqlServer, shop: Shop, config: Path) -> None:
+    shop.load(2000)
+    lake = Pipeline.from_yaml(config, spark)
+    checkpoint, start = Path(lake.checkpoint("bronze")), position(mysql)
+    with ShopWriter(shop, rate=10) as writer:
+        for number, with_jvm in enumerate((False, True)):
+            with Driver(config) as driver:
+                driver.wait_for(checkpoint, last(checkpoint))
+                time.sleep(0.7 * number)
+                driver.kill(with_jvm=with_jvm)
+        with Driver(config) as driver:
+            driver.wait_for(checkpoint, last(checkpoint) + 1)
+            code, out, err = driver.interrupt()
+        assert code == 130, (out, err)
+        assert err == "interrupted; what was committed stays, and the next run goes on from there\n"
+        assert "Traceback" not in out
+        assert "Exception" not in out
+        lake.run(once=True)
+        finish(writer)
+    lake.run(once=True)
+    assert_exact(spark, lake, mysql, shop, start)
+
+
+def finish(writer: ShopWriter) -> None:
+    """Let it write on for some transactions, so that there are changes after the snapshot, however late that ended."""
+    enough = writer.transactions + 150
+    while writer.transactions < enough:
+        writer.check()
+        time.sleep(0.1)
+
+
+def moments(rng: random.Random, kills: int) -> Iterator[tuple[bool, float, bool]]:
+    """(wait for a batch first, seconds, with the JVM)"""
+    for number in range(kills):
+        after_a_batch = number % 4 != 3
+        yield after_a_batch, rng.uniform(0, 6) if after_a_batch else rng.uniform(3, 25), rng.random() < 0.5
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("config", [400], indirect=True)
+def test_killed_twenty_times(spark: SparkSession, mysql: MySqlServer, shop: Shop, config: Path) -> None:
+    shop.load(20_000)
+    lake = Pipeline.from_yaml(config, spark)
+    checkpoint, start = Path(lake.checkpoint("bronze")), position(mysql)
+    rng = random.Random(20)
+    with ShopWriter(shop, rate=5) as writer:
+        for after_a_batch, seconds, with_jvm in moments(rng, 22):
+            with Driver(config) as driver:
+                if after_a_batch:
+                    driver.wait_for(checkpoint, last(checkpoint))
+                time.sleep(seconds)
+                driver.kill(with_jvm=with_jvm)
+        lake.run(once=True)
+        finish(writer)
+    lake.run(once=True)
+    assert_exact(spark, lake, mysql, shop, start)

@@ -1,0 +1,66 @@
+"""The local session: Delta works, nothing is left in the folder, the console is clear, real executors too."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.runtime.session import local_session
+
+SCRIPT = """
+import os, sys
+from lakehouse_cdc.runtime.session import local_session
+from pathlib import Path
+names = ("JAVA_HOME", "SPARK_HOME", "SPARK_LOCAL_IP", "PYSPARK_PYTHON")
+before = [os.environ.get(name) for name in names]
+spark = local_session({arguments})
+assert [os.environ.get(name) for name in names] == before
+spark.range(100).selectExpr("id", "id * 2 AS twice").write.format("delta").save({table!r})
+spark.sql("MERGE INTO delta.`{table}` t USING (SELECT 7L id, 1L twice) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *")
+spark.sql("CREATE TABLE t (a INT) USING delta")
+
+def worker(_):
+    import lakehouse_cdc.errors
+    return [(sys.executable, bool(os.environ["NUMBA_CACHE_DIR"]))]
+
+told = spark.range(2).rdd.mapPartitions(worker).collect()
+assert told[0] == (sys.executable, True), told
+print(spark.sql("SELECT SUM(twice) FROM delta.`{table}`").head()[0])
+spark.stop()
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["cores=1", "conf={'spark.master': 'local-cluster[1,1,1024]'}, log=Path('the log')"],
+)
+def test_a_session_in_a_process_of_its_own(tmp_path: Path, arguments: str) -> None:
+    folder = tmp_path / "the folder"
+    folder.mkdir()
+    script = SCRIPT.format(table=str(tmp_path / "table"), arguments=arguments)
+    done = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, str(99 * 100 - 13)), done.stderr
+    assert done.stderr == ""
+    assert [entry.name for entry in folder.iterdir()] == (["the log"] if "log" in arguments else [])
+
+
+def test_a_session_without_delta_is_not_taken_for_ours() -> None:
+    script = (
+        "from pyspark.sql import SparkSession\n"
+        "from lakehouse_cdc.runtime.session import local_session\n"
+        "SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false').getOrCreate()\n"
+        "local_session()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "DefiniteError: a Spark session without Delta runs in this process" in done.stderr
+
+
+def test_the_running_session_is_used(spark: SparkSession) -> None:
+    assert local_session() is spark
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.driver.bindAddress") == "127.0.0.1"

@@ -1,0 +1,111 @@
+"""The type map: what each type becomes, and what is refused, by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.schema.types import CHARSETS, check_table, faults, mapped, require
+
+ID = Column("id", "bigint", nullable=False)
+REFUSED = [
+    *("json", "enum", "set", "bit", "time", "year", "geometry", "point", "linestring", "polygon", "multipoint"),
+    *("multilinestring", "multipolygon", "geomcollection", "vector", "uuid", "inet6", "something_new"),
+]
+REFUSED_CHARSETS = ["utf16", "utf16le", "utf32", "ucs2", "gbk", "sjis", "cp1252", "latin2", "binary", None]
+
+
+def schema(*columns: Column, key: tuple[str, ...] = ("id",)) -> TableSchema:
+    return TableSchema("shop", "orders", (ID, *columns), key)
+
+
+@pytest.mark.parametrize(
+    ("column", "silver"),
+    [
+        (Column("c", "tinyint"), "tinyint"),
+        (Column("c", "tinyint", unsigned=True), "smallint"),
+        (Column("c", "smallint"), "smallint"),
+        (Column("c", "smallint", unsigned=True), "int"),
+        (Column("c", "mediumint"), "int"),
+        (Column("c", "mediumint", unsigned=True), "int"),
+        (Column("c", "int"), "int"),
+        (Column("c", "int", unsigned=True), "bigint"),
+        (Column("c", "bigint"), "bigint"),
+        (Column("c", "bigint", unsigned=True), "decimal(20,0)"),
+        (Column("c", "decimal", precision=38, scale=30), "decimal(38,30)"),
+        (Column("c", "float"), "float"),
+        (Column("c", "double", unsigned=True), "double"),
+        (Column("c", "date"), "date"),
+        (Column("c", "datetime", fraction=6), "timestamp_ntz"),
+        (Column("c", "timestamp", fraction=6), "timestamp"),
+        *((Column("c", t, length=9), "binary") for t in ("binary", "varbinary")),
+        *((Column("c", t), "binary") for t in ("tinyblob", "blob", "mediumblob", "longblob")),
+        *((Column("c", "varchar", length=9, charset=charset), "string") for charset in CHARSETS),
+        *((Column("c", t, charset="utf8mb4"), "string") for t in ("tinytext", "text", "mediumtext", "longtext")),
+    ],
+)
+def test_what_a_type_becomes(column: Column, silver: str) -> None:
+    assert require(column, "shop.orders").silver == silver
+    check_table(schema(column))
+
+
+@pytest.mark.parametrize(
+    ("column", "declared"),
+    [
+        *((Column("odd", name), name) for name in REFUSED),
+        (Column("odd", "decimal", precision=39, scale=2), "decimal(39,2)"),
+        (Column("odd", "decimal", precision=65, scale=30), "decimal(65,30)"),
+        *((Column("odd", "char", length=9, charset=c), f"char(9) character set {c}") for c in REFUSED_CHARSETS if c),
+        *((Column("odd", "text", charset=c), f"text character set {c}") for c in REFUSED_CHARSETS if c),
+        (Column("odd", "varchar", length=9, charset=None), "varchar(9)"),
+    ],
+)
+def test_a_type_that_is_not_known_is_refused_with_table_and_column(column: Column, declared: str) -> None:
+    assert mapped(column) is None
+    with pytest.raises(DefiniteError, match="not supported yet") as caught:
+        check_table(schema(column))
+    assert caught.value.what.startswith(f"column odd of shop.orders has type {declared},")
+    assert caught.value.where == "shop.orders"
+    assert "exclude" in caught.value.hint
+    check_table(schema(replace(column, captured=False)))
+
+
+def test_a_table_without_a_primary_key_is_refused() -> None:
+    with pytest.raises(DefiniteError, match=r"shop.orders has no primary key"):
+        check_table(schema(key=()))
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_a_floating_point_key_is_refused_by_column(kind: str) -> None:
+    columns = schema(Column("weight", kind, nullable=False), key=("id", "weight"))
+    with pytest.raises(DefiniteError, match=f"holds weight {kind}: a floating point key"):
+        check_table(columns)
+    check_table(replace(columns, key=("id",)))
+
+
+def test_a_column_of_the_key_cannot_be_excluded() -> None:
+    table = TableSchema("shop", "orders", (replace(ID, captured=False),), ("id",))
+    with pytest.raises(DefiniteError, match="id is part of the primary key"):
+        check_table(table)
+
+
+def test_faults_tells_all_of_them_and_check_table_the_first() -> None:
+    table = schema(
+        Column("a", "json"), Column("b", "int"), Column("c", "enum"), Column("f", "float"), key=("f",)
+    )  # fmt: skip
+    found = [fault.what for fault in faults(table)]
+    assert [what.split(",")[0] for what in found] == [
+        "column a of shop.orders has type json",
+        "column c of shop.orders has type enum",
+        "the primary key of shop.orders holds f float: a floating point key",
+    ]
+    with pytest.raises(DefiniteError) as caught:
+        check_table(table)
+    assert caught.value.what == found[0]
+
+
+def test_no_fault_where_all_is_known() -> None:
+    assert faults(schema(Column("a", "int"))) == []

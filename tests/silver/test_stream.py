@@ -1,0 +1,70 @@
+"""The stream from bronze to silver: whole commits, positions, and reading a table as it stood."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.lake.changes import Versions
+from lakehouse_cdc.lake.tables import read
+from lakehouse_cdc.model.changes import fold
+from lakehouse_cdc.silver.stream import SilverBatch, applied, start, version_at
+from tests.bronze_writer import Lake
+from tests.silver.test_tables import begin, delete, insert, table
+
+
+def offset(version: int, index: int = -1, starting: bool = False) -> dict[str, Any]:
+    """A Delta source's offset, as Spark stores it."""
+    return {"reservoirVersion": version, "index": index, "isStartingVersion": starting}
+
+
+def test_a_batch_holds_whole_commits() -> None:
+    assert Versions.between(None, offset(5)) == Versions(None, 4)
+    assert Versions.between(offset(5), offset(7)) == Versions(4, 6)
+    for inside in (offset(5, index=0), offset(5, index=3, starting=True)):
+        with pytest.raises(DefiniteError, match="inside commit 5"):
+            Versions.between(None, inside)
+
+
+def test_silver_follows_bronze_and_says_where_it_stands(spark: SparkSession, tmp_path: Path) -> None:
+    one, two = table("one"), table("two")
+    lake = Lake(spark, tmp_path, {s.name: s for s in (one, two)})
+    checkpoint = str(tmp_path / "silver checkpoint")
+    done: list[SilverBatch] = []
+
+    def run() -> None:
+        start(spark, lake.layout, checkpoint, on_batch=done.append).awaitTermination()
+
+    def stands() -> tuple[int, int, int]:
+        found = applied(spark, lake.layout, checkpoint)
+        assert found is not None
+        return found.bronze_version, found.bronze_batch, found.standing.pos
+
+    assert applied(spark, lake.layout, checkpoint) is None
+    lake.commit([begin(one), begin(two), insert(one, 2, 1), insert(two, 2, 1)])
+    lake.commit([insert(one, 3, 2)])
+    run()
+    assert stands() == (2, 1, 3)
+    lake.commit([delete(one, 4, 1)])
+    run()
+    lake.commit([])  # the source has moved on, but nothing of ours has changed
+    assert stands() == (4, 3, 0)
+    lake.commit([insert(one, 5, 7)])
+    assert stands() == (4, 3, 0)
+    run()
+    assert stands() == (5, 4, 5)
+
+    assert [(b.bronze_version, b.standing.pos, b.tables) for b in done] == [
+        (2, 3, ("shop.one", "shop.two")),
+        (3, 4, ("shop.one",)),
+        (5, 5, ("shop.one",)),
+    ]
+    assert {**lake.silver(one.name), **lake.silver(two.name)} == fold(lake.written)
+    before, place = version_at(spark, lake.layout.silver_table(one.name), 2), lake.layout.silver_table(one.name)
+    assert sorted(row["id"] for row in read(spark, place, before).collect()) == [1, 2]
+    assert version_at(spark, place, 4) == version_at(spark, place, 3)
+    assert version_at(spark, lake.layout.silver_table(two.name), 5) == 1

@@ -1,0 +1,127 @@
+"""What a silver table may be: ours, of the right columns; whatever else lies there is left as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.lake.changes import Versions
+from lakehouse_cdc.lake.commits import history
+from lakehouse_cdc.lake.tables import exists, read
+from lakehouse_cdc.model.changes import Change, Op
+from lakehouse_cdc.model.seq import Rank, Seq
+from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.silver.apply import Applier
+from lakehouse_cdc.silver.table import columns
+from tests.bronze_writer import Lake
+
+ID, N = Column("id", "int", False), Column("n", "smallint")
+
+
+def table(name: str, *others: Column) -> TableSchema:
+    return TableSchema("shop", name, (ID, *others), ("id",))
+
+
+def seq(pos: int, rank: Rank = Rank.EVENT) -> int:
+    return Seq(1, 1, pos, rank, 0).pack()
+
+
+def insert(schema: TableSchema, pos: int, key: int, **values: Any) -> Change:
+    return Change(seq(pos), Op.INSERT, schema.name, (key,), None, {"id": key, **values})
+
+
+def delete(schema: TableSchema, pos: int, key: int) -> Change:
+    return Change(seq(pos), Op.DELETE, schema.name, (key,), {"id": key}, None)
+
+
+def begin(schema: TableSchema, pos: int = 1) -> Change:
+    return Change(seq(pos, Rank.SCHEMA), Op.SCHEMA, schema.name, after=schema)
+
+
+def apply(lake: Lake, applier: Applier, changes: list[Change], after: int | None) -> int:
+    """Write a batch, apply it, give its version."""
+    versions = Versions(after, lake.commit(changes).version)
+    applier.apply(versions, lake.note(versions))
+    return versions.last
+
+
+def test_one_bad_table_fails_the_batch_but_not_the_others(spark: SparkSession, tmp_path: Path) -> None:
+    good, taken, foreign = table("good 1/2"), table("taken"), table("foreign")
+    lake = Lake(spark, tmp_path, {s.name: s for s in (good, taken, foreign)})
+    theirs = lake.layout.silver_table(taken.name)
+    spark.sql(f"CREATE TABLE {theirs.sql} USING delta AS SELECT 1 AS id")
+    folder = Path(lake.layout.silver_table(foreign.name).path or "")
+    folder.mkdir(parents=True)
+    (folder / "notes.txt").write_text("mine")
+    changes = [c for s in (good, taken, foreign) for c in (begin(s), insert(s, 2, 1))]
+    with pytest.raises(DefiniteError, match=r"\(2 tables failed\)"):
+        apply(lake, Applier(spark, lake.layout), changes, None)
+    assert lake.silver(good.name) == {(good.name, (1,)): (seq(2), {"id": 1})}
+    assert len(history(spark, theirs)) == 1
+    assert not exists(spark, lake.layout.tombstones(taken.name))
+    assert [p.name for p in folder.iterdir()] == ["notes.txt"]
+    # once they are out of the way the same batch comes again, and is whole
+    Path(theirs.path or "").rename(tmp_path / "theirs")
+    (folder / "notes.txt").unlink()
+    again = Versions(None, 1)
+    Applier(spark, lake.layout).apply(again, lake.note(again))
+    assert all(lake.silver(s.name) == {(s.name, (1,)): (seq(2), {"id": 1})} for s in (good, taken, foreign))
+
+
+def test_a_table_moved_away_is_built_anew_from_all_of_bronze(spark: SparkSession, tmp_path: Path) -> None:
+    one = table("one")
+    lake = Lake(spark, tmp_path, {one.name: one})
+    first = apply(lake, Applier(spark, lake.layout), [begin(one), insert(one, 2, 1), insert(one, 2, 2)], None)
+    moved = lake.layout.silver_table(one.name).path or ""
+    Path(moved).rename(tmp_path / "elsewhere")
+    versions = Versions(first, lake.commit([delete(one, 3, 1), insert(one, 4, 3)]).version)
+    with pytest.raises(DefiniteError, match="silver table"):  # a crash as soon as the table is there, but empty
+        _crash_after_creation(lake, versions)
+    Applier(spark, lake.layout).apply(versions, lake.note(versions))
+    assert set(lake.silver(one.name)) == {(one.name, (2,)), (one.name, (3,))}
+
+
+def _crash_after_creation(lake: Lake, versions: Versions) -> None:
+    from unittest.mock import patch
+
+    from lakehouse_cdc.silver import writer
+
+    with patch.object(writer, "load", side_effect=DefiniteError("no silver table today")):
+        Applier(lake.spark, lake.layout).apply(versions, lake.note(versions))
+
+
+def test_columns_that_changed_stop_silver_before_it_writes(spark: SparkSession, tmp_path: Path) -> None:
+    one = table("one", N)
+    lake = Lake(spark, tmp_path, {one.name: one})
+    first = apply(lake, Applier(spark, lake.layout), [begin(one), insert(one, 2, 1, n=5)], None)
+    wider = table("one", Column("n", "int"))
+    lake.schemas[one.name] = wider
+    with pytest.raises(DefiniteError, match=r"n int differs|columns of shop.one changed"):
+        apply(lake, Applier(spark, lake.layout), [begin(wider, 3), insert(wider, 4, 2, n=70_000)], first)
+    assert len(read(spark, lake.layout.silver_table(one.name)).collect()) == 1
+
+
+def test_a_value_that_does_not_fit_is_an_error_not_a_null(spark: SparkSession, tmp_path: Path) -> None:
+    one = table("one", N)
+    lake = Lake(spark, tmp_path, {one.name: one})
+    with pytest.raises(DefiniteError, match="does not fit its column"):
+        apply(lake, Applier(spark, lake.layout), [begin(one), insert(one, 2, 1, n=70_000)], None)
+    assert lake.silver(one.name) == {}
+
+
+def test_lost_tombstones_are_missed(spark: SparkSession, tmp_path: Path) -> None:
+    one = table("one")
+    lake = Lake(spark, tmp_path, {one.name: one})
+    first = apply(lake, Applier(spark, lake.layout), [begin(one), insert(one, 2, 1)], None)
+    Path(lake.layout.tombstones(one.name).path or "").rename(tmp_path / "lost")
+    with pytest.raises(DefiniteError, match=r"tombstones of shop\.one are gone"):
+        apply(lake, Applier(spark, lake.layout), [insert(one, 3, 2)], first)
+
+
+def test_a_column_with_the_name_of_ours_is_refused() -> None:
+    with pytest.raises(DefiniteError, match=r"_SEQ of shop\.one"):
+        columns(table("one", Column("_SEQ", "int")))

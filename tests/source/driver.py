@@ -1,0 +1,107 @@
+"""Plays Spark's part in this process: asks for offsets, plans partitions, reads them, keeps what bronze would hold.
+
+Everything that Spark persists goes through JSON here too, and every partition through pickle, as it does in a cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from lakehouse_cdc.model.changes import Change, Op
+from lakehouse_cdc.model.variant import decode
+from lakehouse_cdc.source.stream import MySqlCdcSource
+
+
+def hashable(value: Any) -> Any:
+    """Images as values that compare and hash."""
+    if isinstance(value, dict):
+        return tuple(sorted((k, hashable(v)) for k, v in value.items()))
+    if isinstance(value, list):
+        return tuple(hashable(v) for v in value)
+    return value
+
+
+def variant(cell: dict[str, bytes] | None) -> Any:
+    return None if cell is None else decode(cell["value"], cell["metadata"])
+
+
+def changes(batches: Iterable[pa.RecordBatch]) -> list[Change]:
+    """Bronze rows as the fold knows them."""
+    out = []
+    for batch in batches:
+        for row in batch.to_pylist():
+            images = {name: hashable(variant(row[name])) for name in ("key", "before", "after")}
+            out.append(Change(int(row["seq"]), Op(row["op"]), row["source_table"], **images))
+    return out
+
+
+def exact_bytes(batches: Iterable[pa.RecordBatch]) -> list[str]:
+    """Every row, every byte, in an order of its own: two attempts of a batch must give equal lists."""
+    return sorted(repr(row) for batch in batches for row in batch.to_pylist())
+
+
+@dataclass
+class Driver:
+    """One stream. `offset` is what Spark would find in its checkpoint."""
+
+    options: dict[str, str]
+    limit: Any = field(default_factory=ReadAllAvailable)
+    offset: dict[str, Any] = field(default_factory=dict)
+    log: list[Change] = field(default_factory=list)
+    planned: tuple[dict[str, Any], dict[str, Any]] | None = None
+    available_now: bool = False
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """A new process: nothing but the offsets survives."""
+        source = MySqlCdcSource(dict(self.options))
+        self.reader = source.streamReader(source.schema())
+        if self.available_now:
+            self.reader.prepareForTriggerAvailableNow()
+
+    def plan(self) -> bool:
+        """Ask for the next offset. False if there is nothing new."""
+        end = json.loads(json.dumps(self.reader.latestOffset(dict(self.offset), self.limit)))
+        if end == self.offset:
+            return False
+        self.planned = (self.offset, end)
+        return True
+
+    def read(self) -> list[pa.RecordBatch]:
+        """Read the planned batch once, as fresh tasks would."""
+        assert self.planned is not None
+        start, end = self.planned
+        parts = self.reader.partitions(dict(start), dict(end))
+        out: list[pa.RecordBatch] = []
+        for part in parts:
+            source = MySqlCdcSource(dict(self.options))
+            worker = pickle.loads(pickle.dumps(source.streamReader(source.schema())))
+            out.extend(worker.read(pickle.loads(pickle.dumps(part))))
+        return out
+
+    def batch(self, between: Callable[[], None] | None = None) -> bool:
+        """One micro-batch; with `between`, executed twice with that in between, and both must be the same bytes."""
+        if not self.plan():
+            return False
+        first = self.read()
+        if between is not None:
+            between()
+            self.restart()
+            assert exact_bytes(first) == exact_bytes(self.read()), "a replayed batch differs"
+        self.log.extend(changes(first))
+        assert self.planned is not None
+        self.offset = self.planned[1]
+        self.reader.commit(dict(self.offset))
+        return True
+
+    def stop(self) -> None:
+        self.reader.stop()

@@ -1,0 +1,130 @@
+"""Exactness on a real server: at every committed offset, fold(bronze) is the source at that position.
+
+One connection writes (see `world`), at every named moment of the algorithm and between the batches, and remembers the
+whole state at each position. Each batch is executed twice, in two "processes", with more writes in between, and must
+give the same bytes. Tables have keys that have hurt others.
+"""
+
+from __future__ import annotations
+
+import random
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from lakehouse_cdc.model.changes import fold, invalid
+from lakehouse_cdc.source import hooks
+from lakehouse_cdc.testing import MySqlServer
+from tests.source.driver import Driver, hashable
+from tests.source.world import KEYS, Table, World
+
+shapes = st.lists(st.lists(st.sampled_from(sorted(KEYS)), min_size=1, max_size=4).map(tuple), min_size=1, max_size=3)
+
+
+def options(server: MySqlServer, database: str, folder: Path, **more: str) -> dict[str, str]:
+    return {
+        "url": f"mysql://cdc@127.0.0.1:{server.port}",
+        "password": "cdc-secret",
+        "tables": f"{database}.*",
+        "schemaFolder": str(folder),
+        "chunkRows": "7",
+        "chunksPerTrigger": "3",
+        "idleSeconds": "0.001",
+        **more,
+    }
+
+
+def normal(value: Any) -> Any:
+    """What MySQL's client gives, as VARIANT has it."""
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+def check(driver: Driver, world: World) -> None:
+    """fold(bronze) at the committed offset = the source there; and bronze is a valid changelog."""
+    where = (driver.offset["file"], driver.offset["pos"])
+    got: dict[str, dict[Any, Any]] = {table.full: {} for table in world.tables}
+    for (table, key), (_, image) in fold(driver.log).items():
+        got[table][key] = image
+    for table, rows in world.state(where).items():
+        state = driver.offset["tables"][table]
+        want = {k: hashable({n: normal(v) for n, v in row.items()}) for k, row in rows.items()}
+        if state["done"]:
+            assert got[table] == want, f"{table} at {where}"
+        else:  # the keys below the cursor; all others must be absent
+            assert {k: want.get(k) for k in got[table]} == got[table], f"{table} at {where}, cursor {state['cursor']}"
+    assert invalid(driver.log) is None
+
+
+def fresh(connection: pymysql.Connection[Any], name: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP DATABASE IF EXISTS {name}")
+        cursor.execute(f"CREATE DATABASE {name}")
+
+
+def play(server: MySqlServer, folder: Path, kinds: list[tuple[str, ...]], seed: int, **more: str) -> None:
+    database = "exact"
+    with closing(server.connect(autocommit=True, charset="utf8mb4")) as connection:
+        fresh(connection, database)
+        with connection.cursor() as cursor:
+            cursor.execute("SET time_zone = '+05:30', sql_mode = ''")
+        tables = [Table(database, f"t{i}", k) for i, k in enumerate(kinds)]
+        world = World(connection, tables, random.Random(seed))
+        world.create()
+        for _ in range(5):
+            world.transaction()
+        driver = Driver(options(server, database, folder / str(seed), **more))
+        hooks.install(lambda step, table: world.some(1))
+        try:
+            for _ in range(40):
+                if driver.batch(between=lambda: world.some(2)):
+                    check(driver, world)
+                    if all(t["done"] for t in driver.offset["tables"].values()) and world.rng.random() < 0.4:
+                        break
+                if world.rng.random() < 0.2:
+                    driver.restart()
+                world.some(2)
+        finally:
+            hooks.install(None)
+            driver.stop()
+        assert all(t["done"] for t in driver.offset["tables"].values()), "the snapshot did not end"
+        final = Driver(driver.options, offset=driver.offset, log=driver.log, available_now=True)
+        while final.batch():
+            check(final, world)
+        final.stop()
+        assert (final.offset["file"], final.offset["pos"]) == world.position()
+        assert all(t["done"] for t in final.offset["tables"].values())
+
+
+def examples(count: int) -> settings:
+    """Without shrinking: an example takes seconds."""
+    return settings(
+        max_examples=count, deadline=None, database=None, phases=(Phase.explicit, Phase.generate),
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+
+
+@examples(12)
+@given(shapes, st.integers(0, 2**32))
+def test_every_offset_is_exact(
+    mysql: MySqlServer, tmp_path_factory: Any, kinds: list[tuple[str, ...]], seed: int
+) -> None:
+    play(mysql, tmp_path_factory.mktemp("schemas"), kinds, seed)
+
+
+@pytest.mark.long
+@examples(150)
+@given(shapes, st.integers(0, 2**32))
+def test_every_offset_is_exact_many_times(
+    mysql: MySqlServer, tmp_path_factory: Any, kinds: list[tuple[str, ...]], seed: int
+) -> None:
+    play(mysql, tmp_path_factory.mktemp("schemas"), kinds, seed)
+
+
+@pytest.mark.parametrize("kind", sorted(KEYS))
+def test_each_kind_of_key(mysql: MySqlServer, tmp_path: Path, kind: str) -> None:
+    play(mysql, tmp_path, [(kind,), ("few", kind)], seed=len(kind))

@@ -1,0 +1,271 @@
+"""A log that cannot be continued: another server, a reset, a purge. Named where it must stop, healed where it may."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.changes import Op
+from lakehouse_cdc.testing import MySqlServer
+from tests.source.conftest import Stage, on_stage
+from tests.source.driver import Driver
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[MySqlServer]:
+    """A server whose log may be purged and reset."""
+    with MySqlServer.start() as server:
+        yield server
+
+
+@pytest.fixture
+def stage(own: MySqlServer, tmp_path: Path) -> Iterator[Stage]:
+    yield from on_stage(own, f"gaps_{next(_numbers)}", tmp_path)
+
+
+def purge(stage: Stage) -> str:
+    """All files but the newest, which is a new one; the name of the one that was written before."""
+    file = stage.position()[0]
+    stage.run("FLUSH BINARY LOGS")
+    stage.run(f"PURGE BINARY LOGS TO '{stage.position()[0]}'")
+    return file
+
+
+def reset(stage: Stage) -> None:
+    """The log begins anew under its old names; not in the second in which its first file was made."""
+    time.sleep(1.1)
+    stage.run("RESET MASTER")
+
+
+def write_beyond(stage: Stage, position: tuple[str, int], files: int) -> None:
+    """Until the log, begun anew, has the old position again; then begin some more files."""
+    while stage.position()[0] < position[0]:
+        stage.run("FLUSH BINARY LOGS")
+    while stage.position() <= position:
+        stage.run("CREATE TABLE IF NOT EXISTS elsewhere.t (x LONGTEXT)")
+        stage.run(f"INSERT INTO elsewhere.t VALUES ('{'x' * 10_000}')")
+    for _ in range(files):
+        stage.run("UPDATE t SET v = v + 1")
+        stage.run("FLUSH BINARY LOGS")
+
+
+def running(stage: Stage, **options: str) -> Driver:
+    """A stream that is done with the snapshot of `t` and has read some of the binlog."""
+    stage.run("CREATE DATABASE IF NOT EXISTS elsewhere")
+    stage.run("FLUSH BINARY LOGS")
+    stage.create(rows=20)
+    driver = stage.driver()
+    driver.options.update(options)
+    driver.restart()
+    stage.snapshot(driver)
+    stage.run("UPDATE t SET v = 1 WHERE id < 50")
+    stage.drain(driver)
+    return driver
+
+
+# ---------------------------------------------------------------- definite errors
+
+
+def test_another_server_is_refused(stage: Stage, mysql: MySqlServer) -> None:
+    driver = running(stage)
+    driver.options["url"] = f"mysql://cdc@127.0.0.1:{mysql.port}"
+    driver.restart()
+    with pytest.raises(DefiniteError, match="the server is another one") as refused:
+        driver.plan()
+    assert "on_gap: resnapshot" in refused.value.hint
+
+
+def test_a_planned_batch_is_refused_by_another_server(stage: Stage, mysql: MySqlServer) -> None:
+    driver = running(stage)
+    stage.run("UPDATE t SET v = 2")
+    assert driver.plan()
+    driver.options["url"] = f"mysql://cdc@127.0.0.1:{mysql.port}"
+    with pytest.raises(DefiniteError, match="the batch was planned on"):
+        driver.read()  # its tasks alone reach the other server
+    driver.restart()
+    with pytest.raises(DefiniteError, match="the server is another one"):
+        driver.read()
+
+
+@pytest.mark.parametrize("on_gap", ["fail", "resnapshot"])
+def test_a_purged_file_is_named_with_the_way_out(stage: Stage, on_gap: str) -> None:
+    driver = running(stage)
+    file = purge(stage)
+    driver.restart()
+    with pytest.raises(DefiniteError, match=f"{file} was purged") as refused:
+        driver.plan()
+    assert "on_gap: resnapshot" in refused.value.hint
+    assert "binlog_expire_logs_seconds" in refused.value.hint
+
+
+@pytest.mark.parametrize("files", [None, 0, 2], ids=["shorter", "longer", "more files"])
+@pytest.mark.parametrize("restarted", [True, False], ids=["restarted", "running"])
+def test_a_log_that_was_reset_is_known_by_more_than_its_name(stage: Stage, files: int | None, restarted: bool) -> None:
+    driver = running(stage)
+    old = (driver.offset["file"], driver.offset["pos"])
+    reset(stage)
+    if files is not None:
+        write_beyond(stage, old, files)
+    stage.run("UPDATE t SET v = 3")
+    if restarted:
+        driver.restart()
+    with pytest.raises(DefiniteError) as refused:
+        driver.batch()
+    assert "on_gap: resnapshot" in refused.value.hint
+
+
+def test_a_new_log_with_the_old_names_sizes_and_gtids(stage: Stage) -> None:
+    """The offset's position is a transaction boundary of the new log, too: the file's creation time alone tells."""
+    stage.create(rows=20)
+    stage.run("CREATE TABLE elsewhere (id INT)")
+
+    def begin_anew() -> tuple[str, int]:
+        reset(stage)
+        for n in range(5):
+            stage.run(f"INSERT INTO elsewhere VALUES ({n})")
+        return stage.position()
+
+    end = begin_anew()
+    driver = stage.driver(tables=stage.name())
+    stage.snapshot(driver)
+    assert (driver.offset["file"], driver.offset["pos"]) == end
+    stage.run("UPDATE t SET v = 1")  # nobody will see this in the log
+    assert begin_anew() == end
+    stage.run("UPDATE t SET v = 2 WHERE id = 0")
+    driver.restart()
+    with pytest.raises(DefiniteError, match="the binlog was reset"):
+        driver.plan()
+
+
+# ---------------------------------------------------------------- resnapshot
+
+
+def gap_writes(stage: Stage) -> None:
+    """What nobody will ever read from the log: a row gone, one new, one changed, one key moved."""
+    for sql in ("DELETE FROM t WHERE id = 30", "INSERT INTO t VALUES (31, 31)", "UPDATE t SET v = 77 WHERE id = 40"):
+        stage.run(sql)
+    stage.run("UPDATE t SET id = 51 WHERE id = 50")
+
+
+def healed(stage: Stage, driver: Driver, epoch: int) -> None:
+    """The rows of the gap are there, or gone, and the pass ended with an x that carries its begin."""
+    stage.run("UPDATE t SET v = v + 1 WHERE id < 20")
+    stage.drain(driver)
+    stage.same(driver)
+    assert driver.offset["epoch"] == epoch
+    ends = [c for c in driver.log if c.op is Op.END]
+    assert len(ends) == epoch - 1
+    again = [c for c in driver.log if c.op is Op.READ and c.seq // 10**34 == epoch]
+    assert len(again) >= 20
+    assert int(ends[-1].after) <= min(c.seq for c in again)
+    assert max(c.seq for c in driver.log if c.seq // 10**34 < epoch) < int(ends[-1].after) < ends[-1].seq
+
+
+@pytest.mark.parametrize("how", ["purged", "reset", "reset and longer", "reset and more files"])
+@pytest.mark.parametrize("restarted", [True, False], ids=["restarted", "running"])
+def test_after_a_gap_a_new_epoch_reads_all_again(stage: Stage, how: str, restarted: bool) -> None:
+    driver = running(stage, onGap="resnapshot")
+    old = (driver.offset["file"], driver.offset["pos"])
+    if how == "purged":
+        driver.reader.stop()  # else the file is still being sent to us
+        driver.restart()
+    gap_writes(stage)
+    if how == "purged":
+        purge(stage)
+    else:
+        reset(stage)
+        if how != "reset":
+            write_beyond(stage, old, 2 if "files" in how else 0)
+    if restarted:
+        driver.restart()
+    assert driver.batch()
+    state = driver.offset["tables"][stage.name()]
+    assert (driver.offset["epoch"], state["mode"]) == (2, "again")
+    healed(stage, driver, epoch=2)
+
+
+@pytest.mark.parametrize("spans", [False, True], ids=["in the purged file", "into a file that is left"])
+@pytest.mark.parametrize("restarts", [1, 3])
+def test_a_batch_that_was_planned_when_the_purge_came_yields_nothing(stage: Stage, restarts: int, spans: bool) -> None:
+    """And the next offset begins the epoch, also where the process dies between any two of these steps."""
+    driver = running(stage, onGap="resnapshot")
+    stage.run("UPDATE t SET v = 2")
+    if spans:
+        stage.run("FLUSH BINARY LOGS")
+        stage.run("UPDATE t SET v = 3 WHERE id = 0")
+    assert driver.plan()
+    driver.reader.stop()
+    gap_writes(stage)
+    if spans:  # the planned end can be read from, the rows before it cannot
+        stage.run(f"PURGE BINARY LOGS TO '{stage.position()[0]}'")
+    else:
+        purge(stage)
+    for _ in range(restarts):
+        driver.restart()
+        assert driver.read() == []
+    assert driver.planned is not None
+    driver.offset = driver.planned[1]
+    if restarts > 1:
+        driver.restart()
+    assert driver.batch()
+    assert driver.offset["epoch"] == 2
+    healed(stage, driver, epoch=2)
+
+
+def test_a_gap_in_the_middle_of_the_snapshot(stage: Stage) -> None:
+    stage.create(rows=40)
+    driver = stage.driver(onGap="resnapshot")
+    driver.batch()
+    driver.reader.stop()
+    gap_writes(stage)
+    purge(stage)
+    driver.restart()
+    stage.snapshot(driver)
+    healed(stage, driver, epoch=2)
+
+
+def test_another_gap_in_the_pass_after_a_gap(stage: Stage) -> None:
+    driver = running(stage, onGap="resnapshot")
+    driver.reader.stop()
+    gap_writes(stage)
+    purge(stage)
+    driver.restart()
+    assert driver.batch()
+    driver.reader.stop()
+    stage.run("DELETE FROM t WHERE id = 0")
+    purge(stage)
+    driver.restart()
+    assert driver.batch()
+    assert driver.offset["epoch"] == 3
+    stage.drain(driver)
+    stage.same(driver)
+
+
+def test_the_same_gap_without_resnapshot_stops_a_planned_batch_by_name(stage: Stage) -> None:
+    driver = running(stage)
+    stage.run("UPDATE t SET v = 2")
+    assert driver.plan()
+    driver.reader.stop()
+    file = purge(stage)
+    driver.restart()
+    with pytest.raises(DefiniteError, match=f"{file} was purged"):
+        driver.read()
+
+
+def test_the_first_offset_after_a_resnapshot_is_not_read_from_another_epochs_log(stage: Stage) -> None:
+    """The first batch of an epoch is a function of its end: replayed, it has the same bytes and no binlog range."""
+    driver = running(stage, onGap="resnapshot")
+    gap_writes(stage)
+    reset(stage)
+    driver.restart()
+    with closing(stage.server.connect(autocommit=True, database=stage.database)) as other:
+        assert driver.batch(between=lambda: other.cursor().execute("UPDATE t SET v = v + 1"))
+    healed(stage, driver, epoch=2)

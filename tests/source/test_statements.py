@@ -1,0 +1,210 @@
+"""What the stream must not pass over: DDL of a captured table, XA, rows that were logged as text.
+
+Each stops it by name, with the statement, and nothing that stands behind is ever emitted; DDL of other tables is none
+of its business. A chunk whose window meets DDL emits nothing, and the planner does not go on without its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.changes import Op, fold
+from lakehouse_cdc.source.hooks import Step
+from tests.source.conftest import Stage
+from tests.source.driver import Driver, changes, exact_bytes
+
+DDL = [
+    "ALTER TABLE t ADD COLUMN n INT",
+    "TRUNCATE TABLE t",
+    "RENAME TABLE t TO gone",
+    "DROP TABLE `t`",  # as the server writes it
+    "CREATE INDEX i ON t (v)",
+]
+
+
+def stops(driver: Driver, text: str) -> None:
+    """No further offset, now and after a restart; the error has the statement."""
+    for _ in range(2):
+        with pytest.raises(DefiniteError) as stopped:
+            driver.plan()
+        assert text in str(stopped.value)
+        driver.restart()
+
+
+def test_what_is_not_there_yet_may_be_created(stage: Stage) -> None:
+    """A new table that matches stops the stream too: it would have to be read from its birth."""
+    stage.create(rows=3)
+    driver = stage.driver()
+    stage.snapshot(driver)
+    stage.create("later", rows=3)
+    stops(driver, "CREATE TABLE later")
+
+
+@pytest.mark.parametrize("ddl", DDL)
+def test_ddl_of_a_captured_table_stops_the_stream(stage: Stage, ddl: str) -> None:
+    stage.create(rows=12)
+    driver = stage.driver()
+    stage.snapshot(driver)
+    stage.run("UPDATE t SET v = 1 LIMIT 2")
+    stage.run(ddl)
+    emitted = len(driver.log)
+    stops(driver, ddl)
+    assert len(driver.log) == emitted
+
+
+@pytest.mark.parametrize("ddl", DDL[:3])
+@pytest.mark.parametrize("step", Step)
+def test_ddl_around_a_chunk_s_window_invents_and_loses_nothing(
+    stage: Stage, at: Callable[..., None], step: Step, ddl: str
+) -> None:
+    """At each moment of the second batch: what was planned can be finished, again and again; then the stream stops.
+
+    Rows that were emitted are the source's at W, where all of them had v = 1; or none at all."""
+    stage.create(rows=30)
+    driver = stage.driver()
+    driver.batch()
+    stage.run("UPDATE t SET v = 1")
+    at(step, lambda: stage.run(ddl))
+    gone = step is Step.AFTER_POSITION and ddl.startswith(("DROP", "RENAME"))  # nothing is left to be cut into chunks
+    if step is Step.BEFORE_POSITION or gone:
+        with pytest.raises(DefiniteError):
+            driver.plan()
+    else:
+        assert driver.plan()
+        assert driver.planned is not None
+        batches = driver.read()
+        driver.restart()
+        again = driver.read()
+        read = [c for c in changes(batches) if c.op is Op.READ]
+        if step in (Step.AFTER_POSITION, Step.BEFORE_SELECT):
+            assert read == []
+            assert exact_bytes(again) == exact_bytes(batches)
+        assert all(dict(c.after) == {"id": dict(c.key)["id"], "v": 1} for c in read)  # type: ignore[call-overload]
+        assert [c for c in changes(again) if c.op is Op.READ] == []
+        driver.log += changes(batches)
+        driver.offset = driver.planned[1]
+    stops(driver, ddl)
+    assert all(dict(image)["v"] in (0, 1) for _, image in fold(driver.log).values())
+
+
+def test_ddl_before_the_first_offset_is_history(stage: Stage) -> None:
+    stage.create(rows=12)
+    stage.run("ALTER TABLE t ADD COLUMN n INT DEFAULT 3")
+    stage.run("UPDATE t SET n = 4 LIMIT 5")
+    driver = stage.driver()
+    stage.snapshot(driver)
+    stage.drain(driver)
+    stage.same(driver)
+
+
+def test_ddl_between_the_first_position_and_the_schemas(stage: Stage, at: Callable[..., None]) -> None:
+    """W is chosen anew behind it."""
+    stage.create(rows=12)
+    at(Step.AFTER_POSITION, lambda: stage.run("ALTER TABLE t ADD COLUMN n INT DEFAULT 3"))
+    driver = stage.driver()
+    stage.snapshot(driver)
+    stage.run("UPDATE t SET n = 5 LIMIT 3")
+    stage.drain(driver)
+    stage.same(driver)
+
+
+@pytest.mark.parametrize("step", [*Step, None])
+def test_ddl_of_other_tables_stops_nothing(stage: Stage, at: Callable[..., None], step: Step | None) -> None:
+    stage.create(rows=23)
+    stage.create("other", rows=3)
+    driver = stage.driver(tables=stage.name())
+
+    def act() -> None:
+        for sql in (
+            "ALTER TABLE other ADD COLUMN n INT", "ALTER TABLE other DROP COLUMN n", "TRUNCATE TABLE other",
+            "UPDATE t SET v = v + 1", "CREATE TABLE tt LIKE t", "INSERT INTO tt SELECT * FROM t", "DROP TABLE tt",
+            "CREATE TABLE tt AS SELECT 1 AS t", "RENAME TABLE tt TO ttt", "DROP TABLE ttt", "ANALYZE TABLE other",
+        ):  # fmt: skip
+            stage.run(sql)
+
+    if step is not None:
+        at(step, act, times=2)
+    driver.batch()
+    if step is None:
+        act()
+    stage.drain(driver)
+    stage.same(driver)
+
+
+# ---------------------------------------------------------------- XA, and rows as text
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["at once", "after the snapshot"])
+def test_xa_prepare_on_a_captured_table_stops_the_stream(stage: Stage, done: bool) -> None:
+    stage.create(rows=23)
+    driver = stage.driver()
+    driver.batch()
+    if done:
+        stage.snapshot(driver)
+    for sql in ("XA START 'x'", "UPDATE t SET v = 9 WHERE id = 0", "XA END 'x'", "XA PREPARE 'x'"):
+        stage.run(sql)
+    try:
+        emitted = len(driver.log)
+        for _ in range(2):
+            with pytest.raises(DefiniteError, match="XA"):
+                driver.plan()
+            driver.restart()
+        assert len(driver.log) == emitted
+    finally:
+        stage.run("XA ROLLBACK 'x'")
+
+
+def test_xa_on_other_tables_is_passed(stage: Stage) -> None:
+    stage.create(rows=3)
+    stage.create("other", rows=3)
+    driver = stage.driver(tables=stage.name())
+    stage.snapshot(driver)
+    for sql in ("XA START 'x'", "UPDATE other SET v = 9", "XA END 'x'", "XA PREPARE 'x'", "XA COMMIT 'x'"):
+        stage.run(sql)
+    stage.run("UPDATE t SET v = 1")
+    stage.drain(driver)
+    stage.same(driver)
+
+
+@pytest.mark.parametrize(
+    "dml",
+    ["INSERT INTO t VALUES (1, 1)", "UPDATE t SET v = 1", "DELETE FROM t WHERE id = 0", "REPLACE INTO t VALUES (0, 5)"],
+)
+def test_rows_logged_as_text_stop_the_stream(stage: Stage, dml: str) -> None:
+    stage.create(rows=3)
+    driver = stage.driver()
+    stage.snapshot(driver)
+    with closing(stage.server.connect(autocommit=True, database=stage.database)) as other:
+        other.cursor().execute("SET SESSION binlog_format = STATEMENT")
+        other.cursor().execute(dml)
+    stops(driver, dml)
+
+
+def test_an_image_without_all_columns_stops_the_stream(stage: Stage) -> None:
+    """binlog_row_image is a session's affair; where the rows are read, it is refused with table and position."""
+    stage.create(rows=3)
+    driver = stage.driver()
+    stage.snapshot(driver)
+    with closing(stage.server.connect(autocommit=True, database=stage.database)) as other:
+        other.cursor().execute("SET SESSION binlog_row_image = MINIMAL")
+        other.cursor().execute("UPDATE t SET v = 5 WHERE id = 10")
+    with pytest.raises(DefiniteError, match="binlog_row_image") as found:
+        driver.batch()
+    assert stage.name() in str(found.value)
+
+
+def test_a_rolled_back_transaction_is_no_change(stage: Stage) -> None:
+    stage.create(rows=3)
+    driver = stage.driver()
+    stage.snapshot(driver)
+    for sql in ("BEGIN", "UPDATE t SET v = 9", "SAVEPOINT s", "DELETE FROM t", "ROLLBACK TO s", "COMMIT"):
+        stage.run(sql)
+    for sql in ("BEGIN", "UPDATE t SET v = 11", "ROLLBACK"):
+        stage.run(sql)
+    stage.drain(driver)
+    stage.same(driver)
+    assert [c.op for c in driver.log if c.op not in (Op.READ, Op.SCHEMA)] == [Op.UPDATE] * 3

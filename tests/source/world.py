@@ -1,0 +1,185 @@
+"""A source database under one writer, whose whole state is remembered at every binlog position.
+
+One connection writes, so after each commit the server's position is the end of that transaction and a SELECT is the
+state at it. That is the oracle: `states[position]` is what any as-of read at that position must give.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pymysql
+
+Row = dict[str, Any]
+
+# Key columns: the SQL type, and values that have hurt others (collations, signs, padding, extremes).
+KEYS: dict[str, tuple[str, list[Any]]] = {
+    "int": ("INT NOT NULL", [*range(-5, 40), 2**31 - 1, -(2**31)]),
+    "bigint unsigned": (
+        "BIGINT UNSIGNED NOT NULL",
+        [0, 1, 2, 3, 7, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1, *range(1000, 1030)],
+    ),
+    "few": ("TINYINT NOT NULL", [1, 2]),
+    "decimal": ("DECIMAL(20,3) NOT NULL", [Decimal(n) / 1000 for n in (-5000, -1, 0, 1, 15, 999, 10**15, *range(20))]),
+    "date": ("DATE NOT NULL", [date(1000, 1, 1) + timedelta(days=n) for n in (0, 1, 2, 364877, *range(300, 320))]),
+    "datetime": (
+        "DATETIME(6) NOT NULL",
+        [datetime(1999, 12, 31, 23, 59, 59, 999999 - n) for n in (0, 1, 999999, *range(10, 30))],
+    ),
+    "ai_ci": (
+        "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci NOT NULL",
+        [
+            "aGG",
+            "agg",
+            "GbG",
+            "Z",
+            "a",
+            "A",
+            "é",
+            "e",
+            "E",
+            "",
+            " ",
+            "a ",
+            "ß",
+            "ss",
+            "𝕬",
+            "日本",
+            "z",
+            "Ä",
+            "_",
+            "\\'",
+        ],
+    ),
+    "general_ci": (
+        "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci NOT NULL",
+        ["aGG", "agg", "GbG", "Z", "a", "A", "é", "e", "E", "", "a ", "ß", "s", "日本", "z", "Ä", "_", "a\tb", "%"],
+    ),
+    "latin1": (
+        "CHAR(10) CHARACTER SET latin1 COLLATE latin1_swedish_ci NOT NULL",
+        ["aGG", "GbG", "Z", "a", "A", "é", "E", "", "ÿ", "€", "Ü", "y", "o", "ö", "\x81"],
+    ),
+    "bin": (
+        "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL",
+        ["aGG", "GbG", "Z", "a", "A", "é", "", "𝕬", "日本", "a b", "zz"],
+    ),
+    "binary": (
+        "BINARY(4) NOT NULL",
+        [bytes([n, 0, 0, m]) for n in (0, 0x7F, 0x80, 0xFF) for m in (0, 1, 0x80, 0xFF)],
+    ),
+    "varbinary": ("VARBINARY(8) NOT NULL", [b"", b"\0", b"\0\0", b"\x7f", b"\x80", b"\xff", b"a", b"A", b"ab", b"'"]),
+}
+
+
+@dataclass
+class Table:
+    """`database.name` with key columns k0, k1, ... of the given kinds and two plain columns."""
+
+    database: str
+    name: str
+    kinds: tuple[str, ...]
+
+    @property
+    def full(self) -> str:
+        return f"{self.database}.{self.name}"
+
+    @property
+    def keys(self) -> list[str]:
+        return [f"k{i}" for i in range(len(self.kinds))]
+
+    def create(self) -> str:
+        columns = [f"`{k}` {KEYS[kind][0]}" for k, kind in zip(self.keys, self.kinds, strict=True)]
+        # the key is not the first column, and its order is not the columns' order
+        return (
+            f"CREATE TABLE `{self.database}`.`{self.name}` (v INT, {', '.join(reversed(columns))}, "
+            f"note VARCHAR(300) CHARACTER SET latin1, PRIMARY KEY ({', '.join(self.keys)})) ENGINE=InnoDB"
+        )
+
+    def random_key(self, rng: random.Random) -> list[Any]:
+        return [rng.choice(KEYS[kind][1]) for kind in self.kinds]
+
+
+@dataclass
+class World:
+    """The writer, and what it remembers."""
+
+    connection: pymysql.Connection
+    tables: list[Table]
+    rng: random.Random
+    states: dict[tuple[str, int], dict[str, dict[Any, Row]]] = field(default_factory=dict)
+    counter: int = 0
+
+    def create(self) -> None:
+        for table in self.tables:
+            self.run(table.create())
+        self.remember()
+
+    def run(self, sql: str, args: Any = None) -> Any:
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql, args)
+            return cursor.fetchall()
+
+    def position(self) -> tuple[str, int]:
+        row = self.run("SHOW MASTER STATUS")[0]
+        return row[0], row[1]
+
+    def remember(self) -> None:
+        self.states[self.position()] = {table.full: self.rows(table) for table in self.tables}
+
+    def rows(self, table: Table) -> dict[Any, Row]:
+        columns = ["v", *reversed(table.keys), "note"]
+        found = self.run(f"SELECT {', '.join(columns)} FROM `{table.database}`.`{table.name}`")
+        rows = [dict(zip(columns, values, strict=True)) for values in found]
+        return {tuple(sorted((k, row[k]) for k in table.keys)): row for row in rows}
+
+    def transaction(self, size: int | None = None) -> None:
+        """One random transaction over random tables; one in eight is rolled back."""
+        self.run("BEGIN")
+        for _ in range(size or self.rng.choice([1, 1, 2, 5, 30])):
+            self.statement(self.rng.choice(self.tables))
+        if self.rng.random() < 0.125:
+            self.run("ROLLBACK")
+        else:
+            self.run("COMMIT")
+        self.remember()
+
+    def statement(self, table: Table) -> None:
+        name, keys = f"`{table.database}`.`{table.name}`", table.keys
+        where = " AND ".join(f"{k} = %s" for k in keys)
+        key = table.random_key(self.rng)
+        self.counter += 1
+        values = [self.counter, *key, self.rng.choice([None, "", "x" * 300, f"é{self.counter}"])]
+        what = self.rng.randrange(10)
+        if what < 4:
+            columns = ", ".join(["v", *keys, "note"])
+            self.run(f"REPLACE INTO {name} ({columns}) VALUES ({', '.join(['%s'] * len(values))})", values)
+        elif what < 6:
+            self.run(f"UPDATE {name} SET v = %s WHERE {where}", [self.counter, *key])
+        elif what < 8:
+            self.run(f"DELETE FROM {name} WHERE {where}", key)
+        elif what < 9:  # a key update, often onto the same key in another spelling
+            sets = ", ".join(f"{k} = %s" for k in keys)
+            self.run(f"UPDATE IGNORE {name} SET {sets} WHERE {where}", [*table.random_key(self.rng), *key])
+        else:
+            self.run(f"UPDATE {name} SET v = v + 1 LIMIT 7")
+
+    def some(self, n: int) -> None:
+        for _ in range(self.rng.randrange(n + 1)):
+            self.transaction()
+        if self.rng.random() < 0.05:
+            self.run("FLUSH BINARY LOGS")
+            self.remember()
+
+    def state(self, position: tuple[str, int]) -> dict[str, dict[Any, Row]]:
+        """The state at a position at which a transaction ended."""
+        assert position in self.states, f"W = {position} is not the end of a transaction"
+        return self.states[position]
+
+
+def shop_tables(database: str, shapes: Iterable[tuple[str, ...]]) -> list[Table]:
+    return [Table(database, f"t{i}", kinds) for i, kinds in enumerate(shapes)]

@@ -1,0 +1,74 @@
+"""The README is run: its configuration, its commands, its Python, its SQL, against a real server.
+
+`uv run lakehouse-cdc demo` and `uv run pytest` themselves are run by tests/cli and by whoever runs this.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from lakehouse_cdc.cli.main import app
+from lakehouse_cdc.testing import MySqlServer, Shop, ShopWriter
+
+README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    """The fenced blocks of one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+def commands() -> list[list[str]]:
+    """Every command line of the sh blocks, without its comment."""
+    return [shlex.split(line, comments=True) for block in blocks("sh") for line in block.splitlines() if line.strip()]
+
+
+def test_every_command_is_known_here() -> None:
+    """Each is either run below, or named here with where it is run."""
+    elsewhere = [["uv", "run", "lakehouse-cdc", "demo"], ["uv", "run", "pytest"]]
+    mine = [c for c in commands() if c not in elsewhere]
+    assert [c for c in commands() if c in elsewhere] == elsewhere
+    assert [c[:3] for c in mine] == [["uv", "run", "lakehouse-cdc"]] * 4
+    assert [c[3] for c in mine] == ["doctor", "run", "status", "verify"]
+
+
+def test_the_readme_runs(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SHOP_PASSWORD", "cdc-secret")
+    (grants,) = [b for b in blocks("sql") if "GRANT" in b]
+    (query,) = [b for b in blocks("sql") if "SELECT op" in b]
+    run_code, testing_code = blocks("python")
+    assert "with MySqlServer.start() as server:" in testing_code
+    with MySqlServer.start() as server:
+        with closing(server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+            cursor.execute("DROP USER 'cdc'@'127.0.0.1'")
+            for statement in filter(None, (s.strip() for s in re.sub(r"--.*", "", grants).split(";"))):
+                cursor.execute(statement.replace("'...'", "'cdc-secret'"))
+        shop = Shop(server.connect)
+        shop.create()
+        shop.load(2_000)
+        (text,) = blocks("yaml")
+        Path("pipeline.yml").write_text(text.replace("127.0.0.1:3306", f"127.0.0.1:{server.port}"))
+        with ShopWriter(shop, rate=20):
+            for command in [c for c in commands() if c[2:3] == ["lakehouse-cdc"] and "-c" in c]:
+                result = CliRunner().invoke(app, [*command[3:], "--json"], catch_exceptions=False)
+                assert result.exit_code == 0, (command, result.output)
+                assert json.loads(result.stdout.splitlines()[-1])
+            exec(run_code, {})
+    found = spark.sql(query.replace("`./", f"`{tmp_path}/")).collect()
+    assert found
+    assert {row.op for row in found} >= {"r"}
+    assert "email" not in spark.read.format("delta").load(f"{tmp_path}/lakehouse/shop_silver/customers").columns
+
+
+def test_the_testing_module_as_shown() -> None:
+    _, testing_code = blocks("python")
+    exec(testing_code, {})
