@@ -17,9 +17,11 @@ from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.tables import exists, read
 from lakehouse_cdc.model.bronze import PARTITION
 from lakehouse_cdc.model.layout import Layout
-from lakehouse_cdc.model.offset import Cursor, Offset, TableState
+from lakehouse_cdc.model.offset import Cursor, TableState
 from lakehouse_cdc.model.standing import Standing
 from lakehouse_cdc.silver import stream as silver
+from lakehouse_cdc.source.offsets import restored
+from lakehouse_cdc.source.schemas import SchemaStore
 
 Snapshot = Literal["waiting", "running", "done"]
 
@@ -66,12 +68,17 @@ def status(
     layout: Layout,
     bronze_checkpoint: str,
     silver_checkpoint: str,
+    schemas: str,
     logs: Sequence[tuple[str, int]] | None,
 ) -> Status:
-    """Where the pipeline stands. `logs` are the binlog files that the server has, with sizes (None: not known)."""
+    """Where the pipeline stands.
+
+    `schemas` is the source's folder beside the checkpoints; `logs` are the binlog files that the server has, with sizes
+    (None: not known).
+    """
     place = Checkpoint(bronze_checkpoint)
     batch = place.last_commit()
-    offset = None if batch is None else Offset.from_json(place.offset(batch))
+    offset = None if batch is None else restored(place.offset(batch), SchemaStore(schemas))
     if batch is None or offset is None:
         return Status(layout.pipeline)
     standing = Standing.of_offset(place.offset(batch))

@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakehouse_cdc.errors import CdcError, ConfigError, DefiniteError, TransientError
+from lakehouse_cdc.errors import CdcError, ConfigError, TransientError
 from lakehouse_cdc.model.layout import Layout
-from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.standing import Standing
 from lakehouse_cdc.mysql import preflight
 from lakehouse_cdc.mysql.server import binary_logs
 from lakehouse_cdc.mysql.session import ConnectionOptions, connect
@@ -112,6 +112,11 @@ class Pipeline:
         """The checkpoint of a layer's stream, bronze or silver."""
         return str(self.state / layer)
 
+    @property
+    def schemas(self) -> str:
+        """The folder of what the source's offsets name."""
+        return str(self.state / "schemas")
+
     def _absolute(self, path: str) -> Path:
         return (self._home / path).resolve()
 
@@ -123,7 +128,7 @@ class Pipeline:
             "password": source.password.reveal(),
             "tables": json.dumps(source.tables),
             "exclude": json.dumps({p: t.exclude for p, t in self.config.tables.items() if t.exclude}),
-            "schemaFolder": str(self.state / "schemas"),
+            "schemaFolder": self.schemas,
         }
         for key, option in _TUNING.items():
             if (value := getattr(source, key)) is not None:
@@ -233,25 +238,26 @@ class Pipeline:
 
         place = Checkpoint(self.checkpoint("bronze"))
         batch = place.last_offset()
-        if batch is None:
+        data = None if batch is None else place.offset(batch)
+        if not data:
             return None
-        offset = Offset.from_json(place.offset(batch))
-        if offset is None:
-            return None
-        return {
-            "server_uuid": offset.identity.server_uuid,
-            "file": offset.position.file,
-            "pos": offset.position.pos,
-            "gtid": offset.gtid_set,
-        }
+        standing = Standing.of_offset(data)
+        return {name: getattr(standing, name) for name in ("server_uuid", "file", "pos", "gtid")}
 
     def verify(self) -> VerifyReport:
         """Compare every silver table with the source, as both stood at the position that silver stands at.
 
         Writes, and this pipeline itself, may go on meanwhile. Raises DefiniteError before silver's first batch.
         """
+        from lakehouse_cdc.verify.tables import verify_tables
+
+        if self.layout.silver is None:
+            raise ConfigError("this pipeline keeps no silver tables to verify", hint="name a schema as target.silver")
         with self._failures():
-            return self._verify()
+            offset, results = verify_tables(
+                self.spark, self.layout, self.source_options(), self.checkpoint("bronze"), self.checkpoint("silver")
+            )
+        return VerifyReport(offset.position, offset.gtid_set, tuple(results))
 
     def status(self) -> Status:
         """Where the pipeline stands, and how far behind its source, if that can be reached."""
@@ -261,45 +267,12 @@ class Pipeline:
         with suppress(TransientError), connect(self._connection()) as session:
             logs = binary_logs(session)
         with self._failures():
-            return status(self.spark, self.layout, self.checkpoint("bronze"), self.checkpoint("silver"), logs)
+            return status(
+                self.spark, self.layout, self.checkpoint("bronze"), self.checkpoint("silver"), self.schemas, logs
+            )
 
     def close(self) -> None:
         """Stop the session, if this pipeline has made it."""
         if self._made_session and self._spark is not None:
             self._spark.stop()
             self._spark, self._made_session = None, False
-
-    def _verify(self) -> VerifyReport:
-        from lakehouse_cdc.silver import stream as silver
-        from lakehouse_cdc.source.schemas import SchemaStore
-        from lakehouse_cdc.verify.source import verify_table
-
-        spark, layout = self.spark, self.layout
-        if layout.silver is None:
-            raise ConfigError("this pipeline keeps no silver tables to verify", hint="name a schema as target.silver")
-        applied = silver.applied(spark, layout, self.checkpoint("silver"))
-        if applied is None:
-            raise DefiniteError("silver has not been written yet", where=str(layout.changes), hint="run first")
-        offset = self._offset_of(applied.bronze_version)
-        options = self.source_options()
-        results = []
-        for name, state in sorted(offset.tables.items()):
-            if not state.begun:
-                continue
-            schema = SchemaStore(options["schemaFolder"]).get(state.schema)
-            table = layout.silver_table(name)
-            version = silver.version_at(spark, table, applied.bronze_version)
-            results.append(verify_table(spark, options, offset, schema, table, version))
-        return VerifyReport(offset.position, offset.gtid_set, tuple(results))
-
-    def _offset_of(self, bronze_version: int) -> Offset:
-        """The source's offset at the end of a bronze commit."""
-        from lakehouse_cdc.lake.checkpoint import Checkpoint
-        from lakehouse_cdc.lake.commits import history
-
-        for commit in history(self.spark, self.layout.changes):
-            if commit.version <= bronze_version and commit.note is not None:
-                found = Offset.from_json(Checkpoint(self.checkpoint("bronze")).offset(commit.note.batch))
-                if found is not None:
-                    return found
-        raise DefiniteError("bronze holds no batch of this pipeline's checkpoint", where=str(self.layout.changes))

@@ -13,20 +13,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.offset import Cursor, Identity, Offset, TableState
+from lakehouse_cdc.model.offset import Identity, Offset, TableState
 from lakehouse_cdc.model.position import FIRST_EVENT, Position
 from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.mysql import catalog, preflight, server
-from lakehouse_cdc.mysql.keys import KeySpace
 from lakehouse_cdc.mysql.session import Session, connect
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import check_table
 from lakehouse_cdc.source import gaps, partitions
+from lakehouse_cdc.source.chunks import Chunks
 from lakehouse_cdc.source.floor import Floor, first_position
 from lakehouse_cdc.source.hooks import Step, reached
 from lakehouse_cdc.source.options import SourceOptions
@@ -51,8 +50,7 @@ class Planner:
         self._offered_at = -float("inf")
         self._selection_checked = False
         self._planned: Offset | None = None
-        self._cuts: dict[str, list[Cursor]] = {}  # the chunk bounds of the batch that was planned last
-        self._key_spaces: dict[str, KeySpace] = {}
+        self._chunks = Chunks(options, self._store, clock)
 
     def available_now(self) -> None:
         """Stop at what is there when the last chunk has been planned."""
@@ -72,7 +70,7 @@ class Planner:
         `max_rows` and `max_bytes` bound the captured rows and the binlog bytes of the batch, to the next transaction
         boundary. Raises DefiniteError where going on would lose or invent rows.
         """
-        self._cuts = {}
+        self._chunks.forget()
         self._planned = self._next(start, max_rows, max_bytes)
         return self._planned
 
@@ -111,28 +109,14 @@ class Planner:
         Where the binlog that it needs is gone: DefiniteError, or with `onGap` resnapshot no split at all; the next
         offset then begins a new epoch, in which every table is read again.
         """
-        if end != self._planned and (gap := gaps.unreadable(self._session(), start, end)) is not None:
+        planned_here = end == self._planned
+        if not planned_here and (gap := gaps.unreadable(self._session(), start, end)) is not None:
             if self._options.on_gap != "resnapshot":
                 raise gap
             self._store.mark_gap(end)
             return []
-        return partitions.plan(start, end, self._store.get, self._key_cuts_of(end), self._log_cuts)
-
-    def _key_cuts_of(self, end: Offset) -> partitions.KeyCuts:
-        def remembered(schema: TableSchema, lo: Cursor | None, hi: Cursor | None) -> Sequence[Cursor]:
-            cuts = self._cuts.get(schema.name, [])
-            return cuts if hi is None else cuts[:-1]
-
-        def anew(schema: TableSchema, lo: Cursor | None, hi: Cursor | None) -> Sequence[Cursor]:
-            space, session, cuts = self._keys(schema.id), self._session(), []
-            with suppress(DefiniteError):  # the table may be gone since; whoever reads the split finds out why
-                while (lo := space.cut(session, lo, self._options.chunk_rows)) is not None:
-                    if hi is not None and not space.below(session, [lo], hi)[0]:
-                        break
-                    cuts.append(lo)
-            return cuts
-
-        return remembered if end == self._planned else anew
+        key_cuts = self._chunks.remembered() if planned_here else self._chunks.anew(self._session())
+        return partitions.plan(start, end, self._store.get, key_cuts, self._log_cuts)
 
     def _log_cuts(self, start: Position, end: Position) -> Sequence[Position]:
         if self._tail is not None and self._tail.origin == start:
@@ -261,23 +245,7 @@ class Planner:
         return offset
 
     def _with_chunks(self, offset: Offset, max_rows: int | None) -> Offset:
-        """Move the cursors of unfinished tables by some chunks, a chunk of each in turn, for a bounded time."""
-        options, session = self._options, self._session()
-        deadline = self._clock() + options.plan_seconds
-        most = options.chunks_per_trigger
-        if max_rows is not None:
-            most = min(most, -(-max_rows // options.chunk_rows))
-        while most > 0 and (unfinished := [n for n, s in offset.tables.items() if not s.done]):
-            for name in unfinished:
-                if most <= 0 or self._clock() > deadline:
-                    return offset
-                state = offset.tables[name]
-                cut = self._keys(state.schema).cut(session, state.cursor or None, options.chunk_rows)
-                if cut is not None:
-                    self._cuts.setdefault(name, []).append(cut)
-                offset = offset.with_table(name, replace(state, cursor=cut or [], done=cut is None))
-                most -= 1
-        return offset
+        return self._chunks.move(self._session(), offset, max_rows)
 
     def _finished(self, start: Offset) -> bool:
         """True where no further batch may be offered."""
@@ -338,8 +306,3 @@ class Planner:
             gtids=offset.gtids(),
             schemas=[self._store.get(state.schema) for state in offset.tables.values()],
         )
-
-    def _keys(self, schema_id: str) -> KeySpace:
-        if schema_id not in self._key_spaces:
-            self._key_spaces[schema_id] = KeySpace(self._store.get(schema_id))
-        return self._key_spaces[schema_id]

@@ -1,13 +1,19 @@
-"""Schemas beside the checkpoint: immutable files, named by their content, written before the offset that names them.
+"""What offsets name: immutable files beside the checkpoint, named by their content, written before the offset is.
+
+Most are schemas; the others are the states of tables, which would make an offset large (see `offsets`).
 
 An offset may thus be replayed at any time: the file that it names is there, whole, and says what it said.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.offset import Offset
@@ -22,30 +28,32 @@ class SchemaStore:
 
     def put(self, schema: TableSchema) -> str:
         """Store the schema, whole or not at all, and give its id."""
-        path = self._path(schema.id)
-        if not path.exists():
-            self._folder.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self._folder, prefix=".writing-")
-            with os.fdopen(handle, "w", encoding="utf-8") as out:
-                out.write(schema.to_json())
-                out.flush()
-                os.fsync(out.fileno())
-            os.replace(temporary, path)
+        self._write(self._path(schema.id), schema.to_json())
         return schema.id
 
     def get(self, schema_id: str) -> TableSchema:
         """The schema of that id. Raises DefiniteError if its file is gone or is not what its name says."""
         path = self._path(schema_id)
-        try:
-            schema = TableSchema.from_json(path.read_text(encoding="utf-8"))
-        except FileNotFoundError as error:
-            raise DefiniteError(
-                f"schema {schema_id}, which the checkpoint names, is missing", where=str(path),
-                hint="the folder of schemas belongs to the checkpoint: restore it, or start anew with both",
-            ) from error  # fmt: skip
+        schema = TableSchema.from_json(self._read(path))
         if schema.id != schema_id:
             raise DefiniteError(f"the file of schema {schema_id} was changed", where=str(path), hint="restore it")
         return schema
+
+    def put_states(self, states: Mapping[str, Any]) -> str:
+        """Store the states of tables, as an offset holds them, and give their fingerprint."""
+        text = json.dumps(states, sort_keys=True, separators=(",", ":"))
+        fingerprint = _digest(text)
+        self._write(self._states(fingerprint), text)
+        return fingerprint
+
+    def states(self, fingerprint: str) -> dict[str, Any]:
+        """The states of that fingerprint. Raises DefiniteError if their file is gone or is not what its name says."""
+        path = self._states(fingerprint)
+        text = self._read(path)
+        if _digest(text) != fingerprint:
+            raise DefiniteError(f"the file of states {fingerprint} was changed", where=str(path), hint="restore it")
+        states: dict[str, Any] = json.loads(text)
+        return states
 
     def mark_gap(self, offset: Offset) -> None:
         """Remember that the batch which ends at `offset` could not be read any more, before it is let pass empty."""
@@ -61,3 +69,31 @@ class SchemaStore:
 
     def _path(self, schema_id: str) -> Path:
         return self._folder / f"{schema_id}.json"
+
+    def _states(self, fingerprint: str) -> Path:
+        return self._folder / f"states-{fingerprint}.json"
+
+    def _read(self, path: Path) -> str:
+        try:
+            return path.read_text(encoding="utf-8")
+        except FileNotFoundError as error:
+            raise DefiniteError(
+                f"{path.name}, which the checkpoint names, is missing", where=str(path),
+                hint="the folder of schemas belongs to the checkpoint: restore it, or start anew with both",
+            ) from error  # fmt: skip
+
+    def _write(self, path: Path, text: str) -> None:
+        """The whole file or none; content names it, so one that is there is this one."""
+        if path.exists():
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=self._folder, prefix=".writing-")
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(temporary, path)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

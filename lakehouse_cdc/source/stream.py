@@ -26,11 +26,12 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from lakehouse_cdc.model import bronze
-from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.source.offsets import restored, stored
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.patience import patiently
 from lakehouse_cdc.source.planner import Planner
 from lakehouse_cdc.source.read import read_split
+from lakehouse_cdc.source.schemas import SchemaStore
 
 
 class MySqlCdcSource(DataSource):
@@ -59,10 +60,11 @@ class MySqlCdcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
+        self._store = SchemaStore(options.schema_folder)
         self._planner: Planner | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options, "_planner": None}
+        return {"_options": self._options, "_store": self._store, "_planner": None}
 
     @property
     def planner(self) -> Planner:
@@ -90,18 +92,18 @@ class MySqlCdcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         everything = isinstance(limit, ReadAllAvailable)
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         max_bytes = None if everything else self._options.max_bytes
-        last = Offset.from_json(start)
+        last = restored(start, self._store)
         end = patiently(
             lambda: self.planner.latest(last, max_rows=max_rows, max_bytes=max_bytes), before_next=self.planner.close
         )
-        return end.to_json() if end is not None else start
+        return stored(end, start, self._store) if end is not None else start
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The splits of a batch. The same two offsets always give the same rows."""
-        last = Offset.from_json(end)
+        last = restored(end, self._store)
         if last is None or start == end:
             return []
-        first, planner = Offset.from_json(start), self.planner
+        first, planner = restored(start, self._store), self.planner
         return patiently(lambda: planner.splits(first, last), before_next=planner.close)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -122,7 +124,7 @@ class MySqlCdcReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """One split a chunk."""
-        offset = Offset.from_json(json.loads(self._options.as_of))
+        offset = restored(json.loads(self._options.as_of), SchemaStore(self._options.schema_folder))
         if offset is None:
             return []
         planner = Planner(self._options)

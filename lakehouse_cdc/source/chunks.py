@@ -1,0 +1,82 @@
+"""Where the chunks of a batch are cut: how far each cursor moves, and into which key ranges that is split.
+
+How far the cursors move is part of the end offset, so it is decided once. Where the way is cut is not: a planner that
+has forgotten its cuts (a replay) asks the server anew, and the splits, cut otherwise, hold the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.offset import Cursor, Offset
+from lakehouse_cdc.mysql.keys import KeySpace
+from lakehouse_cdc.mysql.session import Session
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.partitions import KeyCuts
+from lakehouse_cdc.source.schemas import SchemaStore
+
+
+class Chunks:
+    """The cuts of one stream; remembers those of the batch that was planned last."""
+
+    def __init__(self, options: SourceOptions, store: SchemaStore, clock: Callable[[], float]) -> None:
+        self._options = options
+        self._store = store
+        self._clock = clock
+        self._cuts: dict[str, list[Cursor]] = {}
+        self._key_spaces: dict[str, KeySpace] = {}
+
+    def forget(self) -> None:
+        """Another batch is planned."""
+        self._cuts = {}
+
+    def move(self, session: Session, offset: Offset, max_rows: int | None) -> Offset:
+        """Move the cursors of unfinished tables by some chunks, a chunk of each in turn, for a bounded time."""
+        options = self._options
+        deadline = self._clock() + options.plan_seconds
+        most = options.chunks_per_trigger
+        if max_rows is not None:
+            most = min(most, -(-max_rows // options.chunk_rows))
+        while most > 0 and (unfinished := [n for n, s in offset.tables.items() if not s.done]):
+            for name in unfinished:
+                if most <= 0 or self._clock() > deadline:
+                    return offset
+                state = offset.tables[name]
+                cut = self._keys(state.schema).cut(session, state.cursor or None, options.chunk_rows)
+                if cut is not None:
+                    self._cuts.setdefault(name, []).append(cut)
+                offset = offset.with_table(name, replace(state, cursor=cut or [], done=cut is None))
+                most -= 1
+        return offset
+
+    def remembered(self) -> KeyCuts:
+        """The cuts of the batch that was planned last."""
+
+        def cuts_of(schema: TableSchema, lo: Cursor | None, hi: Cursor | None) -> Sequence[Cursor]:
+            cuts = self._cuts.get(schema.name, [])
+            return cuts if hi is None else cuts[:-1]
+
+        return cuts_of
+
+    def anew(self, session: Session) -> KeyCuts:
+        """Cuts between any two cursors, as the table stands now."""
+
+        def cuts_of(schema: TableSchema, lo: Cursor | None, hi: Cursor | None) -> Sequence[Cursor]:
+            space, cuts = self._keys(schema.id), []
+            with suppress(DefiniteError):  # the table may be gone since; whoever reads the split finds out why
+                while (lo := space.cut(session, lo, self._options.chunk_rows)) is not None:
+                    if hi is not None and not space.below(session, [lo], hi)[0]:
+                        break
+                    cuts.append(lo)
+            return cuts
+
+        return cuts_of
+
+    def _keys(self, schema_id: str) -> KeySpace:
+        if schema_id not in self._key_spaces:
+            self._key_spaces[schema_id] = KeySpace(self._store.get(schema_id))
+        return self._key_spaces[schema_id]

@@ -1,0 +1,52 @@
+"""All silver tables against the source, as both stood at the position at which silver stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.lake.checkpoint import Checkpoint
+from lakehouse_cdc.lake.commits import newest_first
+from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.silver import stream as silver
+from lakehouse_cdc.source.offsets import restored
+from lakehouse_cdc.source.schemas import SchemaStore
+from lakehouse_cdc.verify.compare import TableResult
+from lakehouse_cdc.verify.source import verify_table
+
+
+def verify_tables(
+    spark: SparkSession, layout: Layout, options: Mapping[str, str], bronze_checkpoint: str, silver_checkpoint: str
+) -> tuple[Offset, list[TableResult]]:
+    """The offset that they were compared at, and each table's result. `options` are those of the `mysql_cdc` source.
+
+    Raises DefiniteError before silver's first batch.
+    """
+    applied = silver.applied(spark, layout, silver_checkpoint)
+    if applied is None:
+        raise DefiniteError("silver has not been written yet", where=str(layout.changes), hint="run first")
+    store = SchemaStore(options["schemaFolder"])
+    offset = _offset_of(spark, layout, Checkpoint(bronze_checkpoint), store, applied.bronze_version)
+    results = []
+    for name, state in sorted(offset.tables.items()):
+        if not state.begun:
+            continue
+        table = layout.silver_table(name)
+        version = silver.version_at(spark, table, applied.bronze_version)
+        results.append(verify_table(spark, options, offset, store.get(state.schema), table, version))
+    return offset, results
+
+
+def _offset_of(
+    spark: SparkSession, layout: Layout, checkpoint: Checkpoint, store: SchemaStore, bronze_version: int
+) -> Offset:
+    """The source's offset at the end of a bronze commit."""
+    for commit in newest_first(spark, layout.changes):
+        if commit.version <= bronze_version and commit.note is not None:
+            found = restored(checkpoint.offset(commit.note.batch), store)
+            if found is not None:
+                return found
+    raise DefiniteError("bronze holds no batch of this pipeline's checkpoint", where=str(layout.changes))
