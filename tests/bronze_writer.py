@@ -47,8 +47,8 @@ def bronze_rows(spark: SparkSession, changes: Iterable[Change], schemas: Mapping
         schema = c.after if c.op is Op.SCHEMA else schemas[c.table]
         keys.append(None if c.key is None else dict(zip(schema.key, c.key, strict=True)))  # type: ignore[call-overload]
         befores.append(c.before)
-        image = {**schema.to_dict(), "statement": None} if c.op is Op.SCHEMA else c.after
-        afters.append(Decimal(image) if c.op is Op.END else image)
+        image = Decimal(c.after) if c.op is Op.END else c.after
+        afters.append({**schema.to_dict(), "statement": None} if c.op is Op.SCHEMA else image)
         seq = unpack(c.seq)
         where = {"server_uuid": UUID, "file": f"binlog.{seq.file:06d}", "pos": seq.pos, "gtid": None}
         positions.append(where)

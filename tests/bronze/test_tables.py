@@ -24,7 +24,7 @@ def test_tables_are_made_once_in_the_shape_of_the_contract(spark: SparkSession, 
     create_bronze(spark, layout)
     create_bronze(spark, layout)
     assert len(history(spark, layout.changes)) == 1
-    contract = spark.createDataFrame([], bronze.SCHEMA).schema  # type: ignore[type-var]
+    contract = spark.createDataFrame([], bronze.SCHEMA).schema
     assert [(f.name, f.dataType) for f in read(spark, layout.changes).schema] == [
         (f.name, f.dataType) for f in contract
     ]

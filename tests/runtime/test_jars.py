@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import http.server
+import shutil
 import ssl
 import threading
 import uuid
@@ -55,7 +56,7 @@ def jar(tmp_path: Path, certificate: tuple[Path, Path], monkeypatch: pytest.Monk
 
 @pytest.fixture
 def no_maven(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jars.shutil, "which", lambda _: None)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
 
 
 @pytest.mark.usefixtures("no_maven")
@@ -101,6 +102,6 @@ def test_maven_stands_in_for_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     )
     program.chmod(0o755)
     monkeypatch.setattr(jars, "_by_spark", unavailable)
-    monkeypatch.setattr(jars.shutil, "which", lambda _: str(program))
+    monkeypatch.setattr(shutil, "which", lambda _: str(program))
     [path] = fetch([Jar("group", "thing", "1", hashlib.sha256(CONTENT).hexdigest())])
     assert path.read_bytes() == CONTENT

@@ -6,13 +6,20 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from random import Random
-from typing import Any
+from typing import Any, TypedDict
 
 from lakehouse_cdc.model.changes import Change, Op, Rows, apply
 from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.schema.table import Column, TableSchema
 
-TEXT = {"length": 40, "charset": "utf8mb4", "collation": "utf8mb4_0900_ai_ci"}
+
+class _Text(TypedDict):
+    length: int
+    charset: str
+    collation: str
+
+
+TEXT: _Text = {"length": 40, "charset": "utf8mb4", "collation": "utf8mb4_0900_ai_ci"}
 KINDS = 7
 _KEYS: list[tuple[list[Column], list[tuple[Any, ...]]]] = [
     ([Column("id", "int", False)], [(i,) for i in (-3, *range(20), 2_000_000_000)]),

@@ -22,6 +22,7 @@ from lakehouse_cdc.model.changes import Change, fold
 from lakehouse_cdc.model.seq import POS
 from lakehouse_cdc.silver import tombstones, writer
 from lakehouse_cdc.silver.apply import Applier
+from lakehouse_cdc.silver.merge import load, merge
 from tests.bronze_writer import Lake
 from tests.silver.histories import KINDS, history
 
@@ -85,8 +86,8 @@ def in_order_with_crashes(spark: SparkSession, seed: int, *, tables: int, parts:
             versions = Versions(done, lake.commit(part).version)
             with (
                 patch.object(tombstones, "bury", crashing(tombstones.bury, rng, after=True)),
-                patch.object(writer, "merge", crashing(writer.merge, rng, after=True)),
-                patch.object(writer, "load", crashing(writer.load, rng, after=False)),
+                patch.object(writer, "merge", crashing(merge, rng, after=True)),
+                patch.object(writer, "load", crashing(load, rng, after=False)),
             ):
                 try:
                     applier.apply(versions, lake.note(versions))

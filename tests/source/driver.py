@@ -13,10 +13,13 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import StructType
 
 from lakehouse_cdc.model.changes import Change, Op
 from lakehouse_cdc.model.variant import decode
 from lakehouse_cdc.source.stream import MySqlCdcSource
+
+COLUMNS = StructType()  # the readers go by their options alone, and only Spark can parse bronze's DDL into a type
 
 
 def hashable(value: Any) -> Any:
@@ -64,7 +67,7 @@ class Driver:
     def restart(self) -> None:
         """A new process: nothing but the offsets survives."""
         source = MySqlCdcSource(dict(self.options))
-        self.reader = source.streamReader(source.schema())
+        self.reader = source.streamReader(COLUMNS)
         if self.available_now:
             self.reader.prepareForTriggerAvailableNow()
 
@@ -84,7 +87,7 @@ class Driver:
         out: list[pa.RecordBatch] = []
         for part in parts:
             source = MySqlCdcSource(dict(self.options))
-            worker = pickle.loads(pickle.dumps(source.streamReader(source.schema())))
+            worker = pickle.loads(pickle.dumps(source.streamReader(COLUMNS)))
             out.extend(worker.read(pickle.loads(pickle.dumps(part))))
         return out
 

@@ -121,7 +121,7 @@ def test_positions_go_on_beyond_4_gib(header: Buffer) -> None:
 
 
 def rotate(file: str, pos: int, *, made_up: bool = False, to: int = 4) -> Buffer:
-    found = event(4, to.to_bytes(8, "little") + file.encode(), pos, flags=0x20 if made_up else 0).copy()
+    found: Buffer = event(4, to.to_bytes(8, "little") + file.encode(), pos, flags=0x20 if made_up else 0).copy()
     if made_up:
         found[13:17] = 0
     found[-4:] = np.frombuffer(zlib.crc32(found[:-4].tobytes()).to_bytes(4, "little"), dtype=np.uint8)

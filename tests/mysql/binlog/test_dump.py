@@ -151,7 +151,7 @@ def test_a_second_reader_under_the_same_name_ends_the_first(log: Log) -> None:
 
 def test_a_killed_connection_is_a_transient_error(log: Log, mysql: MySqlServer) -> None:
     connection = mysql.connect()
-    number = connection.thread_id()
+    number = connection.thread_id()  # type: ignore[no-untyped-call]  # the stub has no annotations here
     dump = log.dump(log.end, connection=connection, heartbeat_seconds=0.2)
     dump.read(5)
     log.run(f"KILL {number}")

@@ -116,7 +116,8 @@ def test_mysql_replication_reads_the_same(written: Written, mysql: MySqlServer) 
 
 def merged(scans: list[Scan]) -> tuple[Any, ...]:
     """What scans say, whatever buffers they were made of."""
-    rows, txns, statements = [], {}, []
+    rows, statements = [], []
+    txns: dict[tuple[str, int], tuple[int, str, int, int, int]] = {}
     for scan in scans:
         t = scan.transactions
         names = [(scan.files[t.file[i]], int(t.begin[i])) for i in range(len(t))]

@@ -95,10 +95,9 @@ def test_a_transaction_goes_on_in_the_next_buffer(session: pymysql.Connection[An
     programs, log = wide_log(session, database)
     events = replace(log.events, txn=np.zeros_like(log.events.txn))
     whole = decode_rows(log.buffer, events, programs)
-    arrays = (events.start, events.end, events.kind, events.table, events.txn)
     for cut in range(len(events) + 1):
-        first = decode_rows(log.buffer, RowEvents(*(a[:cut] for a in arrays)), programs)
-        rest = decode_rows(log.buffer, RowEvents(*(a[cut:] for a in arrays), ordinal_base=first.ordinals), programs)
+        first = decode_rows(log.buffer, _part(events, slice(cut)), programs)
+        rest = decode_rows(log.buffer, _part(events, slice(cut, None), first.ordinals), programs)
         assert heads(first) + heads(rest) == heads(whole)
 
 
@@ -259,6 +258,11 @@ def test_an_event_outside_of_the_buffer_is_refused() -> None:
         for read in (decode_rows, count_rows):
             with pytest.raises(DefiniteError):
                 read(guarded(8), events, programs)
+
+
+def _part(events: RowEvents, which: slice, ordinal_base: int = 0) -> RowEvents:
+    kinds = events.kind[which], events.table[which], events.txn[which]
+    return RowEvents(events.start[which], events.end[which], *kinds, ordinal_base)
 
 
 def _one(events: RowEvents, e: int, size: int) -> RowEvents:

@@ -47,7 +47,7 @@ def alive(session: pymysql.Connection[Any]) -> bool:
         return False
     with session.cursor() as cursor:
         cursor.execute("SELECT 4711")
-        return cursor.fetchall() == ((4711,),)
+        return bool(cursor.fetchall() == ((4711,),))
 
 
 @pytest.mark.parametrize("image_bytes", [1, 1000, 100_000, 32 << 20])
@@ -150,7 +150,7 @@ def test_a_killed_query_may_be_tried_again(
     mysql: MySqlServer, session: pymysql.Connection[Any], many: TableSchema
 ) -> None:
     sql = f"SELECT t.id, u.v, t.s FROM {many.database}.t, {many.database}.t u"
-    kill = f"KILL QUERY {session.thread_id()}"
+    kill = f"KILL QUERY {session.thread_id()}"  # type: ignore[no-untyped-call]  # the stub has no annotations here
     with closing(mysql.connect()) as other:
         pieces = Pieces(select_images(session, sql, many, image_bytes=100_000), lambda: other.query(kill))
         with pytest.raises(TransientError, match="error 1317"):
@@ -163,7 +163,7 @@ def test_a_killed_connection_is_transient(
     mysql: MySqlServer, session: pymysql.Connection[Any], many: TableSchema
 ) -> None:
     sql = f"SELECT t.id, u.v, t.s FROM {many.database}.t, {many.database}.t u"
-    kill = f"KILL {session.thread_id()}"
+    kill = f"KILL {session.thread_id()}"  # type: ignore[no-untyped-call]  # the stub has no annotations here
 
     def once() -> None:
         with suppress(pymysql.err.Error):  # the second time there is nobody to kill
