@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from lakehouse_cdc.cli.main import app
+from lakehouse_cdc.schema.typemap import markdown
 from lakehouse_cdc.testing import MySqlServer, Shop, ShopWriter
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
@@ -38,6 +39,10 @@ def test_every_command_is_known_here() -> None:
     assert [c for c in commands() if c in elsewhere] == elsewhere
     assert [c[:3] for c in mine] == [["uv", "run", "lakehouse-cdc"]] * 4
     assert [c[3] for c in mine] == ["doctor", "run", "status", "verify"]
+
+
+def test_the_types_are_those_of_the_type_map() -> None:
+    assert f"\n{markdown()}\n" in README
 
 
 def test_the_readme_runs(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

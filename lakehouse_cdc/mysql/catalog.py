@@ -18,6 +18,7 @@ change stands in the binlog, and each table map is checked against the schema. N
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -32,6 +33,7 @@ _AT_ONCE = 500  # tables asked for in one statement
 _LISTED = 5  # names in a hint
 _OF_A_LENGTH = ("char", "varchar", "binary", "varbinary")
 _NUMBERS = ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double")
+_ESCAPES = {"\\n": "\n", "\\r": "\r", "\\0": "\0"}  # in COLUMN_TYPE; '' and \\\\ stand for their second half
 _GENERATED_KEYS_SHOWN = (8, 0, 30)  # the version that brought invisible generated primary keys
 _COLUMNS = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARACTER_MAXIMUM_LENGTH,"
@@ -141,7 +143,18 @@ def _column(row: tuple[Any, ...]) -> Column:
         fraction=int(fraction or 0),
         charset=charset,
         collation=collation,
+        values=_labels(str(column_type)) if kind in ("enum", "set") else (),
     )
+
+
+def _labels(column_type: str) -> tuple[str, ...]:
+    """The labels in `enum('a','it''s')`.
+
+    The server shows them in utf8mb3: a character beyond it comes as `?`. Where the binlog then has another label, its
+    table map does not fit the schema, and the stream stops.
+    """
+    found = re.findall(r"'((?:[^']|'')*)'", column_type)
+    return tuple(re.sub(r"''|\\.", lambda m: _ESCAPES.get(m[0], m[0][1:]), label) for label in found)
 
 
 def _unmatched(selection: Selection, names: Mapping[str, _Name], chosen: Mapping[str, _Name]) -> list[DefiniteError]:

@@ -2,10 +2,11 @@
 
 A key component travels in a cursor (JSON) in one form per kind of type:
 
-    integer            int
+    integer            int (of an ENUM its label's number, of a SET its bits: what both are ordered by)
     decimal            str, all digits: "-12.30"
     date               str: "2024-02-29"
     datetime/timestamp str: "2024-02-29 12:00:00.000000", with the column's digits; a timestamp in UTC
+    time               str: "-838:59:59.000000", with the column's digits
     text               str, whatever the column's character set
     binary             str of hex digits
 
@@ -23,11 +24,14 @@ from typing import Any, Literal
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.schema.table import Column
 
-Form = Literal["integer", "decimal", "date", "moment", "text", "binary"]
+Form = Literal["integer", "decimal", "date", "moment", "time", "text", "binary"]
+_NUMBERED = ("bit", "enum", "set")  # a number to the server, and something else to a client
 _FORMS: dict[str, Form] = {
-    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint"), "integer"),
+    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint", "year"), "integer"),
+    **dict.fromkeys(_NUMBERED, "integer"),
     "decimal": "decimal",
     "date": "date",
+    "time": "time",
     **dict.fromkeys(("datetime", "timestamp"), "moment"),
     **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"), "text"),
     **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), "binary"),
@@ -36,6 +40,7 @@ _PATTERNS: dict[Form, re.Pattern[str]] = {
     "decimal": re.compile(r"-?\d+(\.\d+)?"),
     "date": re.compile(r"\d{4}-\d\d-\d\d"),
     "moment": re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?"),
+    "time": re.compile(r"-?\d{2,3}:\d\d:\d\d(\.\d{1,6})?"),
     "binary": re.compile(r"([0-9A-Fa-f]{2})*"),
 }
 
@@ -61,6 +66,8 @@ def selected(column: Column) -> str:
         return f"HEX(CONVERT({name} USING utf8mb4))"
     if kind == "binary":
         return f"HEX({name})"
+    if column.type in _NUMBERED:
+        return f"CAST({name} AS UNSIGNED)"
     return name if kind == "integer" else f"CAST({name} AS CHAR)"
 
 
@@ -74,6 +81,8 @@ def received(column: Column, value: Any) -> Any:
 def component(column: Column, value: Any) -> Any:
     """The component for a decoded VARIANT: int, Decimal, str, bytes, date or datetime. Raises DefiniteError else."""
     kind = form(column)
+    if column.type in ("enum", "set") and isinstance(value, str):
+        return _number(column, value)
     if kind == "integer" and isinstance(value, int | Decimal) and value == int(value):
         return int(value)
     if kind == "decimal" and isinstance(value, int | Decimal):
@@ -87,6 +96,8 @@ def component(column: Column, value: Any) -> Any:
     if kind == "text" and isinstance(value, str):
         # CHAR holds no trailing spaces; with one, a bound under a NO PAD collation has no one place in the index
         return value.rstrip(" ") if column.type == "char" else value
+    if kind == "time" and isinstance(value, str):
+        return value
     if kind == "binary" and isinstance(value, bytes):
         return value.hex().upper()
     raise DefiniteError(f"the key column {column.name} {column.declared} holds a {type(value).__name__}")
@@ -107,7 +118,7 @@ def literal(column: Column, value: Any) -> str:
         return f"X'{value}'"
     if kind == "text":
         return _text(column, value)
-    return f"{'DATE' if kind == 'date' else 'TIMESTAMP'}'{value}'"
+    return f"{ {'date': 'DATE', 'time': 'TIME'}.get(kind, 'TIMESTAMP') }'{value}'"
 
 
 def ordinal(column: Column, value: Any) -> Any:
@@ -118,8 +129,19 @@ def ordinal(column: Column, value: Any) -> Any:
     literal(column, value)
     if kind == "decimal":
         return Decimal(value)
+    if kind == "time":
+        hours, minutes, seconds = value.lstrip("-").split(":")
+        span = (int(hours) * 60 + int(minutes)) * 60 + Decimal(seconds)
+        return -span if value.startswith("-") else span
     # dates and moments of one column have one width, so that their text orders them
     return bytes.fromhex(value) if kind == "binary" else value
+
+
+def _number(column: Column, value: str) -> int:
+    """A label's number, the sum of the labels' bits. An empty ENUM that no label stands for is number 0."""
+    if column.type == "enum":
+        return column.values.index(value) + 1 if value in column.values else 0
+    return sum(1 << column.values.index(label) for label in value.split(",") if label)
 
 
 def _text(column: Column, value: str) -> str:

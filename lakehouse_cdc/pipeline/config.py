@@ -33,6 +33,8 @@ class SourceConfig(_Strict):
     tls: Literal["preferred", "required", "disabled"] = "preferred"
     on_gap: Literal["fail", "resnapshot"] = "fail"
     settle: Literal["auto", "gtid", "process", "age"] = "auto"
+    zero_dates: Literal["fail", "null", "text"] = "fail"
+    type_map: Literal["native", "lakeflow"] = "native"
     settle_seconds: Annotated[float, Field(gt=0)] | None = None
     server_ids: Annotated[str, Field(pattern=r"^\d+-\d+$")] | None = None
     chunk_rows: Annotated[int, Field(gt=0)] | None = None
@@ -77,6 +79,7 @@ class TableConfig(_Strict):
 
     scd: Literal[1, 2] = 1
     exclude: list[str] = Field(default_factory=list)
+    types: dict[str, Literal["text", "native"]] = Field(default_factory=dict)
 
     @field_validator("scd")
     @classmethod

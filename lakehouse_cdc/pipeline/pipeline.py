@@ -35,6 +35,8 @@ _TUNING = {  # configuration key -> option of the source
     "tls": "tls",
     "on_gap": "onGap",
     "settle": "settle",
+    "zero_dates": "zeroDates",
+    "type_map": "typeMap",
     "settle_seconds": "settleSeconds",
     "server_ids": "serverIds",
     "chunk_rows": "chunkRows",
@@ -128,6 +130,7 @@ class Pipeline:
             "password": source.password.reveal(),
             "tables": json.dumps(source.tables),
             "exclude": json.dumps({p: t.exclude for p, t in self.config.tables.items() if t.exclude}),
+            "types": json.dumps({p: t.types for p, t in self.config.tables.items() if t.types}),
             "schemaFolder": self.schemas,
         }
         for key, option in _TUNING.items():

@@ -10,7 +10,9 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
+
+Carried = Literal["", "text", "null"]
 
 
 @dataclass(frozen=True)
@@ -18,8 +20,10 @@ class Column:
     """One column, in MySQL's own words.
 
     `type` is DATA_TYPE in lower case (`int`, `varchar`, `datetime`, ...), `length` the declared length in characters
-    (bytes for binary types), `precision`/`scale` of a decimal, `fraction` the digits of a second. `charset` and
-    `collation` are None for everything that is not text. `captured` is False for a column that the user excludes.
+    (bytes for binary types, bits for BIT), `precision`/`scale` of a decimal, `fraction` the digits of a second.
+    `charset` and `collation` are None for everything that is not text. `values` are the labels of an ENUM or SET.
+    `captured` is False for a column that the user excludes. `carried` is how its values are carried (see
+    `schema.carry`): `text`, `null` (dates that no calendar has are NULL), or as the type map says.
     """
 
     name: str
@@ -33,17 +37,26 @@ class Column:
     charset: str | None = None
     collation: str | None = None
     captured: bool = True
+    values: tuple[str, ...] = ()
+    carried: Carried = ""
 
     @property
     def declared(self) -> str:
         """The type as people write it: `decimal(10,2)`, `bigint unsigned`, `varchar(20)`, `datetime(6)`."""
-        if self.precision is not None:
+        if self.values:
+            inside = f"({','.join(map(_quoted, self.values))})"
+        elif self.precision is not None:
             inside = f"({self.precision},{self.scale or 0})"
         elif self.length is not None:
             inside = f"({self.length})"
         else:
             inside = f"({self.fraction})" if self.fraction else ""
         return f"{self.type}{inside}{' unsigned' if self.unsigned else ''}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; `values` and `carried` only where there is something to say."""
+        data = asdict(self)
+        return {name: value for name, value in data.items() if value or name not in ("values", "carried")}
 
 
 @dataclass(frozen=True)
@@ -81,7 +94,7 @@ class TableSchema:
         return {
             "database": self.database,
             "table": self.table,
-            "columns": [asdict(c) for c in self.columns],
+            "columns": [c.to_dict() for c in self.columns],
             "key": list(self.key),
         }
 
@@ -92,10 +105,15 @@ class TableSchema:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> TableSchema:
         """The inverse of `to_dict`."""
-        columns = tuple(Column(**c) for c in data["columns"])
+        columns = tuple(Column(**{**c, "values": tuple(c.get("values", ()))}) for c in data["columns"])
         return cls(data["database"], data["table"], columns, tuple(data["key"]))
 
     @classmethod
     def from_json(cls, text: str) -> TableSchema:
         """The inverse of `to_json`."""
         return cls.from_dict(json.loads(text))
+
+
+def _quoted(label: str) -> str:
+    """A label as SQL's text."""
+    return "'" + label.replace("\\", "\\\\").replace("'", "''") + "'"

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.schema.charsets import CHARSETS
 from lakehouse_cdc.schema.table import Column, TableSchema
 
 MAX_DECIMAL = 38  # digits of a Delta and of a VARIANT decimal
-CHARSETS = ("utf8mb4", "utf8mb3", "utf8", "latin1", "ascii")
 
 
 class Kind(str, Enum):
@@ -31,6 +31,9 @@ class Kind(str, Enum):
     DATE = "date"
     DATETIME = "timestamp_ntz"
     TIMESTAMP = "timestamp"
+    BOOLEAN = "boolean"
+    FLOATS = "array<float>"
+    JSON = "variant"  # in bronze the text that the server prints
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,11 @@ class Mapped:
             return f"decimal({self.precision},{self.scale})"
         return names.get(self.kind, str(self.kind.value))
 
+    @property
+    def image(self) -> str:
+        """The Spark SQL type that a value in bronze's VARIANT images is cast to."""
+        return "string" if self.kind is Kind.JSON else self.silver
+
 
 _INTEGERS = {  # signed, unsigned
     "tinyint": (Kind.INT8, Kind.INT16),
@@ -57,6 +65,10 @@ _INTEGERS = {  # signed, unsigned
     "int": (Kind.INT32, Kind.INT64),
     "bigint": (Kind.INT64, Kind.DECIMAL),
 }
+SPATIAL = (
+    *("geometry", "point", "linestring", "polygon", "geomcollection", "geometrycollection"),
+    *("multipoint", "multilinestring", "multipolygon"),
+)
 _PLAIN = {
     "float": Kind.FLOAT,
     "double": Kind.DOUBLE,
@@ -69,18 +81,30 @@ _PLAIN = {
     "date": Kind.DATE,
     "datetime": Kind.DATETIME,
     "timestamp": Kind.TIMESTAMP,
+    "time": Kind.STRING,  # up to 838 hours, below zero, too: no type of Delta's holds it
+    "year": Kind.INT16,
+    "vector": Kind.FLOATS,
+    "json": Kind.JSON,
+    # as stored: the SRID in 4 bytes, little-endian, then WKB
+    **dict.fromkeys(SPATIAL, Kind.BINARY),
 }
-_TEXT = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
+_TEXT = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set")
 
 
 def mapped(column: Column) -> Mapped | None:
     """What the column becomes, or None where this version cannot carry it."""
+    if column.carried == "text":
+        return Mapped(Kind.STRING)
     if column.type in _INTEGERS:
         kind = _INTEGERS[column.type][column.unsigned]
         return Mapped(kind, 20, 0) if kind is Kind.DECIMAL else Mapped(kind)
     if column.type == "decimal":
         precision, scale = column.precision or 10, column.scale or 0
-        return Mapped(Kind.DECIMAL, precision, scale) if precision <= MAX_DECIMAL else None
+        return Mapped(Kind.DECIMAL, precision, scale) if precision <= MAX_DECIMAL else Mapped(Kind.STRING)
+    if column.type == "bit":
+        if column.length == 1:
+            return Mapped(Kind.BOOLEAN)
+        return Mapped(Kind.DECIMAL, 20, 0) if column.length == 64 else Mapped(Kind.INT64)
     if column.type in _TEXT:
         return Mapped(Kind.STRING) if column.charset in CHARSETS else None
     kind_or_none = _PLAIN.get(column.type)
@@ -108,7 +132,8 @@ def faults(schema: TableSchema) -> list[DefiniteError]:
     """All that forbids to capture this table exactly.
 
     That is each captured column that `mapped` does not know, a missing primary key, and each column of the key that is
-    excluded or a floating point number (their text and their order are not exact).
+    excluded, a floating point number (their text and their order are not exact) or an ENUM whose values are not told
+    apart by their labels.
     """
     name = schema.name
     found = [_unsupported(column, name) for column in schema.captured if mapped(column) is None]
@@ -116,15 +141,24 @@ def faults(schema: TableSchema) -> list[DefiniteError]:
         what = f"{name} has no primary key, which is not supported yet"
         hint = f'add a primary key, or leave the table out ("!{name}" under source.tables)'
         found.append(DefiniteError(what, where=name, hint=hint))
-    for column in schema.key_columns:
-        if not column.captured:
-            what = f"column {column.name} is part of the primary key of {name} and cannot be excluded"
-            found.append(DefiniteError(what, where=name, hint="take it out of exclude"))
-        elif column.type in ("float", "double"):
-            what = f"the primary key of {name} holds {column.name} {column.declared}: a floating point key"
-            hint = "floating point keys have no exact order; leave the table out"
-            found.append(DefiniteError(what, where=name, hint=hint))
+    found += [fault for column in schema.key_columns if (fault := _key_fault(column, name)) is not None]
     return found
+
+
+def _key_fault(column: Column, table: str) -> DefiniteError | None:
+    if not column.captured:
+        what = f"column {column.name} is part of the primary key of {table} and cannot be excluded"
+        return DefiniteError(what, where=table, hint="take it out of exclude")
+    holds = f"the primary key of {table} holds {column.name} {column.declared}"
+    if column.carried:
+        return DefiniteError(f"{holds}, which cannot be carried as {column.carried}", where=table, hint="see types")
+    if column.type == "enum" and "" in column.values:
+        hint = "the empty label cannot be told from a value that was refused; leave the table out"
+        return DefiniteError(f"{holds}: an ENUM with an empty label", where=table, hint=hint)
+    if column.type in ("float", "double"):
+        hint = "floating point keys have no exact order; leave the table out"
+        return DefiniteError(f"{holds}: a floating point key", where=table, hint=hint)
+    return None
 
 
 def check_table(schema: TableSchema) -> None:

@@ -14,13 +14,13 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.model.layout import quoted
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.schema.types import require
+from lakehouse_cdc.schema.types import Kind, require
 
 ROW_OPS = ("r", "c", "u", "d")
 
 
 def _struct(schema: TableSchema, columns: Iterable[Column]) -> str:
-    fields = (f"{quoted(c.name)}: {require(c, schema.name).silver}" for c in columns)
+    fields = (f"{quoted(c.name)}: {require(c, schema.name).image}" for c in columns)
     return f"STRUCT<{', '.join(fields)}>"
 
 
@@ -44,5 +44,8 @@ def latest(changes: DataFrame) -> DataFrame:
 
 def typed(changes: DataFrame, schema: TableSchema) -> DataFrame:
     """`after` as the struct `row` of silver's columns; the other columns stay."""
-    row = F.expr(f"CAST(after AS {_struct(schema, schema.captured)})").alias("row")
-    return changes.select(*(name for name in changes.columns if name != "after"), row)
+    row = F.expr(f"CAST(after AS {_struct(schema, schema.captured)})")
+    for column in schema.captured:
+        if require(column, schema.name).kind is Kind.JSON:
+            row = row.withField(quoted(column.name), F.parse_json(row.getField(column.name)))
+    return changes.select(*(name for name in changes.columns if name != "after"), row.alias("row"))

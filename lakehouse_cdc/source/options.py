@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 
 from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.mysql.session import ConnectionOptions
+from lakehouse_cdc.schema.carry import Rules, TypeMap, ZeroDates
 
 Snapshot = Literal["initial", "never", "only"]
 OnGap = Literal["fail", "resnapshot"]
@@ -22,7 +23,7 @@ _KNOWN = {
     for name in (
         "url", "password", "tls", "tables", "exclude", "snapshot", "onGap", "settle", "settleSeconds", "serverIds",
         "chunkRows", "chunksPerTrigger", "planSeconds", "maxRowsPerTrigger", "maxBytesPerTrigger", "splitBytes",
-        "idleSeconds", "schemaFolder", "asOf",
+        "idleSeconds", "schemaFolder", "asOf", "zeroDates", "typeMap", "types",
     )
 }  # fmt: skip
 _DEFAULT_IDS = (1_700_000_000, 1_700_009_999)
@@ -34,13 +35,14 @@ class SourceOptions:
 
     `tables` are patterns on `database.table`, `!` excludes; `exclude` maps a table to the columns left out;
     `schema_folder` is a folder beside the checkpoint for the schemas; `server_ids` an inclusive range of replica ids
-    that nobody else uses.
+    that nobody else uses; `rules` say how columns are carried (options zeroDates, typeMap, types).
     """
 
     connection: ConnectionOptions
     tables: tuple[str, ...]
     schema_folder: str
     exclude: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    rules: Rules = field(default_factory=Rules)
     snapshot: Snapshot = "initial"
     on_gap: OnGap = "fail"
     settle: Settle = "auto"
@@ -74,6 +76,7 @@ class SourceOptions:
             "tables": _words(given["tables"]),
             "schema_folder": given.get("schemaFolder", ""),
             "exclude": _exclude(given.get("exclude", "{}")),
+            "rules": _rules(given),
             "snapshot": cast(Snapshot, _one_of(given, "snapshot", ("initial", "never", "only"), "initial")),
             "on_gap": cast(OnGap, _one_of(given, "onGap", ("fail", "resnapshot"), "fail")),
             "settle": cast(Settle, _one_of(given, "settle", ("auto", "gtid", "process", "age"), "auto")),
@@ -134,6 +137,21 @@ def _id_range(text: str) -> tuple[int, int]:
     if not 0 < low < high < 2**32:
         raise ConfigError(f"option 'serverIds' is '{text}'", hint="at least two ids between 1 and 4294967295")
     return low, high
+
+
+def _rules(given: Mapping[str, str]) -> Rules:
+    try:
+        types = {table: dict(columns) for table, columns in json.loads(given.get("types", "{}")).items()}
+    except (ValueError, AttributeError, TypeError):
+        raise ConfigError("option 'types' is not a JSON object of table: {column: text or native}") from None
+    for choice in (choice for columns in types.values() for choice in columns.values()):
+        if choice not in ("text", "native"):
+            raise ConfigError(f"option 'types' says '{choice}'", hint="one of text, native")
+    return Rules(
+        zero_dates=cast(ZeroDates, _one_of(given, "zeroDates", ("fail", "null", "text"), "fail")),
+        type_map=cast(TypeMap, _one_of(given, "typeMap", ("native", "lakeflow"), "native")),
+        types=types,
+    )
 
 
 def _exclude(text: str) -> dict[str, tuple[str, ...]]:

@@ -21,6 +21,7 @@ from lakehouse_cdc.model.position import FIRST_EVENT, Position
 from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.mysql import catalog, preflight, server
 from lakehouse_cdc.mysql.session import Session, connect
+from lakehouse_cdc.schema.carry import carry, require_same_choice
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import check_table
@@ -234,6 +235,8 @@ class Planner:
                 hint="take tables out with a new pipeline; a table cannot leave one and come back exactly yet",
             )
         tables = self._read_tables()
+        for name in known.keys() & tables.keys():
+            require_same_choice(self._store.get(known[name].schema), tables[name])
         new = {n: s for n, s in tables.items() if n not in known}
         if not new:
             return offset
@@ -291,7 +294,8 @@ class Planner:
         return TableState(self._store.put(schema), done=never, mode="never" if never else "first")
 
     def _read_tables(self) -> Mapping[str, TableSchema]:
-        tables = catalog.read_tables(self._session(), self._selection, self._options.exclude)
+        found = catalog.read_tables(self._session(), self._selection, self._options.exclude)
+        tables = {name: carry(schema, self._options.rules) for name, schema in found.items()}
         for schema in tables.values():
             check_table(schema)
         return tables

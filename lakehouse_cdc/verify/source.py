@@ -17,6 +17,7 @@ from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.layout import Table, quoted
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver import extract
 from lakehouse_cdc.verify.compare import TableResult, compare
 
@@ -39,8 +40,17 @@ def verify_table(
         actual = spark.createDataFrame([], expected.schema)
     else:
         actual = read(spark, silver, version).select(*[F.col(quoted(c)) for c in columns])
+    expected, actual = (_comparable(side, schema) for side in (expected, actual))
     result = compare(schema.name, expected, actual, list(schema.key), columns, rows=actual.count())
     return replace(result, complete=offset.tables[schema.name].done)
+
+
+def _comparable(side: DataFrame, schema: TableSchema) -> DataFrame:
+    """A VARIANT can be neither hashed nor compared: its JSON can."""
+    for column in schema.captured:
+        if require(column, schema.name).kind is Kind.JSON:
+            side = side.withColumn(column.name, F.to_json(F.col(quoted(column.name))))
+    return side
 
 
 def source_rows(spark: SparkSession, options: Mapping[str, str], offset: Offset, schema: TableSchema) -> DataFrame:

@@ -54,8 +54,16 @@ DECLARATIONS: list[tuple[str, dict[str, Any]]] = [
     ("year", {"type": "year"}),
     ("bit(7)", {"type": "bit", "length": 7}),
     ("json", {"type": "json"}),
-    ("enum('a unsigned','b')", {"type": "enum", **_TEXT}),
-    ("set('x','y')", {"type": "set", **_TEXT}),
+    ("enum('a unsigned','b')", {"type": "enum", **_TEXT, "values": ("a unsigned", "b")}),
+    ("set('x','y')", {"type": "set", **_TEXT, "values": ("x", "y")}),
+    (
+        r"enum('it''s','back\\slash','new\nline','tab\t','a,b','\"','','ü','nul\0x','q\r','z\Z')",
+        {
+            "type": "enum",
+            **_TEXT,
+            "values": ("it's", "back\\slash", "new\nline", "tab\t", "a,b", '"', "", "ü", "nul\0x", "q\r", "z\x1a"),
+        },
+    ),
     ("point", {"type": "point"}),
 ]
 

@@ -293,7 +293,7 @@ def test_endless_semi_sync_is_no_matter_with_gtids(
 def test_every_fault_of_every_table_is_a_finding(root: Session) -> None:
     root.query("CREATE DATABASE faulty")
     try:
-        root.query("CREATE TABLE faulty.a (id int PRIMARY KEY, j json, e enum('x'), fine int)")
+        root.query("CREATE TABLE faulty.a (id int PRIMARY KEY, j json, e enum('x') CHARACTER SET binary, fine int)")
         root.query("CREATE TABLE faulty.b (id int)")
         root.query("CREATE TABLE faulty.c (f float PRIMARY KEY)")
         root.query("CREATE TABLE faulty.d (id int PRIMARY KEY, v int AS (1) VIRTUAL) ENGINE = InnoDB")

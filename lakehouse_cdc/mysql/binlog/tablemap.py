@@ -17,6 +17,7 @@ from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
 from lakehouse_cdc.mysql.kernels import layout
 from lakehouse_cdc.mysql.kernels.layout import BinlogType
+from lakehouse_cdc.schema.charsets import CHARSET_OF, decode
 from lakehouse_cdc.schema.table import Column, TableSchema
 
 _NO_METADATA = (layout.TINY, layout.SHORT, layout.LONG, layout.LONGLONG, layout.INT24, layout.DATE, layout.YEAR)
@@ -29,22 +30,16 @@ _WHOLE = (layout.TINY, layout.SHORT, layout.INT24, layout.LONG, layout.LONGLONG)
 _NUMERIC = (*_WHOLE, layout.NEWDECIMAL, layout.FLOAT, layout.DOUBLE, layout.YEAR)
 _CHARACTER = (layout.STRING, layout.VAR_STRING, layout.VARCHAR, layout.BLOB)
 # fields of the optional metadata
-_SIGNS, _DEFAULT_CHARSET, _CHARSETS, _NAMES, _SIMPLE_KEY, _PREFIX_KEY = 1, 2, 3, 4, 8, 9
-
-# ids of collations, by character set; they never change between versions
-_COLLATIONS = {
-    "utf8mb4": (range(45, 47), range(224, 248), range(255, 324)),
-    "utf8mb3": (range(33, 34), range(76, 77), range(83, 84), range(192, 216), range(223, 224)),
-    "latin1": (5, 8, 15, 31, range(47, 50), 94),
-    "ascii": (11, 65),
-    "binary": (63,),
-}
-_CHARSET_OF = {
-    number: charset
-    for charset, parts in _COLLATIONS.items()
-    for part in parts
-    for number in (part if isinstance(part, range) else (part,))
-}
+_SIGNS, _DEFAULT_CHARSET, _CHARSETS, _NAMES, _SET_LABELS, _ENUM_LABELS, _SIMPLE_KEY, _PREFIX_KEY = (
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    8,
+    9,
+)
 
 
 @dataclass(frozen=True)
@@ -53,6 +48,7 @@ class TableMap:
 
     `types` are the type bytes with each column's metadata as they stand in the log. `unsigned` is False and
     `collations` None where the column is not a number or a text (63 is binary). `names` is None without FULL metadata.
+    `labels` are those of an ENUM or SET, in the column's character set.
     `key` has the primary key's columns as (index, length of the prefix or 0).
     """
 
@@ -63,6 +59,7 @@ class TableMap:
     collations: tuple[int | None, ...]
     names: tuple[str, ...] | None
     key: tuple[tuple[int, int], ...]
+    labels: tuple[tuple[bytes, ...], ...]
 
 
 def parse(body: bytes, where: str) -> TableMap:
@@ -92,6 +89,7 @@ def parse(body: bytes, where: str) -> TableMap:
         collations=_charsets(fields, character, count),
         names=_names(fields[_NAMES], count) if _NAMES in fields else None,
         key=_key(fields, count),
+        labels=_labels(fields, types),
     )
 
 
@@ -137,6 +135,17 @@ def _names(field: Cursor, count: int) -> tuple[str, ...]:
     names = tuple(field.take(field.length()).decode("utf-8", "replace") for _ in range(count))
     field.end()
     return names
+
+
+def _labels(fields: dict[int, Cursor], types: tuple[BinlogType, ...]) -> tuple[tuple[bytes, ...], ...]:
+    """For each ENUM, and in a list of its own each SET: how many labels, and each with its length."""
+    found: list[tuple[bytes, ...]] = [()] * len(types)
+    for field, real in ((_SET_LABELS, layout.SET), (_ENUM_LABELS, layout.ENUM)):
+        for i, (code, metadata) in enumerate(types):
+            if field in fields and code == layout.STRING and metadata[0] == real:
+                data = fields[field]
+                found[i] = tuple(data.take(data.length()) for _ in range(data.length()))
+    return tuple(found)
 
 
 def _key(fields: dict[int, Cursor], count: int) -> tuple[tuple[int, int], ...]:
@@ -196,8 +205,11 @@ def _difference(found: TableMap, i: int, column: Column) -> str:
         return f"is {'unsigned' if found.unsigned[i] else 'signed'}"
     if found.nullable[i] != column.nullable:
         return f"is {'nullable' if found.nullable[i] else 'NOT NULL'}"
+    if column.values:
+        labels = tuple(decode(column.charset or "utf8mb4", label) for label in found.labels[i])
+        return "" if labels == column.values else f"has the labels {', '.join(labels)[:100]}"
     if _is_character(kind):
-        charset = _CHARSET_OF.get(found.collations[i] or 0, "another")
+        charset = CHARSET_OF.get(found.collations[i] or 0, "another")
         known = {"utf8": "utf8mb3", None: "binary"}.get(column.charset, column.charset)
         return "" if charset == known else f"has the character set {charset} instead of {known}"
     return ""

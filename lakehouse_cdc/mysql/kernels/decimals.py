@@ -1,4 +1,6 @@
-"""Decimals of up to 38 digits, packed (binlog) or text (result sets), to VARIANT's little-endian two's complement.
+"""Decimals, packed (binlog) or text (result sets), to VARIANT's little-endian two's complement.
+
+Those of more than 38 digits, which VARIANT and Delta do not have, become text.
 
 The packed form is that of MySQL's decimal2bin: groups of 9 digits in 4 bytes, big-endian, whole digits and fraction
 apart, the first bit inverted so that bytes sort as numbers, all bits inverted below zero. Both forms are summed in
@@ -10,9 +12,11 @@ from __future__ import annotations
 import numpy as np
 
 from lakehouse_cdc.mysql.kernels.compiled import part
-from lakehouse_cdc.mysql.kernels.octets import Bytes, Step
-from lakehouse_cdc.mysql.kernels.program import ARG, ARG2, DECIMAL_PACKED, HEADER, OP, WIDTH
+from lakehouse_cdc.mysql.kernels.octets import Bytes, Step, move
+from lakehouse_cdc.mysql.kernels.ops import ARG, ARG2, DECIMAL_PACKED, HEADER, LONG_TEXT, OP, WIDTH
+from lakehouse_cdc.mysql.kernels.packed import write_packed
 from lakehouse_cdc.mysql.kernels.status import BAD_NUMBER
+from lakehouse_cdc.mysql.kernels.strings import LONG_HEADER, headed
 
 _POWERS = np.array([10**n for n in range(10)], dtype=np.uint64)
 _DIGIT_BYTES = np.array([0, 1, 1, 2, 2, 3, 3, 4, 4, 4], dtype=np.int64)
@@ -96,3 +100,33 @@ def _digits(buf: Bytes, at: int, size: int, precision: int, scale: int) -> tuple
             group, held = _0, 0
     low, high = _append(low, high, held, group)
     return good and significant <= precision, negative, low, high
+
+
+@part
+def write_long_decimal(buf: Bytes, at: int, size: int, step: Step, out: Bytes, to: int) -> int:
+    """A decimal as text: all digits of its scale, no zeros in front but one before the point."""
+    body = to + LONG_HEADER
+    if step[OP] == LONG_TEXT:
+        end = _plain_digits(buf, at, size, step[ARG], step[ARG2], out, body)
+    else:
+        end = write_packed(buf, at, step[ARG], step[ARG2], out, body)
+    return headed(step, out, to, end) if end >= 0 else -BAD_NUMBER
+
+
+@part
+def _plain_digits(buf: Bytes, at: int, size: int, precision: int, scale: int, out: Bytes, to: int) -> int:
+    """The text that a server sent, without zeros that ZEROFILL has put in front; below 0 if it is no such number."""
+    end = at + size
+    if size > 0 and buf[at] == 0x2D:
+        out[to] = 0x2D
+        at += 1
+        to += 1
+    point = end - scale - 1 if scale else end
+    if point <= at or end - at > precision + 2:
+        return -1
+    for i in range(at, end):
+        if (buf[i] != 0x2E) if i == point else not 0x30 <= buf[i] <= 0x39:
+            return -1
+    while at < point - 1 and buf[at] == 0x30:
+        at += 1
+    return move(buf, at, end - at, out, to)

@@ -15,7 +15,7 @@ import numpy as np
 from lakehouse_cdc.model.variant import MAX_SIZE, NULL, OBJECT
 from lakehouse_cdc.mysql.kernels.compiled import part
 from lakehouse_cdc.mysql.kernels.octets import Bytes, Matrix, Step, behind, little, move, pointer, put
-from lakehouse_cdc.mysql.kernels.program import (
+from lakehouse_cdc.mysql.kernels.ops import (
     COUNT,
     FIRST,
     FIXED,
@@ -30,8 +30,8 @@ from lakehouse_cdc.mysql.kernels.program import (
     TABLE_FIELDS,
     UNKNOWN,
     WIDTH,
-    Program,
 )
+from lakehouse_cdc.mysql.kernels.program import Program
 from lakehouse_cdc.mysql.kernels.status import FULL, TOO_LARGE, TRUNCATED, UNKNOWN_LENGTH
 from lakehouse_cdc.mysql.kernels.values import write_value
 
@@ -46,6 +46,7 @@ class Table(NamedTuple):
     steps: Matrix
     row: Step
     keys: Step
+    pool: Bytes
 
 
 class Scratch(NamedTuple):
@@ -69,7 +70,7 @@ def table_of(program: Program, table: int) -> Table:
     """Pointers to what the program has of one table."""
     row = behind(pointer(program.tables), table * TABLE_FIELDS)
     steps = behind(pointer(program.steps), row[FIRST] * STEP_FIELDS)
-    return Table(steps, row, behind(pointer(program.keys), row[KEY_FIRST]))
+    return Table(steps, row, behind(pointer(program.keys), row[KEY_FIRST]), pointer(program.pool))
 
 
 @part
@@ -183,7 +184,7 @@ def write_image(
             out[pos] = NULL
             pos += 1
         else:
-            pos = write_value(buf, at, size, step, out, pos)
+            pos = write_value(buf, at, size, step, table.pool, out, pos)
             if pos < 0:
                 scratch.report[STEP] = column
                 return at, pos

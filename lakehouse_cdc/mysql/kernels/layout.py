@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.schema.charsets import MAX_BYTES
 from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.schema.types import SPATIAL
 
 BinlogType = tuple[int, bytes]  # the type byte, and the column's bytes of the table map's metadata block
 
@@ -27,6 +29,10 @@ _PLAIN: dict[str, BinlogType] = {
     "float": (FLOAT, b"\x04"),
     "double": (DOUBLE, b"\x08"),
     "date": (DATE, b""),
+    "year": (YEAR, b""),
+    "json": (JSON, b"\x04"),
+    "vector": (VECTOR, b"\x04"),
+    **dict.fromkeys(SPATIAL, (GEOMETRY, b"\x04")),
     "tinyblob": (BLOB, b"\x01"),
     "tinytext": (BLOB, b"\x01"),
     "blob": (BLOB, b"\x02"),
@@ -36,7 +42,7 @@ _PLAIN: dict[str, BinlogType] = {
     "longblob": (BLOB, b"\x04"),
     "longtext": (BLOB, b"\x04"),
 }
-_MAX_BYTES = {None: 1, "latin1": 1, "ascii": 1, "utf8": 3, "utf8mb3": 3, "utf8mb4": 4}  # of one character
+_FRACTIONS = {"datetime": DATETIME2, "timestamp": TIMESTAMP2, "time": TIME2}
 _FIXED = {TINY: 1, SHORT: 2, INT24: 3, LONG: 4, LONGLONG: 8, FLOAT: 4, DOUBLE: 8, YEAR: 1, DATE: 3, NEWDATE: 3}
 _TEMPORAL = {TIME2: 3, TIMESTAMP2: 4, DATETIME2: 5}  # bytes before the fraction
 _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
@@ -53,13 +59,20 @@ def binlog_type(column: Column) -> BinlogType | None:
         return _PLAIN[column.type]
     if column.type == "decimal":
         return NEWDECIMAL, bytes([column.precision or 10, column.scale or 0])
-    if column.type in ("datetime", "timestamp"):
-        return (DATETIME2 if column.type == "datetime" else TIMESTAMP2), bytes([column.fraction])
-    if column.type not in ("char", "varchar", "binary", "varbinary") or column.charset not in _MAX_BYTES:
+    if column.type in _FRACTIONS:
+        return _FRACTIONS[column.type], bytes([column.fraction])
+    if column.type == "bit":
+        return BIT, bytes([(column.length or 1) % 8, (column.length or 1) // 8])
+    if column.type in ("enum", "set") and not column.values:
         return None
-    if column.length is None:
+    if column.type == "enum":
+        return STRING, bytes([ENUM, 1 if len(column.values) < 256 else 2])
+    if column.type == "set":
+        size = (len(column.values) + 7) // 8
+        return STRING, bytes([SET, size if size < 5 else 8])
+    if column.type not in ("char", "varchar", "binary", "varbinary") or column.length is None:
         return None
-    size = column.length * _MAX_BYTES[column.charset]
+    size = column.length * (MAX_BYTES.get(column.charset, 1) if column.charset else 1)
     if column.type in ("varchar", "varbinary"):
         return VARCHAR, size.to_bytes(2, "little")
     # a CHAR of 256 bytes and more hides the two high bits of its length, inverted, in the type's own byte

@@ -82,6 +82,15 @@ def put(out: Bytes, to: int, number: int, size: int) -> int:
 
 
 @part
+def decimal(number: int, digits: int, out: Bytes, to: int) -> int:
+    """That many last digits of a number, as text; returns the position behind."""
+    for i in range(digits - 1, -1, -1):
+        out[to + i] = 0x30 + number % 10
+        number //= 10
+    return to + digits
+
+
+@part
 def move(buf: Bytes, at: int, size: int, out: Bytes, to: int) -> int:
     """Copy; the two do not overlap. Returns the position behind."""
     _memcpy(behind(out, to), behind(buf, at), size)

@@ -19,31 +19,51 @@ import numpy as np
 import numpy.typing as npt
 
 from lakehouse_cdc.model import variant
+from lakehouse_cdc.mysql.kernels.codepages import labels, page
+from lakehouse_cdc.mysql.kernels.json_text import GROWTH as GROWTH_OF_JSON
 from lakehouse_cdc.mysql.kernels.layout import BinlogType, binlog_types, extent, require_types
+from lakehouse_cdc.mysql.kernels.ops import (
+    AS_NULL,
+    AS_TEXT,
+    BINARY,
+    BITS,
+    DATE_PACKED,
+    DATETIME_PACKED,
+    DECIMAL_PACKED,
+    DECIMAL_TEXT,
+    ENUM,
+    FAIL,
+    GB18030,
+    JSON_BINARY,
+    LONG_PACKED,
+    LONG_TEXT,
+    MOMENT_WIRE,
+    MULTI,
+    MULTI3,
+    NUMBER,
+    SET,
+    SINGLE,
+    SKIP,
+    STEP_FIELDS,
+    TABLE_FIELDS,
+    TEXT,
+    TIME_PACKED,
+    TIME_WIRE,
+    TIMESTAMP_PACKED,
+    UNKNOWN,
+    UTF16,
+    UTF16LE,
+    UTF32,
+    VECTOR,
+    WIDE,
+    YEAR,
+)
+from lakehouse_cdc.schema.charsets import MAX_BYTES, UNICODE
+from lakehouse_cdc.schema.charsets import WIDE as WIDE_CHARSETS
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.schema.types import Kind, require
+from lakehouse_cdc.schema.types import Kind, Mapped, require
 
-# A step's fields: how to read, the field's number in the object (-1: excluded), the bytes on the wire (-1: a length
-# stands in front), the bytes of that length (0: length-encoded), the first byte and the payload bytes to write, the
-# most bytes that one byte of the value can become, and two arguments.
-OP, SLOT, FIXED, PREFIX, HEADER, WIDTH, GROWTH, ARG, ARG2 = range(9)
-STEP_FIELDS = 9
-
-# A table's fields: its first step, how many; the fields of an image; its first key field in `keys`, how many.
-FIRST, COUNT, SLOTS, KEY_FIRST, KEY_COUNT = range(5)
-TABLE_FIELDS = 5
-
-# How to read a value
-NUMBER = 0  # little-endian, extended to WIDTH: with the sign if ARG
-WIDE = 1  # 64 bits unsigned, as a decimal of 16 bytes and scale 0
-DECIMAL_PACKED, DECIMAL_TEXT = 2, 3  # ARG: precision, ARG2: scale
-DATE_PACKED, TIME_WIRE, DATETIME_PACKED, TIMESTAMP_PACKED = 4, 5, 6, 7  # ARG: digits of a second
-TEXT, LATIN1 = 8, 9  # ARG: 1 strips trailing spaces, as CHAR does
-BINARY = 10  # padded with 0x00 to WIDTH
-SKIP = 11  # an excluded column
-UNKNOWN = 12  # an excluded column, and nobody said how long it is
-
-_WIRE_BYTES = {"tinyint": 1, "smallint": 2, "mediumint": 4, "int": 4, "bigint": 8, "float": 4, "double": 8}
+_WIRE_BYTES = {"tinyint": 1, "smallint": 2, "mediumint": 4, "int": 4, "bigint": 8, "float": 4, "double": 8, "year": 2}
 _NUMBERS = {
     Kind.INT8: (variant.INT8, 1),
     Kind.INT16: (variant.INT16, 2),
@@ -53,20 +73,41 @@ _NUMBERS = {
     Kind.DOUBLE: (variant.DOUBLE, 8),
 }
 _TIMES = {
-    Kind.DATE: (variant.DATE, 4, DATE_PACKED),
-    Kind.DATETIME: (variant.TIMESTAMP_NTZ, 8, DATETIME_PACKED),
-    Kind.TIMESTAMP: (variant.TIMESTAMP, 8, TIMESTAMP_PACKED),
+    "date": (variant.DATE, 4, DATE_PACKED),
+    "datetime": (variant.TIMESTAMP_NTZ, 8, DATETIME_PACKED),
+    "timestamp": (variant.TIMESTAMP, 8, TIMESTAMP_PACKED),
 }
+_SPECIAL = ("year", "time", "vector", "bit", "json")
+_STRING = variant.header(variant.LONG_STRING)
+_LONG_DECIMAL = 72  # bytes of the longest one: 65 digits, a sign, a point, a zero before it
 _DECIMALS = ((9, variant.DECIMAL4, 4), (18, variant.DECIMAL8, 8), (38, variant.DECIMAL16, 16))  # digits, type, bytes
 Matrix = npt.NDArray[np.int64]
 
 
 class Program(NamedTuple):
-    """Steps of all tables for one wire: `steps[n, STEP_FIELDS]`, `tables[t, TABLE_FIELDS]`, `keys[k]` field numbers."""
+    """Steps of all tables for one wire: `steps[n, STEP_FIELDS]`, `tables[t, TABLE_FIELDS]`, `keys[k]` field numbers.
+
+    `pool` holds what steps look up (see `codepages`).
+    """
 
     steps: Matrix
     tables: Matrix
     keys: Matrix
+    pool: npt.NDArray[np.uint8]
+
+
+class _Pool:
+    """The bytes of a pool while steps are made; equal pages stand in it once."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self._places: dict[bytes, int] = {}
+
+    def place(self, found: bytes) -> int:
+        if found not in self._places:
+            self._places[found] = len(self.data)
+            self.data += found
+        return self._places[found]
 
 
 @dataclass(frozen=True)
@@ -91,18 +132,21 @@ class ProgramSet:
         Raises DefiniteError for a captured column of a type that is not supported, and for a table map that differs.
         """
         binlog, wire = [], []
+        pool = _Pool()
         for t, schema in enumerate(schemas):
             types: Sequence[BinlogType | None] = binlog_types(schema)
             if table_maps is not None:
                 require_types(schema, table_maps[t])
                 types = table_maps[t]
             slots = _slots(schema)
-            binlog.append([_binlog_step(schema, c, slots, kind) for c, kind in zip(schema.columns, types, strict=True)])
-            wire.append([_wire_step(schema, column, slots) for column in schema.captured])
+            binlog.append(
+                [_binlog_step(schema, c, slots, kind, pool) for c, kind in zip(schema.columns, types, strict=True)]
+            )
+            wire.append([_wire_step(schema, column, slots, pool) for column in schema.captured])
         return cls(
             tuple(schemas),
-            _program(schemas, binlog),
-            _program(schemas, wire),
+            _program(schemas, binlog, pool),
+            _program(schemas, wire, pool),
             tuple(variant.metadata([column.name for column in schema.captured]) for schema in schemas),
             tuple(variant.metadata(schema.key) for schema in schemas),
         )
@@ -113,7 +157,7 @@ def _slots(schema: TableSchema) -> dict[str, int]:
     return {name: i for i, name in enumerate(sorted((c.name for c in schema.captured), key=str.encode))}
 
 
-def _program(schemas: Sequence[TableSchema], steps: Sequence[Sequence[list[int]]]) -> Program:
+def _program(schemas: Sequence[TableSchema], steps: Sequence[Sequence[list[int]]], pool: _Pool) -> Program:
     flat: list[list[int]] = []
     tables: list[list[int]] = []
     keys: list[int] = []
@@ -126,38 +170,82 @@ def _program(schemas: Sequence[TableSchema], steps: Sequence[Sequence[list[int]]
         np.array(flat, dtype=np.int64).reshape(-1, STEP_FIELDS),
         np.array(tables, dtype=np.int64).reshape(-1, TABLE_FIELDS),
         np.array(keys, dtype=np.int64),
+        np.frombuffer(bytes(pool.data), dtype=np.uint8),
     )
 
 
-def _binlog_step(schema: TableSchema, column: Column, slots: dict[str, int], kind: BinlogType | None) -> list[int]:
+def _binlog_step(
+    schema: TableSchema, column: Column, slots: dict[str, int], kind: BinlogType | None, pool: _Pool
+) -> list[int]:
     fixed, prefix = extent(kind) if kind else (0, 0)
     if not column.captured:
         return [SKIP if kind else UNKNOWN, -1, fixed, prefix, 0, 0, 0, 0, 0]
-    op, _, written = _reading(column, schema.name)
+    op, _, written = _reading(column, schema.name, pool)
+    if column.type in ("enum", "set"):
+        op, written = _labelled(column, pool)
     return [op, slots[column.name], fixed, prefix, *written]
 
 
-def _wire_step(schema: TableSchema, column: Column, slots: dict[str, int]) -> list[int]:
-    _, op, written = _reading(column, schema.name)
-    fixed, prefix = (_WIRE_BYTES[column.type], 0) if column.type in _WIRE_BYTES else (-1, 1 if op == TIME_WIRE else 0)
+def _wire_step(schema: TableSchema, column: Column, slots: dict[str, int], pool: _Pool) -> list[int]:
+    _, op, written = _reading(column, schema.name, pool)
+    fixed, prefix = (_WIRE_BYTES[column.type], 0) if column.type in _WIRE_BYTES else (-1, 0)
+    if op in (MOMENT_WIRE, TIME_WIRE):
+        prefix = 1
     return [op, slots[column.name], fixed, prefix, *written]
 
 
-def _reading(column: Column, table: str) -> tuple[int, int, list[int]]:
+def _reading(column: Column, table: str, pool: _Pool) -> tuple[int, int, list[int]]:
     """The op on the binlog and on the wire, and the step's fields from HEADER on."""
     found = require(column, table)
+    if column.type in _SPECIAL or (column.type == "decimal" and found.kind is Kind.STRING):
+        return _special(column, found)
     if found.kind in _NUMBERS:
         primitive, size = _NUMBERS[found.kind]
         return NUMBER, NUMBER, [variant.header(primitive), size, 1, int(not column.unsigned), 0]
-    if found.kind in _TIMES:
-        primitive, size, op = _TIMES[found.kind]
-        return op, TIME_WIRE, [variant.header(primitive), size, 1, column.fraction, 0]
+    if column.type in _TIMES:
+        primitive, size, op = _TIMES[column.type]
+        mode = {"": FAIL, "null": AS_NULL, "text": AS_TEXT}[column.carried]
+        return op, MOMENT_WIRE, [variant.header(primitive), size, 1, column.fraction, mode]
     if found.kind is Kind.DECIMAL:
         primitive, size = next((p, s) for digits, p, s in _DECIMALS if found.precision <= digits)
         written = [variant.header(primitive), size, 1, found.precision, found.scale]
         return (WIDE, WIDE, written) if column.type == "bigint" else (DECIMAL_PACKED, DECIMAL_TEXT, written)
     if found.kind is Kind.STRING:
-        op, growth = (LATIN1, 3) if column.charset == "latin1" else (TEXT, 1)
-        return op, op, [variant.header(variant.LONG_STRING), 0, growth, int(column.type == "char"), 0]
+        op, growth, page = _text(column.charset or "utf8mb4", pool)
+        return op, op, [_STRING, 0, growth, int(column.type == "char"), page]
     padded = (column.length or 0) if column.type == "binary" else 0
     return BINARY, BINARY, [variant.header(variant.BINARY), padded, 1, 0, 0]
+
+
+def _special(column: Column, found: Mapped) -> tuple[int, int, list[int]]:
+    """Types of which there is but one."""
+    if column.type == "year":
+        as_text = int(found.kind is Kind.STRING)
+        return YEAR, YEAR, [variant.header(variant.INT16), 2, 1, as_text, 0]
+    if column.type == "time":
+        return TIME_PACKED, TIME_WIRE, [_STRING, 0, 1, column.fraction, 0]
+    if column.type == "json":
+        return JSON_BINARY, TEXT, [_STRING, 0, GROWTH_OF_JSON, 0, 0]
+    if column.type == "vector":
+        return VECTOR, VECTOR, [variant.header(variant.FLOAT), 0, 2, 0, 0]
+    if column.type == "bit":
+        width = {Kind.BOOLEAN: 0, Kind.INT64: 8, Kind.DECIMAL: 16}[found.kind]
+        return BITS, BITS, [variant.header(variant.INT64 if width == 8 else variant.DECIMAL16), width, 1, 0, 0]
+    # a decimal of more digits than VARIANT has
+    return LONG_PACKED, LONG_TEXT, [_STRING, _LONG_DECIMAL, 1, column.precision or 10, column.scale or 0]
+
+
+def _text(charset: str, pool: _Pool) -> tuple[int, int, int]:
+    """The op for text of that character set, how many bytes one byte may become, and its page."""
+    if charset in UNICODE:
+        return TEXT, 1, 0
+    if charset in WIDE_CHARSETS:
+        return {"utf16": UTF16, "ucs2": UTF16, "utf16le": UTF16LE, "utf32": UTF32}[charset], 2, 0
+    op = {1: SINGLE, 2: MULTI, 3: MULTI3, 4: GB18030}[MAX_BYTES.get(charset, 1)]
+    return op, 3, pool.place(page(charset))
+
+
+def _labelled(column: Column, pool: _Pool) -> tuple[int, list[int]]:
+    """ENUM and SET in the binlog: numbers, where the wire has the text."""
+    most = sum(len(value.encode()) + 1 for value in column.values)
+    return ENUM if column.type == "enum" else SET, [_STRING, most, 1, 0, pool.place(labels(column.values))]

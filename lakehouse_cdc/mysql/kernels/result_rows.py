@@ -13,7 +13,8 @@ from lakehouse_cdc.mysql.kernels.buffers import Sink
 from lakehouse_cdc.mysql.kernels.compiled import compiled
 from lakehouse_cdc.mysql.kernels.images import STEP, Scratch, scratch_of, table_of, write_image, write_key
 from lakehouse_cdc.mysql.kernels.octets import Bytes, Step, little, pointer
-from lakehouse_cdc.mysql.kernels.program import COUNT, KEY_COUNT, Program
+from lakehouse_cdc.mysql.kernels.ops import COUNT, KEY_COUNT
+from lakehouse_cdc.mysql.kernels.program import Program
 from lakehouse_cdc.mysql.kernels.status import BAD_PACKET, DONE, FULL, LEFTOVER
 
 LARGEST = 0xFFFFFF  # a packet of this length is followed by another one

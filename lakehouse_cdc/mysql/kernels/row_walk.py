@@ -27,7 +27,8 @@ from lakehouse_cdc.mysql.kernels.images import (
     write_key,
 )
 from lakehouse_cdc.mysql.kernels.octets import Bytes, Step, behind, pointer
-from lakehouse_cdc.mysql.kernels.program import COUNT, KEY_COUNT, STEP_FIELDS, Program
+from lakehouse_cdc.mysql.kernels.ops import COUNT, KEY_COUNT, STEP_FIELDS
+from lakehouse_cdc.mysql.kernels.program import Program
 from lakehouse_cdc.mysql.kernels.status import DONE, FULL, OTHER_WIDTH, PARTIAL_IMAGE, TRUNCATED
 
 OP_INSERT, OP_UPDATE, OP_DELETE = ord("c"), ord("u"), ord("d")

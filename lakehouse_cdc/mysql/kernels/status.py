@@ -15,6 +15,7 @@ ZERO_DATE, BAD_DATE, BAD_TIME = 5, 6, 7
 TOO_LARGE, UNKNOWN_LENGTH = 8, 9
 OTHER_WIDTH, PARTIAL_IMAGE = 10, 11
 BAD_PACKET = 12
+BAD_JSON = 13
 
 _CHANGED = "the table was changed, or the bytes are damaged; compare its definition, then take a new snapshot"
 _DATES = "give the row a real date or NULL, or exclude the column"
@@ -43,6 +44,7 @@ _WHAT = {
         "set binlog_row_image=FULL globally and in the session that writes (MINIMAL and NOBLOB leave columns out)",
     ),
     BAD_PACKET: ("a packet of the rows of {table} is not a row of the binary protocol", _CHANGED),
+    BAD_JSON: ("column {column} of {table} holds bytes that are no binary JSON", _CHANGED),
 }
 
 

@@ -7,68 +7,120 @@ binary protocol's values ("Binary Protocol Value") and of its row events.
 
 from __future__ import annotations
 
-import numpy as np
-
-from lakehouse_cdc.model.variant import MAX_SHORT_STRING, SHORT_STRING
+from lakehouse_cdc.model.variant import ARRAY, FALSE, SHORT_STRING, TRUE, header
 from lakehouse_cdc.mysql.kernels.compiled import part
-from lakehouse_cdc.mysql.kernels.decimals import write_decimal
-from lakehouse_cdc.mysql.kernels.octets import Bytes, Step, move, put
-from lakehouse_cdc.mysql.kernels.program import (
+from lakehouse_cdc.mysql.kernels.decimals import write_decimal, write_long_decimal
+from lakehouse_cdc.mysql.kernels.octets import Bytes, Step, decimal, little, move, put
+from lakehouse_cdc.mysql.kernels.ops import (
     ARG,
-    BINARY,
+    BITS,
+    DATE_PACKED,
     DECIMAL_PACKED,
     DECIMAL_TEXT,
+    ENUM,
+    GB18030,
     HEADER,
-    LATIN1,
+    JSON_BINARY,
+    LONG_PACKED,
+    LONG_TEXT,
     NUMBER,
     OP,
-    TEXT,
+    SET,
+    VECTOR,
     WIDE,
     WIDTH,
+    YEAR,
 )
+from lakehouse_cdc.mysql.kernels.status import BAD_NUMBER
+from lakehouse_cdc.mysql.kernels.texts import write_document, write_label, write_text
 from lakehouse_cdc.mysql.kernels.times import write_time
 
-
-def _latin1() -> Bytes:
-    """MySQL's latin1 is cp1252, whose five holes are the control characters of the same number."""
-    table = np.zeros((256, 4), dtype=np.uint8)
-    for code in range(256):
-        text = bytes([code]).decode("cp1252", "ignore") or chr(code)
-        table[code, 0] = len(text.encode())
-        table[code, 1 : 1 + len(text.encode())] = list(text.encode())
-    return table
-
-
-_LATIN1 = _latin1()
+_TRUE, _FALSE = header(TRUE), header(FALSE)
 
 
 @part
-def write_value(buf: Bytes, at: int, size: int, step: Step, out: Bytes, to: int) -> int:
+def write_value(buf: Bytes, at: int, size: int, step: Step, pool: Bytes, out: Bytes, to: int) -> int:
     """The value of `size` bytes at `at`, as the step says."""
     op = step[OP]
     if op == NUMBER:
         return _number(buf, at, size, step, out, to)
-    if op in (TEXT, LATIN1):
-        if step[ARG]:
-            while size > 0 and buf[at + size - 1] == 0x20:
-                size -= 1
-        return _text(buf, at, size, step, out, to) if op == TEXT else _latin1_text(buf, at, size, step, out, to)
+    if op <= GB18030:
+        return write_text(buf, at, size, step, pool, out, to)
+    if op >= DATE_PACKED:
+        return write_time(buf, at, size, step, out, to)
     if op in (DECIMAL_PACKED, DECIMAL_TEXT):
         return write_decimal(buf, at, size, step, out, to)
-    if op == BINARY:
-        out[to] = step[HEADER]
-        padded: int = max(size, step[WIDTH])
-        to = put(out, to + 1, padded, 4)
-        to = move(buf, at, size, out, to)
-        for i in range(padded - size):
-            out[to + i] = 0
-        return to + padded - size
+    if op in (LONG_PACKED, LONG_TEXT):
+        return write_long_decimal(buf, at, size, step, out, to)
+    if op in (ENUM, SET):
+        return write_label(buf, at, size, step, pool, out, to)
+    return _plain(buf, at, size, step, out, to)
+
+
+@part
+def _plain(buf: Bytes, at: int, size: int, step: Step, out: Bytes, to: int) -> int:
+    op = step[OP]
+    if op == BITS:
+        return _bits(buf, at, size, step, out, to)
+    if op == JSON_BINARY:
+        return write_document(buf, at, size, step, out, to)
+    if op == VECTOR:
+        return _vector(buf, at, size, step, out, to)
+    out[to] = step[HEADER]
+    if op == YEAR:
+        year = little(buf, at, size)
+        if size == 1 and year:
+            year += 1900
+        if not step[ARG]:
+            return put(out, to + 1, year, 2)
+        out[to] = 4 << 2 | SHORT_STRING
+        return decimal(year, 4, out, to + 1)
     if op == WIDE:
-        out[to] = step[HEADER]
         out[to + 1] = 0
         move(buf, at, 8, out, to + 2)
         return put(out, to + 10, 0, 8)
-    return write_time(buf, at, size, step, out, to)
+    padded: int = max(size, step[WIDTH])
+    to = put(out, to + 1, padded, 4)
+    to = move(buf, at, size, out, to)
+    for i in range(padded - size):
+        out[to + i] = 0
+    return to + padded - size
+
+
+@part
+def _bits(buf: Bytes, at: int, size: int, step: Step, out: Bytes, to: int) -> int:
+    """A big-endian number as true or false, or in WIDTH bytes: 8, or 16 of a decimal."""
+    width: int = step[WIDTH]
+    if width == 0:
+        out[to] = _TRUE if buf[at + size - 1] else _FALSE
+        return to + 1
+    out[to] = step[HEADER]
+    to += 1
+    if width == 16:
+        out[to] = 0
+        to += 1
+    for i in range(width):
+        out[to + i] = buf[at + size - 1 - i] if i < size else 0
+    return to + width
+
+
+@part
+def _vector(buf: Bytes, at: int, size: int, step: Step, out: Bytes, to: int) -> int:
+    """Floats of 4 bytes as an array, whose offsets have the fewest bytes that hold its size."""
+    if size % 4:
+        return -BAD_NUMBER
+    count = size // 4
+    total = count * 5
+    width = 1 if total < 1 << 8 else 2 if total < 1 << 16 else 3
+    large = 1 if count > 255 else 0
+    out[to] = (width - 1 | large << 2) << 2 | ARRAY
+    to = put(out, to + 1, count, 4 if large else 1)
+    for i in range(count + 1):
+        to = put(out, to, 5 * i, width)
+    for i in range(count):
+        out[to] = step[HEADER]
+        to = move(buf, at + 4 * i, 4, out, to + 1)
+    return to
 
 
 @part
@@ -80,31 +132,3 @@ def _number(buf: Bytes, at: int, size: int, step: Step, out: Bytes, to: int) -> 
     for i in range(size, width):
         out[to + 1 + i] = fill
     return to + 1 + width
-
-
-@part
-def _text_header(size: int, step: Step, out: Bytes, to: int) -> int:
-    if size <= MAX_SHORT_STRING:
-        out[to] = size << 2 | SHORT_STRING
-        return to + 1
-    out[to] = step[HEADER]
-    return put(out, to + 1, size, 4)
-
-
-@part
-def _text(buf: Bytes, at: int, size: int, step: Step, out: Bytes, to: int) -> int:
-    return move(buf, at, size, out, _text_header(size, step, out, to))
-
-
-@part
-def _latin1_text(buf: Bytes, at: int, size: int, step: Step, out: Bytes, to: int) -> int:
-    written = 0
-    for i in range(size):
-        written += _LATIN1[buf[at + i], 0]
-    to = _text_header(written, step, out, to)
-    for i in range(size):
-        code = buf[at + i]
-        for k in range(_LATIN1[code, 0]):
-            out[to] = _LATIN1[code, 1 + k]
-            to += 1
-    return to

@@ -11,21 +11,34 @@ import struct
 from collections.abc import Sequence
 
 from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.schema.charsets import CHARSET_OF, UNICODE
 from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.schema.types import SPATIAL
 
 _UNSIGNED = 32
+_SAME = set(UNICODE)  # a value in one of these is the same bytes in all
 _BINARY = 63  # the collation of everything that is no text
-_LATIN1 = {5, 8, 15, 31, 47, 48, 49, 94}
-_UTF8 = {11, 65, 33, 76, 83, 45, 46, *range(192, 216), 223, *range(224, 248), *range(255, 324)}  # ascii among them
-
-_STRINGS = {"char": 254, "binary": 254, "varchar": 253, "varbinary": 253}
-_NUMBERS = {"tinyint": 1, "smallint": 2, "mediumint": 9, "int": 3, "bigint": 8, "decimal": 246, "float": 4, "double": 5}
-_TIMES = {"date": 10, "timestamp": 7, "datetime": 12}
+_STRINGS = {"char": 254, "binary": 254, "varchar": 253, "varbinary": 253, "enum": 254, "set": 254}
+_BYTES = {"bit": 16, "vector": 242, **dict.fromkeys(SPATIAL, 255)}
+_NUMBERS = {
+    "tinyint": 1,
+    "smallint": 2,
+    "mediumint": 9,
+    "int": 3,
+    "bigint": 8,
+    "decimal": 246,
+    "float": 4,
+    "double": 5,
+    "year": 13,
+}
+_TIMES = {"date": 10, "timestamp": 7, "datetime": 12, "time": 11}
 _TYPES = {
     **_NUMBERS,
     **_TIMES,
     **{f"{size}{kind}": 252 for size in ("tiny", "", "medium", "long") for kind in ("text", "blob")},
     **_STRINGS,
+    **_BYTES,
+    "json": 245,
 }
 
 
@@ -46,12 +59,14 @@ def _check(column: Column, definition: bytes, table: str) -> None:
     numeric = collation == _BINARY and bool(flags & _UNSIGNED) == column.unsigned
     fits = kind == _TYPES.get(column.type)
     if column.charset is not None:
-        fits = fits and collation in (_LATIN1 if column.charset == "latin1" else _UTF8)
-    elif column.type in ("decimal", "datetime", "timestamp"):
+        charset = CHARSET_OF.get(collation)
+        fits = fits and (charset == column.charset or {charset, column.charset} <= _SAME)
+    elif column.type in ("decimal", "datetime", "timestamp", "time"):
         fits = fits and decimals == ((column.scale or 0) if column.type == "decimal" else column.fraction)
         fits = fits and (numeric or column.type != "decimal")
-    elif column.type not in ("float", "double", "date"):
-        fits = fits and collation == _BINARY and (column.type in _STRINGS or "blob" in column.type or numeric)
+    elif column.type not in ("float", "double", "date", "year", "json"):
+        plain = column.type in _STRINGS or column.type in _BYTES or "blob" in column.type
+        fits = fits and collation == _BINARY and (plain or numeric)
     if not fits:
         raise DefiniteError(
             f"the server sends column {column.name} of {table} as type {kind} (collation {collation}, flags {flags}, "

@@ -101,7 +101,7 @@ def test_old_formats_are_refused() -> None:
 
 
 def test_unsupported_columns_are_refused_by_name() -> None:
-    schema = TableSchema("db", "t", (ID, Column("j", "json")), ("id",))
+    schema = TableSchema("db", "t", (ID, Column("j", "uuid")), ("id",))
     with pytest.raises(DefiniteError, match=r"column j of db\.t"):
         ProgramSet.of([schema])
 

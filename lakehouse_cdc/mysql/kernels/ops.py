@@ -1,0 +1,36 @@
+"""The words of a program: the fields of its steps and tables, and every way to read a value.
+
+A step says how many bytes a value takes on its wire, and how those bytes become one VARIANT value.
+"""
+
+from __future__ import annotations
+
+# A step's fields: how to read, the field's number in the object (-1: excluded), the bytes on the wire (-1: a length
+# stands in front), the bytes of that length (0: length-encoded), the first byte and the payload bytes to write, the
+# most bytes that one byte of the value can become, and two arguments.
+OP, SLOT, FIXED, PREFIX, HEADER, WIDTH, GROWTH, ARG, ARG2 = range(9)
+STEP_FIELDS = 9
+
+# A table's fields: its first step, how many; the fields of an image; its first key field in `keys`, how many.
+FIRST, COUNT, SLOTS, KEY_FIRST, KEY_COUNT = range(5)
+TABLE_FIELDS = 5
+
+# How to read a value
+NUMBER = 0  # little-endian, extended to WIDTH: with the sign if ARG
+# text; ARG: 1 strips trailing spaces, as CHAR does; ARG2: its page in the pool
+TEXT, SINGLE, MULTI, MULTI3, UTF16, UTF16LE, UTF32, GB18030 = range(1, 9)
+ENUM, SET = 9, 10  # ARG2: the labels in the pool
+BINARY = 11  # padded with 0x00 to WIDTH
+WIDE = 12  # 64 bits unsigned, as a decimal of 16 bytes and scale 0
+DECIMAL_PACKED, DECIMAL_TEXT = 13, 14  # ARG: precision, ARG2: scale
+LONG_PACKED, LONG_TEXT = 15, 16  # the same as text, for more digits than a decimal has
+BITS = 17  # big-endian
+YEAR = 18  # since 1900; as text if ARG
+VECTOR, JSON_BINARY = 19, 20
+DATE_PACKED, DATETIME_PACKED, TIMESTAMP_PACKED, MOMENT_WIRE = 21, 22, 23, 24  # ARG: digits of a second, ARG2: FAIL...
+TIME_PACKED, TIME_WIRE = 25, 26
+SKIP = 27  # an excluded column
+UNKNOWN = 28  # an excluded column, and nobody said how long it is
+
+# What becomes of a date that no calendar has; AS_TEXT is for every date
+FAIL, AS_NULL, AS_TEXT = range(3)

@@ -1,0 +1,83 @@
+"""How the configuration wants columns carried, where that is not the type map's default.
+
+The choice is written into the schema itself (`Column.carried`), so that every reader of a row, at any time, makes the
+same of it: an offset names its schemas, and a changed configuration never changes rows that were planned before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from lakehouse_cdc.errors import ConfigError, DefiniteError
+from lakehouse_cdc.schema.table import Carried, Column, TableSchema
+
+ZeroDates = Literal["fail", "null", "text"]
+TypeMap = Literal["native", "lakeflow"]
+DATES = ("date", "datetime", "timestamp")
+AS_TEXT = (*DATES, "year", "json", "decimal")  # what can be carried as the text that the server prints
+_LAKEFLOW = ("datetime", "year", "json")  # and TIME, ENUM and SET, which always are text
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the user says. `types` maps patterns on `database.table` to columns, and these to `text` or `native`.
+
+    `zero_dates`: what becomes of dates that no calendar has (0000-00-00, 2024-02-00, 2024-02-31): `fail` stops the
+    stream, `null` makes them NULL, `text` carries all columns of dates as text. `type_map` `lakeflow` carries as text
+    what Lakeflow Connect does.
+    """
+
+    zero_dates: ZeroDates = "fail"
+    type_map: TypeMap = "native"
+    types: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def carry(schema: TableSchema, rules: Rules) -> TableSchema:
+    """The schema with each column carried as the rules say. Raises ConfigError for an override that cannot be."""
+    overrides: dict[str, str] = {}
+    for pattern, columns in rules.types.items():
+        if fnmatchcase(schema.name, pattern):
+            overrides |= {name.lower(): choice for name, choice in columns.items()}
+    unknown = overrides.keys() - {column.name.lower() for column in schema.columns}
+    if unknown:
+        raise ConfigError(f"{schema.name} has no column {min(unknown)}", where=f"tables.{schema.name}.types")
+    return replace(
+        schema,
+        columns=tuple(
+            replace(column, carried=_carried(column, rules, overrides.get(column.name.lower()), schema))
+            for column in schema.columns
+        ),
+    )
+
+
+def _carried(column: Column, rules: Rules, override: str | None, schema: TableSchema) -> Carried:
+    if override == "text":
+        if column.type not in AS_TEXT:
+            raise ConfigError(
+                f"column {column.name} {column.declared} cannot be carried as text",
+                where=f"tables.{schema.name}.types",
+                hint=f"that is for {', '.join(AS_TEXT)}",
+            )
+        return "text"
+    if column.name in schema.key:
+        return ""  # keys are compared by the server, by their own type
+    if override is None and rules.type_map == "lakeflow" and column.type in _LAKEFLOW:
+        return "text"
+    if column.type in DATES and (rules.zero_dates == "null" or (rules.zero_dates == "text" and override is None)):
+        return rules.zero_dates
+    return ""
+
+
+def require_same_choice(before: TableSchema, now: TableSchema) -> None:
+    """Raise DefiniteError where the configuration now leaves out or carries a column otherwise than it did."""
+    was = {column.name: (column.captured, column.carried) for column in before.columns}
+    for column in now.columns:
+        if was.get(column.name, (column.captured, column.carried)) != (column.captured, column.carried):
+            raise DefiniteError(
+                f"column {column.name} of {now.name} is left out, or carried, otherwise than before",
+                where=now.name,
+                hint="put exclude, types, type_map and zero_dates back as they were, or begin with a new pipeline",
+            )
