@@ -278,3 +278,28 @@ def test_a_table_that_does_not_exist_is_refused(stage: Stage) -> None:
     stage.create(rows=3)
     with pytest.raises(CdcError, match=stage.name("nowhere")):
         stage.driver(tables=f"{stage.name()},{stage.name('nowhere')}").plan()
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ({}, {"exclude": '{"*.t": ["v"]}'}),
+        ({"exclude": '{"*.t": ["v"]}'}, {}),
+        ({}, {"zeroDates": "null"}),
+        ({"typeMap": "lakeflow"}, {}),
+    ],
+)
+def test_columns_that_the_configuration_now_carries_otherwise(
+    stage: Stage, before: dict[str, Any], now: dict[str, Any]
+) -> None:
+    stage.run("CREATE TABLE t (id INT PRIMARY KEY, v INT, at DATETIME)")
+    stage.run("INSERT INTO t VALUES (1, 2, '2024-02-29')")
+    driver = stage.driver(**before)
+    stage.snapshot(driver)
+    stage.run("UPDATE t SET v = 3")
+    other = stage.driver(**now)
+    other.offset = driver.offset
+    with pytest.raises(DefiniteError, match=r"column (v|at) of .* is left out, or carried, otherwise than before"):
+        other.batch()
+    driver.restart()
+    stage.drain(driver)
