@@ -37,8 +37,8 @@ def test_every_command_is_known_here() -> None:
     elsewhere = [["uv", "run", "lakehouse-cdc", "demo"], ["uv", "run", "pytest"]]
     mine = [c for c in commands() if c not in elsewhere]
     assert [c for c in commands() if c in elsewhere] == elsewhere
-    assert [c[:3] for c in mine] == [["uv", "run", "lakehouse-cdc"]] * 4
-    assert [c[3] for c in mine] == ["doctor", "run", "status", "verify"]
+    assert [c[:3] for c in mine] == [["uv", "run", "lakehouse-cdc"]] * 5
+    assert [c[3] for c in mine] == ["doctor", "run", "status", "verify", "signal"]
 
 
 def test_the_types_are_those_of_the_type_map() -> None:

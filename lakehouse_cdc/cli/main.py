@@ -1,9 +1,10 @@
-"""`lakehouse-cdc`: demo, doctor, run, status, verify."""
+"""`lakehouse-cdc`: demo, doctor, run, status, verify, signal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ import typer
 from lakehouse_cdc.cli.exits import DIFFERENCE, exit_codes
 from lakehouse_cdc.cli.logs import log_to
 from lakehouse_cdc.cli.show import Screen, Ticker
+from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 
 app = typer.Typer(
@@ -111,16 +113,59 @@ def status(config: ConfigFile, as_json: Json = False, verbose: Verbose = False) 
 
 
 @app.command()
-def verify(config: ConfigFile, as_json: Json = False, verbose: Verbose = False) -> None:
+def verify(
+    config: ConfigFile,
+    repair: Annotated[bool, typer.Option("--repair", help="Have tables that differ be read again.")] = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
     """Compare silver with the source at one position, while writes go on. Exit code 1 if a row differs."""
     screen = Screen(as_json=as_json)
     with exit_codes(as_json=as_json, verbose=verbose), opened(config) as pipeline:
         report = pipeline.verify()
+        differ = [t.table for t in report.tables if not t.equal]
+        repaired = pipeline.read_again(differ) if repair and differ else []
         if not as_json:
             screen.comparison(report)
-        screen.result(report.to_json())
+        if repaired:
+            screen.say(f"to be read again by the run that goes on, or the next: {', '.join(repaired)}")
+        screen.result({**report.to_json(), **({"read_again": repaired} if repair else {})})
         if not report.verified:
             raise typer.Exit(DIFFERENCE)
+
+
+class Action(str, Enum):
+    """What a pipeline can be asked."""
+
+    SNAPSHOT = "snapshot"
+    PAUSE = "pause"
+    RESUME = "resume"
+
+
+@app.command()
+def signal(
+    config: ConfigFile,
+    action: Annotated[Action, typer.Argument(help="Read tables again; let the pipeline rest; let it go on.")],
+    tables: Annotated[list[str] | None, typer.Argument(help="For snapshot: names or patterns, as shop.orders.")] = None,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Ask something of the pipeline: of the run that goes on, or of the next one."""
+    screen = Screen(as_json=as_json)
+    with exit_codes(as_json=as_json, verbose=verbose):
+        pipeline = Pipeline.from_yaml(config)
+        if bool(tables) != (action is Action.SNAPSHOT):
+            raise ConfigError(f"{action.value} takes {'the tables to read' if not tables else 'no tables'}")
+        if action is Action.SNAPSHOT:
+            found = pipeline.read_again(tables or [])
+            screen.say(f"to be read again by the run that goes on, or the next: {', '.join(found)}")
+            screen.result({"read_again": found})
+            return
+        if action is Action.PAUSE:
+            pipeline.signals.pause()
+        else:
+            pipeline.signals.resume()
+        screen.result({"paused": pipeline.signals.paused})
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.model.seq import Rank, Seq
 
 Cursor = list[Any]
 Mode = Literal["first", "again", "never"]
@@ -99,6 +100,11 @@ class Offset:
     def gtids(self) -> GtidSet:
         """`gtid_set`, parsed."""
         return GtidSet.parse(self.gtid_set)
+
+    @property
+    def first_seq(self) -> int:
+        """The first seq at the position: whatever is read there or later is not below it."""
+        return Seq(self.epoch, self.position.number, self.position.pos, Rank.EVENT, 0).pack()
 
     def with_table(self, name: str, state: TableState) -> Offset:
         """A copy in which one table stands elsewhere."""

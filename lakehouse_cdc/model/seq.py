@@ -4,7 +4,8 @@
 
 Within an epoch the binlog's order is (file number, end position); `rank` puts schema changes and truncations behind
 the events that end at the same position, snapshot rows behind those, and the end of a repeated snapshot last;
-`ordinal` counts the rows of a whole transaction (a key update takes two), so rows that share an end position differ.
+`ordinal` counts the rows of a whole transaction (a key update takes two), so rows that share an end position differ; of
+snapshot rows it counts the readings of one table at one position.
 """
 
 from __future__ import annotations

@@ -8,12 +8,14 @@ Nothing is decided here; every part is told where its tables and checkpoints lie
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakehouse_cdc.errors import CdcError, ConfigError, TransientError
+from lakehouse_cdc.errors import CdcError, ConfigError, DefiniteError, TransientError
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import Standing
 from lakehouse_cdc.mysql import preflight
@@ -24,12 +26,16 @@ from lakehouse_cdc.pipeline.failures import translate
 from lakehouse_cdc.pipeline.report import Progress, RunReport, VerifyReport
 from lakehouse_cdc.pipeline.streams import Streams
 from lakehouse_cdc.schema.selection import Selection
+from lakehouse_cdc.source.offsets import restored
+from lakehouse_cdc.source.schemas import SchemaStore
+from lakehouse_cdc.source.signals import Signals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakehouse_cdc.ops.status import Status
 
+_REST_SECONDS = 1.0  # between looks whether a paused pipeline may go on
 _TUNING = {  # configuration key -> option of the source
     "snapshot": "snapshot",
     "tls": "tls",
@@ -182,33 +188,66 @@ class Pipeline:
         `progress` is called after each batch. Raises DefiniteError or TransientError; everything that was committed
         before stays consistent, and the next run goes on from there.
         """
-        from lakehouse_cdc.bronze import sink
         from lakehouse_cdc.bronze.tables import create_bronze
-        from lakehouse_cdc.lake.checkpoint import Checkpoint
-        from lakehouse_cdc.silver import stream as silver
 
         report = RunReport(progress)
-        every = None if once else every_seconds
+        if once and self.signals.paused:
+            raise DefiniteError("the pipeline is paused", where=self.config.name, hint="signal resume")
         with self._failures():
             self._before_the_first_batch()
-            spark, layout = self.spark, self.layout
-            create_bronze(spark, layout)
-            changes = spark.readStream.format("mysql_cdc").options(**self.source_options()).load()
-            place = self.checkpoint("bronze")
+            create_bronze(self.spark, self.layout)
             try:
-                with Streams() as streams:
-                    streams.add(sink.start(spark, changes, layout, place, every_seconds=every, on_batch=report.bronze))
-                    # silver has no standing before bronze's first batch
-                    begun = Checkpoint(place)
-                    streams.wait(until=lambda: not once and begun.last_commit() is not None)
-                    if layout.silver is not None:
-                        place = self.checkpoint("silver")
-                        streams.add(silver.start(spark, layout, place, every_seconds=every, on_batch=report.silver))
-                    streams.wait()
+                while not self._follow(None if once else every_seconds, report):
+                    while self.signals.paused:
+                        time.sleep(_REST_SECONDS)
             except KeyboardInterrupt:
                 report.interrupted = True
         report.standing = self._standing()
         return report
+
+    def _follow(self, every: float | None, report: RunReport) -> bool:
+        """Run the streams to their end; False if they were stopped because the pipeline is paused."""
+        from lakehouse_cdc.bronze import sink
+        from lakehouse_cdc.lake.checkpoint import Checkpoint
+        from lakehouse_cdc.silver import stream as silver
+
+        spark, layout, place = self.spark, self.layout, self.checkpoint("bronze")
+        changes = spark.readStream.format("mysql_cdc").options(**self.source_options()).load()
+        with Streams() as streams:
+            streams.add(sink.start(spark, changes, layout, place, every_seconds=every, on_batch=report.bronze))
+            # silver has no standing before bronze's first batch
+            begun = Checkpoint(place)
+            streams.wait(until=lambda: every is not None and begun.last_commit() is not None)
+            if layout.silver is not None:
+                place = self.checkpoint("silver")
+                streams.add(silver.start(spark, layout, place, every_seconds=every, on_batch=report.silver))
+            return streams.wait(until=lambda: every is not None and self.signals.paused)
+
+    @property
+    def signals(self) -> Signals:
+        """What a person asks of this pipeline while it runs, or of its next run."""
+        return Signals(self.schemas)
+
+    def read_again(self, patterns: Sequence[str]) -> list[str]:
+        """Have the captured tables that match be read again as of now, beside the stream; their names.
+
+        What the pass does not find is deleted in silver, so it mends whatever differs. Raises ConfigError for a pattern
+        that no captured table matches, DefiniteError before the first run.
+        """
+        from lakehouse_cdc.lake.checkpoint import Checkpoint
+
+        place = Checkpoint(self.checkpoint("bronze"))
+        batch = place.last_offset()
+        offset = None if batch is None else restored(place.offset(batch), SchemaStore(self.schemas))
+        if offset is None:
+            raise DefiniteError("nothing has been read yet", where=self.config.name, hint="run first")
+        for pattern in patterns:
+            if not any(fnmatchcase(name, pattern) for name in offset.tables):
+                raise ConfigError(f"no captured table matches '{pattern}'", hint=f"one of {', '.join(offset.tables)}")
+        found = [name for name in offset.tables if any(fnmatchcase(name, pattern) for pattern in patterns)]
+        for name in found:
+            self.signals.request(name)
+        return found
 
     def _before_the_first_batch(self) -> None:
         """Refuse what cannot end well before anything is written; silver would come late to refuse its tables."""

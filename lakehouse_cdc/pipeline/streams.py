@@ -32,8 +32,8 @@ class Streams:
         """One that was just started."""
         self._queries.append(query)
 
-    def wait(self, until: Callable[[], bool] = lambda: False) -> None:
-        """Until all have ended, or `until` says so.
+    def wait(self, until: Callable[[], bool] = lambda: False) -> bool:
+        """Until all have ended, which is True, or `until` says so.
 
         Raises the exception of the first query that fails, KeyboardInterrupt when interrupted.
         """
@@ -45,8 +45,9 @@ class Streams:
                 if query not in running and (failure := query.exception()) is not None:
                     raise failure
             if not running:
-                return
+                return True
             time.sleep(_POLL_SECONDS)
+        return False
 
     def __enter__(self) -> Streams:
         if threading.current_thread() is threading.main_thread():  # no other may set a handler, or is interrupted

@@ -34,13 +34,10 @@ def plan(start: Offset | None, end: Offset, schema_of: SchemaOf, key_cuts: KeyCu
         splits.extend(_binlog(start, end, schema_of, log_cuts))
     for name, state in end.tables.items():
         splits.extend(_snapshot(before.get(name), state, end, schema_of(state.schema), key_cuts))
-    ended = {
-        name: (state.schema, state.since)
-        for name, state in end.tables.items()
-        if state.since is not None and state.done and not (name in before and before[name].done)
-    }
-    if ended:
-        splits.append(EndSplit(stamp, ended))
+    for name, state in end.tables.items():
+        ended_before = _same_pass(before.get(name), state) and before[name].done
+        if state.since is not None and state.done and not ended_before:
+            splits.append(EndSplit(stamp_of(end, state.since), schema_of(state.schema), state.since))
     return splits
 
 
@@ -55,14 +52,21 @@ def _snapshot(
     """The as-of reads between two cursors of one table."""
     if state.mode == "never" or not state.begun:
         return []
+    if not _same_pass(before, state):
+        before = None
     if before is not None and (before.done or (before.cursor == state.cursor and not state.done)):
         return []
     lo = (before.cursor or None) if before else None
     hi = None if state.done else state.cursor
     floor = max(end.floor, state.floor) if state.floor else end.floor
     bounds = [lo, *key_cuts(schema, lo, hi), hi]
-    stamp = stamp_of(end)
+    stamp = stamp_of(end, state.since)
     return [SnapshotSplit(stamp, end.identity, schema, floor, a, b) for a, b in pairwise(bounds)]
+
+
+def _same_pass(before: TableState | None, state: TableState) -> bool:
+    """Whether both belong to one reading of the table; where it is read again, nothing of it has been read yet."""
+    return before is not None and before.since == state.since
 
 
 def _binlog(start: Offset, end: Offset, schema_of: SchemaOf, log_cuts: LogCuts) -> list[BinlogSplit]:

@@ -18,7 +18,6 @@ from dataclasses import replace
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.offset import Identity, Offset, TableState
 from lakehouse_cdc.model.position import FIRST_EVENT, Position
-from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.mysql import catalog, preflight, server
 from lakehouse_cdc.mysql.session import Session, connect
 from lakehouse_cdc.schema.carry import carry, require_same_choice
@@ -31,6 +30,7 @@ from lakehouse_cdc.source.floor import Floor, first_position
 from lakehouse_cdc.source.hooks import Step, reached
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.schemas import SchemaStore
+from lakehouse_cdc.source.signals import Signals
 from lakehouse_cdc.source.splits import SnapshotSplit, Split
 from lakehouse_cdc.source.tail import Tail
 
@@ -42,6 +42,7 @@ class Planner:
         self._options = options
         self._selection = Selection(options.tables)
         self._store = SchemaStore(options.schema_folder)
+        self._signals = Signals(options.schema_folder)
         self._clock = clock
         self._opened: Session | None = None
         self._tail: Tail | None = None
@@ -91,7 +92,7 @@ class Planner:
                 raise gap
             return self._with_chunks(self._again(start), max_rows)
         offset, near, captured_rows = moved
-        offset = self._with_new_tables(offset)
+        offset = self._signals.taken_up(start, self._with_new_tables(offset))
         if near:
             left = None if max_rows is None else max_rows - captured_rows
             offset = self._with_chunks(offset, left)
@@ -162,7 +163,7 @@ class Planner:
     def _again(self, start: Offset) -> Offset:
         """A new epoch after a gap: every table is read again, and tables that bronze knows end their pass with x."""
         offset = self._first(start.epoch + 1)
-        since = Seq(offset.epoch, offset.position.number, offset.position.pos, Rank.EVENT, 0).pack()
+        since = offset.first_seq
         tables = {
             name: replace(state, mode="again", since=since) if name in start.tables and not state.done else state
             for name, state in offset.tables.items()
@@ -252,7 +253,7 @@ class Planner:
 
     def _finished(self, start: Offset) -> bool:
         """True where no further batch may be offered."""
-        everything = all(s.done for s in start.tables.values())
+        everything = all(s.done for s in start.tables.values()) and not self._signals.wanted(start)
         if self._options.snapshot == "only" and everything:
             return True
         if not self._available_now:

@@ -33,10 +33,7 @@ def read_split(split: Any, options: SourceOptions) -> Iterator[pa.RecordBatch]:
             for s in split.schemas
         ])  # fmt: skip
     if isinstance(split, EndSplit):
-        return iter([
-            _single(split.stamp, Rank.END, "x", table, schema_id, Decimal(since))
-            for table, (schema_id, since) in split.ended.items()
-        ])  # fmt: skip
+        return iter([_single(split.stamp, Rank.END, "x", split.schema.name, split.schema.id, Decimal(split.since))])
     if getattr(split, "value", split) is None:  # Spark's stand-in for "no partitions"
         return iter([])
     raise DefiniteError(f"{type(split).__name__} is not a split of this source")

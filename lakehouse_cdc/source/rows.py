@@ -42,17 +42,21 @@ _32 = np.uint64(32)
 
 @dataclass(frozen=True)
 class Stamp:
-    """What all rows that are emitted at one position share."""
+    """What all rows that are emitted at one position share.
+
+    `reading` tells readings of a table apart that are made at one position, where nothing was written in between.
+    """
 
     epoch: int
     server_uuid: str
     position: Position
     gtid: str
     commit_ts: int
+    reading: int = 0
 
-    def seq(self, rank: Rank, ordinal: int = 0) -> int:
+    def seq(self, rank: Rank) -> int:
         """The packed seq at this position."""
-        return Seq(self.epoch, self.position.number, self.position.pos, rank, ordinal).pack()
+        return Seq(self.epoch, self.position.number, self.position.pos, rank, self.reading).pack()
 
 
 def variants(values: pa.Array, metadata: pa.Array) -> pa.Array:

@@ -9,6 +9,7 @@ from pyspark.sql.datasource import InputPartition
 
 from lakehouse_cdc.model.offset import Cursor, Identity, Offset
 from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.rows import Stamp
 
@@ -23,10 +24,11 @@ class SchemaSplit(InputPartition):
 
 @dataclass
 class EndSplit(InputPartition):
-    """The `x` rows of the repeated passes that end in this batch: table -> (schema, the seq its pass began at)."""
+    """The `x` row of a repeated pass that ends in this batch, and the seq that the pass began at."""
 
     stamp: Stamp
-    ended: Mapping[str, tuple[str, int]]
+    schema: TableSchema
+    since: int
 
 
 @dataclass
@@ -59,6 +61,8 @@ class BinlogSplit(InputPartition):
 Split = SchemaSplit | EndSplit | SnapshotSplit | BinlogSplit
 
 
-def stamp_of(offset: Offset) -> Stamp:
-    """What the rows that stand at an offset's position share."""
-    return Stamp(offset.epoch, offset.identity.server_uuid, offset.position, offset.last_gtid, offset.commit_ts)
+def stamp_of(offset: Offset, since: int | None = None) -> Stamp:
+    """What the rows that stand at an offset's position share, in the reading of a table that began at seq `since`."""
+    reading = unpack(since).ordinal if since is not None else 0
+    place = offset.identity.server_uuid, offset.position, offset.last_gtid, offset.commit_ts
+    return Stamp(offset.epoch, *place, reading)

@@ -93,11 +93,15 @@ class Stage:
 
     def same(self, driver: Driver, *tables: str) -> None:
         """After `drain`: fold(bronze) is the source, and bronze is a valid changelog."""
+        self.same_rows(driver, *tables)
+        assert invalid(driver.log) is None
+
+    def same_rows(self, driver: Driver, *tables: str) -> None:
+        """The first half of that."""
         folded = fold(driver.log)
         for table in tables or ("t",):
             got = Counter(image for (name, _), (_, image) in folded.items() if name == self.name(table))
             assert got == self.images(table), table
-        assert invalid(driver.log) is None
 
 
 @pytest.fixture

@@ -1,0 +1,86 @@
+"""What a person asks of a pipeline, as files beside its schemas: read a table again; pause.
+
+A request must be honoured once, though the process may die at any moment. So the planner notes in the request's file
+the seq at which the new pass begins, before it offers the offset that holds the same seq. A request whose seq stands in
+the offset that a later batch starts from has been taken up for good, and is dropped; any other one is taken up anew.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from lakehouse_cdc.model.offset import Offset, TableState
+from lakehouse_cdc.model.seq import Rank, Seq, unpack
+
+_REQUEST = "snapshot-"
+_PAUSED = "paused"
+
+
+class Signals:
+    """The signals of one pipeline, in a folder of its own inside that of the schemas."""
+
+    def __init__(self, schema_folder: str) -> None:
+        self._folder = Path(schema_folder.removeprefix("file:")) / "signals"
+
+    def request(self, table: str) -> None:
+        """Ask for `database.table` to be read again, as of now."""
+        self._write(self._path(table), "")
+
+    def requests(self) -> dict[str, str]:
+        """The tables to be read again, each with the seq that was noted, or ''."""
+        if not self._folder.is_dir():
+            return {}
+        paths = sorted(self._folder.glob(f"{_REQUEST}*"))
+        return {unquote(path.name.removeprefix(_REQUEST)): path.read_text(encoding="utf-8") for path in paths}
+
+    def wanted(self, start: Offset) -> bool:
+        """Whether there is a request that the offset `start` has not taken up."""
+        noted = self.requests()
+        return any(name in noted and noted[name] != str(state.since) for name, state in start.tables.items())
+
+    def taken_up(self, start: Offset, offset: Offset) -> Offset:
+        """`offset`, which follows `start`, with a new pass for the tables asked for.
+
+        A table that is just being read has to be done first; a request for one that is not captured is void.
+        """
+        for name, noted in self.requests().items():
+            state, before = offset.tables.get(name), start.tables.get(name)
+            if state is None or (before is not None and noted == str(before.since)):
+                self._path(name).unlink(missing_ok=True)
+            elif state.done:
+                since = _since(state, offset)
+                self._write(self._path(name), str(since))
+                offset = offset.with_table(name, replace(state, cursor=[], done=False, mode="again", since=since))
+        return offset
+
+    @property
+    def paused(self) -> bool:
+        """Whether the pipeline shall rest."""
+        return (self._folder / _PAUSED).exists()
+
+    def pause(self) -> None:
+        """Let the pipeline rest until `resume`."""
+        self._write(self._folder / _PAUSED, "")
+
+    def resume(self) -> None:
+        """Let it go on."""
+        (self._folder / _PAUSED).unlink(missing_ok=True)
+
+    def _path(self, table: str) -> Path:
+        return self._folder / f"{_REQUEST}{quote(table, safe='')}"
+
+    def _write(self, path: Path, text: str) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".writing-{os.getpid()}-{path.name}")
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, path)
+
+
+def _since(state: TableState, offset: Offset) -> int:
+    """The seq at which a new reading begins: behind all that was read before, also at the same position."""
+    position = Seq(offset.epoch, offset.position.number, offset.position.pos, Rank.READ, 0)
+    last = unpack(state.since or 0)
+    return position._replace(ordinal=last.ordinal + 1 if last[:4] == position[:4] else 1).pack()

@@ -1,0 +1,131 @@
+"""Signals to a pipeline: a silver table that was spoilt is mended, a paused pipeline rests and goes on."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from lakehouse_cdc.cli.main import app
+from lakehouse_cdc.lake.checkpoint import Checkpoint
+from lakehouse_cdc.lake.tables import read
+from lakehouse_cdc.pipeline.pipeline import Pipeline
+from lakehouse_cdc.testing import MySqlServer
+
+CONFIG = """\
+name: shop
+source:
+  url: {url}
+  tables: ["{database}.*"]
+target:
+  path: ./lakehouse
+  bronze: bronze
+  silver: silver
+"""
+
+
+@pytest.fixture
+def config(mysql: MySqlServer, database: str, tmp_path: Path) -> Path:
+    path = tmp_path / "pipeline.yml"
+    path.write_text(CONFIG.format(url=mysql.url, database=database))
+    return path
+
+
+def call(code: int, *arguments: str | Path) -> dict[str, object]:
+    result = CliRunner().invoke(app, [*map(str, arguments), "--json"])
+    assert result.exit_code == code, result.output
+    found: dict[str, object] = json.loads(result.stdout.splitlines()[-1])
+    return found
+
+
+def test_verify_names_what_differs_and_repair_mends_it(
+    spark: SparkSession, mysql: MySqlServer, database: str, config: Path
+) -> None:
+    with closing(mysql.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+        for table in ("a", "b"):
+            cursor.execute(f"CREATE TABLE {database}.{table} (id INT PRIMARY KEY, v VARCHAR(9))")
+            cursor.execute(f"INSERT INTO {database}.{table} VALUES (1, 'x'), (2, 'y'), (3, 'z')")
+        assert call(3, "signal", "-c", config, "snapshot", f"{database}.a")["error"] == "nothing has been read yet"
+        call(0, "run", "-c", config, "--once")
+        silver = f"delta.`{Pipeline.from_yaml(config).layout.silver_table(f'{database}.a').path}`"
+        spark.sql(f"DELETE FROM {silver} WHERE id = 1")
+        spark.sql(f"UPDATE {silver} SET v = 'other' WHERE id = 2")
+        spark.sql(f"INSERT INTO {silver} SELECT 9, v, _seq, _commit_ts FROM {silver} WHERE id = 3")
+        assert call(1, "verify", "-c", config, "--repair")["read_again"] == [f"{database}.a"]
+        cursor.execute(f"UPDATE {database}.a SET v = 'zz' WHERE id = 3")
+        ran = call(0, "run", "-c", config, "--once")
+    assert isinstance(ran["tables"], dict)
+    assert {name: counts.get("r", 0) for name, counts in ran["tables"].items()} == {f"{database}.a": 3}
+    assert call(0, "verify", "-c", config)["verified"] is True
+    assert sorted(row.v for row in spark.sql(f"SELECT v FROM {silver}").collect()) == ["x", "y", "zz"]
+
+
+def test_what_is_asked_wrongly(mysql: MySqlServer, database: str, config: Path, spark: SparkSession) -> None:
+    with closing(mysql.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE {database}.a (id INT PRIMARY KEY)")
+    call(0, "run", "-c", config, "--once")
+    assert call(2, "signal", "-c", config, "snapshot", "shop.nothing")["hint"] == f"one of {database}.a"
+    assert call(0, "signal", "-c", config, "snapshot", "*.a") == {"read_again": [f"{database}.a"]}
+    assert call(2, "signal", "-c", config, "snapshot")["kind"] == "config"
+    assert call(2, "signal", "-c", config, "pause", f"{database}.a")["kind"] == "config"
+    assert call(0, "signal", "-c", config, "pause") == {"paused": True}
+    assert call(3, "run", "-c", config, "--once")["error"] == "the pipeline is paused"
+    assert call(0, "signal", "-c", config, "resume") == {"paused": False}
+    call(0, "run", "-c", config, "--once")
+
+
+def until(holds: Callable[[], bool], seconds: float = 120.0) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+@pytest.mark.long
+def test_a_paused_pipeline_rests_and_goes_on(
+    spark: SparkSession, mysql: MySqlServer, database: str, config: Path
+) -> None:
+    lake = Pipeline.from_yaml(config)
+    begun = threading.Event()
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            lake.run(every_seconds=0.2, progress=lambda _: begun.set())
+        except BaseException as error:
+            failures.append(error)
+
+    def active() -> int:
+        return len([q for q in spark.streams.active if q.name and q.name.startswith("shop: ")])
+
+    def rows() -> int:
+        if Checkpoint(lake.checkpoint("silver")).last_commit() is None:
+            return -1
+        return read(spark, lake.layout.silver_table(f"{database}.a")).count()
+
+    with closing(mysql.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE {database}.a (id INT PRIMARY KEY)")
+        cursor.execute(f"INSERT INTO {database}.a VALUES (1)")
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        assert begun.wait(120)
+        until(lambda: rows() == 1)
+        lake.signals.pause()
+        until(lambda: active() == 0)
+        cursor.execute(f"INSERT INTO {database}.a VALUES (2)")
+        time.sleep(3)
+        assert active() == 0
+        lake.signals.resume()
+        until(lambda: rows() == 2)
+    for query in spark.streams.active:
+        query.stop()  # which ends the run as well
+    thread.join(120)
+    assert not thread.is_alive()
+    assert failures == []
