@@ -128,10 +128,14 @@ def verify(
         if not as_json:
             screen.comparison(report)
         if repaired:
-            screen.say(f"to be read again by the run that goes on, or the next: {', '.join(repaired)}")
+            _say_again(screen, repaired)
         screen.result({**report.to_json(), **({"read_again": repaired} if repair else {})})
         if not report.verified:
             raise typer.Exit(DIFFERENCE)
+
+
+def _say_again(screen: Screen, tables: list[str]) -> None:
+    screen.say(f"to be read again by the run that goes on, or the next: {', '.join(tables)}")
 
 
 class Action(str, Enum):
@@ -158,7 +162,7 @@ def signal(
             raise ConfigError(f"{action.value} takes {'the tables to read' if not tables else 'no tables'}")
         if action is Action.SNAPSHOT:
             found = pipeline.read_again(tables or [])
-            screen.say(f"to be read again by the run that goes on, or the next: {', '.join(found)}")
+            _say_again(screen, found)
             screen.result({"read_again": found})
             return
         if action is Action.PAUSE:

@@ -84,15 +84,19 @@ class SchemaStore:
 
     def _write(self, path: Path, text: str) -> None:
         """The whole file or none; content names it, so one that is there is this one."""
-        if path.exists():
-            return
-        self._folder.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=self._folder, prefix=".writing-")
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(temporary, path)
+        if not path.exists():
+            write_whole(path, text)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file, durably, so that a reader finds all of it, or what was there before."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+    with os.fdopen(handle, "w", encoding="utf-8") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+    os.replace(temporary, path)
 
 
 def _digest(text: str) -> str:

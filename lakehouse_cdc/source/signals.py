@@ -7,13 +7,13 @@ the offset that a later batch starts from has been taken up for good, and is dro
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote, unquote
 
 from lakehouse_cdc.model.offset import Offset, TableState
 from lakehouse_cdc.model.seq import Rank, Seq, unpack
+from lakehouse_cdc.source.schemas import write_whole
 
 _REQUEST = "snapshot-"
 _PAUSED = "paused"
@@ -27,7 +27,7 @@ class Signals:
 
     def request(self, table: str) -> None:
         """Ask for `database.table` to be read again, as of now."""
-        self._write(self._path(table), "")
+        write_whole(self._path(table), "")
 
     def requests(self) -> dict[str, str]:
         """The tables to be read again, each with the seq that was noted, or ''."""
@@ -52,7 +52,7 @@ class Signals:
                 self._path(name).unlink(missing_ok=True)
             elif state.done:
                 since = _since(state, offset)
-                self._write(self._path(name), str(since))
+                write_whole(self._path(name), str(since))
                 offset = offset.with_table(name, replace(state, cursor=[], done=False, mode="again", since=since))
         return offset
 
@@ -63,7 +63,7 @@ class Signals:
 
     def pause(self) -> None:
         """Let the pipeline rest until `resume`."""
-        self._write(self._folder / _PAUSED, "")
+        write_whole(self._folder / _PAUSED, "")
 
     def resume(self) -> None:
         """Let it go on."""
@@ -71,12 +71,6 @@ class Signals:
 
     def _path(self, table: str) -> Path:
         return self._folder / f"{_REQUEST}{quote(table, safe='')}"
-
-    def _write(self, path: Path, text: str) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".writing-{os.getpid()}-{path.name}")
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)
 
 
 def _since(state: TableState, offset: Offset) -> int:

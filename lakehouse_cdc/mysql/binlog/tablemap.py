@@ -30,16 +30,8 @@ _WHOLE = (layout.TINY, layout.SHORT, layout.INT24, layout.LONG, layout.LONGLONG)
 _NUMERIC = (*_WHOLE, layout.NEWDECIMAL, layout.FLOAT, layout.DOUBLE, layout.YEAR)
 _CHARACTER = (layout.STRING, layout.VAR_STRING, layout.VARCHAR, layout.BLOB)
 # fields of the optional metadata
-_SIGNS, _DEFAULT_CHARSET, _CHARSETS, _NAMES, _SET_LABELS, _ENUM_LABELS, _SIMPLE_KEY, _PREFIX_KEY = (
-    1,
-    2,
-    3,
-    4,
-    5,
-    6,
-    8,
-    9,
-)
+_SIGNS, _DEFAULT_CHARSET, _CHARSETS, _NAMES = 1, 2, 3, 4
+_SET_LABELS, _ENUM_LABELS, _SIMPLE_KEY, _PREFIX_KEY = 5, 6, 8, 9
 
 
 @dataclass(frozen=True)
