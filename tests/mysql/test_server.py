@@ -14,6 +14,7 @@ from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.session import ConnectionOptions, Session, connect
 from lakehouse_cdc.testing import MySqlServer
+from tests.gtids import upto_the_next
 
 _DELAY_US = 1_000_000
 
@@ -81,12 +82,10 @@ def test_a_position_runs_ahead_of_what_a_select_sees(
 
 @pytest.mark.usefixtures("slow_commits")
 def test_a_gtid_is_executed_only_once_it_is_visible(session: Session, table: str, write: Callable[[str], None]) -> None:
-    done = GtidSet.parse(session.scalar("SELECT @@GLOBAL.gtid_executed"))
+    gtids = upto_the_next(session)
     before = server.log_position(session).position
     write(f"INSERT INTO {table} VALUES ()")
     _beyond(session, before)
-    upto = max(int(part.split("-")[-1]) for part in str(done).split(":")[1:])
-    gtids = f"{session.server_uuid}:1-{upto + 1}"
     assert not server.executed_contains(session, gtids)
     while not server.executed_contains(session, gtids):
         time.sleep(0.001)
