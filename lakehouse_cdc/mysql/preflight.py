@@ -102,10 +102,6 @@ _WANTED = (
         "binlog_row_value_options", "", "every UPDATE is logged as a partial one, which is not supported yet",
         f"SET PERSIST binlog_row_value_options = '', {_NEW_SESSIONS}",
     ),
-    (
-        "binlog_transaction_compression", "OFF", "compressed transactions are not supported yet",
-        f"SET PERSIST binlog_transaction_compression = OFF, {_NEW_SESSIONS}",
-    ),
 )  # fmt: skip
 
 
@@ -163,7 +159,16 @@ def _durability(settings: Mapping[str, str]) -> Finding:
     return Finding("durability", "ok", "what the binlog shows survives a crash")
 
 
-_JUDGES: tuple[Callable[[Mapping[str, str]], Finding], ...] = (_server_id, _retention, _gtid_mode, _durability)
+def _compression(settings: Mapping[str, str]) -> Finding:
+    name = "binlog_transaction_compression"
+    value = settings.get(name, "OFF")
+    more = ": each transaction is expanded in memory as a whole" if value == "ON" else ""
+    return Finding(name, "ok", f"{name} is {value}{more}")
+
+
+_JUDGES: tuple[Callable[[Mapping[str, str]], Finding], ...] = (
+    *(_server_id, _retention, _gtid_mode, _durability, _compression),
+)
 
 
 def _semi_sync(session: Session, settings: Mapping[str, str]) -> Finding:

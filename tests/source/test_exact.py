@@ -66,12 +66,15 @@ def fresh(connection: pymysql.Connection[Any], name: str) -> None:
         cursor.execute(f"CREATE DATABASE {name}")
 
 
-def play(server: MySqlServer, folder: Path, kinds: list[tuple[str, ...]], seed: int, **more: str) -> None:
+def play(
+    server: MySqlServer, folder: Path, kinds: list[tuple[str, ...]], seed: int, session: str = "", **more: str
+) -> None:
+    """`session`: settings of the session that writes."""
     database = "exact"
     with closing(server.connect(autocommit=True, charset="utf8mb4")) as connection:
         fresh(connection, database)
         with connection.cursor() as cursor:
-            cursor.execute("SET time_zone = '+05:30', sql_mode = ''")
+            cursor.execute(f"SET time_zone = '+05:30', sql_mode = ''{session}")
         tables = [Table(database, f"t{i}", k) for i, k in enumerate(kinds)]
         world = World(connection, tables, random.Random(seed))
         world.create()
@@ -128,3 +131,17 @@ def test_every_offset_is_exact_many_times(
 @pytest.mark.parametrize("kind", sorted(KEYS))
 def test_each_kind_of_key(mysql: MySqlServer, tmp_path: Path, kind: str) -> None:
     play(mysql, tmp_path, [(kind,), ("few", kind)], seed=len(kind))
+
+
+def test_compressed_transactions(mysql: MySqlServer, mysql_client: pymysql.Connection[Any], tmp_path: Path) -> None:
+    def compressed() -> int:
+        with mysql_client.cursor() as cursor:
+            cursor.execute(
+                "SELECT SUM(TRANSACTION_COUNTER) FROM performance_schema.binary_log_transaction_compression_stats"
+                " WHERE LOG_TYPE = 'BINARY' AND COMPRESSION_TYPE = 'ZSTD'"
+            )
+            return int(cursor.fetchall()[0][0] or 0)
+
+    before = compressed()
+    play(mysql, tmp_path, [("int",), ("few", "ai_ci")], seed=1, session=", binlog_transaction_compression = ON")
+    assert compressed() - before > 10
