@@ -98,10 +98,6 @@ _WANTED = (
         "binlog_row_metadata", "FULL", "the binlog holds no names of columns, which is not supported yet",
         "SET PERSIST binlog_row_metadata = 'FULL' (or SET GLOBAL, until the server restarts); no restart is needed",
     ),
-    (
-        "binlog_row_value_options", "", "every UPDATE is logged as a partial one, which is not supported yet",
-        f"SET PERSIST binlog_row_value_options = '', {_NEW_SESSIONS}",
-    ),
 )  # fmt: skip
 
 
@@ -109,7 +105,7 @@ def _setting(settings: Mapping[str, str], name: str, wanted: str, otherwise: str
     # 8.0 began without some of these: what a server does not know, it does not do
     value = settings.get(name, wanted)
     if value.upper() == wanted:
-        return Finding(name, "ok", f"{name} is {value or 'empty'}")
+        return Finding(name, "ok", f"{name} is {value}")
     return Finding(name, "error", f"{name} is {value}: {otherwise}", hint)
 
 
@@ -166,8 +162,15 @@ def _compression(settings: Mapping[str, str]) -> Finding:
     return Finding(name, "ok", f"{name} is {value}{more}")
 
 
+def _value_options(settings: Mapping[str, str]) -> Finding:
+    name = "binlog_row_value_options"
+    value = settings.get(name, "")
+    more = ": JSON documents are put together from their changes" if value else ""
+    return Finding(name, "ok", f"{name} is {value or 'empty'}{more}")
+
+
 _JUDGES: tuple[Callable[[Mapping[str, str]], Finding], ...] = (
-    *(_server_id, _retention, _gtid_mode, _durability, _compression),
+    *(_server_id, _retention, _gtid_mode, _durability, _compression, _value_options),
 )
 
 

@@ -13,9 +13,10 @@ from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.mysql.binlog.refusals import stopped
 from lakehouse_cdc.mysql.binlog.scan import Transactions
 from lakehouse_cdc.mysql.kernels import binlog_groups as k
-from lakehouse_cdc.mysql.kernels.events import RowEvents
+from lakehouse_cdc.mysql.kernels.events import UPDATE, RowEvents
 
 Matrix = NDArray[np.int64]
+_ASIDE = 1 << 48  # added to offsets in `aside`
 XA_DECISIONS = (("XA", "COMMIT"), ("XA", "ROLLBACK"))
 XA_GROUPS = (("XA", "START"), *XA_DECISIONS)
 
@@ -31,6 +32,7 @@ class Groups:
         self.state[k.CHECKSUM] = -1  # not known before the format description
         self.rows: Matrix = np.empty((1024, k.ROW_COLUMNS), dtype=np.int64)
         self.txns: Matrix = np.empty((1024, k.TXN_COLUMNS), dtype=np.int64)
+        self.aside = bytearray()  # content of rows events that is not what stands in the buffer
         self._carried = 0  # rows events of the open transaction that earlier scans gave out
 
     @property
@@ -70,6 +72,7 @@ class Groups:
             self.txns[0] = self.txns[self.count - 1]
             self.txns[0, k.TXN_FILE] = 0
         self._carried = int(self.txns[0, k.EVENTS]) if is_open else 0
+        self.aside = bytearray()
         self.state[[k.AT, k.ROWS, k.FILE, k.EXPANDED]] = 0
         self.state[k.TXNS] = int(is_open)
 
@@ -99,6 +102,15 @@ class Groups:
         """The transaction ends with this event."""
         self.txns[self.count - 1, [k.END, k.OUTCOME]] = self.state[k.POS] + size, outcome
         self.state[k.GROUP] = k.OUTSIDE
+
+    def add_update(self, content: bytes, table: int, size: int) -> None:
+        """Note the update under the cursor with another content; there is room, as in `open`."""
+        line, txn, start = int(self.state[k.ROWS]), self.count - 1, _ASIDE + len(self.aside)
+        place = int(self.state[k.POS]) + size
+        self.rows[line] = start, start + len(content), UPDATE, table, txn, place
+        self.aside += content
+        self.state[k.ROWS] = line + 1
+        self.txns[txn, [k.EVENTS, k.BYTES]] += 1, len(content)
 
     def statement(self, seconds: int, size: int) -> None:
         """A statement that is no transaction control: by itself it is a whole group, in one it is a part."""
@@ -168,12 +180,14 @@ class Groups:
             outcome=columns[k.OUTCOME],
         )
 
-    def row_events(self) -> tuple[RowEvents, Matrix]:
-        """The rows events of this scan, and the position at which each one ends."""
+    def row_events(self, buffer_size: int) -> tuple[RowEvents, Matrix]:
+        """The rows events of this scan, and the position at which each one ends; `aside` stands behind the buffer."""
         rows = self.rows[: self.state[k.ROWS]]
+        places = rows[:, [k.ROW_START, k.ROW_END]]
+        places[rows[:, k.ROW_START] >= _ASIDE] += buffer_size - _ASIDE
         events = RowEvents(
-            start=rows[:, k.ROW_START].copy(),
-            end=rows[:, k.ROW_END].copy(),
+            start=places[:, 0].copy(),
+            end=places[:, 1].copy(),
             kind=rows[:, k.ROW_KIND].astype(np.uint8),
             table=rows[:, k.ROW_TABLE].astype(np.int32),
             txn=rows[:, k.ROW_TXN].astype(np.int32),

@@ -8,7 +8,6 @@ from lakehouse_cdc.mysql.kernels.binlog_groups import (
     MISPLACED,
     NO_MAP,
     NOT_ONE,
-    PARTIAL,
     TRUNCATED,
     WRONG_POSITION,
 )
@@ -24,10 +23,6 @@ _ANSWERS = {
     NO_MAP: ("rows stand in the binlog without a table map in their transaction", "start at a transaction's begin"),
     MALFORMED: ("a binlog event is malformed", _DAMAGED),
     NOT_ONE: ("a compressed transaction holds something else than one whole transaction", _DAMAGED),
-    PARTIAL: (
-        "a captured table has a partial JSON update in the binlog (PARTIAL_UPDATE_ROWS)",
-        "run SET GLOBAL binlog_row_value_options = '', reconnect the writers, take a fresh snapshot",
-    ),
 }
 _TYPES = {
     26: (

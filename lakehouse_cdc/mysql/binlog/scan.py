@@ -69,7 +69,8 @@ class LoggedStatement:
 class Scan:
     """The events of one buffer: `start` and `end` are the positions before the first and behind the last.
 
-    `buffer` is the buffer that was fed, with its compressed events expanded. `rows` has one entry for each rows event
+    `buffer` is the buffer that was fed, with its compressed events expanded, and behind it the rows of partial updates,
+    made whole. `rows` has one entry for each rows event
     of a captured table, with offsets into `buffer`; `row_end` has the position at which each of these events, or the
     compressed event that held it, ends, `rows.table` indexes `tables`, `rows.txn` `transactions`. The indexes
     of `tables` and `sources` keep their meaning over all scans of one scanner, the others count from 0 in each.

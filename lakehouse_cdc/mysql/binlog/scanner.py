@@ -30,6 +30,7 @@ from lakehouse_cdc.model.position import FIRST_EVENT, Position, file_name
 from lakehouse_cdc.mysql.binlog import rare
 from lakehouse_cdc.mysql.binlog.expand import expand
 from lakehouse_cdc.mysql.binlog.groups import XA_DECISIONS, Groups
+from lakehouse_cdc.mysql.binlog.partial_rows import whole_rows
 from lakehouse_cdc.mysql.binlog.refusals import refuse_type, stopped
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement, Scan, gtid_set
 from lakehouse_cdc.mysql.binlog.tables import Captured, KnownTables
@@ -120,17 +121,20 @@ class BinlogScanner:
             elif answer == k.PACKED:
                 self._data, self._fault = expand(self._data, int(groups.state[k.AT]))
                 groups.state[k.EXPANDED] = 1
+            elif answer == k.PARTIAL:
+                self._partial_update()
             elif answer == k.BROKEN and self._fault is not None:
                 raise DefiniteError(self._fault.what, where=self._where(), hint=self._fault.hint)
             else:
                 raise stopped(answer, int(groups.state[k.TYPE]), self._where())
 
     def _scan(self, start: Position, before: GtidSet) -> Scan:
-        rows, row_end = self._groups.row_events()
+        data, aside = self._data, self._groups.aside
+        rows, row_end = self._groups.row_events(data.size)
         txns = self._groups.transactions()
         self._add_ended()
         return Scan(
-            buffer=self._data,
+            buffer=np.concatenate((data, np.frombuffer(aside, np.uint8))) if aside else data,
             start=start,
             end=self.position,
             boundary=self.boundary,
@@ -189,6 +193,18 @@ class BinlogScanner:
             raise refuse_type(kind, self._where())
         groups.pass_by(size)
         return None
+
+    def _partial_update(self) -> None:
+        """An update of a captured table that must be made whole first; the kernel has seen that its head fits."""
+        groups = self._groups
+        at = int(groups.state[k.AT])
+        size = int.from_bytes(self._data[at + 9 : at + 13].tobytes(), "little")
+        event = self._data[at : at + size - groups.checksum]
+        head = event[k.HEADER : k.HEADER + 10].tobytes()  # the table's id, flags, and how much of extra data follows
+        table = self._known.table(int.from_bytes(head[:6], "little"))
+        content = event[k.HEADER + 8 + int.from_bytes(head[8:], "little") :]
+        groups.add_update(whole_rows(content, self._known.tables[table], self._where()), table, groups.within or size)
+        groups.pass_by(size)
 
     def _add_source(self, source: str) -> None:
         """Give the kernel the uuid of a source of GTIDs; a tagged one never stands in its events."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
 from lakehouse_cdc.mysql.binlog.tablemap import TableMap, check, parse
-from lakehouse_cdc.mysql.kernels.binlog_groups import MAP_COLUMNS
+from lakehouse_cdc.mysql.kernels.binlog_groups import MAP_COLUMNS, MAP_TABLE
 from lakehouse_cdc.schema.table import TableSchema
 
 Captured = Mapping[str, TableSchema] | Callable[[str], bool]
@@ -58,6 +58,10 @@ class KnownTables:
         self.blob[self._used : self._used + len(shape)] = np.frombuffer(shape, dtype=np.uint8)
         self.maps[line] = (table_id, self._used, len(shape), self._indexes[shape], -1)
         self._used += len(shape)
+
+    def table(self, table_id: int) -> int:
+        """The index of the table whose map the kernel has found under this id."""
+        return int(self.maps[self._lines[table_id], MAP_TABLE])
 
     def _index(self, shape: bytes, where: str) -> int:
         data = Cursor(shape[2:], where)

@@ -188,7 +188,7 @@ def index_rows(
     txns: NDArray[np.int64],
     position: int,
 ) -> int:
-    """Note the rows event at `at` if its table is captured: DONE, NO_MAP, PARTIAL or MALFORMED."""
+    """Note the rows event at `at` if its table is captured: DONE, NO_MAP, MALFORMED, or PARTIAL: Python notes it."""
     kind = np.int64(data[at + 4])
     start = at + HEADER + 8
     if end < start + 2:
@@ -199,13 +199,13 @@ def index_rows(
     table = maps[line, MAP_TABLE]
     if table < 0:
         return DONE
-    if kind == PARTIAL_UPDATE:
-        return PARTIAL
     if kind >= 30:  # version 2: extra data, its length counts itself
         start += np.int64(data[start]) | np.int64(data[start + 1]) << 8
         kind -= 7
     if start < at + HEADER + 8 or start >= end:
         return MALFORMED
+    if data[at + 4] == PARTIAL_UPDATE:
+        return PARTIAL
     n = state[ROWS]
     txn = state[TXNS] - 1
     rows[n, ROW_START] = start

@@ -274,15 +274,3 @@ def test_xa_in_one_phase_is_a_commit(log: Log, database: str) -> None:
     start, buffer = xa(log, database, "XA COMMIT 'x' ONE PHASE")
     scan = BinlogScanner(start, lambda _: True).feed(buffer)
     assert (len(scan.rows), scan.ended, scan.boundary) == (1, 1, log.end)
-
-
-def test_partial_json_stops_the_scan_where_it_is_captured(log: Log, database: str) -> None:
-    log.run(f"CREATE TABLE {database}.t (a INT PRIMARY KEY, j JSON)")
-    log.run(f"INSERT INTO {database}.t VALUES (1, JSON_OBJECT('a', REPEAT('x', 100), 'b', 2))")
-    start = log.end
-    log.run("SET SESSION binlog_row_value_options = 'PARTIAL_JSON'")
-    log.run(f"UPDATE {database}.t SET j = JSON_SET(j, '$.b', 3)", "SET SESSION binlog_row_value_options = ''")
-    buffer = joined(log.buffers(start))
-    with pytest.raises(DefiniteError, match="PARTIAL_UPDATE_ROWS"):
-        BinlogScanner(start, lambda _: True).feed(buffer)
-    assert BinlogScanner(start, lambda _: False).feed(buffer).boundary == log.end
