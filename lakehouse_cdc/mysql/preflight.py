@@ -8,38 +8,20 @@ is caught in the binlog itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping, Sequence
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.catalog import Catalog, read_catalog
+from lakehouse_cdc.mysql.preflight_settings import Finding, Settings, judge
 from lakehouse_cdc.mysql.session import Session
 from lakehouse_cdc.schema import types
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import TableSchema
 
-Severity = Literal["ok", "warning", "error"]
-
-_OLDEST = (8, 0, 0)
+_OLDEST = (5, 7, 0)
 _NO_RIGHT = (1142, 1143, 1227)  # the server's error numbers for a right that is missing
-_DAY = 86_400
 _CHANGES_ROWS = ("CASCADE", "SET NULL")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One condition: its name, how it stands, what was found, and what to do ("" where nothing is to be done).
-
-    `in_configuration` tells that the configuration is wrong, not the server.
-    """
-
-    name: str
-    severity: Severity
-    what: str
-    hint: str = ""
-    in_configuration: bool = False
 
 
 def check(session: Session, selection: Selection, excluded: Mapping[str, Sequence[str]] | None = None) -> list[Finding]:
@@ -51,14 +33,13 @@ def check(session: Session, selection: Selection, excluded: Mapping[str, Sequenc
     findings = [_version(session)]
     if findings[0].severity == "error":
         return findings
-    settings = server.settings(session)
-    findings += [_setting(settings, *wanted) for wanted in _WANTED]
-    findings += [judge(settings) for judge in _JUDGES]
+    settings = Settings.of(session)
+    findings += judge(settings)
     findings += [_semi_sync(session, settings), _prepared(session)]
     rights = [_right(session, *statement) for statement in _rights(session)]
     findings += rights
     catalog = read_catalog(session, selection, excluded)
-    if all(f.severity == "ok" for f in rights) and settings.get("log_bin") == "ON":
+    if all(f.severity == "ok" for f in rights) and settings.is_on("log_bin"):
         findings += [_replica(session, settings), _filters(session, catalog.tables)]
     findings += _tables(session, settings, catalog)
     findings += _cascades(session, settings, catalog.tables)
@@ -76,97 +57,13 @@ def require(findings: Sequence[Finding]) -> None:
 def _version(session: Session) -> Finding:
     text = ".".join(map(str, session.version))
     if session.is_mariadb:
-        return Finding("version", "error", f"MariaDB {text} is not supported yet", "use MySQL 8.0 or later")
+        return Finding("version", "error", f"MariaDB {text} is not supported yet", "use MySQL 5.7 or later")
     if session.version < _OLDEST:
-        return Finding("version", "error", f"MySQL {text} is not supported yet", "use MySQL 8.0 or later")
+        return Finding("version", "error", f"MySQL {text} is not supported yet", "use MySQL 5.7 or later")
     return Finding("version", "ok", f"MySQL {text}")
 
 
-# A setting, the value that it must have, what goes wrong otherwise, and what to do.
-_NEW_SESSIONS = "then let the sessions that write connect anew; on a managed server, set it in the parameter group"
-_WANTED = (
-    ("log_bin", "ON", "the server writes no binlog", "set log_bin in the server's option file and restart it"),
-    (
-        "binlog_format", "ROW", "the binlog would hold statements instead of rows",
-        f"SET PERSIST binlog_format = 'ROW', {_NEW_SESSIONS}",
-    ),
-    (
-        "binlog_row_image", "FULL", "the binlog would hold parts of rows",
-        f"SET PERSIST binlog_row_image = 'FULL', {_NEW_SESSIONS}",
-    ),
-    (
-        "binlog_row_metadata", "FULL", "the binlog holds no names of columns, which is not supported yet",
-        "SET PERSIST binlog_row_metadata = 'FULL' (or SET GLOBAL, until the server restarts); no restart is needed",
-    ),
-    (
-        "binlog_row_value_options", "", "every UPDATE is logged as a partial one, which is not supported yet",
-        f"SET PERSIST binlog_row_value_options = '', {_NEW_SESSIONS}",
-    ),
-    (
-        "binlog_transaction_compression", "OFF", "compressed transactions are not supported yet",
-        f"SET PERSIST binlog_transaction_compression = OFF, {_NEW_SESSIONS}",
-    ),
-)  # fmt: skip
-
-
-def _setting(settings: Mapping[str, str], name: str, wanted: str, otherwise: str, hint: str) -> Finding:
-    # 8.0 began without some of these: what a server does not know, it does not do
-    value = settings.get(name, wanted)
-    if value.upper() == wanted:
-        return Finding(name, "ok", f"{name} is {value or 'empty'}")
-    return Finding(name, "error", f"{name} is {value}: {otherwise}", hint)
-
-
-def _server_id(settings: Mapping[str, str]) -> Finding:
-    value = settings.get("server_id", "0")
-    if value == "0":
-        return Finding(
-            "server_id", "error", "server_id is 0: the server refuses everyone who wants to read its binlog",
-            "SET PERSIST server_id = 1, or any number that no other server of the replication has",
-        )  # fmt: skip
-    return Finding("server_id", "ok", f"server_id is {value}")
-
-
-def _retention(settings: Mapping[str, str]) -> Finding:
-    seconds = int(settings.get("binlog_expire_logs_seconds", "0")) or _DAY * int(settings.get("expire_logs_days", "0"))
-    if not seconds or settings.get("binlog_expire_logs_auto_purge", "ON") == "OFF":
-        return Finding("retention", "ok", "the server keeps its binlog files until somebody purges them")
-    if seconds < _DAY:
-        return Finding(
-            "retention", "warning",
-            f"binlog files are purged after {seconds / 3600:.1f} hours: a longer pause of the stream would be a gap",
-            "SET PERSIST binlog_expire_logs_seconds = 259200 (three days), or more",
-        )  # fmt: skip
-    return Finding("retention", "ok", f"the server keeps its binlog files for {seconds / _DAY:.1f} days")
-
-
-def _gtid_mode(settings: Mapping[str, str]) -> Finding:
-    mode = settings.get("gtid_mode", "OFF")
-    if mode == "ON":
-        return Finding("gtid_mode", "ok", "gtid_mode is ON")
-    return Finding(
-        "gtid_mode", "ok",
-        f"gtid_mode is {mode}: that a commit is visible is known by the PROCESS right or by waiting, and the stream"
-        " cannot be carried over to another server",
-    )  # fmt: skip
-
-
-def _durability(settings: Mapping[str, str]) -> Finding:
-    names = ("sync_binlog", "innodb_flush_log_at_trx_commit")
-    weak = [f"{name} is {settings[name]}" for name in names if settings.get(name, "1") != "1"]
-    if weak:
-        return Finding(
-            "durability", "warning",
-            f"{', '.join(weak)}: if the machine crashes, the server may forget transactions that were captured already",
-            f"{', '.join(f'SET PERSIST {name} = 1' for name in names)}; after such a crash run verify",
-        )  # fmt: skip
-    return Finding("durability", "ok", "what the binlog shows survives a crash")
-
-
-_JUDGES: tuple[Callable[[Mapping[str, str]], Finding], ...] = (_server_id, _retention, _gtid_mode, _durability)
-
-
-def _semi_sync(session: Session, settings: Mapping[str, str]) -> Finding:
+def _semi_sync(session: Session, settings: Settings) -> Finding:
     found = server.semi_sync(session)
     if not found.enabled:
         return Finding("semi_sync", "ok", "commits wait for no replica")
@@ -216,11 +113,11 @@ def _number(error: DefiniteError) -> int | None:
     return cause.args[0] if cause is not None and cause.args and isinstance(cause.args[0], int) else None
 
 
-def _replica(session: Session, settings: Mapping[str, str]) -> Finding:
+def _replica(session: Session, settings: Settings) -> Finding:
     """A replica that does not log what it applies has a binlog without those rows."""
     new = session.version >= (8, 0, 22)
     rows = session.query("SHOW REPLICA STATUS" if new else "SHOW SLAVE STATUS")
-    logs = settings.get("log_replica_updates", settings.get("log_slave_updates", "OFF"))
+    logs = settings.get("log_replica_updates") or settings.get("log_slave_updates", "OFF")
     if rows and logs != "ON":
         return Finding(
             "log_replica_updates", "error", "the server is a replica and does not log the changes that it applies",
@@ -244,7 +141,7 @@ def _filters(session: Session, tables: Mapping[str, TableSchema]) -> Finding:
     return Finding("binlog_do_db", "ok", "no captured database is kept out of the binlog")
 
 
-def _tables(session: Session, settings: Mapping[str, str], catalog: Catalog) -> list[Finding]:
+def _tables(session: Session, settings: Settings, catalog: Catalog) -> list[Finding]:
     faults = list(catalog.faults)
     for schema in catalog.tables.values():
         faults += types.faults(schema)
@@ -278,7 +175,7 @@ def _unreadable(session: Session, schema: TableSchema) -> list[DefiniteError]:
     return []
 
 
-def _cascades(session: Session, settings: Mapping[str, str], tables: Mapping[str, TableSchema]) -> list[Finding]:
+def _cascades(session: Session, settings: Settings, tables: Mapping[str, TableSchema]) -> list[Finding]:
     """Foreign keys by which InnoDB changes rows of captured tables without a word in the binlog.
 
     From MySQL 9.6 on they are logged, unless innodb_native_foreign_keys is ON (seen on 9.7.4).

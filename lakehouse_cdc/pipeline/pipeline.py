@@ -19,6 +19,7 @@ from lakehouse_cdc.errors import CdcError, ConfigError, DefiniteError, Transient
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import Standing
 from lakehouse_cdc.mysql import preflight
+from lakehouse_cdc.mysql.preflight_settings import Finding
 from lakehouse_cdc.mysql.server import binary_logs
 from lakehouse_cdc.mysql.session import ConnectionOptions, connect
 from lakehouse_cdc.pipeline.config import PipelineConfig, load
@@ -163,7 +164,7 @@ class Pipeline:
 
     # ------------------------------------------------------------------ what it does
 
-    def doctor(self) -> list[preflight.Finding]:
+    def doctor(self) -> list[Finding]:
         """Everything that must be true of the source. Raises only if the source cannot be reached."""
         excluded = {p: tuple(t.exclude) for p, t in self.config.tables.items()}
         with connect(self._connection()) as session:

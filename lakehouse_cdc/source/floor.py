@@ -7,7 +7,7 @@ wait), so the position alone proves nothing about what a SELECT sees. Three proo
   every GTID up to it. Needs GTID_MODE = ON and no anonymous transaction in between.
 * process: a transaction at or below W that is not visible belongs to a statement that waits in its commit. The
   statements that wait at a moment after W was read are taken once; when each of them has ended, W is settled. Later
-  ones do not matter: they lie beyond W. Needs the PROCESS right.
+  ones do not matter: they lie beyond W. Needs MySQL 8.0 and the PROCESS right.
 * age: a position that this process saw long ago is settled, where "long" exceeds what a commit can take. It is a
   margin, not a proof, so it must exceed the server's semi-sync time-out, and is refused where that is endless.
 
@@ -128,14 +128,16 @@ def first_position(
 
 def choose_proof(session: Session, proof: Settle, margin: float) -> tuple[str, float]:
     """The proof to use and the margin in seconds. Raises DefiniteError if the wanted one cannot be had."""
-    gtids_on = server.settings(session)["gtid_mode"].upper() == "ON"
+    gtids_on = server.settings(session).get("gtid_mode", "OFF").upper() == "ON"
     if proof == "gtid" and not gtids_on:
         raise DefiniteError("settle: gtid needs gtid_mode = ON", hint="use auto, process or age")
     if proof == "gtid" or (proof == "auto" and gtids_on):
         return "gtid", margin
     may_look = proof in ("auto", "process") and server.has_process_right(session)
     if proof == "process" and not may_look:
-        raise DefiniteError("settle: process needs the PROCESS right", hint="GRANT PROCESS ON *.* TO the user")
+        raise DefiniteError(
+            "settle: process needs MySQL 8.0 and the PROCESS right", hint="GRANT PROCESS ON *.* TO the user"
+        )
     if may_look:
         return "process", margin
     semi_sync = server.semi_sync(session)

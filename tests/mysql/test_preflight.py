@@ -10,7 +10,8 @@ import pytest
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
 from lakehouse_cdc.mysql import server
-from lakehouse_cdc.mysql.preflight import Finding, check, require
+from lakehouse_cdc.mysql.preflight import check, require
+from lakehouse_cdc.mysql.preflight_settings import Finding
 from lakehouse_cdc.mysql.session import ConnectionOptions, Session, connect
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.testing import MySqlServer
@@ -85,7 +86,6 @@ def test_the_shared_server_has_gtids(mysql: MySqlServer, database: str) -> None:
         ("binlog_format", "'MIXED'", "binlog_format is MIXED"),
         ("binlog_row_image", "'MINIMAL'", "binlog_row_image is MINIMAL"),
         ("binlog_row_image", "'NOBLOB'", "binlog_row_image is NOBLOB"),
-        ("binlog_row_metadata", "'MINIMAL'", "binlog_row_metadata is MINIMAL"),
         ("binlog_row_value_options", "'PARTIAL_JSON'", "binlog_row_value_options is PARTIAL_JSON"),
         ("binlog_transaction_compression", "ON", "binlog_transaction_compression is ON"),
         ("server_id", "0", "server_id is 0"),
@@ -104,6 +104,20 @@ def test_a_setting_that_makes_capture_inexact(root: Session, name: str, value: s
         assert statement.startswith("SET PERSIST ")
         root.query(statement.replace("PERSIST", "GLOBAL"))
         assert bad(check(root, SHOP)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "what"),
+    [
+        ("binlog_row_metadata", "MINIMAL", "binlog_row_metadata is MINIMAL: names, "),
+        ("binlog_checksum", "NONE", "binlog_checksum is NONE: "),
+    ],
+)
+def test_a_setting_that_may_have_either_value_is_explained(root: Session, name: str, value: str, what: str) -> None:
+    with as_global(root, name, value):
+        findings = check(root, SHOP)
+    assert bad(findings) == []
+    assert found(findings, name).what.startswith(what)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +167,7 @@ def test_without_a_binlog() -> None:
 
 @pytest.mark.parametrize(
     ("version", "mariadb", "what"),
-    [((5, 7, 44), False, "MySQL 5.7.44 is not supported yet"), ((10, 11, 6), True, "MariaDB 10.11.6 is not supported")],
+    [((5, 6, 51), False, "MySQL 5.6.51 is not supported yet"), ((10, 11, 6), True, "MariaDB 10.11.6 is not supported")],
 )
 def test_other_servers_are_refused_at_once(
     root: Session, version: tuple[int, int, int], mariadb: bool, what: str
