@@ -19,7 +19,7 @@ from lakehouse_cdc.schema import types
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import TableSchema
 
-_OLDEST = (5, 7, 0)
+_OLDEST, _OLDEST_MARIADB = (5, 7, 0), (10, 5, 2)
 _NO_RIGHT = (1142, 1143, 1227)  # the server's error numbers for a right that is missing
 _CHANGES_ROWS = ("CASCADE", "SET NULL")
 
@@ -36,7 +36,7 @@ def check(session: Session, selection: Selection, excluded: Mapping[str, Sequenc
     settings = Settings.of(session)
     findings += judge(settings)
     findings += [_semi_sync(session, settings), _prepared(session)]
-    rights = [_right(session, *statement) for statement in _rights(session)]
+    rights = _rights(session)
     findings += rights
     catalog = read_catalog(session, selection, excluded)
     if all(f.severity == "ok" for f in rights) and settings.is_on("log_bin"):
@@ -56,11 +56,11 @@ def require(findings: Sequence[Finding]) -> None:
 
 def _version(session: Session) -> Finding:
     text = ".".join(map(str, session.version))
-    if session.is_mariadb:
-        return Finding("version", "error", f"MariaDB {text} is not supported yet", "use MySQL 5.7 or later")
-    if session.version < _OLDEST:
-        return Finding("version", "error", f"MySQL {text} is not supported yet", "use MySQL 5.7 or later")
-    return Finding("version", "ok", f"MySQL {text}")
+    kind, oldest = ("MariaDB", _OLDEST_MARIADB) if session.is_mariadb else ("MySQL", _OLDEST)
+    if session.version < oldest:
+        hint = "use MySQL 5.7 or later, or MariaDB 10.5 or later"
+        return Finding("version", "error", f"{kind} {text} is not supported", hint)
+    return Finding("version", "ok", f"{kind} {text}")
 
 
 def _semi_sync(session: Session, settings: Settings) -> Finding:
@@ -89,10 +89,22 @@ def _prepared(session: Session) -> Finding:
     return Finding("xa", "ok", "no XA transaction is prepared")
 
 
-def _rights(session: Session) -> list[tuple[str, str]]:
-    """A right, and a cheap statement that the server allows with that right only."""
+def _rights(session: Session) -> list[Finding]:
+    """Each right is tried by a cheap statement that the server allows with that right only."""
+    if session.is_mariadb:
+        return [_granted(session, "REPLICATION SLAVE"), _right(session, "BINLOG MONITOR", "SHOW BINARY LOGS")]
     replicas = "SHOW REPLICAS" if session.version >= (8, 0, 22) else "SHOW SLAVE HOSTS"
-    return [("REPLICATION SLAVE", replicas), ("REPLICATION CLIENT", "SHOW BINARY LOGS")]
+    tried = [("REPLICATION SLAVE", replicas), ("REPLICATION CLIENT", "SHOW BINARY LOGS")]
+    return [_right(session, *each) for each in tried]
+
+
+def _granted(session: Session, right: str) -> Finding:
+    """MariaDB has no statement that needs this right and nothing else; its grants list those of active roles, too."""
+    grants = [str(row[0]).upper() for row in session.query("SHOW GRANTS")]
+    on_all = [grant.partition(" ON *.* ")[0] for grant in grants if " ON *.* " in grant]
+    if any(right in rights or "ALL PRIVILEGES" in rights for rights in on_all):
+        return Finding(right, "ok", f"the user has {right}")
+    return Finding(right, "error", f"the user has no {right} right", f"GRANT {right} ON *.* TO the user")
 
 
 def _right(session: Session, right: str, statement: str) -> Finding:
@@ -115,8 +127,14 @@ def _number(error: DefiniteError) -> int | None:
 
 def _replica(session: Session, settings: Settings) -> Finding:
     """A replica that does not log what it applies has a binlog without those rows."""
-    new = session.version >= (8, 0, 22)
-    rows = session.query("SHOW REPLICA STATUS" if new else "SHOW SLAVE STATUS")
+    new = session.version >= (8, 0, 22) and not session.is_mariadb
+    try:
+        rows = session.query("SHOW REPLICA STATUS" if new else "SHOW SLAVE STATUS")
+    except DefiniteError as error:
+        if _number(error) not in _NO_RIGHT:
+            raise
+        what = "the user may not see whether the server is a replica, which must log the changes that it applies"
+        return Finding("log_replica_updates", "warning", what, "GRANT SLAVE MONITOR ON *.* TO the user")
     logs = settings.get("log_replica_updates") or settings.get("log_slave_updates", "OFF")
     if rows and logs != "ON":
         return Finding(
@@ -128,9 +146,7 @@ def _replica(session: Session, settings: Settings) -> Finding:
 
 def _filters(session: Session, tables: Mapping[str, TableSchema]) -> Finding:
     """binlog_do_db and binlog_ignore_db keep databases out of the binlog."""
-    new = session.version >= (8, 2, 0)
-    [status] = session.query("SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS")
-    logged, ignored = (set(str(names).split(",")) - {""} for names in status[2:4])
+    logged, ignored = (set(names.split(",")) - {""} for names in server.binlog_status(session)[2:4])
     databases = {table.database for table in tables.values()}
     missing = sorted(databases - logged if logged else databases & ignored)
     if missing:

@@ -32,7 +32,7 @@ class SourceConfig(_Strict):
     snapshot: Literal["initial", "never", "only"] = "initial"
     tls: Literal["preferred", "required", "disabled"] = "preferred"
     on_gap: Literal["fail", "resnapshot"] = "fail"
-    settle: Literal["auto", "gtid", "process", "age"] = "auto"
+    settle: Literal["auto", "gtid", "process", "snapshot", "age"] = "auto"
     zero_dates: Literal["fail", "null", "text"] = "fail"
     type_map: Literal["native", "lakeflow"] = "native"
     settle_seconds: Annotated[float, Field(gt=0)] | None = None

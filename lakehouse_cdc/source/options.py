@@ -16,7 +16,7 @@ from lakehouse_cdc.schema.carry import Rules, TypeMap, ZeroDates
 
 Snapshot = Literal["initial", "never", "only"]
 OnGap = Literal["fail", "resnapshot"]
-Settle = Literal["auto", "gtid", "process", "age"]
+Settle = Literal["auto", "gtid", "process", "snapshot", "age"]
 
 _KNOWN = {
     name.lower(): name
@@ -79,7 +79,7 @@ class SourceOptions:
             "rules": _rules(given),
             "snapshot": cast(Snapshot, _one_of(given, "snapshot", ("initial", "never", "only"), "initial")),
             "on_gap": cast(OnGap, _one_of(given, "onGap", ("fail", "resnapshot"), "fail")),
-            "settle": cast(Settle, _one_of(given, "settle", ("auto", "gtid", "process", "age"), "auto")),
+            "settle": cast(Settle, _one_of(given, "settle", ("auto", "gtid", "process", "snapshot", "age"), "auto")),
             "server_ids": _id_range(given["serverIds"]) if "serverIds" in given else _DEFAULT_IDS,
             "as_of": given.get("asOf", ""),
         }

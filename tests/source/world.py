@@ -15,6 +15,8 @@ from typing import Any
 
 import pymysql
 
+from tests.positions import binlog_end
+
 Row = dict[str, Any]
 
 # Key columns: the SQL type, and values that have hurt others (collations, signs, padding, extremes).
@@ -139,8 +141,7 @@ class World:
             return cursor.fetchall()
 
     def position(self) -> tuple[str, int]:
-        row = self.run("SHOW MASTER STATUS")[0]
-        return row[0], row[1]
+        return binlog_end(self.connection)
 
     def remember(self) -> None:
         self.states[self.position()] = {table.full: self.rows(table) for table in self.tables}

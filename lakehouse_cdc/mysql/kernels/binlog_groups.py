@@ -19,9 +19,12 @@ from lakehouse_cdc.mysql.kernels.compiled import compiled
 HEADER = 19
 QUERY, ROTATE, FORMAT, XID, TABLE_MAP, HEARTBEAT, GTID, ANONYMOUS = 2, 4, 15, 16, 19, 27, 33, 34
 XA_PREPARE, PARTIAL_UPDATE, HEARTBEAT_V2 = 38, 39, 41
+MARIADB_GTID = 162
+# flags of a MariaDB GTID: one statement follows; its rows are prepared only (XA)
+_STANDALONE, _PREPARED = 1, 64
 
 # slots of `state`
-AT, POS, CHECKSUM, GROUP, ROWS, TXNS, SERIAL, SOURCES, FILE, TYPE, STATE_SIZE = range(11)
+AT, POS, CHECKSUM, GROUP, ROWS, TXNS, SERIAL, SOURCES, FILE, TYPE, MARIADB, STATE_SIZE = range(12)
 # values of state[GROUP]
 OUTSIDE, ANNOUNCED, BEGUN, XA = range(4)
 # columns of `rows`: one line for each rows event of a captured table
@@ -40,8 +43,8 @@ DONE, FULL, RARE, TRUNCATED, WRONG_POSITION, MISPLACED, NO_MAP, MALFORMED, PARTI
 _CLASS = np.zeros(256, dtype=np.uint8)
 _CLASS[[23, 24, 25, 30, 31, 32]] = 1
 # STOP, INTVAR, APPEND_BLOCK, DELETE_FILE, RAND, USER_VAR, BEGIN_LOAD_QUERY (they prepare a QUERY, which is judged),
-# IGNORABLE, ROWS_QUERY, TRANSACTION_CONTEXT, VIEW_CHANGE
-_CLASS[[3, 5, 9, 11, 13, 14, 17, 28, 29, 36, 37]] = 2
+# IGNORABLE, ROWS_QUERY, TRANSACTION_CONTEXT, VIEW_CHANGE; MariaDB's ANNOTATE_ROWS, BINLOG_CHECKPOINT, START_ENCRYPTION
+_CLASS[[3, 5, 9, 11, 13, 14, 17, 28, 29, 36, 37, 160, 161, 164]] = 2
 
 
 @compiled
@@ -120,6 +123,12 @@ def announce(
         micros = _u48(data, body + 42) | (np.int64(data[body + 48]) & 0x7F) << 48  # the top bit: another time follows
         if micros > 0:
             commit = micros
+    _open(state, txns, source, number, commit)
+    return DONE
+
+
+@compiled
+def _open(state: NDArray[np.int64], txns: NDArray[np.int64], source: int, number: int, commit: int) -> None:
     n = state[TXNS]
     txns[n, BEGIN] = state[POS]
     txns[n, END] = 0
@@ -133,7 +142,40 @@ def announce(
     state[TXNS] = n + 1
     state[GROUP] = ANNOUNCED
     state[SERIAL] += 1
-    return DONE
+
+
+@compiled
+def announce_mariadb(
+    data: NDArray[np.uint8],
+    at: int,
+    end: int,
+    state: NDArray[np.int64],
+    sources: NDArray[np.uint8],
+    txns: NDArray[np.int64],
+) -> int:
+    """Begin a transaction by MariaDB's GTID event at `at`: it stands for BEGIN, too, unless one statement follows.
+
+    A source is the domain and the server's id, four bytes each; the commit time has whole seconds.
+    """
+    body = at + HEADER
+    if end - body < 13:
+        return MALFORMED
+    number = _u32(data, body) | _u32(data, body + 4) << 32
+    if number <= 0:
+        return MALFORMED
+    for i in range(state[SOURCES] - 1, -1, -1):
+        j = 0
+        while j < 4 and sources[i, j] == data[body + 8 + j] and sources[i, 4 + j] == data[at + 5 + j]:
+            j += 1
+        if j == 4:
+            _open(state, txns, i, number, _u32(data, at) * 1_000_000)
+            flags = data[body + 12]
+            if flags & _PREPARED:
+                state[GROUP] = XA
+            elif not flags & _STANDALONE:
+                state[GROUP] = BEGUN
+            return DONE
+    return RARE
 
 
 @compiled
@@ -242,7 +284,10 @@ def scan_events(  # noqa: C901, PLR0915
             continue
         if kind in (ROTATE, FORMAT) or state[CHECKSUM] < 0:
             return RARE
-        if _u32(data, at + 13) != (state[POS] + size) & 0xFFFFFFFF:
+        stated = _u32(data, at + 13)
+        # from 11.4 on, MariaDB leaves it out inside a transaction
+        told = stated != 0 or state[MARIADB] == 0 or state[GROUP] < ANNOUNCED
+        if told and stated != (state[POS] + size) & 0xFFFFFFFF:
             return WRONG_POSITION
         if state[ROWS] == rows.shape[0] or state[TXNS] == txns.shape[0]:
             return FULL
@@ -263,6 +308,10 @@ def scan_events(  # noqa: C901, PLR0915
             if group != OUTSIDE:
                 return MISPLACED
             answer = announce(data, at, end, state, sources, txns)
+        elif kind == MARIADB_GTID:
+            if group != OUTSIDE or state[MARIADB] == 0:
+                return MISPLACED
+            answer = announce_mariadb(data, at, end, state, sources, txns)
         elif kind == XID:
             if group != BEGUN:
                 return MISPLACED

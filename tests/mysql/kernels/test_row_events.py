@@ -20,9 +20,10 @@ from lakehouse_cdc.mysql.kernels.events import RowEvents
 from lakehouse_cdc.mysql.kernels.program import ProgramSet
 from lakehouse_cdc.mysql.kernels.rows import ChangeImages, count_rows, decode_rows
 from lakehouse_cdc.schema.table import Column, TableSchema
-from tests.mysql.kernels.binlog_file import Log, position, read_log
+from tests.mysql.kernels.binlog_file import Log, read_log
 from tests.mysql.kernels.guarded import guarded, guarded_copy
 from tests.mysql.kernels.tables import ID, changes, create, select
+from tests.positions import binlog_end
 
 TEXT = Column("s", "varchar", length=300, charset="latin1")
 WIDE = (
@@ -173,7 +174,7 @@ def test_excluded_columns_of_any_type_are_passed_over(session: pymysql.Connectio
     types = ["enum", "set", "json", "bit", "time", "year", "geometry", "char", "decimal", "varchar"]
     others = tuple(Column(n, t, precision=65, captured=False) for n, t in zip(names, types, strict=True))
     schema = table(database, ID, *others, Column("z", "int"))
-    start = position(session)
+    start = binlog_end(session)
     run(session, f"CREATE TABLE {database}.t (id INT PRIMARY KEY, {EXCLUDED}, z INT)")
     values = "'b', 'x,z', '[1, 2]', 4097, '-01:02:03.5', 2024, ST_GeomFromText('POINT(1 2)'), 'uu', -1.5, 'w'"
     run(session, f"INSERT INTO {database}.t VALUES (1, {values}, 7), (2, {', '.join(['NULL'] * 10)}, 8)")
