@@ -19,7 +19,7 @@ from lakehouse_cdc.mysql.kernels.compiled import compiled
 HEADER = 19
 QUERY, ROTATE, FORMAT, XID, TABLE_MAP, HEARTBEAT, GTID, ANONYMOUS = 2, 4, 15, 16, 19, 27, 33, 34
 XA_PREPARE, PARTIAL_UPDATE, HEARTBEAT_V2 = 38, 39, 41
-MARIADB_GTID = 162
+MARIADB_FIRST, MARIADB_GTID = 160, 162
 # flags of a MariaDB GTID: one statement follows; its rows are prepared only (XA)
 _STANDALONE, _PREPARED = 1, 64
 
@@ -299,7 +299,7 @@ def scan_events(  # noqa: C901, PLR0915
                 return MISPLACED
             answer = index_rows(data, at, end, state, maps, places, rows, txns)
         elif what == 2:
-            answer = DONE
+            answer = DONE if kind < MARIADB_FIRST or state[MARIADB] else RARE
         elif kind == TABLE_MAP:
             if group < BEGUN:
                 return MISPLACED
