@@ -119,7 +119,8 @@ def gtid_list(body: bytes, where: str) -> GtidSet:
     for _ in range(count):
         domain, server = data.u32(), data.u32()
         sources[f"{domain}-{server}"] = [(1, data.u64() + 1)]
-    data.end()
+    if count:  # else it is padded
+        data.end()
     return GtidSet(sources)
 
 
