@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 from lakehouse_cdc.model.changes import fold, invalid
 from lakehouse_cdc.source import hooks
 from lakehouse_cdc.testing import MySqlServer
+from lakehouse_cdc.testing.versions import MARIADB
 from tests.source.driver import Driver, hashable
-from tests.source.world import KEYS, Table, World
+from tests.source.world import KEYS, MARIADB_KEYS, Table, World
 
 shapes = st.lists(st.lists(st.sampled_from(sorted(KEYS)), min_size=1, max_size=4).map(tuple), min_size=1, max_size=3)
 
@@ -96,7 +97,7 @@ def play(server: MySqlServer, folder: Path, kinds: list[tuple[str, ...]], seed: 
         while final.batch():
             check(final, world)
         final.stop()
-        assert (final.offset["file"], final.offset["pos"]) == world.position()
+        assert world.is_end((final.offset["file"], final.offset["pos"]))
         assert all(t["done"] for t in final.offset["tables"].values())
 
 
@@ -135,7 +136,9 @@ def kinds_of(server: MySqlServer) -> list[str]:
     with closing(server.connect()) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT COUNT(*) FROM INFORMATION_SCHEMA.COLLATIONS WHERE COLLATION_NAME = 'utf8mb4_0900_ai_ci'")
         [(known,)] = cursor.fetchall()
-    return sorted(KEYS) if known else sorted(set(KEYS) - {"ai_ci"})
+        cursor.execute("SELECT VERSION()")
+        [(version,)] = cursor.fetchall()
+    return sorted((KEYS | (MARIADB_KEYS if "MariaDB" in version else {})).keys() - (set() if known else {"ai_ci"}))
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -143,3 +146,9 @@ def test_every_offset_is_exact_on_every_server(any_server: MySqlServer, tmp_path
     kinds = kinds_of(any_server)
     random.Random(seed).shuffle(kinds)
     play(any_server, tmp_path, [(kinds[0],), tuple(kinds[1:3]), tuple(kinds[3:6])], seed)
+
+
+@pytest.mark.parametrize("any_server", MARIADB, indirect=True)
+@pytest.mark.parametrize("kind", sorted(MARIADB_KEYS))
+def test_the_keys_of_mariadb(any_server: MySqlServer, tmp_path: Path, kind: str) -> None:
+    play(any_server, tmp_path, [(kind,), ("few", kind)], seed=len(kind))
