@@ -15,12 +15,14 @@ from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.catalog import Catalog, read_catalog
 from lakehouse_cdc.mysql.preflight_settings import Finding, Settings, judge
 from lakehouse_cdc.mysql.session import Session
+from lakehouse_cdc.mysql.tls import VERIFYING
 from lakehouse_cdc.schema import types
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import TableSchema
 
 _OLDEST, _OLDEST_MARIADB = (5, 7, 0), (10, 5, 2)
 _NO_RIGHT = (1142, 1143, 1227)  # the server's error numbers for a right that is missing
+_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 _CHANGES_ROWS = ("CASCADE", "SET NULL")
 
 
@@ -34,7 +36,7 @@ def check(session: Session, selection: Selection, excluded: Mapping[str, Sequenc
     if findings[0].severity == "error":
         return findings
     settings = Settings.of(session)
-    findings += judge(settings)
+    findings += [_encryption(session), _authentication(session), *judge(settings)]
     findings += [_semi_sync(session, settings), _prepared(session)]
     rights = _rights(session)
     findings += rights
@@ -61,6 +63,25 @@ def _version(session: Session) -> Finding:
         hint = "use MySQL 5.7 or later, or MariaDB 10.5 or later"
         return Finding("version", "error", f"{kind} {text} is not supported", hint)
     return Finding("version", "ok", f"{kind} {text}")
+
+
+def _encryption(session: Session) -> Finding:
+    cipher = session.one("SHOW SESSION STATUS LIKE 'Ssl_cipher'")[1]
+    if not cipher and session.options.host in _THIS_MACHINE:
+        return Finding("tls", "ok", "the connection is not encrypted; it does not leave this machine")
+    if not cipher:
+        hint = "have the server offer TLS, and set source.tls: verify-identity (or required)"
+        return Finding("tls", "warning", "the connection is not encrypted: rows travel as plain text", hint)
+    checked = "its certificate is checked" if session.options.tls in VERIFYING else "its certificate is not checked"
+    return Finding("tls", "ok", f"the connection is encrypted ({cipher}); {checked} (tls: {session.options.tls})")
+
+
+def _authentication(session: Session) -> Finding:
+    plugin = session.connection._auth_plugin_name  # type: ignore[attr-defined]
+    what = f"{session.options.user} comes in by {plugin}"
+    if plugin == "mysql_native_password" and not session.is_mariadb:
+        what += ", which MySQL 9 does not have any more; caching_sha2_password is its successor"
+    return Finding("authentication", "ok", what)
 
 
 def _semi_sync(session: Session, settings: Settings) -> Finding:

@@ -161,6 +161,8 @@ def _key(fields: dict[int, Cursor], count: int) -> tuple[tuple[int, int], ...]:
 
 def check(found: TableMap, schema: TableSchema, where: str) -> None:
     """Raise DefiniteError unless `found` is what `schema` says; see the module's argument for what is compared."""
+    if found.names is None:
+        _require_plain_labels(schema, where)
     difference = _differences(found, schema) or _type_difference(found, schema)
     if difference:
         raise DefiniteError(
@@ -168,6 +170,17 @@ def check(found: TableMap, schema: TableSchema, where: str) -> None:
             where=where,
             hint=f"changes of a captured table's shape are not supported yet; take a fresh snapshot of {schema.name}",
         )
+
+
+def _require_plain_labels(schema: TableSchema, where: str) -> None:
+    """INFORMATION_SCHEMA has `?` for a character beyond utf8mb3; a table map with labels would tell."""
+    for column in schema.captured:
+        if any("?" in label for label in column.values):
+            raise DefiniteError(
+                f"column {column.name} of {schema.name} has a label with a `?`, which may stand for another character",
+                where=where,
+                hint="SET GLOBAL binlog_row_metadata = FULL where the server has it, or exclude the column",
+            )
 
 
 def _type_difference(found: TableMap, schema: TableSchema) -> str:

@@ -10,6 +10,9 @@ import pytest
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
 from lakehouse_cdc.mysql.binlog.tablemap import TableMap
+from lakehouse_cdc.mysql.catalog import read_tables
+from lakehouse_cdc.mysql.session import ConnectionOptions, connect
+from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import Column, TableSchema
 from tests.mysql.binlog.binlog_log import Log, joined
 
@@ -142,6 +145,18 @@ def test_hidden_columns_of_functional_indexes_are_in_no_image(log: Log, database
         joined(log.buffers(start))
     )
     assert len(scan.tables[0].types) == 2
+
+
+@pytest.mark.usefixtures("minimal")
+def test_a_label_that_may_be_another_is_refused_without_labels_in_the_log(log: Log, database: str) -> None:
+    log.run(f"USE {database}", "CREATE TABLE t (a INT PRIMARY KEY, e ENUM('x', '😀') CHARACTER SET utf8mb4)")
+    with connect(ConnectionOptions.from_url(log.server.url)) as session:
+        tables = read_tables(session, Selection([f"{database}.t"]))
+    assert tables[f"{database}.t"].columns[1].values == ("x", "?")
+    start = log.end
+    log.run("INSERT INTO t VALUES (1, 2)")
+    with pytest.raises(DefiniteError, match="may stand for another character"):
+        BinlogScanner(start, tables).feed(joined(log.buffers(start)))
 
 
 def test_a_table_that_is_altered_between_two_transactions(log: Log, database: str) -> None:
