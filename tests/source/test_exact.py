@@ -8,6 +8,7 @@ give the same bytes. Tables have keys that have hurt others.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from lakehouse_cdc.model.changes import fold, invalid
 from lakehouse_cdc.source import hooks
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
+from tests.positions import binlog_end
 from tests.source.driver import Driver, hashable
 from tests.source.world import KEYS, MARIADB_KEYS, Table, World
 
@@ -67,12 +69,15 @@ def fresh(connection: pymysql.Connection[Any], name: str) -> None:
         cursor.execute(f"CREATE DATABASE {name}")
 
 
-def play(server: MySqlServer, folder: Path, kinds: list[tuple[str, ...]], seed: int, **more: str) -> None:
+def play(
+    server: MySqlServer, folder: Path, kinds: list[tuple[str, ...]], seed: int, session: str = "", **more: str
+) -> None:
+    """`session`: settings of the session that writes."""
     database = "exact"
     with closing(server.connect(autocommit=True, charset="utf8mb4")) as connection:
         fresh(connection, database)
         with connection.cursor() as cursor:
-            cursor.execute("SET time_zone = '+05:30', sql_mode = ''")
+            cursor.execute(f"SET time_zone = '+05:30', sql_mode = ''{session}")
         tables = [Table(database, f"t{i}", k) for i, k in enumerate(kinds)]
         world = World(connection, tables, random.Random(seed))
         world.create()
@@ -152,3 +157,26 @@ def test_every_offset_is_exact_on_every_server(any_server: MySqlServer, tmp_path
 @pytest.mark.parametrize("kind", sorted(MARIADB_KEYS))
 def test_the_keys_of_mariadb(any_server: MySqlServer, tmp_path: Path, kind: str) -> None:
     play(any_server, tmp_path, [(kind,), ("few", kind)], seed=len(kind))
+
+
+@pytest.mark.parametrize("any_server", ["mysql-8.0", "mysql-9", *MARIADB], indirect=True)
+def test_compressed_transactions(any_server: MySqlServer, tmp_path: Path) -> None:
+    mariadb = any_server.version in MARIADB
+    with closing(any_server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+        if mariadb:
+            cursor.execute("SET GLOBAL log_bin_compress = ON, log_bin_compress_min_len = 10")
+        try:
+            begin = binlog_end(connection)
+            session = "" if mariadb else ", binlog_transaction_compression = ON"
+            play(any_server, tmp_path, [("int",), ("few", "general_ci")], seed=1, session=session)
+        finally:
+            if mariadb:
+                cursor.execute("SET GLOBAL log_bin_compress = OFF")
+        cursor.execute("SHOW BINARY LOGS")
+        files = [str(row[0]) for row in cursor.fetchall() if row[0] >= begin[0]]
+        kinds: Counter[str] = Counter()
+        for file in files:
+            cursor.execute(f"SHOW BINLOG EVENTS IN '{file}'")
+            kinds.update(str(row[2]) for row in cursor.fetchall() if (file, row[1]) >= begin)
+    compressed = sum(n for kind, n in kinds.items() if "ompressed" in kind or kind == "Transaction_payload")
+    assert compressed >= 10, kinds

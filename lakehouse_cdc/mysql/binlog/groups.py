@@ -21,8 +21,8 @@ XA_GROUPS = (("XA", "START"), *XA_DECISIONS)
 
 
 class Groups:
-    """`state`, `rows` and `txns` as the kernel fills them. Methods that take `size` are about the event of that many
-    bytes under the cursor; `where` names it in errors.
+    """`state`, `rows` and `txns` as the kernel fills them. Methods that take `size` are about the event under the
+    cursor, behind which the position is that much higher; `where` names it in errors.
     """
 
     def __init__(self, pos: int) -> None:
@@ -44,6 +44,16 @@ class Groups:
         return int(self.state[k.TXNS])
 
     @property
+    def within(self) -> int:
+        """The size of the compressed event that the cursor is in; 0 if it is in none."""
+        return int(self.state[k.WITHIN])
+
+    @property
+    def checksum(self) -> int:
+        """The bytes of checksum of the event under the cursor."""
+        return 0 if self.within else int(self.state[k.CHECKSUM])
+
+    @property
     def boundary(self) -> int:
         """The last position in the current file that lies between transactions."""
         return int(self.state[k.POS] if self.group == k.OUTSIDE else self.txns[self.count - 1, k.BEGIN])
@@ -60,8 +70,13 @@ class Groups:
             self.txns[0] = self.txns[self.count - 1]
             self.txns[0, k.TXN_FILE] = 0
         self._carried = int(self.txns[0, k.EVENTS]) if is_open else 0
-        self.state[[k.AT, k.ROWS, k.FILE]] = 0
+        self.state[[k.AT, k.ROWS, k.FILE, k.EXPANDED]] = 0
         self.state[k.TXNS] = int(is_open)
+
+    def pass_by(self, size: int) -> None:
+        """Go behind an event of `size` bytes; a compressed one is passed as a whole, by the kernel."""
+        self.state[k.AT] += size
+        self.state[k.POS] += 0 if self.within else size
 
     def grow(self) -> None:
         """Make room where the kernel found none."""

@@ -7,6 +7,7 @@ from lakehouse_cdc.mysql.kernels.binlog_groups import (
     MALFORMED,
     MISPLACED,
     NO_MAP,
+    NOT_ONE,
     PARTIAL,
     TRUNCATED,
     WRONG_POSITION,
@@ -22,6 +23,7 @@ _ANSWERS = {
     ),
     NO_MAP: ("rows stand in the binlog without a table map in their transaction", "start at a transaction's begin"),
     MALFORMED: ("a binlog event is malformed", _DAMAGED),
+    NOT_ONE: ("a compressed transaction holds something else than one whole transaction", _DAMAGED),
     PARTIAL: (
         "a captured table has a partial JSON update in the binlog (PARTIAL_UPDATE_ROWS)",
         "run SET GLOBAL binlog_row_value_options = '', reconnect the writers, take a fresh snapshot",
@@ -31,10 +33,6 @@ _TYPES = {
     26: (
         "the server logged an INCIDENT: changes may be missing from its binlog",
         "see the server's error log; take a fresh snapshot",
-    ),
-    40: (
-        "a compressed transaction (TRANSACTION_PAYLOAD), which is not supported yet",
-        "run SET GLOBAL binlog_transaction_compression = OFF, reconnect the writers, take a fresh snapshot",
     ),
 }
 

@@ -69,8 +69,9 @@ class LoggedStatement:
 class Scan:
     """The events of one buffer: `start` and `end` are the positions before the first and behind the last.
 
-    `rows` has one entry for each rows event of a captured table, with offsets into `buffer`; `row_end` has the
-    position at which each of these events ends, `rows.table` indexes `tables`, `rows.txn` `transactions`. The indexes
+    `buffer` is the buffer that was fed, with its compressed events expanded. `rows` has one entry for each rows event
+    of a captured table, with offsets into `buffer`; `row_end` has the position at which each of these events, or the
+    compressed event that held it, ends, `rows.table` indexes `tables`, `rows.txn` `transactions`. The indexes
     of `tables` and `sources` keep their meaning over all scans of one scanner, the others count from 0 in each.
     `boundary` is the last position that lies between transactions. `files` are the files of the buffer's events,
     in order; more than one where it holds a rotation.

@@ -3,15 +3,16 @@
 The stream's grammar is strict, and everything outside of it is an error with its position:
 
     file        = format description, previous GTIDs, group*, (rotate | stop | nothing, after a crash)
-    group       = [GTID], (BEGIN, body, (XID | COMMIT | ROLLBACK)
-                         | XA START, body, XA END, XA prepare
-                         | one statement)
+    group       = [GTID], content | GTID, payload: a content that was compressed to one event (see `expand`)
+    content     = BEGIN, body, (XID | COMMIT | ROLLBACK)
+                | XA START, body, XA END, XA prepare
+                | one statement
     body        = (table map+, rows event+ | statement | savepoint | what announces one of these)
 
 So a group never spans two files and every transaction's begin and end is a sum of event sizes that the events' own
 headers confirm. Types that are not known, and known ones that this version does not read, stop the scan; a group is
-never passed over. See `kernels.binlog_groups` for the part that runs compiled, and `Scan` for what is promised of
-transactions that span buffers.
+never passed over. All that a payload held ends where the payload does. See `kernels.binlog_groups` for the part that
+runs compiled, and `Scan` for what is promised of transactions that span buffers.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from lakehouse_cdc.errors import CdcError, DefiniteError
 from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.position import FIRST_EVENT, Position, file_name
 from lakehouse_cdc.mysql.binlog import rare
+from lakehouse_cdc.mysql.binlog.expand import expand
 from lakehouse_cdc.mysql.binlog.groups import XA_DECISIONS, Groups
 from lakehouse_cdc.mysql.binlog.refusals import refuse_type, stopped
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement, Scan, gtid_set
@@ -71,6 +73,7 @@ class BinlogScanner:
         self._statements: list[LoggedStatement] = []
         self._previous: list[tuple[int, GtidSet]] = []
         self._data: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
+        self._fault: DefiniteError | None = None  # why the last event of `_data` could not be expanded
         self._failure: CdcError | None = None
 
     @property
@@ -97,7 +100,7 @@ class BinlogScanner:
             raise
 
     def _feed(self, buffer: NDArray[np.uint8]) -> Scan:
-        self._data = np.require(buffer, dtype=np.uint8, requirements=["C", "W"])
+        self._data, self._fault = np.require(buffer, dtype=np.uint8, requirements=["C", "W"]), None
         groups, known = self._groups, self._known
         if groups.group == k.OUTSIDE:
             known.trim()
@@ -114,6 +117,11 @@ class BinlogScanner:
                 groups.grow()
             elif answer == k.RARE:
                 self._rare()
+            elif answer == k.PACKED:
+                self._data, self._fault = expand(self._data, int(groups.state[k.AT]))
+                groups.state[k.EXPANDED] = 1
+            elif answer == k.BROKEN and self._fault is not None:
+                raise DefiniteError(self._fault.what, where=self._where(), hint=self._fault.hint)
             else:
                 raise stopped(answer, int(groups.state[k.TYPE]), self._where())
 
@@ -151,7 +159,8 @@ class BinlogScanner:
 
     def _rare(self) -> None:
         """Deal with the event at the cursor, or teach the kernel what it lacks and leave the event to it."""
-        state = self._groups.state
+        groups = self._groups
+        state = groups.state
         at, kind = int(state[k.AT]), int(state[k.TYPE])
         size = int.from_bytes(self._data[at + 9 : at + 13].tobytes(), "little")
         event = self._data[at : at + size].tobytes()
@@ -161,24 +170,23 @@ class BinlogScanner:
             return self._rotate(event)
         if state[k.CHECKSUM] < 0:
             raise stopped(k.MISPLACED, kind, self._where())
-        body = event[k.HEADER : size - int(state[k.CHECKSUM])]
+        body = event[k.HEADER : size - groups.checksum]
         if kind == k.TABLE_MAP:
             return self._known.learn(body, self._where())
         if kind in (k.GTID, k.MARIADB_GTID):
             return self._add_source(*rare.gtid_source(event))
-        self._event(kind, body, int.from_bytes(event[:4], "little"), size)
-        state[k.AT] += size
-        state[k.POS] += size
+        self._event(kind, body, int.from_bytes(event[:4], "little"), groups.within or size)
+        groups.pass_by(size)
         return None
 
     def _event(self, kind: int, body: bytes, seconds: int, size: int) -> None:
-        """An event that is ours alone."""
+        """An event that is ours alone; with it the log advances by `size`."""
         where = self._where()
         if kind in (k.QUERY, _EXECUTE_LOAD):
             self._query(rare.query(body, where, load=kind == _EXECUTE_LOAD), seconds, size)
         elif kind == _PREVIOUS_GTIDS:
             self._previous_gtids(rare.previous_gtids(body, where))
-        elif kind == _GTID_LIST:
+        elif kind == _GTID_LIST and self._groups.state[k.MARIADB]:
             self._previous_gtids(rare.gtid_list(body, where))
         elif kind == _TAGGED:
             self._tagged(rare.tagged_gtid(body, where), seconds)

@@ -7,6 +7,10 @@ does not know by its type, and each event is seen by exactly one of the two.
 
 Positions are sums of event sizes; each event's header must agree in its 32 bits. Every read is inside the event, and
 every event inside the buffer, before it happens. Formats: MySQL source documentation, "Replication events".
+
+Events that were compressed stand behind a marker (see `binlog.expand`), without checksums, and their header's position
+means nothing. While the loop is among them the position stands still before the compressed event; each of them ends
+where that one ends, and so does their transaction. What a TRANSACTION_PAYLOAD held must be one whole transaction.
 """
 
 from __future__ import annotations
@@ -14,17 +18,23 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from lakehouse_cdc.mysql.kernels.binlog_packed import LAST_PACKED, PACKED_QUERY, PAYLOAD
 from lakehouse_cdc.mysql.kernels.compiled import compiled
 
 HEADER = 19
 QUERY, ROTATE, FORMAT, XID, TABLE_MAP, HEARTBEAT, GTID, ANONYMOUS = 2, 4, 15, 16, 19, 27, 33, 34
-XA_PREPARE, PARTIAL_UPDATE, HEARTBEAT_V2 = 38, 39, 41
+WRITE_ROWS, UPDATE_ROWS, XA_PREPARE, PARTIAL_UPDATE, HEARTBEAT_V2 = 30, 31, 38, 39, 41
 MARIADB_FIRST, MARIADB_GTID = 160, 162
 # flags of a MariaDB GTID: one statement follows; its rows are prepared only (XA)
 _STANDALONE, _PREPARED = 1, 64
+MARKER = HEADER + 12  # in place of a compressed event: behind the header its size, its bytes of checksum, and ...
+FAULTY = 0xFFFFFFFF  # ... the bytes of events that follow, or this where it could not be expanded
 
 # slots of `state`
-AT, POS, CHECKSUM, GROUP, ROWS, TXNS, SERIAL, SOURCES, FILE, TYPE, MARIADB, STATE_SIZE = range(12)
+AT, POS, CHECKSUM, GROUP, ROWS, TXNS, SERIAL, SOURCES, FILE, TYPE, MARIADB = range(11)
+# whether the buffer is expanded; the size of the compressed event that we are in (0: none), where its events end, and
+# whether they must be one whole transaction
+EXPANDED, WITHIN, INNER_END, WHOLE, STATE_SIZE = range(11, 16)
 # values of state[GROUP]
 OUTSIDE, ANNOUNCED, BEGUN, XA = range(4)
 # columns of `rows`: one line for each rows event of a captured table
@@ -37,7 +47,7 @@ OPEN, COMMITTED, ROLLED_BACK = range(3)
 MAP_ID, MAP_AT, MAP_SIZE, MAP_TABLE, MAP_SERIAL, MAP_COLUMNS = range(6)
 
 # why the kernel returns
-DONE, FULL, RARE, TRUNCATED, WRONG_POSITION, MISPLACED, NO_MAP, MALFORMED, PARTIAL = range(9)
+DONE, FULL, RARE, TRUNCATED, WRONG_POSITION, MISPLACED, NO_MAP, MALFORMED, PARTIAL, PACKED, BROKEN, NOT_ONE = range(12)
 
 # by event type: 1 rows, 2 known and of no interest to us; everything else is looked at by itself
 _CLASS = np.zeros(256, dtype=np.uint8)
@@ -45,6 +55,11 @@ _CLASS[[23, 24, 25, 30, 31, 32]] = 1
 # STOP, INTVAR, APPEND_BLOCK, DELETE_FILE, RAND, USER_VAR, BEGIN_LOAD_QUERY (they prepare a QUERY, which is judged),
 # IGNORABLE, ROWS_QUERY, TRANSACTION_CONTEXT, VIEW_CHANGE; MariaDB's ANNOTATE_ROWS, BINLOG_CHECKPOINT, START_ENCRYPTION
 _CLASS[[3, 5, 9, 11, 13, 14, 17, 28, 29, 36, 37, 160, 161, 164]] = 2
+# what never stands inside of a transaction and so is not compressed with one: STOP, ROTATE, FORMAT, HEARTBEAT, GTID,
+# ANONYMOUS, PREVIOUS_GTIDS, TRANSACTION_CONTEXT, VIEW_CHANGE, TRANSACTION_PAYLOAD, HEARTBEAT_V2, GTID_TAGGED
+_ONLY_OUTSIDE = np.zeros(256, dtype=np.uint8)
+_ONLY_OUTSIDE[[3, 4, 15, 27, 33, 34, 35, 36, 37, 40, 41, 42, 161, 162, 163, 164]] = 1
+_ONLY_OUTSIDE[PACKED_QUERY : LAST_PACKED + 1] = 1
 
 
 @compiled
@@ -213,6 +228,7 @@ def index_rows(
     places: NDArray[np.int32],
     rows: NDArray[np.int64],
     txns: NDArray[np.int64],
+    position: int,
 ) -> int:
     """Note the rows event at `at` if its table is captured: DONE, NO_MAP, PARTIAL or MALFORMED."""
     kind = np.int64(data[at + 4])
@@ -239,7 +255,7 @@ def index_rows(
     rows[n, ROW_KIND] = kind - 23
     rows[n, ROW_TABLE] = table
     rows[n, ROW_TXN] = txn
-    rows[n, ROW_POS] = state[POS] + _u32(data, at + 9)
+    rows[n, ROW_POS] = position
     state[ROWS] = n + 1
     txns[txn, EVENTS] += 1
     txns[txn, BYTES] += end - start
@@ -252,6 +268,43 @@ def _finish(state: NDArray[np.int64], txns: NDArray[np.int64], size: int) -> Non
     txns[line, END] = state[POS] + size
     txns[line, OUTCOME] = COMMITTED
     state[GROUP] = OUTSIDE
+
+
+@compiled
+def stands_right(data: NDArray[np.uint8], at: int, size: int, state: NDArray[np.int64]) -> bool:
+    """Whether an event's header has the position of its end; MariaDB leaves it out inside a transaction (from 11.4)."""
+    stated = _u32(data, at + 13)
+    if stated == 0 and state[MARIADB] and state[GROUP] >= ANNOUNCED:
+        return True
+    return bool(stated == (state[POS] + size) & 0xFFFFFFFF)
+
+
+@compiled
+def enter(data: NDArray[np.uint8], at: int, state: NDArray[np.int64]) -> int:
+    """Go in behind the marker at `at`: DONE, or what is wrong with it."""
+    size, inner = _u32(data, at + HEADER), _u32(data, at + HEADER + 8)
+    if not stands_right(data, at, size, state):
+        return WRONG_POSITION
+    whole = data[at + 4] == PAYLOAD
+    if whole and state[GROUP] != ANNOUNCED:
+        return MISPLACED
+    if inner == FAULTY:
+        return BROKEN
+    if _u32(data, at + HEADER + 4) != state[CHECKSUM] or inner > data.size - at - MARKER:
+        return MALFORMED
+    state[AT] = at + MARKER
+    state[WITHIN], state[INNER_END], state[WHOLE] = size, at + MARKER + inner, whole
+    return DONE
+
+
+@compiled
+def leave(state: NDArray[np.int64]) -> int:
+    """Behind the last event of a compressed one; DONE, or NOT_ONE."""
+    if state[WHOLE] and state[GROUP] != OUTSIDE:
+        return NOT_ONE
+    state[POS] += state[WITHIN]
+    state[WITHIN] = 0
+    return DONE
 
 
 @compiled
@@ -269,35 +322,53 @@ def scan_events(  # noqa: C901, PLR0915
 
     For every answer but DONE and FULL, state[AT] is the event it is about, and nothing of it has been applied.
     """
-    while state[AT] < data.size:
+    while True:
+        within = state[WITHIN]
+        limit = state[INNER_END] if within else data.size
         at = state[AT]
-        if data.size - at < HEADER:
+        if at >= limit:
+            if not within:
+                return DONE
+            answer = leave(state)
+            if answer != DONE:
+                return answer
+            continue
+        if limit - at < HEADER:
             return TRUNCATED
         size = _u32(data, at + 9)
         kind = np.int64(data[at + 4])
         state[TYPE] = kind
-        end = at + size - state[CHECKSUM]
-        if size < HEADER or size > data.size - at or end < at + HEADER:
+        end = at + size - (0 if within else state[CHECKSUM])
+        if size < HEADER or size > limit - at or end < at + HEADER:
             return TRUNCATED
-        if kind in (HEARTBEAT, HEARTBEAT_V2):  # made up by the server: it stands in no file
-            state[AT] += size
-            continue
-        if kind in (ROTATE, FORMAT) or state[CHECKSUM] < 0:
-            return RARE
-        stated = _u32(data, at + 13)
-        # from 11.4 on, MariaDB leaves it out inside a transaction
-        told = stated != 0 or state[MARIADB] == 0 or state[GROUP] < ANNOUNCED
-        if told and stated != (state[POS] + size) & 0xFFFFFFFF:
-            return WRONG_POSITION
+        step = within if within else size
+        group = state[GROUP]
+        if within:
+            if _ONLY_OUTSIDE[kind]:
+                return MISPLACED
+            if state[WHOLE] and group == OUTSIDE:
+                return NOT_ONE
+        else:
+            if kind in (HEARTBEAT, HEARTBEAT_V2):  # made up by the server: it stands in no file
+                state[AT] += size
+                continue
+            if kind in (ROTATE, FORMAT) or state[CHECKSUM] < 0:
+                return RARE
+            if kind == PAYLOAD or PACKED_QUERY <= kind <= LAST_PACKED:
+                answer = enter(data, at, state) if state[EXPANDED] else PACKED
+                if answer != DONE:
+                    return answer
+                continue
+            if not stands_right(data, at, size, state):
+                return WRONG_POSITION
         if state[ROWS] == rows.shape[0] or state[TXNS] == txns.shape[0]:
             return FULL
-        group = state[GROUP]
         answer = DONE
         what = _CLASS[kind]
         if what == 1 or kind == PARTIAL_UPDATE:
             if group < BEGUN:
                 return MISPLACED
-            answer = index_rows(data, at, end, state, maps, places, rows, txns)
+            answer = index_rows(data, at, end, state, maps, places, rows, txns, state[POS] + step)
         elif what == 2:
             answer = DONE if kind < MARIADB_FIRST or state[MARIADB] else RARE
         elif kind == TABLE_MAP:
@@ -315,13 +386,13 @@ def scan_events(  # noqa: C901, PLR0915
         elif kind == XID:
             if group != BEGUN:
                 return MISPLACED
-            _finish(state, txns, size)
+            _finish(state, txns, step)
         elif kind == QUERY:
             word = control_word(data, at, end)
             if word == 1 and group == ANNOUNCED:
                 state[GROUP] = BEGUN
             elif word == 2 and group == BEGUN:
-                _finish(state, txns, size)
+                _finish(state, txns, step)
             else:
                 answer = RARE if word >= 0 else MALFORMED
         else:
@@ -329,5 +400,5 @@ def scan_events(  # noqa: C901, PLR0915
         if answer != DONE:
             return answer
         state[AT] += size
-        state[POS] += size
-    return DONE
+        if not within:
+            state[POS] += size

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.binlog.dump import BinlogDump
-from lakehouse_cdc.mysql.binlog.scan import Scan
+from lakehouse_cdc.mysql.binlog.scan import OPEN, Scan
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
 from lakehouse_cdc.testing import MySqlServer
 
@@ -128,6 +128,14 @@ def event(kind: int, body: bytes, pos: int, *, flags: int = 0) -> Buffer:
     return np.frombuffer(header + body + bytes(4), dtype=np.uint8)
 
 
+def format_event() -> Buffer:
+    """A format description as 8.0 writes it: post-header lengths by type, then CRC32."""
+    sizes = bytearray(42)
+    for kind, size in {2: 13, 19: 8, 23: 8, 24: 8, 25: 8, 30: 10, 31: 10, 32: 10}.items():
+        sizes[kind - 1] = size
+    return event(15, b"\x04\0" + b"8.0.31".ljust(50, b"\0") + bytes(4) + b"\x13" + bytes(sizes) + b"\x01", 4)
+
+
 def query_event(text: str, pos: int, database: str = "") -> Buffer:
     name = database.encode()
     return event(2, struct.pack("<IIBHH", 1, 0, len(name), 0, 0) + name + b"\0" + text.encode(), pos)
@@ -150,3 +158,25 @@ def as_listed(scans: list[Scan]) -> Listed:
             file = scan.files[txns.file[n]]
             found.groups.append((file, int(txns.begin[n]), int(txns.end[n]), scan.gtid(n)))
     return found
+
+
+def merged(scans: list[Scan]) -> tuple[Any, ...]:
+    """What scans say, whatever buffers they were made of."""
+    rows, statements = [], []
+    txns: dict[tuple[str, int], tuple[int, str, int, int, int]] = {}
+    for scan in scans:
+        t = scan.transactions
+        names = [(scan.files[t.file[i]], int(t.begin[i])) for i in range(len(t))]
+        for i, name in enumerate(names):
+            finished = t.outcome[i] != OPEN
+            assert finished or i == len(t) - 1
+            values = (int(t.commit_us[i]), scan.gtid(i), int(t.events[i]), int(t.bytes[i]), int(t.end[i]))
+            assert values[:2] == txns.get(name, values)[:2]
+            txns[name] = values
+        for i in range(len(scan.rows)):
+            body = scan.buffer[scan.rows.start[i] : scan.rows.end[i]].tobytes()
+            table = scan.tables[scan.rows.table[i]].name
+            rows.append((names[scan.rows.txn[i]], int(scan.row_end[i]), int(scan.rows.kind[i]), table, body))
+        statements += [(s.position, s.text, s.statement, s.concerns, names[s.transaction]) for s in scan.statements]
+    boundaries = [place for scan in scans for place in scan.boundaries()]
+    return rows, txns, statements, boundaries, scans[-1].end, scans[-1].boundary, scans[-1].gtids

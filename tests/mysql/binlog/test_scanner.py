@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,12 +17,12 @@ from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, Write
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.position import Position
-from lakehouse_cdc.mysql.binlog.scan import OPEN, ROLLED_BACK, Scan
+from lakehouse_cdc.mysql.binlog.scan import OPEN, ROLLED_BACK
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
 from lakehouse_cdc.schema.statements import StatementKind
 from lakehouse_cdc.testing import MySqlServer
 from tests.mysql.binlog import workload
-from tests.mysql.binlog.binlog_log import Buffer, Listed, Log, as_listed, joined, query_event, scan_all, starts
+from tests.mysql.binlog.binlog_log import Buffer, Listed, Log, as_listed, joined, merged, query_event, scan_all, starts
 
 
 @dataclass(frozen=True)
@@ -112,28 +111,6 @@ def test_mysql_replication_reads_the_same(written: Written, mysql: MySqlServer) 
     found = as_listed(scan_all(written.scanner(), list(written.buffers)))
     assert rows == found.rows
     assert gtids[: len(found.groups)] == [gtid for *_, gtid in found.groups]
-
-
-def merged(scans: list[Scan]) -> tuple[Any, ...]:
-    """What scans say, whatever buffers they were made of."""
-    rows, statements = [], []
-    txns: dict[tuple[str, int], tuple[int, str, int, int, int]] = {}
-    for scan in scans:
-        t = scan.transactions
-        names = [(scan.files[t.file[i]], int(t.begin[i])) for i in range(len(t))]
-        for i, name in enumerate(names):
-            finished = t.outcome[i] != OPEN
-            assert finished or i == len(t) - 1
-            values = (int(t.commit_us[i]), scan.gtid(i), int(t.events[i]), int(t.bytes[i]), int(t.end[i]))
-            assert values[:2] == txns.get(name, values)[:2]
-            txns[name] = values
-        for i in range(len(scan.rows)):
-            body = scan.buffer[scan.rows.start[i] : scan.rows.end[i]].tobytes()
-            table = scan.tables[scan.rows.table[i]].name
-            rows.append((names[scan.rows.txn[i]], int(scan.row_end[i]), int(scan.rows.kind[i]), table, body))
-        statements += [(s.position, s.text, s.statement, s.concerns, names[s.transaction]) for s in scan.statements]
-    boundaries = [place for scan in scans for place in scan.boundaries()]
-    return rows, txns, statements, boundaries, scans[-1].end, scans[-1].boundary, scans[-1].gtids
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -297,15 +274,6 @@ def test_xa_in_one_phase_is_a_commit(log: Log, database: str) -> None:
     start, buffer = xa(log, database, "XA COMMIT 'x' ONE PHASE")
     scan = BinlogScanner(start, lambda _: True).feed(buffer)
     assert (len(scan.rows), scan.ended, scan.boundary) == (1, 1, log.end)
-
-
-def test_compressed_transactions_stop_the_scan(log: Log, database: str) -> None:
-    log.run(f"CREATE TABLE {database}.t (a INT PRIMARY KEY)")
-    start = log.end
-    log.run("SET SESSION binlog_transaction_compression = ON", f"INSERT INTO {database}.t VALUES (1)")
-    log.run("SET SESSION binlog_transaction_compression = OFF")
-    with pytest.raises(DefiniteError, match=r"TRANSACTION_PAYLOAD.*binlog_transaction_compression = OFF"):
-        BinlogScanner(start, lambda _: False).feed(joined(log.buffers(start)))
 
 
 def test_partial_json_stops_the_scan_where_it_is_captured(log: Log, database: str) -> None:
