@@ -26,12 +26,22 @@ from lakehouse_cdc.schema.table import Column, TableSchema
 _NO_METADATA = (layout.TINY, layout.SHORT, layout.LONG, layout.LONGLONG, layout.INT24, layout.DATE, layout.YEAR)
 _ONE_BYTE = (
     *(layout.FLOAT, layout.DOUBLE, layout.TIMESTAMP2, layout.DATETIME2, layout.TIME2),
-    *(layout.VECTOR, layout.JSON, layout.BLOB, layout.GEOMETRY),
+    *(layout.VECTOR, layout.JSON, layout.BLOB, layout.BLOB_COMPRESSED, layout.GEOMETRY),
 )
-_TWO_BYTES = (layout.VARCHAR, layout.BIT, layout.NEWDECIMAL, layout.VAR_STRING, layout.STRING)
+_TWO_BYTES = (
+    layout.VARCHAR,
+    layout.VARCHAR_COMPRESSED,
+    layout.BIT,
+    layout.NEWDECIMAL,
+    layout.VAR_STRING,
+    layout.STRING,
+)
 _WHOLE = (layout.TINY, layout.SHORT, layout.INT24, layout.LONG, layout.LONGLONG)
 _NUMERIC = (*_WHOLE, layout.NEWDECIMAL, layout.FLOAT, layout.DOUBLE, layout.YEAR)
-_CHARACTER = (layout.STRING, layout.VAR_STRING, layout.VARCHAR, layout.BLOB)
+_CHARACTER = (
+    *(layout.STRING, layout.VAR_STRING, layout.VARCHAR, layout.BLOB),
+    *(layout.VARCHAR_COMPRESSED, layout.BLOB_COMPRESSED),
+)
 # fields of the optional metadata
 _SIGNS, _DEFAULT_CHARSET, _CHARSETS, _NAMES = 1, 2, 3, 4
 _SET_LABELS, _ENUM_LABELS, _SIMPLE_KEY, _PREFIX_KEY = 5, 6, 8, 9
