@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import count
 from typing import Any
 
 import pymysql
@@ -12,9 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.runtime.session import local_session
-from lakehouse_cdc.testing import MySqlServer
-
-_numbers = count(1)
+from lakehouse_cdc.testing import VERSIONS, MySqlServer, Version
+from tests.servers import new_database, start_or_skip
 
 
 @pytest.fixture(scope="session")
@@ -34,12 +32,36 @@ def mysql_client(mysql: MySqlServer) -> Iterator[pymysql.Connection[Any]]:
 @pytest.fixture
 def database(mysql: MySqlServer) -> Iterator[str]:
     """The name of a new, empty database on the shared server, dropped after the test."""
-    name = f"test_{next(_numbers)}"
-    with closing(mysql.connect(autocommit=True)) as connection, connection.cursor() as cursor:
-        cursor.execute(f"CREATE DATABASE {name}")
-    yield name
-    with closing(mysql.connect(autocommit=True)) as connection, connection.cursor() as cursor:
-        cursor.execute(f"DROP DATABASE IF EXISTS {name}")
+    with new_database(mysql) as name:
+        yield name
+
+
+@pytest.fixture(scope="session")
+def other_servers() -> Iterator[dict[Version, MySqlServer]]:
+    """The shared servers besides `mysql` that some test has asked for by `any_server` so far."""
+    started: dict[Version, MySqlServer] = {}
+    yield started
+    for server in started.values():
+        server.stop()
+
+
+@pytest.fixture(params=VERSIONS)
+def any_server(request: pytest.FixtureRequest, other_servers: dict[Version, MySqlServer]) -> MySqlServer:
+    """Each server in turn, started once and shared by all tests (8.0 is `mysql`): write into `any_database`."""
+    version: Version = request.param
+    if version == "mysql-8.0":
+        mysql: MySqlServer = request.getfixturevalue("mysql")
+        return mysql
+    if version not in other_servers:
+        other_servers[version] = start_or_skip(version)
+    return other_servers[version]
+
+
+@pytest.fixture
+def any_database(any_server: MySqlServer) -> Iterator[str]:
+    """The name of a new, empty database on `any_server`, dropped after the test."""
+    with new_database(any_server) as name:
+        yield name
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,9 @@
 Two sets that hold each other's gaps are incomparable, so there is no `<` here; code that needs "have we seen this"
 asks `contains`. A set maps a source (a uuid, or `uuid:tag` from MySQL 8.3 on) to disjoint half-open intervals in
 order. The text form is MySQL's own: `uuid:1-7:9:tag:1-3,uuid2:5`.
+
+MariaDB has positions instead of sets: the last number of each domain and server, `0-1-99`. The source `0-1` then holds
+the interval from 1 to 99, so that containment says what it should: a position has reached another one.
 """
 
 from __future__ import annotations
@@ -14,8 +17,19 @@ from lakehouse_cdc.errors import DefiniteError
 
 Interval = tuple[int, int]  # half-open: [first, last + 1)
 _UUID = re.compile(r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
+_MARIADB = re.compile(r"^(\d+-\d+)-(\d+)$")
 _TAG = re.compile(r"^[a-z_][a-z0-9_]{0,31}$")
 _RANGE = re.compile(r"^(\d+)(?:-(\d+))?$")
+
+
+def is_mariadb(source: str) -> bool:
+    """Whether a source of GTIDs is a domain and a server of MariaDB's, `0-1`."""
+    return len(source) < 36
+
+
+def gtid_text(source: str, number: int) -> str:
+    """One GTID, as its server writes it."""
+    return f"{source}{'-' if is_mariadb(source) else ':'}{number}"
 
 
 def _merge(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
@@ -44,9 +58,12 @@ class GtidSet:
 
     @classmethod
     def parse(cls, text: str) -> GtidSet:
-        """Read MySQL's text form; white space is ignored. Raises DefiniteError on anything else."""
+        """Read MySQL's text form, or MariaDB's; white space is ignored. Raises DefiniteError on anything else."""
         sources: dict[str, list[Interval]] = {}
         for part in filter(None, (p.strip() for p in "".join(text.split()).lower().split(","))):
+            if mariadb := _MARIADB.match(part):
+                sources.setdefault(mariadb[1], []).append((1, int(mariadb[2]) + 1))
+                continue
             uuid, *fields = part.split(":")
             source = uuid
             if not _UUID.match(uuid) or not fields:
@@ -92,7 +109,10 @@ class GtidSet:
         def spans(intervals: Iterable[Interval]) -> str:
             return ":".join(f"{a}-{b - 1}" if b - a > 1 else str(a) for a, b in intervals)
 
-        return ",".join(f"{source}:{spans(intervals)}" for source, intervals in self._sources.items())
+        return ",".join(
+            gtid_text(source, intervals[-1][1] - 1) if is_mariadb(source) else f"{source}:{spans(intervals)}"
+            for source, intervals in self._sources.items()
+        )
 
     def __repr__(self) -> str:
         return f"GtidSet.parse({str(self)!r})"

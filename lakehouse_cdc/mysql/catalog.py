@@ -81,7 +81,7 @@ def read_catalog(
     names = {f"{database}.{table}": (database, table) for database, table in engines}
     chosen = {name: names[name] for name in sorted(names) if selection.matches(name)}
     found = Catalog(faults=_unmatched(selection, names, chosen))
-    if session.version >= _GENERATED_KEYS_SHOWN and chosen:
+    if chosen and not session.is_mariadb and session.version >= _GENERATED_KEYS_SHOWN:
         # else a server may hide a generated key that stands in every row image
         session.query("SET SESSION show_gipk_in_create_table_and_information_schema = ON")
     columns = _grouped(session, _COLUMNS, chosen.values())
@@ -203,6 +203,11 @@ def _table_faults(
         )
         for column, row in zip(schema.columns, columns, strict=True)
         if column.captured and "VIRTUAL" in str(row[-2]).upper()
+    ]
+    faults += [
+        (f"has the COMPRESSED column {column.name}, which is not supported yet", f"exclude the column, or {leave_out}")
+        for column, row in zip(schema.columns, columns, strict=True)
+        if column.captured and "COMPRESSED" in str(row[2])
     ]
     return [DefiniteError(f"{name} {what}", where=name, hint=hint) for what, hint in faults]
 

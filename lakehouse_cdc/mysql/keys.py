@@ -18,7 +18,16 @@ from typing import Any
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.offset import Cursor
-from lakehouse_cdc.mysql.literals import component, form, literal, ordinal, quoted, received, selected
+from lakehouse_cdc.mysql.literals import (
+    ORDERED_BY_SERVER,
+    component,
+    form,
+    literal,
+    ordinal,
+    quoted,
+    received,
+    selected,
+)
 from lakehouse_cdc.mysql.session import Session
 from lakehouse_cdc.schema.table import TableSchema
 
@@ -37,7 +46,7 @@ class KeySpace:
         self._schema = schema
         self._key = schema.key_columns
         forms = [form(c) for c in self._key]
-        self._local = "text" not in forms
+        self._local = not any(kind in ORDERED_BY_SERVER for kind in forms)
         self._arithmetic = forms == ["integer"]
         self._names = [quoted(c.name) for c in self._key]
 

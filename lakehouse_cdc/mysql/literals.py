@@ -9,6 +9,7 @@ A key component travels in a cursor (JSON) in one form per kind of type:
     time               str: "-838:59:59.000000", with the column's digits
     text               str, whatever the column's character set
     binary             str of hex digits
+    address            str, as MariaDB prints a UUID, INET4 or INET6
 
 The literals have the column's type, character set and collation, so that the server compares them as it compares the
 column, and by its index. Text goes as the hex of its UTF-8 bytes: it means the same under every setting of a session.
@@ -23,8 +24,9 @@ from typing import Any, Literal
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.schema.table import Column
+from lakehouse_cdc.schema.types import MARIADBS
 
-Form = Literal["integer", "decimal", "date", "moment", "time", "text", "binary"]
+Form = Literal["integer", "decimal", "date", "moment", "time", "text", "binary", "address"]
 _NUMBERED = ("bit", "enum", "set")  # a number to the server, and something else to a client
 _FORMS: dict[str, Form] = {
     **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint", "year"), "integer"),
@@ -34,13 +36,16 @@ _FORMS: dict[str, Form] = {
     "time": "time",
     **dict.fromkeys(("datetime", "timestamp"), "moment"),
     **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"), "text"),
+    **dict.fromkeys(MARIADBS, "address"),
     **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), "binary"),
 }
+ORDERED_BY_SERVER: tuple[Form, ...] = ("text", "address")
 _PATTERNS: dict[Form, re.Pattern[str]] = {
     "decimal": re.compile(r"-?\d+(\.\d+)?"),
     "date": re.compile(r"\d{4}-\d\d-\d\d"),
     "moment": re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?"),
     "time": re.compile(r"-?\d{2,3}:\d\d:\d\d(\.\d{1,6})?"),
+    "address": re.compile(r"[0-9a-f.:-]+"),
     "binary": re.compile(r"([0-9A-Fa-f]{2})*"),
 }
 
@@ -96,7 +101,7 @@ def component(column: Column, value: Any) -> Any:
     if kind == "text" and isinstance(value, str):
         # CHAR holds no trailing spaces; with one, a bound under a NO PAD collation has no one place in the index
         return value.rstrip(" ") if column.type == "char" else value
-    if kind == "time" and isinstance(value, str):
+    if kind in ("time", "address") and isinstance(value, str):
         return value
     if kind == "binary" and isinstance(value, bytes):
         return value.hex().upper()
@@ -118,13 +123,15 @@ def literal(column: Column, value: Any) -> str:
         return f"X'{value}'"
     if kind == "text":
         return _text(column, value)
+    if kind == "address":
+        return f"CAST('{value}' AS {column.type})"
     return f"{ {'date': 'DATE', 'time': 'TIME'}.get(kind, 'TIMESTAMP') }'{value}'"
 
 
 def ordinal(column: Column, value: Any) -> Any:
-    """A component as a Python value whose order is the server's. Not for text, whose order only the server knows."""
+    """A component as a Python value whose order is the server's. Not for ORDERED_BY_SERVER, which only it can order."""
     kind = form(column)
-    if kind == "text":
+    if kind in ORDERED_BY_SERVER:
         raise DefiniteError(f"only the server can order column {column.name}")
     literal(column, value)
     if kind == "decimal":

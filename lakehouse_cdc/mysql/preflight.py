@@ -8,38 +8,22 @@ is caught in the binlog itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping, Sequence
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.catalog import Catalog, read_catalog
+from lakehouse_cdc.mysql.preflight_settings import Finding, Settings, judge
 from lakehouse_cdc.mysql.session import Session
+from lakehouse_cdc.mysql.tls import VERIFYING
 from lakehouse_cdc.schema import types
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import TableSchema
 
-Severity = Literal["ok", "warning", "error"]
-
-_OLDEST = (8, 0, 0)
+_OLDEST, _OLDEST_MARIADB = (5, 7, 0), (10, 5, 2)
 _NO_RIGHT = (1142, 1143, 1227)  # the server's error numbers for a right that is missing
-_DAY = 86_400
+_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 _CHANGES_ROWS = ("CASCADE", "SET NULL")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One condition: its name, how it stands, what was found, and what to do ("" where nothing is to be done).
-
-    `in_configuration` tells that the configuration is wrong, not the server.
-    """
-
-    name: str
-    severity: Severity
-    what: str
-    hint: str = ""
-    in_configuration: bool = False
 
 
 def check(session: Session, selection: Selection, excluded: Mapping[str, Sequence[str]] | None = None) -> list[Finding]:
@@ -51,14 +35,13 @@ def check(session: Session, selection: Selection, excluded: Mapping[str, Sequenc
     findings = [_version(session)]
     if findings[0].severity == "error":
         return findings
-    settings = server.settings(session)
-    findings += [_setting(settings, *wanted) for wanted in _WANTED]
-    findings += [judge(settings) for judge in _JUDGES]
+    settings = Settings.of(session)
+    findings += [_encryption(session), _authentication(session), *judge(settings)]
     findings += [_semi_sync(session, settings), _prepared(session)]
-    rights = [_right(session, *statement) for statement in _rights(session)]
+    rights = _rights(session)
     findings += rights
     catalog = read_catalog(session, selection, excluded)
-    if all(f.severity == "ok" for f in rights) and settings.get("log_bin") == "ON":
+    if all(f.severity == "ok" for f in rights) and settings.is_on("log_bin"):
         findings += [_replica(session, settings), _filters(session, catalog.tables)]
     findings += _tables(session, settings, catalog)
     findings += _cascades(session, settings, catalog.tables)
@@ -75,106 +58,33 @@ def require(findings: Sequence[Finding]) -> None:
 
 def _version(session: Session) -> Finding:
     text = ".".join(map(str, session.version))
-    if session.is_mariadb:
-        return Finding("version", "error", f"MariaDB {text} is not supported yet", "use MySQL 8.0 or later")
-    if session.version < _OLDEST:
-        return Finding("version", "error", f"MySQL {text} is not supported yet", "use MySQL 8.0 or later")
-    return Finding("version", "ok", f"MySQL {text}")
+    kind, oldest = ("MariaDB", _OLDEST_MARIADB) if session.is_mariadb else ("MySQL", _OLDEST)
+    if session.version < oldest:
+        hint = "use MySQL 5.7 or later, or MariaDB 10.5 or later"
+        return Finding("version", "error", f"{kind} {text} is not supported", hint)
+    return Finding("version", "ok", f"{kind} {text}")
 
 
-# A setting, the value that it must have, what goes wrong otherwise, and what to do.
-_NEW_SESSIONS = "then let the sessions that write connect anew; on a managed server, set it in the parameter group"
-_WANTED = (
-    ("log_bin", "ON", "the server writes no binlog", "set log_bin in the server's option file and restart it"),
-    (
-        "binlog_format", "ROW", "the binlog would hold statements instead of rows",
-        f"SET PERSIST binlog_format = 'ROW', {_NEW_SESSIONS}",
-    ),
-    (
-        "binlog_row_image", "FULL", "the binlog would hold parts of rows",
-        f"SET PERSIST binlog_row_image = 'FULL', {_NEW_SESSIONS}",
-    ),
-    (
-        "binlog_row_metadata", "FULL", "the binlog holds no names of columns, which is not supported yet",
-        "SET PERSIST binlog_row_metadata = 'FULL' (or SET GLOBAL, until the server restarts); no restart is needed",
-    ),
-)  # fmt: skip
+def _encryption(session: Session) -> Finding:
+    cipher = session.one("SHOW SESSION STATUS LIKE 'Ssl_cipher'")[1]
+    if not cipher and session.options.host in _THIS_MACHINE:
+        return Finding("tls", "ok", "the connection is not encrypted; it does not leave this machine")
+    if not cipher:
+        hint = "have the server offer TLS, and set source.tls: verify-identity (or required)"
+        return Finding("tls", "warning", "the connection is not encrypted: rows travel as plain text", hint)
+    checked = "its certificate is checked" if session.options.tls in VERIFYING else "its certificate is not checked"
+    return Finding("tls", "ok", f"the connection is encrypted ({cipher}); {checked} (tls: {session.options.tls})")
 
 
-def _setting(settings: Mapping[str, str], name: str, wanted: str, otherwise: str, hint: str) -> Finding:
-    # 8.0 began without some of these: what a server does not know, it does not do
-    value = settings.get(name, wanted)
-    if value.upper() == wanted:
-        return Finding(name, "ok", f"{name} is {value}")
-    return Finding(name, "error", f"{name} is {value}: {otherwise}", hint)
+def _authentication(session: Session) -> Finding:
+    plugin = session.connection._auth_plugin_name  # type: ignore[attr-defined]
+    what = f"{session.options.user} comes in by {plugin}"
+    if plugin == "mysql_native_password" and not session.is_mariadb:
+        what += ", which MySQL 9 does not have any more; caching_sha2_password is its successor"
+    return Finding("authentication", "ok", what)
 
 
-def _server_id(settings: Mapping[str, str]) -> Finding:
-    value = settings.get("server_id", "0")
-    if value == "0":
-        return Finding(
-            "server_id", "error", "server_id is 0: the server refuses everyone who wants to read its binlog",
-            "SET PERSIST server_id = 1, or any number that no other server of the replication has",
-        )  # fmt: skip
-    return Finding("server_id", "ok", f"server_id is {value}")
-
-
-def _retention(settings: Mapping[str, str]) -> Finding:
-    seconds = int(settings.get("binlog_expire_logs_seconds", "0")) or _DAY * int(settings.get("expire_logs_days", "0"))
-    if not seconds or settings.get("binlog_expire_logs_auto_purge", "ON") == "OFF":
-        return Finding("retention", "ok", "the server keeps its binlog files until somebody purges them")
-    if seconds < _DAY:
-        return Finding(
-            "retention", "warning",
-            f"binlog files are purged after {seconds / 3600:.1f} hours: a longer pause of the stream would be a gap",
-            "SET PERSIST binlog_expire_logs_seconds = 259200 (three days), or more",
-        )  # fmt: skip
-    return Finding("retention", "ok", f"the server keeps its binlog files for {seconds / _DAY:.1f} days")
-
-
-def _gtid_mode(settings: Mapping[str, str]) -> Finding:
-    mode = settings.get("gtid_mode", "OFF")
-    if mode == "ON":
-        return Finding("gtid_mode", "ok", "gtid_mode is ON")
-    return Finding(
-        "gtid_mode", "ok",
-        f"gtid_mode is {mode}: that a commit is visible is known by the PROCESS right or by waiting, and the stream"
-        " cannot be carried over to another server",
-    )  # fmt: skip
-
-
-def _durability(settings: Mapping[str, str]) -> Finding:
-    names = ("sync_binlog", "innodb_flush_log_at_trx_commit")
-    weak = [f"{name} is {settings[name]}" for name in names if settings.get(name, "1") != "1"]
-    if weak:
-        return Finding(
-            "durability", "warning",
-            f"{', '.join(weak)}: if the machine crashes, the server may forget transactions that were captured already",
-            f"{', '.join(f'SET PERSIST {name} = 1' for name in names)}; after such a crash run verify",
-        )  # fmt: skip
-    return Finding("durability", "ok", "what the binlog shows survives a crash")
-
-
-def _compression(settings: Mapping[str, str]) -> Finding:
-    name = "binlog_transaction_compression"
-    value = settings.get(name, "OFF")
-    more = ": each transaction is expanded in memory as a whole" if value == "ON" else ""
-    return Finding(name, "ok", f"{name} is {value}{more}")
-
-
-def _value_options(settings: Mapping[str, str]) -> Finding:
-    name = "binlog_row_value_options"
-    value = settings.get(name, "")
-    more = ": JSON documents are put together from their changes" if value else ""
-    return Finding(name, "ok", f"{name} is {value or 'empty'}{more}")
-
-
-_JUDGES: tuple[Callable[[Mapping[str, str]], Finding], ...] = (
-    *(_server_id, _retention, _gtid_mode, _durability, _compression, _value_options),
-)
-
-
-def _semi_sync(session: Session, settings: Mapping[str, str]) -> Finding:
+def _semi_sync(session: Session, settings: Settings) -> Finding:
     found = server.semi_sync(session)
     if not found.enabled:
         return Finding("semi_sync", "ok", "commits wait for no replica")
@@ -200,10 +110,22 @@ def _prepared(session: Session) -> Finding:
     return Finding("xa", "ok", "no XA transaction is prepared")
 
 
-def _rights(session: Session) -> list[tuple[str, str]]:
-    """A right, and a cheap statement that the server allows with that right only."""
+def _rights(session: Session) -> list[Finding]:
+    """Each right is tried by a cheap statement that the server allows with that right only."""
+    if session.is_mariadb:
+        return [_granted(session, "REPLICATION SLAVE"), _right(session, "BINLOG MONITOR", "SHOW BINARY LOGS")]
     replicas = "SHOW REPLICAS" if session.version >= (8, 0, 22) else "SHOW SLAVE HOSTS"
-    return [("REPLICATION SLAVE", replicas), ("REPLICATION CLIENT", "SHOW BINARY LOGS")]
+    tried = [("REPLICATION SLAVE", replicas), ("REPLICATION CLIENT", "SHOW BINARY LOGS")]
+    return [_right(session, *each) for each in tried]
+
+
+def _granted(session: Session, right: str) -> Finding:
+    """MariaDB has no statement that needs this right and nothing else; its grants list those of active roles, too."""
+    grants = [str(row[0]).upper() for row in session.query("SHOW GRANTS")]
+    on_all = [grant.partition(" ON *.* ")[0] for grant in grants if " ON *.* " in grant]
+    if any(right in rights or "ALL PRIVILEGES" in rights for rights in on_all):
+        return Finding(right, "ok", f"the user has {right}")
+    return Finding(right, "error", f"the user has no {right} right", f"GRANT {right} ON *.* TO the user")
 
 
 def _right(session: Session, right: str, statement: str) -> Finding:
@@ -224,11 +146,17 @@ def _number(error: DefiniteError) -> int | None:
     return cause.args[0] if cause is not None and cause.args and isinstance(cause.args[0], int) else None
 
 
-def _replica(session: Session, settings: Mapping[str, str]) -> Finding:
+def _replica(session: Session, settings: Settings) -> Finding:
     """A replica that does not log what it applies has a binlog without those rows."""
-    new = session.version >= (8, 0, 22)
-    rows = session.query("SHOW REPLICA STATUS" if new else "SHOW SLAVE STATUS")
-    logs = settings.get("log_replica_updates", settings.get("log_slave_updates", "OFF"))
+    new = session.version >= (8, 0, 22) and not session.is_mariadb
+    try:
+        rows = session.query("SHOW REPLICA STATUS" if new else "SHOW SLAVE STATUS")
+    except DefiniteError as error:
+        if _number(error) not in _NO_RIGHT:
+            raise
+        what = "the user may not see whether the server is a replica, which must log the changes that it applies"
+        return Finding("log_replica_updates", "warning", what, "GRANT SLAVE MONITOR ON *.* TO the user")
+    logs = settings.get("log_replica_updates") or settings.get("log_slave_updates", "OFF")
     if rows and logs != "ON":
         return Finding(
             "log_replica_updates", "error", "the server is a replica and does not log the changes that it applies",
@@ -239,9 +167,7 @@ def _replica(session: Session, settings: Mapping[str, str]) -> Finding:
 
 def _filters(session: Session, tables: Mapping[str, TableSchema]) -> Finding:
     """binlog_do_db and binlog_ignore_db keep databases out of the binlog."""
-    new = session.version >= (8, 2, 0)
-    [status] = session.query("SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS")
-    logged, ignored = (set(str(names).split(",")) - {""} for names in status[2:4])
+    logged, ignored = (set(names.split(",")) - {""} for names in server.binlog_status(session)[2:4])
     databases = {table.database for table in tables.values()}
     missing = sorted(databases - logged if logged else databases & ignored)
     if missing:
@@ -252,7 +178,7 @@ def _filters(session: Session, tables: Mapping[str, TableSchema]) -> Finding:
     return Finding("binlog_do_db", "ok", "no captured database is kept out of the binlog")
 
 
-def _tables(session: Session, settings: Mapping[str, str], catalog: Catalog) -> list[Finding]:
+def _tables(session: Session, settings: Settings, catalog: Catalog) -> list[Finding]:
     faults = list(catalog.faults)
     for schema in catalog.tables.values():
         faults += types.faults(schema)
@@ -286,7 +212,7 @@ def _unreadable(session: Session, schema: TableSchema) -> list[DefiniteError]:
     return []
 
 
-def _cascades(session: Session, settings: Mapping[str, str], tables: Mapping[str, TableSchema]) -> list[Finding]:
+def _cascades(session: Session, settings: Settings, tables: Mapping[str, TableSchema]) -> list[Finding]:
     """Foreign keys by which InnoDB changes rows of captured tables without a word in the binlog.
 
     From MySQL 9.6 on they are logged, unless innodb_native_foreign_keys is ON (seen on 9.7.4).

@@ -33,17 +33,23 @@ class SemiSync:
     endless: bool
 
 
-def log_position(session: Session) -> ServerPosition:
-    """The position behind the last event in the binlog. Raises DefiniteError if the binlog is off."""
+def binlog_status(session: Session) -> tuple[str, ...]:
+    """File, position, logged databases, ignored databases, and on MySQL the GTIDs; () if the binlog is off."""
     new = not session.is_mariadb and session.version >= (8, 2, 0)
     rows = session.query("SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS")
-    if not rows:
+    return tuple(map(str, rows[0])) if rows else ()
+
+
+def log_position(session: Session) -> ServerPosition:
+    """The position behind the last event in the binlog. Raises DefiniteError if the binlog is off."""
+    status = binlog_status(session)
+    if not status:
         raise DefiniteError(
             "the server writes no binlog", where=session.options.where,
             hint="start it with log_bin (and binlog_format = ROW)",
         )  # fmt: skip
-    file, pos, *rest = rows[0]
-    return ServerPosition(Position(str(file), int(pos)), str(rest[2]) if len(rest) > 2 else "")
+    file, pos, *rest = status
+    return ServerPosition(Position(file, int(pos)), rest[2] if len(rest) > 2 else "")
 
 
 def binary_logs(session: Session) -> list[tuple[str, int]]:
@@ -64,7 +70,7 @@ def executed_contains(session: Session, gtid_set: str) -> bool:
 def prepared_transactions(session: Session) -> int | None:
     """How many XA transactions are prepared now; None where the user may not see them (XA_RECOVER_ADMIN)."""
     try:
-        return len(session.query("XA RECOVER CONVERT XID"))
+        return len(session.query("XA RECOVER FORMAT = 'SQL'" if session.is_mariadb else "XA RECOVER CONVERT XID"))
     except DefiniteError as error:
         if "error 1401" not in error.what:
             raise
@@ -82,8 +88,28 @@ def semi_sync(session: Session) -> SemiSync:
     return SemiSync(enabled=False, timeout_seconds=0.0, endless=False)
 
 
+def snapshot_position(session: Session) -> Position:
+    """MariaDB alone: a position up to which every transaction is visible to SELECTs from now on.
+
+    A consistent snapshot there is tied to a place in the order of commits, in which the binlog is written, and says
+    which (MariaDB documentation, "START TRANSACTION WITH CONSISTENT SNAPSHOT", binlog_snapshot_position).
+    """
+    session.query("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+    try:
+        rows = session.query("SHOW STATUS LIKE 'binlog\\_snapshot\\_%'")
+    finally:
+        session.query("COMMIT")
+    found = {str(name).lower(): str(value) for name, value in rows}
+    return Position(found["binlog_snapshot_file"], int(found["binlog_snapshot_position"]))
+
+
 def has_process_right(session: Session) -> bool:
-    """Whether this session sees what all threads do: the PROCESS right, and SELECT on a whole performance_schema."""
+    """Whether this session sees which threads wait in a commit: PROCESS, and SELECT on a whole performance_schema.
+
+    Never before MySQL 8.0 and on MariaDB: there such a thread looks like any other at its statement's end.
+    """
+    if session.is_mariadb or session.version < (8, 0, 0):
+        return False
     grants = " ".join(str(row[0]).upper() for row in session.query("SHOW GRANTS FOR CURRENT_USER()"))
     on_all = [part.partition(" ON *.* ")[0] for part in grants.split("GRANT ") if " ON *.* " in part]
     if not any("PROCESS" in rights or "ALL PRIVILEGES" in rights for rights in on_all):

@@ -14,19 +14,19 @@ from __future__ import annotations
 import re
 import socket
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Literal, cast
+from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 import pymysql
 
 from lakehouse_cdc.errors import CdcError, ConfigError, DefiniteError, TransientError
 from lakehouse_cdc.mysql.server_errors import server_error
+from lakehouse_cdc.mysql.tls import MODES, VERIFYING, Tls, authorities, context
 
-Tls = Literal["preferred", "required", "disabled"]
 Purpose = Literal["query", "data"]
 Version = tuple[int, int, int]
 
@@ -53,7 +53,7 @@ class ConnectionOptions:
     """How to reach a server. The password is never shown.
 
     Time-outs are in seconds: `connect_timeout` until a session is open, `read_timeout` for each silence after that.
-    TLS protects from listeners, as the mysql client's PREFERRED and REQUIRED do; certificates are not checked.
+    `tls` is one of the modes of `tls.Tls`; `tls_ca` is a file of authorities, or their PEM text ('': the system's).
     """
 
     host: str
@@ -61,11 +61,12 @@ class ConnectionOptions:
     user: str
     password: str = field(default="", repr=False)
     tls: Tls = "preferred"
+    tls_ca: str = field(default="", repr=False)
     connect_timeout: float = 10.0
     read_timeout: float = 600.0
 
     @classmethod
-    def from_url(cls, url: str, *, password: str = "", tls: str = "preferred") -> ConnectionOptions:
+    def from_url(cls, url: str, *, password: str = "", tls: str = "preferred", tls_ca: str = "") -> ConnectionOptions:
         """Read mysql://user@host:port; the user may be percent-encoded, the port is 3306 if left out.
 
         Raises ConfigError for anything else, and for a password in the URL; the error shows no part of the URL.
@@ -80,9 +81,12 @@ class ConnectionOptions:
         rest = parts.path.strip("/") or parts.query or parts.fragment
         if parts.scheme != "mysql" or not parts.hostname or not parts.username or rest:
             raise ConfigError("the url of the source is not mysql://user@host:port")
-        if tls not in ("preferred", "required", "disabled"):
-            raise ConfigError(f"tls is '{tls}'", hint="one of preferred, required, disabled")
-        return cls(parts.hostname, port, unquote(parts.username), password, cast(Tls, tls))
+        if tls not in MODES:
+            raise ConfigError(f"tls is '{tls}'", hint=f"one of {', '.join(MODES)}")
+        if tls_ca and tls not in VERIFYING:
+            raise ConfigError(f"tls_ca is given, and tls: {tls} checks no certificate", hint="tls: verify-identity")
+        trusted = authorities(tls_ca)
+        return cls(parts.hostname, port, unquote(parts.username), password, tls, trusted)
 
     @property
     def where(self) -> str:
@@ -199,27 +203,16 @@ def _connected(options: ConnectionOptions) -> pymysql.Connection[Any]:
         read_timeout=options.connect_timeout,  # until the session is open
         write_timeout=options.read_timeout,
         # given neither, the client uses TLS where the server offers it, which is what preferred means
-        ssl={"required": True} if options.tls == "required" else None,
+        ssl=None if options.tls in ("preferred", "disabled") else {"mode": options.tls, "authorities": options.tls_ca},
         ssl_disabled=True if options.tls == "disabled" else None,
     )
-
-
-def _context() -> ssl.SSLContext:
-    """TLS against eavesdroppers, as the mysql client's PREFERRED and REQUIRED mean it: no certificate is checked."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
-
-
-_CONTEXT = _context()
 
 
 class _Connection(pymysql.Connection):
     """PyMySQL loads all of the system's authorities for each connection (60 ms), also where none is asked."""
 
-    def _create_ssl_ctx(self, sslp: object) -> ssl.SSLContext:
-        return _CONTEXT
+    def _create_ssl_ctx(self, sslp: Mapping[str, Any]) -> ssl.SSLContext:
+        return context(sslp.get("mode", "preferred"), sslp.get("authorities", ""))
 
 
 def _version(text: str) -> Version:
@@ -242,6 +235,11 @@ def translated(where: str) -> Iterator[None]:
 def translate(error: BaseException, where: str) -> CdcError:
     """The error of ours for one of PyMySQL's or of a socket's."""
     cause = getattr(error, "original_exception", error)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return DefiniteError(
+            f"the server's certificate is not to be trusted: {cause.verify_message}", where=where,
+            hint="give its authority as source.tls_ca; the name in source.url must be one of the certificate's",
+        )  # fmt: skip
     if isinstance(cause, socket.gaierror) and cause.errno != socket.EAI_AGAIN:
         return server_error(2005, str(error.args[-1]), where)  # no such host
     if isinstance(error, pymysql.err.Error):

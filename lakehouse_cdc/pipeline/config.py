@@ -16,6 +16,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from lakehouse_cdc.errors import ConfigError
+from lakehouse_cdc.mysql.tls import Tls
 from lakehouse_cdc.pipeline.secrets import Secret
 
 
@@ -30,9 +31,10 @@ class SourceConfig(_Strict):
     password: Secret = Secret("")
     tables: Annotated[list[str], Field(min_length=1)]
     snapshot: Literal["initial", "never", "only"] = "initial"
-    tls: Literal["preferred", "required", "disabled"] = "preferred"
+    tls: Tls = "preferred"
+    tls_ca: str | None = None
     on_gap: Literal["fail", "resnapshot"] = "fail"
-    settle: Literal["auto", "gtid", "process", "age"] = "auto"
+    settle: Literal["auto", "gtid", "process", "snapshot", "age"] = "auto"
     zero_dates: Literal["fail", "null", "text"] = "fail"
     type_map: Literal["native", "lakeflow"] = "native"
     settle_seconds: Annotated[float, Field(gt=0)] | None = None

@@ -19,8 +19,10 @@ from lakehouse_cdc.errors import CdcError, ConfigError, DefiniteError, Transient
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import Standing
 from lakehouse_cdc.mysql import preflight
+from lakehouse_cdc.mysql.preflight_settings import Finding
 from lakehouse_cdc.mysql.server import binary_logs
 from lakehouse_cdc.mysql.session import ConnectionOptions, connect
+from lakehouse_cdc.mysql.tls import authorities
 from lakehouse_cdc.pipeline.config import PipelineConfig, load
 from lakehouse_cdc.pipeline.failures import translate
 from lakehouse_cdc.pipeline.report import Progress, RunReport, VerifyReport
@@ -142,11 +144,17 @@ class Pipeline:
         for key, option in _TUNING.items():
             if (value := getattr(source, key)) is not None:
                 options[option] = str(value)
-        return options
+        return options | ({"tlsCa": self._authorities()} if source.tls_ca else {})
+
+    def _authorities(self) -> str:
+        """Read here, so that Spark's workers need no file."""
+        given = self.config.source.tls_ca
+        return authorities(str(self._home / given)) if given else ""
 
     def _connection(self) -> ConnectionOptions:
         source = self.config.source
-        return ConnectionOptions.from_url(source.url, password=source.password.reveal(), tls=source.tls)
+        password, trusted = source.password.reveal(), self._authorities()
+        return ConnectionOptions.from_url(source.url, password=password, tls=source.tls, tls_ca=trusted)
 
     @property
     def spark(self) -> SparkSession:
@@ -163,7 +171,7 @@ class Pipeline:
 
     # ------------------------------------------------------------------ what it does
 
-    def doctor(self) -> list[preflight.Finding]:
+    def doctor(self) -> list[Finding]:
         """Everything that must be true of the source. Raises only if the source cannot be reached."""
         excluded = {p: tuple(t.exclude) for p, t in self.config.tables.items()}
         with connect(self._connection()) as session:

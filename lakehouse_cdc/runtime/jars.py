@@ -26,7 +26,7 @@ from lakehouse_cdc.runtime.java import find_java, java_home
 from lakehouse_cdc.runtime.truststore import authorities, truststore
 
 _MAVEN_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
-_PATIENCE = 900  # seconds for one resolver to deliver; the largest artifact has 51 MB
+_PATIENCE = 900  # seconds for one resolver to deliver; the largest artifact has 149 MB
 
 
 @dataclass(frozen=True)

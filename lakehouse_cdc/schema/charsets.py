@@ -87,12 +87,28 @@ COLLATIONS: dict[str, tuple[int | tuple[int, int], ...]] = {
     "utf16le": (56, 62), "utf32": (60, 61, (160, 183)), "utf8mb3": (33, 76, 83, (192, 215), 223),
     "utf8mb4": (45, 46, (224, 247), (255, 323)),
 }  # fmt: skip
-CHARSET_OF = {
+_CHARSET_OF = {
     number: charset
     for charset, parts in COLLATIONS.items()
     for part in parts
     for number in (range(part[0], part[1] + 1) if isinstance(part, tuple) else (part,))
 }
+# MariaDB's own, in blocks (as 10.11 and 11.8 list them); those with NO PAD lie 1024 above their twins
+_MARIADB = {
+    **dict.fromkeys(range(576, 608), "utf8mb3"), **dict.fromkeys(range(608, 640), "utf8mb4"),
+    **dict.fromkeys(range(640, 672), "ucs2"), **dict.fromkeys(range(672, 704), "utf16"),
+    **dict.fromkeys(range(736, 768), "utf32"), **dict.fromkeys(range(2048, 2304), "utf8mb3"),
+    **dict.fromkeys(range(2304, 2560), "utf8mb4"), **dict.fromkeys(range(2560, 2816), "ucs2"),
+    **dict.fromkeys(range(2816, 3072), "utf16"), **dict.fromkeys(range(3072, 3328), "utf32"),
+}  # fmt: skip
+_NO_PAD = 1024
+
+
+def charset_of(collation: int) -> str | None:
+    """The character set of a collation, by its number; None for one that is not known."""
+    if _NO_PAD <= collation < 2 * _NO_PAD:
+        collation -= _NO_PAD
+    return _CHARSET_OF.get(collation) or _MARIADB.get(collation)
 
 
 @cache

@@ -49,6 +49,8 @@ _HARMLESS_OBJECTS = frozenset(
         "RESOURCE",
         "INSTANCE",
         "LIBRARY",
+        "SEQUENCE",
+        "PACKAGE",
     )
 )
 _HARMLESS_HEADS = frozenset(("GRANT", "REVOKE", "FLUSH", "ANALYZE", "OPTIMIZE", "INSTALL", "UNINSTALL"))

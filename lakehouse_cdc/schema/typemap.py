@@ -35,6 +35,8 @@ _ROWS: tuple[tuple[str, Column, str], ...] = (
     ("JSON", Column("", "json"), "JSON null is a VARIANT null, not NULL"),
     ("GEOMETRY, POINT, ...", Column("", "geometry"), "the SRID (4 bytes, little-endian), then WKB"),
     ("VECTOR", Column("", "vector"), ""),
+    ("MariaDB's UUID, INET4, INET6", Column("", "uuid"), "as the server prints them"),
+    ("MariaDB's JSON", Column("", "longtext", charset="utf8mb4"), "a text there, with a check"),
 )
 
 

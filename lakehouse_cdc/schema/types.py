@@ -69,6 +69,7 @@ SPATIAL = (
     *("geometry", "point", "linestring", "polygon", "geomcollection", "geometrycollection"),
     *("multipoint", "multilinestring", "multipolygon"),
 )
+MARIADBS = ("uuid", "inet4", "inet6")
 _PLAIN = {
     "float": Kind.FLOAT,
     "double": Kind.DOUBLE,
@@ -87,6 +88,7 @@ _PLAIN = {
     "json": Kind.JSON,
     # as stored: the SRID in 4 bytes, little-endian, then WKB
     **dict.fromkeys(SPATIAL, Kind.BINARY),
+    **dict.fromkeys(MARIADBS, Kind.STRING),
 }
 _TEXT = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set")
 

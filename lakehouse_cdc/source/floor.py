@@ -1,13 +1,15 @@
 """Which position is settled: every transaction up to it surely committed and visible to a SELECT.
 
 MySQL shows a transaction in the binlog position before InnoDB makes it visible (group commit, a slow fsync, a semi-sync
-wait), so the position alone proves nothing about what a SELECT sees. Three proofs, each sound by itself:
+wait), so the position alone proves nothing about what a SELECT sees. Four proofs, each sound by itself:
 
 * gtid: a GTID enters `gtid_executed` after its transaction is visible; so a position is settled when the set holds
   every GTID up to it. Needs GTID_MODE = ON and no anonymous transaction in between.
 * process: a transaction at or below W that is not visible belongs to a statement that waits in its commit. The
   statements that wait at a moment after W was read are taken once; when each of them has ended, W is settled. Later
-  ones do not matter: they lie beyond W. Needs the PROCESS right.
+  ones do not matter: they lie beyond W. Needs MySQL 8.0 and the PROCESS right.
+* snapshot: MariaDB says at which position of the binlog a consistent snapshot stands; all up to it is visible from
+  then on. An XA COMMIT is no part of that order.
 * age: a position that this process saw long ago is settled, where "long" exceeds what a commit can take. It is a
   margin, not a proof, so it must exceed the server's semi-sync time-out, and is refused where that is endless.
 
@@ -60,6 +62,7 @@ class Floor:
         self.proof, self.margin = choose_proof(session, proof, margin)
         self._settled = settled
         self._seen: deque[_Seen] = deque(maxlen=_KEEP)
+        self._visible: Position  # asked before it is compared
 
     def saw(self, position: Position, gtids: GtidSet) -> None:
         """The driver read `position` now; `gtids` are all transactions up to it."""
@@ -73,6 +76,8 @@ class Floor:
     def settled(self) -> Position | None:
         """The newest position known to be settled, or None if there is none yet."""
         waiting = server.commit_waits(self._session) if self.proof == "process" and self._seen else set()
+        if self.proof == "snapshot" and self._seen:
+            self._visible = server.snapshot_position(self._session)
         for seen in reversed(self._seen):
             seen.waits &= waiting
         for seen in reversed(self._seen):
@@ -100,6 +105,8 @@ class Floor:
             return server.executed_contains(self._session, str(seen.gtids))
         if self.proof == "process":
             return not seen.waits
+        if self.proof == "snapshot":
+            return self._visible >= seen.position
         return self._clock() - seen.at >= self.margin
 
 
@@ -128,14 +135,20 @@ def first_position(
 
 def choose_proof(session: Session, proof: Settle, margin: float) -> tuple[str, float]:
     """The proof to use and the margin in seconds. Raises DefiniteError if the wanted one cannot be had."""
-    gtids_on = server.settings(session)["gtid_mode"].upper() == "ON"
+    gtids_on = server.settings(session).get("gtid_mode", "OFF").upper() == "ON"
     if proof == "gtid" and not gtids_on:
         raise DefiniteError("settle: gtid needs gtid_mode = ON", hint="use auto, process or age")
     if proof == "gtid" or (proof == "auto" and gtids_on):
         return "gtid", margin
+    if proof == "snapshot" and not session.is_mariadb:
+        raise DefiniteError("settle: snapshot needs MariaDB", hint="use auto, gtid, process or age")
+    if proof == "snapshot" or (proof == "auto" and session.is_mariadb):
+        return "snapshot", margin
     may_look = proof in ("auto", "process") and server.has_process_right(session)
     if proof == "process" and not may_look:
-        raise DefiniteError("settle: process needs the PROCESS right", hint="GRANT PROCESS ON *.* TO the user")
+        raise DefiniteError(
+            "settle: process needs MySQL 8.0 and the PROCESS right", hint="GRANT PROCESS ON *.* TO the user"
+        )
     if may_look:
         return "process", margin
     semi_sync = server.semi_sync(session)

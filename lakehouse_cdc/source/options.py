@@ -12,18 +12,19 @@ from typing import Any, Literal, cast
 
 from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.mysql.session import ConnectionOptions
+from lakehouse_cdc.mysql.tls import MODES
 from lakehouse_cdc.schema.carry import Rules, TypeMap, ZeroDates
 
 Snapshot = Literal["initial", "never", "only"]
 OnGap = Literal["fail", "resnapshot"]
-Settle = Literal["auto", "gtid", "process", "age"]
+Settle = Literal["auto", "gtid", "process", "snapshot", "age"]
 
 _KNOWN = {
     name.lower(): name
     for name in (
-        "url", "password", "tls", "tables", "exclude", "snapshot", "onGap", "settle", "settleSeconds", "serverIds",
-        "chunkRows", "chunksPerTrigger", "planSeconds", "maxRowsPerTrigger", "maxBytesPerTrigger", "splitBytes",
-        "idleSeconds", "schemaFolder", "asOf", "zeroDates", "typeMap", "types",
+        "url", "password", "tls", "tlsCa", "tables", "exclude", "snapshot", "onGap", "settle", "settleSeconds",
+        "serverIds", "chunkRows", "chunksPerTrigger", "planSeconds", "maxRowsPerTrigger", "maxBytesPerTrigger",
+        "splitBytes", "idleSeconds", "schemaFolder", "asOf", "zeroDates", "typeMap", "types",
     )
 }  # fmt: skip
 _DEFAULT_IDS = (1_700_000_000, 1_700_009_999)
@@ -69,7 +70,10 @@ class SourceOptions:
             if not given.get(name):
                 raise ConfigError(f"option '{name}' is missing")
         connection = ConnectionOptions.from_url(
-            given["url"], password=given.get("password", ""), tls=_one_of(given, "tls", _TLS, "preferred")
+            given["url"],
+            password=given.get("password", ""),
+            tls=_one_of(given, "tls", MODES, "preferred"),
+            tls_ca=given.get("tlsCa", ""),
         )
         values: dict[str, Any] = {
             "connection": connection,
@@ -79,7 +83,7 @@ class SourceOptions:
             "rules": _rules(given),
             "snapshot": cast(Snapshot, _one_of(given, "snapshot", ("initial", "never", "only"), "initial")),
             "on_gap": cast(OnGap, _one_of(given, "onGap", ("fail", "resnapshot"), "fail")),
-            "settle": cast(Settle, _one_of(given, "settle", ("auto", "gtid", "process", "age"), "auto")),
+            "settle": cast(Settle, _one_of(given, "settle", ("auto", "gtid", "process", "snapshot", "age"), "auto")),
             "server_ids": _id_range(given["serverIds"]) if "serverIds" in given else _DEFAULT_IDS,
             "as_of": given.get("asOf", ""),
         }
@@ -97,9 +101,6 @@ class SourceOptions:
             if option in given:
                 values[attribute] = _positive(option, given[option], kind)
         return cls(**values)
-
-
-_TLS = ("preferred", "required", "disabled")
 
 
 def _words(text: str) -> tuple[str, ...]:

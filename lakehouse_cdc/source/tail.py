@@ -14,7 +14,7 @@ from types import TracebackType
 import numpy as np
 import numpy.typing as npt
 
-from lakehouse_cdc.model.gtid import GtidSet
+from lakehouse_cdc.model.gtid import GtidSet, gtid_text
 from lakehouse_cdc.model.position import FIRST_EVENT, Position, file_name
 from lakehouse_cdc.mysql.binlog.cut import Cutter
 from lakehouse_cdc.mysql.binlog.dump import BinlogDump
@@ -242,7 +242,7 @@ class Tail:
     def _gtid_of(self, index: int) -> str:
         ended = self._ended.columns()
         source = int(ended["source"][index])
-        return f"{self._sources[source]}:{ended['number'][index]}" if source >= 0 else ""
+        return gtid_text(self._sources[source], int(ended["number"][index])) if source >= 0 else ""
 
     def close(self) -> None:
         """End the dump."""

@@ -2,5 +2,6 @@
 
 from lakehouse_cdc.testing.server import MySqlServer
 from lakehouse_cdc.testing.shop import Shop, ShopWriter
+from lakehouse_cdc.testing.versions import VERSIONS, NoBuildError, Version
 
-__all__ = ["MySqlServer", "Shop", "ShopWriter"]
+__all__ = ["VERSIONS", "MySqlServer", "NoBuildError", "Shop", "ShopWriter", "Version"]

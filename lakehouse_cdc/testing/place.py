@@ -17,15 +17,16 @@ from typing import TypedDict
 
 from lakehouse_cdc.errors import DefiniteError, TransientError
 from lakehouse_cdc.runtime.cache import locked
+from lakehouse_cdc.testing.versions import Version
 
 # below the ports that systems hand out to clients (Linux: 32768 and up), so that a stopped server's port stays free
 _PORTS = range(20000, 32000)
 
 
 class State(TypedDict):
-    """`server.json`: the port and the options that the server in this directory was last started with."""
+    """`server.json`: which server this directory is of, with which port and options it was last started."""
 
-    version: str
+    version: Version
     port: int
     options: dict[str, str | None]
 
@@ -59,11 +60,22 @@ class Place:
         with locked(self.directory / "lock"):
             yield
 
-    def state(self) -> State | None:
-        """What `write_state` wrote; None before the first start has come that far."""
+    def state(self, version: Version) -> State | None:
+        """What `write_state` wrote; None before the first start has come that far.
+
+        Raises DefiniteError where the directory is of another server than `version`.
+        """
         if not self._state.exists():
             return None
         kept: State = json.loads(self._state.read_text())
+        if str(kept["version"]) == "8.0.31":  # as it was written before there were other servers
+            kept["version"] = "mysql-8.0"
+        if kept["version"] != version:
+            raise DefiniteError(
+                f"the directory holds the data of {kept['version']}, not of {version}",
+                where=str(self.directory),
+                hint="name another directory, or the version that it holds",
+            )
         return kept
 
     def write_state(self, state: State) -> None:
@@ -130,10 +142,10 @@ def free_port() -> int:
 
 
 def greeting(port: int) -> str | None:
-    """The version that a MySQL server at 127.0.0.1 greets with, or None.
+    """The version that a server at 127.0.0.1 greets with, or None.
 
     MySQL's client/server protocol, Protocol::HandshakeV10: a packet header of 4 bytes, the number 10, then the version
-    as text that ends in NUL.
+    as text that ends in NUL. MariaDB 10 puts "5.5.5-" before its own, for replicas that know one digit only.
     """
     try:
         with socket.create_connection(("127.0.0.1", port), 1) as connection:
@@ -141,4 +153,6 @@ def greeting(port: int) -> str | None:
             first = connection.recv(256)
     except OSError:
         return None
-    return first[5:].split(b"\0")[0].decode("latin1") if first[4:5] == b"\x0a" else None
+    if first[4:5] != b"\x0a":
+        return None
+    return first[5:].split(b"\0")[0].decode("latin1").removeprefix("5.5.5-")

@@ -1,4 +1,4 @@
-"""A real MySQL server in one directory, for demos and tests: `with MySqlServer.start() as server: ...`.
+"""A real MySQL or MariaDB server in one directory, for demos and tests: `with MySqlServer.start() as server: ...`.
 
 What may be trusted:
 
@@ -6,8 +6,8 @@ What may be trusted:
   file could name a process that has nothing to do with us.
 - *What is stopped* is only what this very process started. A server that another process started from the directory is
   used, and left running.
-- *Nothing is left behind.* mysqld is the child of a small guard (see `guard`) that ends it when this process is gone,
-  or asks it to.
+- *Nothing is left behind.* It is the child of a small guard (see `guard`) that ends it when this process is gone, or
+  asks it to.
 - *A directory is initialised or not.* `server.json` is written last; what an interrupted initialisation left is redone.
 
 The settings give up durability against a crash of the machine, for speed; a killed server (`kill`) recovers every
@@ -34,50 +34,21 @@ import pymysql
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.testing import guard
-from lakehouse_cdc.testing.distribution import VERSION, Distribution, install
+from lakehouse_cdc.testing.certificate import write_certificate
+from lakehouse_cdc.testing.distribution import Distribution, install
 from lakehouse_cdc.testing.place import Place, State, free_port, greeting, port_is_free
-
-ROOT, READER, READER_PASSWORD = "root", "cdc", "cdc-secret"
+from lakehouse_cdc.testing.settings import ROOT, accounts, service, storage, system_tables
+from lakehouse_cdc.testing.versions import MARIADB, RELEASES, Version
 
 _START_SECONDS = 120.0
-
-# What a reader of changes needs: SELECT for the rows, the rest for the binlog and its position.
-_ACCOUNTS = f"""\
-CREATE USER 'root'@'127.0.0.1' IDENTIFIED BY '';
-GRANT ALL ON *.* TO 'root'@'127.0.0.1' WITH GRANT OPTION;
-CREATE USER '{READER}'@'127.0.0.1' IDENTIFIED BY '{READER_PASSWORD}';
-GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '{READER}'@'127.0.0.1';
-"""
-
-_STORAGE = {
-    "mysqlx": "OFF",
-    "character_set_server": "utf8mb4",
-    "innodb_use_native_aio": "0",
-    "innodb_buffer_pool_size": "64M",
-    "innodb_redo_log_capacity": "64M",
-    "innodb_flush_log_at_trx_commit": "2",
-    "innodb_flush_method": "nosync" if sys.platform.startswith("linux") else "fsync",
-}
-_SERVICE = {
-    "bind_address": "127.0.0.1",
-    "skip_name_resolve": "ON",
-    "server_id": "1",
-    "log_bin": "mysql-bin",
-    "binlog_format": "ROW",
-    "binlog_row_image": "FULL",
-    "binlog_row_metadata": "FULL",
-    "sync_binlog": "0",
-    "gtid_mode": "ON",
-    "enforce_gtid_consistency": "ON",
-    "secure_file_priv": "",
-}
 
 
 class MySqlServer:
     """A running server; made by `start`. As a context manager it stops the server at the end of the block."""
 
-    def __init__(self, place: Place, distribution: Distribution, *, temporary: bool) -> None:
+    def __init__(self, place: Place, version: Version, distribution: Distribution, *, temporary: bool) -> None:
         self._place = place
+        self._version = version
         self._distribution = distribution
         self._temporary = temporary
         self._port = 0
@@ -91,23 +62,28 @@ class MySqlServer:
         cls,
         directory: Path | None = None,
         *,
+        version: Version = "mysql-8.0",
         port: int | None = None,
         options: Mapping[str, str | None] | None = None,
     ) -> MySqlServer:
         """Start a server from `directory`, or use the one that already runs from it.
 
         Without a directory, a temporary one is used, and removed by `stop`. A kept directory is started again on the
-        port it had and with the options it had, unless others are given. `options` are mysqld's own settings by name
-        (`{"gtid_mode": "OFF"}`) and win over the defaults; None stands for an option without a value
+        port it had and with the options it had, unless others are given. `options` are the server's own settings by
+        name (`{"gtid_mode": "OFF"}`) and win over the defaults; None stands for an option without a value
         (`{"disable_log_bin": None}`).
 
-        Raises DefiniteError where the port is taken, the directory is not one of ours, a server already runs from it
-        with another port or other options, or mysqld refuses to start (with its own words).
+        Raises NoBuildError (a DefiniteError) where this platform cannot run that version, TransientError where it
+        cannot be fetched, and DefiniteError where the port is taken, the directory is not one of ours or of another
+        version, a server already runs from it with another port or other options, or the server refuses to start (with
+        its own words).
         """
-        distribution = install()
+        if directory is not None:
+            Place(directory.absolute()).state(version)  # refused before anything is fetched
+        distribution = install(version)
         temporary = directory is None
         home = Path(tempfile.mkdtemp(prefix="lakehouse-cdc-mysql-")) if directory is None else directory.absolute()
-        server = cls(Place(home), distribution, temporary=temporary)
+        server = cls(Place(home), version, distribution, temporary=temporary)
         try:
             with server._place.locked():
                 server._start(port, None if options is None else dict(options))
@@ -116,6 +92,11 @@ class MySqlServer:
             raise
         atexit.register(server.stop)
         return server
+
+    @property
+    def version(self) -> Version:
+        """Which of the servers this is."""
+        return self._version
 
     @property
     def port(self) -> int:
@@ -134,7 +115,7 @@ class MySqlServer:
 
     @property
     def pid(self) -> int | None:
-        """The process id of mysqld; None when it does not run."""
+        """The process id of the server; None when it does not run."""
         return self._place.running_pid()
 
     @property
@@ -180,14 +161,14 @@ class MySqlServer:
         self.stop()
 
     def __repr__(self) -> str:
-        return f"MySqlServer({self.url!r}, directory={str(self.directory)!r})"
+        return f"MySqlServer({self.url!r}, version={self.version!r}, directory={str(self.directory)!r})"
 
     def _start(self, port: int | None, options: dict[str, str | None] | None) -> None:
-        kept = self._place.state()
+        kept = self._place.state(self._version)
         if kept is None:
             self._place.clear()
             self._initialise()
-            kept = State(version=VERSION, port=port or free_port(), options={})
+            kept = State(version=self._version, port=port or free_port(), options={})
         self._options = kept["options"] if options is None else options
         if self._place.running_pid() is not None:
             self._join(kept, port)
@@ -199,7 +180,7 @@ class MySqlServer:
                 where=f"127.0.0.1:{self._port}",
                 hint="give another port, or stop what listens there",
             )
-        self._place.write_state(State(version=VERSION, port=self._port, options=self._options))
+        self._place.write_state(State(version=self._version, port=self._port, options=self._options))
         self._run()
 
     def _join(self, kept: State, port: int | None) -> None:
@@ -214,10 +195,9 @@ class MySqlServer:
         self._wait_until_ready()
 
     def _arguments(self, settings: Mapping[str, str | None]) -> list[str]:
-        base, place = self._distribution.base, self._place
+        place = self._place
         where = {
-            "basedir": str(base),
-            "lc_messages_dir": str(base / "share"),
+            **self._distribution.settings,
             "datadir": str(place.data),
             "tmpdir": str(place.scratch),
             "log_error": str(place.log),
@@ -226,16 +206,27 @@ class MySqlServer:
         user = {"user": "root"} if os.geteuid() == 0 else {}
         every = {**where, **user, **settings}
         options = [f"--{name}" if value is None else f"--{name}={value}" for name, value in every.items()]
-        return [str(self._distribution.mysqld), "--no-defaults", *options]
+        return [*self._distribution.command, "--no-defaults", *options]
 
     def _initialise(self) -> None:
-        accounts = self._place.directory / "accounts.sql"
-        accounts.write_text(_ACCOUNTS)
-        command = [*self._arguments(_STORAGE), "--initialize-insecure", f"--init-file={accounts}"]
+        command, text = self._arguments(storage(self._version)), accounts(self._version)
+        first = self._place.directory / "accounts.sql"
+        if self._version in MARIADB:
+            self._place.data.mkdir(mode=0o750)
+            write_certificate(self._place.data)
+            command, text = [*command, "--bootstrap"], system_tables(self._distribution.share) + text
+        else:
+            first.write_text(text)
+            command, text = [*command, "--initialize-insecure", f"--init-file={first}"], ""
         done = subprocess.run(
-            command, env=self._distribution.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True
+            command,
+            env=self._distribution.environment(),
+            input=text,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
         )
-        accounts.unlink()
+        first.unlink(missing_ok=True)
         if done.returncode:
             raise self._refusal("cannot initialise", done.stdout + done.stderr)
 
@@ -243,8 +234,8 @@ class MySqlServer:
         place = self._place
         place.scratch.mkdir(exist_ok=True)
         settings = {
-            **_STORAGE,
-            **_SERVICE,
+            **storage(self._version),
+            **service(self._version),
             "port": str(self._port),
             "socket": "mysql.sock",  # relative to the data directory: a socket's path holds 107 bytes at most
             "pid_file": "mysqld.pid",
@@ -269,7 +260,7 @@ class MySqlServer:
 
     def _wait_until_ready(self) -> None:
         until = time.monotonic() + _START_SECONDS
-        while not (self._place.running_pid() and (greeting(self._port) or "").startswith(VERSION)):
+        while not (self._place.running_pid() and (greeting(self._port) or "").startswith(RELEASES[self._version])):
             if self._guard is not None and self._guard.poll() is not None:
                 raise self._refusal("does not start", "")
             if time.monotonic() > until:
@@ -279,7 +270,9 @@ class MySqlServer:
     def _refusal(self, what: str, output: str) -> DefiniteError:
         text = output + (self._place.log.read_text(errors="replace") if self._place.log.exists() else "")
         errors = [line.split("] ", 3)[-1] for line in text.splitlines() if "[ERROR]" in line]
-        return DefiniteError(f"MySQL {what}: {' '.join(errors[-3:]) or text[-500:]}", where=str(self._place.log))
+        return DefiniteError(
+            f"{self._version} {what}: {' '.join(errors[-3:]) or text[-500:]}", where=str(self._place.log)
+        )
 
     def _must_be_ours(self) -> None:
         if self._guard is None:

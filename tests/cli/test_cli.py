@@ -199,11 +199,9 @@ def test_a_pattern_that_matches_nothing(write: Write, tables: str) -> None:
     assert "check the name" in found["hint"]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("binlog_row_image", "MINIMAL"), ("binlog_row_metadata", "MINIMAL"), ("server_id", "0")]
-)
+@pytest.mark.parametrize(("name", "value"), [("binlog_row_image", "MINIMAL"), ("server_id", "0")])
 def test_a_setting_that_must_change(write: Write, sql: Callable[[str], None], name: str, value: str) -> None:
-    before = {"binlog_row_image": "FULL", "binlog_row_metadata": "FULL", "server_id": "1"}[name]
+    before = {"binlog_row_image": "FULL", "server_id": "1"}[name]
     sql(f"SET GLOBAL {name} = {value}")
     try:
         result = call("doctor", "-c", write())

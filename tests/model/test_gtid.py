@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.gtid import GtidSet
+from lakehouse_cdc.model.gtid import GtidSet, gtid_text
 
 A = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 B = "4e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -64,7 +64,30 @@ def test_sets_of_two_sources_are_incomparable() -> None:
     assert not b.contains(a)
 
 
-@pytest.mark.parametrize("text", ["x", f"{A}", f"{A}:", f"{A}:1-", f"{A}:1-2-3", f"{A}:t%g:1", f"{A}:-3"])
+positions = st.dictionaries(st.sampled_from(["0-1", "0-2", "7-1"]), st.integers(1, 99), max_size=3)
+
+
+def position(numbers: dict[str, int]) -> GtidSet:
+    return GtidSet.parse(",".join(f"{source}-{number}" for source, number in numbers.items()))
+
+
+@given(positions, positions)
+def test_a_position_of_mariadb_contains_what_it_has_reached(a: dict[str, int], b: dict[str, int]) -> None:
+    assert str(position(a)) == ",".join(f"{source}-{a[source]}" for source in sorted(a))
+    assert position(a).contains(position(b)) == all(a.get(source, 0) >= number for source, number in b.items())
+    both = {source: max(a.get(source, 0), b.get(source, 0)) for source in a.keys() | b.keys()}
+    assert position(a).union(position(b)) == position(both)
+
+
+def test_one_gtid_is_written_as_its_server_does() -> None:
+    assert gtid_text(A, 5) == f"{A}:5"
+    assert gtid_text(f"{A}:tag", 5) == f"{A}:tag:5"
+    assert gtid_text("0-1", 5) == "0-1-5"
+
+
+@pytest.mark.parametrize(
+    "text", ["0-1", "0-1-x", "0-1-2-3", f"{A}", f"{A}:", f"{A}:1-", f"{A}:1-2-3", f"{A}:t%g:1", f"{A}:-3"]
+)
 def test_what_is_not_a_set_is_refused(text: str) -> None:
     with pytest.raises(DefiniteError, match="GTID set"):
         GtidSet.parse(text)

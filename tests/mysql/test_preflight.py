@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
 from lakehouse_cdc.mysql import server
-from lakehouse_cdc.mysql.preflight import Finding, check, require
+from lakehouse_cdc.mysql.preflight import check, require
+from lakehouse_cdc.mysql.preflight_settings import Finding
 from lakehouse_cdc.mysql.session import ConnectionOptions, Session, connect
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.testing import MySqlServer
+from lakehouse_cdc.testing.versions import MARIADB
 
 SHOP = Selection(["shop.*"])
 DAY = 86_400
@@ -85,7 +88,6 @@ def test_the_shared_server_has_gtids(mysql: MySqlServer, database: str) -> None:
         ("binlog_format", "'MIXED'", "binlog_format is MIXED"),
         ("binlog_row_image", "'MINIMAL'", "binlog_row_image is MINIMAL"),
         ("binlog_row_image", "'NOBLOB'", "binlog_row_image is NOBLOB"),
-        ("binlog_row_metadata", "'MINIMAL'", "binlog_row_metadata is MINIMAL"),
         ("server_id", "0", "server_id is 0"),
     ],
 )
@@ -117,6 +119,20 @@ def test_a_setting_that_is_no_obstacle(root: Session, name: str, value: str, pla
         findings = check(root, SHOP)
         assert bad(findings) == []
         assert found(findings, name).what.startswith(f"{name} is {value}: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "what"),
+    [
+        ("binlog_row_metadata", "MINIMAL", "binlog_row_metadata is MINIMAL: names, "),
+        ("binlog_checksum", "NONE", "binlog_checksum is NONE: "),
+    ],
+)
+def test_a_setting_that_may_have_either_value_is_explained(root: Session, name: str, value: str, what: str) -> None:
+    with as_global(root, name, value):
+        findings = check(root, SHOP)
+    assert bad(findings) == []
+    assert found(findings, name).what.startswith(what)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +182,7 @@ def test_without_a_binlog() -> None:
 
 @pytest.mark.parametrize(
     ("version", "mariadb", "what"),
-    [((5, 7, 44), False, "MySQL 5.7.44 is not supported yet"), ((10, 11, 6), True, "MariaDB 10.11.6 is not supported")],
+    [((5, 6, 51), False, "MySQL 5.6.51 is not supported"), ((10, 4, 34), True, "MariaDB 10.4.34 is not supported")],
 )
 def test_other_servers_are_refused_at_once(
     root: Session, version: tuple[int, int, int], mariadb: bool, what: str
@@ -176,6 +192,47 @@ def test_other_servers_are_refused_at_once(
     [finding] = check(root, SHOP)
     assert (finding.name, finding.severity) == ("version", "error")
     assert what in finding.what
+
+
+def test_every_server_is_fit_as_it_is_started(any_server: MySqlServer, any_database: str) -> None:
+    """By its reader: that account has the rights that the README names."""
+    with connect(ConnectionOptions.from_url(any_server.url)) as root:
+        root.query(f"CREATE TABLE {any_database}.t (id int PRIMARY KEY, j json)")
+    url = any_server.url.replace("root", "cdc")
+    with connect(ConnectionOptions.from_url(url, password="cdc-secret")) as session:
+        findings = check(session, Selection([f"{any_database}.*"]))
+    require(findings)
+    allowed = {"durability", "xa"} | ({"log_replica_updates"} if session.is_mariadb else set())
+    assert {name for name, _ in bad(findings)} <= allowed
+    for finding in findings:
+        assert "SET PERSIST" not in finding.hint or (session.version >= (8, 0, 0) and not session.is_mariadb)
+
+
+@pytest.mark.parametrize("any_server", MARIADB, indirect=True)
+@pytest.mark.parametrize(
+    ("grants", "expected"),
+    [
+        ("SELECT, REPLICATION SLAVE, BINLOG MONITOR, SLAVE MONITOR", []),
+        ("SELECT, REPLICATION SLAVE", ["BINLOG MONITOR"]),
+        ("SELECT, BINLOG MONITOR", ["REPLICATION SLAVE"]),
+    ],
+)
+def test_rights_on_mariadb(any_server: MySqlServer, any_database: str, grants: str, expected: list[str]) -> None:
+    with connect(ConnectionOptions.from_url(any_server.url)) as root:
+        root.query(f"CREATE TABLE {any_database}.t (id int PRIMARY KEY)")
+        with user(root, any_server, f"{grants} ON *.*") as session:
+            findings = check(session, Selection([f"{any_database}.*"]))
+    assert [f.name for f in findings if f.severity == "error"] == expected
+    assert bool(expected) or found(findings, "log_replica_updates").severity == "ok"
+
+
+@pytest.mark.parametrize("tls", ["preferred", "disabled"])
+def test_how_the_connection_is_protected(own: MySqlServer, root: Session, tls: Any) -> None:
+    with connect(replace(root.options, tls=tls)) as session:
+        assert found(check(session, SHOP), "authentication").what.startswith("root comes in by ")
+        assert ("encrypted (" in found(check(session, SHOP), "tls").what) == (tls == "preferred")
+        session.options = replace(session.options, host="db.example")  # this machine is not worth a warning
+        assert found(check(session, SHOP), "tls").severity == ("ok" if tls == "preferred" else "warning")
 
 
 # --- rights

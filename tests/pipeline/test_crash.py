@@ -26,6 +26,7 @@ from pyspark.sql import Row, SparkSession
 
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.testing import MySqlServer, Shop, ShopWriter
+from tests.positions import binlog_end
 
 CONFIG = """\
 name: crash
@@ -138,10 +139,8 @@ def operations(event: Any, row: dict[str, Any]) -> str:
 
 
 def position(mysql: MySqlServer) -> tuple[str, int]:
-    with closing(mysql.connect()) as connection, connection.cursor() as cursor:
-        cursor.execute("SHOW MASTER STATUS")
-        row: Any = cursor.fetchone()
-        return str(row[0]), int(row[1])
+    with closing(mysql.connect()) as connection:
+        return binlog_end(connection)
 
 
 def assert_exact(spark: SparkSession, lake: Pipeline, mysql: MySqlServer, shop: Shop, start: tuple[str, int]) -> None:

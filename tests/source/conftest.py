@@ -16,6 +16,7 @@ from lakehouse_cdc.model.changes import fold, invalid
 from lakehouse_cdc.source import hooks
 from lakehouse_cdc.source.hooks import Step
 from lakehouse_cdc.testing import MySqlServer
+from tests.positions import binlog_end
 from tests.source.driver import Driver, hashable
 
 
@@ -46,8 +47,7 @@ class Stage:
             self.run(f"INSERT INTO {table} VALUES {', '.join(f'({first + 10 * i}, 0)' for i in range(rows))}")
 
     def position(self) -> tuple[str, int]:
-        file, pos, *_ = self.run("SHOW MASTER STATUS")[0]
-        return str(file), int(pos)
+        return binlog_end(self.connection)
 
     def options(self, **more: str) -> dict[str, str]:
         return {

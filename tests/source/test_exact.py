@@ -8,6 +8,7 @@ give the same bytes. Tables have keys that have hurt others.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,10 @@ from hypothesis import strategies as st
 from lakehouse_cdc.model.changes import fold, invalid
 from lakehouse_cdc.source import hooks
 from lakehouse_cdc.testing import MySqlServer
+from lakehouse_cdc.testing.versions import MARIADB
+from tests.positions import binlog_end
 from tests.source.driver import Driver, hashable
-from tests.source.world import KEYS, Table, World
+from tests.source.world import KEYS, MARIADB_KEYS, Table, World
 
 shapes = st.lists(st.lists(st.sampled_from(sorted(KEYS)), min_size=1, max_size=4).map(tuple), min_size=1, max_size=3)
 
@@ -99,7 +102,7 @@ def play(
         while final.batch():
             check(final, world)
         final.stop()
-        assert (final.offset["file"], final.offset["pos"]) == world.position()
+        assert world.is_end((final.offset["file"], final.offset["pos"]))
         assert all(t["done"] for t in final.offset["tables"].values())
 
 
@@ -133,15 +136,47 @@ def test_each_kind_of_key(mysql: MySqlServer, tmp_path: Path, kind: str) -> None
     play(mysql, tmp_path, [(kind,), ("few", kind)], seed=len(kind))
 
 
-def test_compressed_transactions(mysql: MySqlServer, mysql_client: pymysql.Connection[Any], tmp_path: Path) -> None:
-    def compressed() -> int:
-        with mysql_client.cursor() as cursor:
-            cursor.execute(
-                "SELECT SUM(TRANSACTION_COUNTER) FROM performance_schema.binary_log_transaction_compression_stats"
-                " WHERE LOG_TYPE = 'BINARY' AND COMPRESSION_TYPE = 'ZSTD'"
-            )
-            return int(cursor.fetchall()[0][0] or 0)
+def kinds_of(server: MySqlServer) -> list[str]:
+    """The kinds of keys that a server knows."""
+    with closing(server.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT COUNT(*) FROM INFORMATION_SCHEMA.COLLATIONS WHERE COLLATION_NAME = 'utf8mb4_0900_ai_ci'")
+        [(known,)] = cursor.fetchall()
+        cursor.execute("SELECT VERSION()")
+        [(version,)] = cursor.fetchall()
+    return sorted((KEYS | (MARIADB_KEYS if "MariaDB" in version else {})).keys() - (set() if known else {"ai_ci"}))
 
-    before = compressed()
-    play(mysql, tmp_path, [("int",), ("few", "ai_ci")], seed=1, session=", binlog_transaction_compression = ON")
-    assert compressed() - before > 10
+
+@pytest.mark.parametrize("seed", range(2))
+def test_every_offset_is_exact_on_every_server(any_server: MySqlServer, tmp_path: Path, seed: int) -> None:
+    kinds = kinds_of(any_server)
+    random.Random(seed).shuffle(kinds)
+    play(any_server, tmp_path, [(kinds[0],), tuple(kinds[1:3]), tuple(kinds[3:6])], seed)
+
+
+@pytest.mark.parametrize("any_server", MARIADB, indirect=True)
+@pytest.mark.parametrize("kind", sorted(MARIADB_KEYS))
+def test_the_keys_of_mariadb(any_server: MySqlServer, tmp_path: Path, kind: str) -> None:
+    play(any_server, tmp_path, [(kind,), ("few", kind)], seed=len(kind))
+
+
+@pytest.mark.parametrize("any_server", ["mysql-8.0", "mysql-9", *MARIADB], indirect=True)
+def test_compressed_transactions(any_server: MySqlServer, tmp_path: Path) -> None:
+    mariadb = any_server.version in MARIADB
+    with closing(any_server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+        if mariadb:
+            cursor.execute("SET GLOBAL log_bin_compress = ON, log_bin_compress_min_len = 10")
+        try:
+            begin = binlog_end(connection)
+            session = "" if mariadb else ", binlog_transaction_compression = ON"
+            play(any_server, tmp_path, [("int",), ("few", "general_ci")], seed=1, session=session)
+        finally:
+            if mariadb:
+                cursor.execute("SET GLOBAL log_bin_compress = OFF")
+        cursor.execute("SHOW BINARY LOGS")
+        files = [str(row[0]) for row in cursor.fetchall() if row[0] >= begin[0]]
+        kinds: Counter[str] = Counter()
+        for file in files:
+            cursor.execute(f"SHOW BINLOG EVENTS IN '{file}'")
+            kinds.update(str(row[2]) for row in cursor.fetchall() if (file, row[1]) >= begin)
+    compressed = sum(n for kind, n in kinds.items() if "ompressed" in kind or kind == "Transaction_payload")
+    assert compressed >= 10, kinds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pymysql
@@ -18,6 +19,7 @@ from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.session import ConnectionOptions, Session, connect
 from lakehouse_cdc.source.floor import Floor, choose_proof
 from lakehouse_cdc.testing import MySqlServer
+from lakehouse_cdc.testing.versions import MARIADB
 from tests.gtids import upto_the_next
 from tests.source.conftest import Stage
 
@@ -79,6 +81,44 @@ def test_a_position_settles_only_once_a_select_sees_it(stage: Stage, root: Sessi
             written.result()
     finally:
         root.query("SET GLOBAL binlog_group_commit_sync_delay = 0")
+
+
+@contextmanager
+def waiting_for_a_replica(root: Session) -> Iterator[None]:
+    """Every commit of a MariaDB server stands in the binlog for a second, waiting for a replica that never comes."""
+    settings = {"timeout": "1000", "wait_point": "'AFTER_SYNC'", "wait_no_slave": "ON", "enabled": "ON"}
+    for name, value in settings.items():
+        root.query(f"SET GLOBAL rpl_semi_sync_master_{name} = {value}")
+    yield
+    root.query("SET GLOBAL rpl_semi_sync_master_enabled = OFF")
+
+
+def insert(any_server: MySqlServer, database: str) -> None:
+    with connect(ConnectionOptions.from_url(any_server.url)) as writer:
+        writer.query(f"INSERT INTO {database}.t VALUES (1)")
+
+
+@pytest.mark.parametrize("any_server", MARIADB, indirect=True)
+def test_a_position_of_mariadb_settles_only_once_a_select_sees_it(any_database: str, any_server: MySqlServer) -> None:
+    with connect(ConnectionOptions.from_url(any_server.url)) as root, ThreadPoolExecutor() as pool:
+        root.query(f"CREATE TABLE {any_database}.t (id INT PRIMARY KEY)")
+        before = server.log_position(root).position
+        floor = Floor(root, "auto", margin=10)
+        assert floor.proof == "snapshot"
+        with waiting_for_a_replica(root):
+            written = pool.submit(insert, any_server, any_database)
+            while not before < (tip := server.log_position(root).position):
+                time.sleep(0.001)
+            floor.saw(before, _NONE)
+            floor.saw(tip, _NONE)
+            holes = 0
+            while not written.done() and root.scalar(f"SELECT COUNT(*) FROM {any_database}.t") == 0:
+                holes += 1
+                assert floor.settled() != tip or root.scalar(f"SELECT COUNT(*) FROM {any_database}.t") == 1
+            floor.wait_for(tip)
+            assert root.scalar(f"SELECT COUNT(*) FROM {any_database}.t") == 1
+            written.result()
+    assert holes > 10 or any_server.version == "mariadb-10.11"  # which moves its position only when all is visible
 
 
 def test_age_counts_from_when_we_saw_the_position(root: Session) -> None:

@@ -25,6 +25,7 @@ from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, Write
 from lakehouse_cdc.model.changes import Rows, fold, invalid
 from lakehouse_cdc.source.floor import Floor
 from lakehouse_cdc.testing import MySqlServer
+from tests.positions import binlog_end
 from tests.source.driver import Driver, hashable
 
 _DELAY_SECONDS = 0.5
@@ -52,12 +53,11 @@ def set_up(server: MySqlServer, rows: int, *, gtids: bool, process_right: bool, 
         cursor.execute(f"SET GLOBAL sync_binlog = {sync}")
         cursor.execute(f"{right} 'cdc'@'127.0.0.1'")
         cursor.execute("DROP DATABASE IF EXISTS hole")
-        cursor.execute("SHOW MASTER STATUS")
-        file, pos, *_ = cursor.fetchone()
+        start = binlog_end(connection)
         cursor.execute("CREATE DATABASE hole")
         cursor.execute(f"CREATE TABLE {_TABLE} (id INT PRIMARY KEY, v INT NOT NULL, w VARCHAR(20))")
         cursor.execute(f"INSERT INTO {_TABLE} VALUES {', '.join(f'({i}, 0, NULL)' for i in range(rows))}")
-    return str(file), int(pos)
+    return start
 
 
 @contextmanager

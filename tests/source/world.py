@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pymysql
+
+from tests.positions import binlog_end
 
 Row = dict[str, Any]
 
@@ -84,7 +87,17 @@ KEYS: dict[str, tuple[str, list[Any]]] = {
     "set": ("SET('z', 'a', 'm', '9') NOT NULL", ["", "z", "a", "z,a", "m", "z,m", "a,m", "z,a,m", "9", "z,9"]),
     "varbinary": ("VARBINARY(8) NOT NULL", [b"", b"\0", b"\0\0", b"\x7f", b"\x80", b"\xff", b"a", b"A", b"ab", b"'"]),
 }
+# what MariaDB alone has
+MARIADB_KEYS: dict[str, tuple[str, list[Any]]] = {
+    "uuid": ("UUID NOT NULL", [str(UUID(int=n << 77 | n, version=1 + n % 5)) for n in range(1, 24)]),
+    "inet6": (
+        "INET6 NOT NULL",
+        ["::", "::1", "::ffff:1.2.3.4", "fe80::1", "1::", *(f"2001:db8::{n:x}" for n in range(20))],
+    ),
+    "inet4": ("INET4 NOT NULL", ["0.0.0.0", "255.255.255.255", *(f"10.0.{n}.9" for n in range(0, 250, 9))]),
+}
 
+ALL_KEYS = KEYS | MARIADB_KEYS
 
 # how a test reads what its client has in another form than VARIANT
 SHOWN = {"time": "CAST({} AS CHAR)", "bit": "CAST({} AS UNSIGNED)"}
@@ -107,7 +120,7 @@ class Table:
         return [f"k{i}" for i in range(len(self.kinds))]
 
     def create(self) -> str:
-        columns = [f"`{k}` {KEYS[kind][0]}" for k, kind in zip(self.keys, self.kinds, strict=True)]
+        columns = [f"`{k}` {ALL_KEYS[kind][0]}" for k, kind in zip(self.keys, self.kinds, strict=True)]
         # the key is not the first column, and its order is not the columns' order
         return (
             f"CREATE TABLE `{self.database}`.`{self.name}` (v INT, {', '.join(reversed(columns))}, "
@@ -115,7 +128,7 @@ class Table:
         )
 
     def random_key(self, rng: random.Random) -> list[Any]:
-        return [rng.choice(KEYS[kind][1]) for kind in self.kinds]
+        return [rng.choice(ALL_KEYS[kind][1]) for kind in self.kinds]
 
 
 @dataclass
@@ -127,8 +140,10 @@ class World:
     rng: random.Random
     states: dict[tuple[str, int], dict[str, dict[Any, Row]]] = field(default_factory=dict)
     counter: int = 0
+    mariadb: bool = False
 
     def create(self) -> None:
+        self.mariadb = "MariaDB" in self.run("SELECT VERSION()")[0][0]
         for table in self.tables:
             self.run(table.create())
         self.remember()
@@ -139,8 +154,7 @@ class World:
             return cursor.fetchall()
 
     def position(self) -> tuple[str, int]:
-        row = self.run("SHOW MASTER STATUS")[0]
-        return row[0], row[1]
+        return binlog_end(self.connection)
 
     def remember(self) -> None:
         self.states[self.position()] = {table.full: self.rows(table) for table in self.tables}
@@ -192,9 +206,18 @@ class World:
             self.remember()
 
     def state(self, position: tuple[str, int]) -> dict[str, dict[Any, Row]]:
-        """The state at a position at which a transaction ended."""
+        """The state at a position at which a transaction ended.
+
+        MariaDB writes a checkpoint into a new file, some time later: behind it the state is that of the file's begin.
+        """
+        if position not in self.states and self.mariadb:
+            position = max(known for known in self.states if known <= position)
         assert position in self.states, f"W = {position} is not the end of a transaction"
         return self.states[position]
+
+    def is_end(self, position: tuple[str, int]) -> bool:
+        """Whether nothing is behind a position, but for such a checkpoint."""
+        return position == self.position() or (self.mariadb and position >= max(self.states))
 
 
 def shop_tables(database: str, shapes: Iterable[tuple[str, ...]]) -> list[Table]:

@@ -17,6 +17,7 @@ from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, Write
 from lakehouse_cdc.testing import MySqlServer, Shop, ShopWriter, shop_writes
 from lakehouse_cdc.testing.shop import TABLES
 from lakehouse_cdc.testing.shop_writes import _ACTIONS, Tally, _Transaction
+from tests.positions import binlog_end
 
 
 @pytest.fixture
@@ -46,13 +47,6 @@ def binlog_rows(mysql: MySqlServer, start: tuple[str, int], database: str) -> Co
     return counts
 
 
-def position(connection: pymysql.Connection[Any]) -> tuple[str, int]:
-    with connection.cursor() as cursor:
-        cursor.execute("SHOW MASTER STATUS")
-        row: Any = cursor.fetchone()
-        return str(row[0]), int(row[1])
-
-
 @pytest.mark.parametrize("rows", [0, 1, 49, 5000])
 def test_load_fills_exactly_and_the_same_each_time(shop: Shop, mysql: MySqlServer, rows: int) -> None:
     assert sum(shop.load(rows).values()) == rows
@@ -69,9 +63,9 @@ def test_load_fills_exactly_and_the_same_each_time(shop: Shop, mysql: MySqlServe
 
 def test_creating_what_is_there_logs_nothing(shop: Shop, mysql_client: pymysql.Connection[Any]) -> None:
     """A reader of changes must not stop at it when a demo or a test goes on."""
-    before = position(mysql_client)
+    before = binlog_end(mysql_client)
     shop.create()
-    assert position(mysql_client) == before
+    assert binlog_end(mysql_client) == before
 
 
 def test_every_value_that_readers_stumble_over_is_there(shop: Shop, mysql_client: pymysql.Connection[Any]) -> None:
@@ -95,7 +89,7 @@ def test_the_counters_are_those_of_the_binlog(
     shop: Shop, mysql: MySqlServer, mysql_client: pymysql.Connection[Any]
 ) -> None:
     before = shop.load(3000)
-    start = position(mysql_client)
+    start = binlog_end(mysql_client)
     with ShopWriter(shop, seed=1) as first, ShopWriter(shop, seed=2) as second:
         while first.transactions < 400 or second.transactions < 400:
             first.check()

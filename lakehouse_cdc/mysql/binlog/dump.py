@@ -32,6 +32,7 @@ from lakehouse_cdc.mysql.server_errors import server_error
 COM_BINLOG_DUMP = 0x12
 BUFFER_BYTES = 4 << 20
 _SILENT_HEARTBEATS = 3
+_SEND_ANNOTATE_ROWS = 2
 _LINGER = 0.002  # seconds
 _NET_WRITE_TIMEOUT = 600  # seconds that the server waits while our reader is busy elsewhere (its default is 60)
 _NO_EVENTS: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
@@ -77,7 +78,9 @@ class BinlogDump:
         self._failure: CdcError | None = None
         try:
             self._register(heartbeat_seconds, replica_uuid or str(uuid.uuid4()))
-            request = struct.pack("<IHI", start.pos, 0, server_id) + start.file.encode()
+            # MariaDB else leaves out events that stand in the file, and a position would not be a sum of sizes
+            flags = _SEND_ANNOTATE_ROWS if "MariaDB" in str(connection.get_server_info()) else 0  # type: ignore[no-untyped-call]
+            request = struct.pack("<IHI", start.pos, flags, server_id) + start.file.encode()
             connection._execute_command(COM_BINLOG_DUMP, request)  # type: ignore[attr-defined]
         except (pymysql.err.Error, OSError) as error:
             raise TransientError(f"the binlog dump could not be requested: {error}", where=str(start)) from error

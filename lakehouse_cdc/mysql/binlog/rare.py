@@ -15,6 +15,7 @@ from pymysql.charset import charset_by_id
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.gtid import GtidSet, Interval
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
+from lakehouse_cdc.mysql.kernels.binlog_groups import GTID, HEADER
 
 CRC_BYTES = 4
 _OFF, _CRC32 = 0, 1
@@ -45,8 +46,16 @@ class TaggedGtid:
     commit_us: int
 
 
-def checksum_bytes(event: bytes, where: str) -> int:
-    """How many bytes of checksum each event of a file has, by its format description (a whole event, with header).
+@dataclass(frozen=True)
+class Format:
+    """What a file's first event says: how many bytes of checksum each event has, and which kind of server wrote it."""
+
+    checksum_bytes: int
+    mariadb: bool
+
+
+def format_description(event: bytes, where: str) -> Format:
+    """Read a format description (a whole event, with header).
 
     The algorithm stands five bytes before the event's end, and the description itself always has a checksum field.
     Raises DefiniteError for a format whose fixed parts have other sizes than those read here.
@@ -63,9 +72,9 @@ def checksum_bytes(event: bytes, where: str) -> int:
         raise DefiniteError(
             f"the binlog's format is not known: version {version} of server {server}, checksum algorithm {algorithm}",
             where=where,
-            hint="MySQL 5.7 and later are read",
+            hint="MySQL 5.7 and later and MariaDB 10.5 and later are read",
         )
-    return CRC_BYTES if algorithm == _CRC32 else 0
+    return Format(CRC_BYTES if algorithm == _CRC32 else 0, "mariadb" in server.lower())
 
 
 def rotation(body: bytes, where: str) -> tuple[str, int]:
@@ -89,6 +98,29 @@ def previous_gtids(body: bytes, where: str) -> GtidSet:
             source = _tagged(source, data.take(data.varint()))
         sources.setdefault(source, []).extend((data.u64(), data.u64()) for _ in range(data.u64()))
     data.end()
+    return GtidSet(sources)
+
+
+def gtid_source(event: bytes) -> tuple[str, bytes]:
+    """The source in a GTID event (whole, and long enough): its name, and the 16 bytes that stand for it."""
+    if event[4] == GTID:
+        source = event[HEADER + 1 : HEADER + 17]
+        return str(uuid.UUID(bytes=source)), source
+    domain, server = event[HEADER + 8 : HEADER + 12], event[5:9]
+    name = f"{int.from_bytes(domain, 'little')}-{int.from_bytes(server, 'little')}"
+    return name, (domain + server).ljust(16, b"\0")
+
+
+def gtid_list(body: bytes, where: str) -> GtidSet:
+    """MariaDB's GTID_LIST: the last GTID of each domain and server in all files before this one."""
+    data = Cursor(body, where)
+    count = data.u32() & (1 << 28) - 1  # flags are above
+    sources: dict[str, list[Interval]] = {}
+    for _ in range(count):
+        domain, server = data.u32(), data.u32()
+        sources[f"{domain}-{server}"] = [(1, data.u64() + 1)]
+    if count:  # else it is padded
+        data.end()
     return GtidSet(sources)
 
 

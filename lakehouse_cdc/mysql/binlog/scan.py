@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lakehouse_cdc.model.gtid import GtidSet
+from lakehouse_cdc.model.gtid import GtidSet, gtid_text, is_mariadb
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.binlog.tablemap import TableMap
 from lakehouse_cdc.mysql.kernels.binlog_groups import COMMITTED, OPEN, ROLLED_BACK
@@ -99,9 +99,9 @@ class Scan:
         return int(np.count_nonzero(self.transactions.outcome != OPEN))
 
     def gtid(self, transaction: int) -> str:
-        """`uuid:number`, `uuid:tag:number`, or '' where the transaction has none."""
+        """`uuid:number`, `uuid:tag:number`, MariaDB's `domain-server-number`, or '' where there is none."""
         source = int(self.transactions.source[transaction])
-        return f"{self.sources[source]}:{self.transactions.number[transaction]}" if source >= 0 else ""
+        return gtid_text(self.sources[source], int(self.transactions.number[transaction])) if source >= 0 else ""
 
     def boundaries(self) -> list[Position]:
         """Every transaction's end, and the begin of every file that the log went on to, in order."""
@@ -133,4 +133,6 @@ def gtid_set(sources: tuple[str, ...], source: Ints, number: Ints) -> GtidSet:
         first = numbers[np.concatenate(([0], breaks + 1))]
         last = numbers[np.concatenate((breaks, [len(numbers) - 1]))]
         found[sources[index]] = list(zip(first.tolist(), (last + 1).tolist(), strict=True))
+        if is_mariadb(sources[index]):
+            found[sources[index]] = [(1, int(numbers[-1]) + 1)]
     return GtidSet(found)

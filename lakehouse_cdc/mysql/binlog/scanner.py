@@ -17,7 +17,6 @@ runs compiled, and `Scan` for what is promised of transactions that span buffers
 
 from __future__ import annotations
 
-import uuid
 import zlib
 from collections.abc import Callable, Mapping
 
@@ -38,7 +37,8 @@ from lakehouse_cdc.mysql.binlog.watch import Watch
 from lakehouse_cdc.mysql.kernels import binlog_groups as k
 from lakehouse_cdc.schema.statements import StatementKind
 
-_PREVIOUS_GTIDS, _TAGGED, _EXECUTE_LOAD = 35, 42, 18
+_PREVIOUS_GTIDS, _TAGGED, _EXECUTE_LOAD, _GTID_LIST = 35, 42, 18, 163
+_ARTIFICIAL = 0x20  # a flag of an event that the server made up for its readers: it stands in no file
 
 
 class BinlogScanner:
@@ -168,7 +168,6 @@ class BinlogScanner:
         at, kind = int(state[k.AT]), int(state[k.TYPE])
         size = int.from_bytes(self._data[at + 9 : at + 13].tobytes(), "little")
         event = self._data[at : at + size].tobytes()
-        seconds = int.from_bytes(event[:4], "little")
         if kind == k.FORMAT:
             return self._format(event)
         if kind == k.ROTATE:
@@ -176,23 +175,29 @@ class BinlogScanner:
         if state[k.CHECKSUM] < 0:
             raise stopped(k.MISPLACED, kind, self._where())
         body = event[k.HEADER : size - groups.checksum]
-        step = groups.within or size
         if kind == k.TABLE_MAP:
             return self._known.learn(body, self._where())
-        if kind == k.GTID:
-            return self._add_source(str(uuid.UUID(bytes=body[1:17])))
-        if kind in (k.QUERY, _EXECUTE_LOAD):
-            self._query(rare.query(body, self._where(), load=kind == _EXECUTE_LOAD), seconds, step)
-        elif kind == _PREVIOUS_GTIDS:
-            self._previous_gtids(rare.previous_gtids(body, self._where()))
-        elif kind == _TAGGED:
-            self._tagged(rare.tagged_gtid(body, self._where()), seconds)
-        elif kind == k.XA_PREPARE:
-            groups.prepare(rare.one_phase(body, self._where()), step, self._where())
-        else:
-            raise refuse_type(kind, self._where())
+        if kind in (k.GTID, k.MARIADB_GTID):
+            return self._add_source(*rare.gtid_source(event))
+        self._event(kind, body, int.from_bytes(event[:4], "little"), groups.within or size)
         groups.pass_by(size)
         return None
+
+    def _event(self, kind: int, body: bytes, seconds: int, size: int) -> None:
+        """An event that is ours alone; with it the log advances by `size`."""
+        where = self._where()
+        if kind in (k.QUERY, _EXECUTE_LOAD):
+            self._query(rare.query(body, where, load=kind == _EXECUTE_LOAD), seconds, size)
+        elif kind == _PREVIOUS_GTIDS:
+            self._previous_gtids(rare.previous_gtids(body, where))
+        elif kind == _GTID_LIST and self._groups.state[k.MARIADB]:
+            self._previous_gtids(rare.gtid_list(body, where))
+        elif kind == _TAGGED:
+            self._tagged(rare.tagged_gtid(body, where), seconds)
+        elif kind == k.XA_PREPARE:
+            self._groups.prepare(rare.one_phase(body, where), size, where)
+        else:
+            raise refuse_type(kind, where)
 
     def _partial_update(self) -> None:
         """An update of a captured table that must be made whole first; the kernel has seen that its head fits."""
@@ -206,13 +211,12 @@ class BinlogScanner:
         groups.add_update(whole_rows(content, self._known.tables[table], self._where()), table, groups.within or size)
         groups.pass_by(size)
 
-    def _add_source(self, source: str) -> None:
-        """Give the kernel the uuid of a source of GTIDs; a tagged one never stands in its events."""
+    def _add_source(self, source: str, shown: bytes = bytes(16)) -> None:
+        """Give the kernel a source of GTIDs as their events show it; a tagged one never stands in these."""
         line = len(self._sources)
         if line == len(self._uuids):
             self._uuids = np.concatenate((self._uuids, np.zeros_like(self._uuids)))
-        if len(source) == 36:
-            self._uuids[line] = np.frombuffer(uuid.UUID(source).bytes, dtype=np.uint8)
+        self._uuids[line] = np.frombuffer(shown, dtype=np.uint8)
         self._sources.append(source)
         self._groups.state[k.SOURCES] = line + 1
 
@@ -223,7 +227,9 @@ class BinlogScanner:
             raise stopped(k.WRONG_POSITION, k.FORMAT, self._where())
         if state[k.GROUP] != k.OUTSIDE:
             raise stopped(k.MISPLACED, k.FORMAT, self._where())
-        state[k.CHECKSUM] = rare.checksum_bytes(event, self._where())
+        found = rare.format_description(event, self._where())
+        state[k.CHECKSUM], state[k.MARIADB] = found.checksum_bytes, found.mariadb
+        self._known.mariadb = found.mariadb
         self.created = int.from_bytes(event[:4], "little")
         state[k.AT] += len(event)
         state[k.POS] += len(event) if end else 0
@@ -234,7 +240,7 @@ class BinlogScanner:
         Whether a made-up one has a checksum depends on the file before, so the checksum itself decides.
         """
         state, where = self._groups.state, self._where()
-        artificial = bool(event[17] & 0x20)
+        artificial = bool(event[17] & _ARTIFICIAL)
         checked = zlib.crc32(event[:-4]) == int.from_bytes(event[-4:], "little")
         file, pos = rare.rotation(event[k.HEADER : -4 if checked else None], where)
         if not artificial:

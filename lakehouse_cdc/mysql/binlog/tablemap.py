@@ -1,9 +1,12 @@
 """Table maps: the shape of a table as the binlog states it before the rows, and its check against the known schema.
 
 Row images are read by the schema that the source knows, so every table map of a captured table is compared with it
-before a row under it is believed: number and names of the columns, each column's type with its length, precision and
-fraction, sign, character set, nullability, and the primary key. What MySQL writes under binlog_row_metadata=FULL is
-needed for that; MINIMAL has no names, and a swap of two columns of one type would go unseen.
+before a row under it is believed: the number of columns, each column's type with its length, precision and fraction,
+nullability, and as much of the rest as the server writes. Under binlog_row_metadata=FULL that is everything: names,
+signs, character sets, labels, and the primary key. MINIMAL (MySQL's default) has signs and character sets, 5.7 and
+MariaDB's NO_LOG have neither. What is not written needs no belief: the schema was right at a position, and a shape
+changes only by DDL, which stands in the log and is followed. So FULL is a second proof, and finds what was done behind
+the log's back (DDL under sql_log_bin = 0) also where no type tells.
 
 Source: MySQL source documentation, "Table_map_event"; that YEAR counts as numeric in the list of signs, and that the
 hidden columns of functional indexes are left out, was seen on 8.0.31 and 9.7.4.
@@ -17,18 +20,28 @@ from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
 from lakehouse_cdc.mysql.kernels import layout
 from lakehouse_cdc.mysql.kernels.layout import BinlogType
-from lakehouse_cdc.schema.charsets import CHARSET_OF, decode
+from lakehouse_cdc.schema.charsets import charset_of, decode
 from lakehouse_cdc.schema.table import Column, TableSchema
 
 _NO_METADATA = (layout.TINY, layout.SHORT, layout.LONG, layout.LONGLONG, layout.INT24, layout.DATE, layout.YEAR)
 _ONE_BYTE = (
     *(layout.FLOAT, layout.DOUBLE, layout.TIMESTAMP2, layout.DATETIME2, layout.TIME2),
-    *(layout.VECTOR, layout.JSON, layout.BLOB, layout.GEOMETRY),
+    *(layout.VECTOR, layout.JSON, layout.BLOB, layout.BLOB_COMPRESSED, layout.GEOMETRY),
 )
-_TWO_BYTES = (layout.VARCHAR, layout.BIT, layout.NEWDECIMAL, layout.VAR_STRING, layout.STRING)
+_TWO_BYTES = (
+    layout.VARCHAR,
+    layout.VARCHAR_COMPRESSED,
+    layout.BIT,
+    layout.NEWDECIMAL,
+    layout.VAR_STRING,
+    layout.STRING,
+)
 _WHOLE = (layout.TINY, layout.SHORT, layout.INT24, layout.LONG, layout.LONGLONG)
 _NUMERIC = (*_WHOLE, layout.NEWDECIMAL, layout.FLOAT, layout.DOUBLE, layout.YEAR)
-_CHARACTER = (layout.STRING, layout.VAR_STRING, layout.VARCHAR, layout.BLOB)
+_CHARACTER = (
+    *(layout.STRING, layout.VAR_STRING, layout.VARCHAR, layout.BLOB),
+    *(layout.VARCHAR_COMPRESSED, layout.BLOB_COMPRESSED),
+)
 # fields of the optional metadata
 _SIGNS, _DEFAULT_CHARSET, _CHARSETS, _NAMES = 1, 2, 3, 4
 _SET_LABELS, _ENUM_LABELS, _SIMPLE_KEY, _PREFIX_KEY = 5, 6, 8, 9
@@ -38,24 +51,26 @@ _SET_LABELS, _ENUM_LABELS, _SIMPLE_KEY, _PREFIX_KEY = 5, 6, 8, 9
 class TableMap:
     """One table map. The tuples have one entry a column, in the table's order.
 
-    `types` are the type bytes with each column's metadata as they stand in the log. `unsigned` is False and
-    `collations` None where the column is not a number or a text (63 is binary). `names` is None without FULL metadata.
-    `labels` are those of an ENUM or SET, in the column's character set.
-    `key` has the primary key's columns as (index, length of the prefix or 0).
+    `types` are the type bytes with each column's metadata as they stand in the log. `unsigned` and `collations` are
+    None where the column is not a number or a text (63 is binary), or the server does not say. `names` is None without
+    FULL metadata; then `labels` (of an ENUM or SET, in the column's character set) and `key` (the primary key's columns
+    as (index, length of the prefix or 0)) are empty, too.
     """
 
     name: str  # database.table
     types: tuple[BinlogType, ...]
     nullable: tuple[bool, ...]
-    unsigned: tuple[bool, ...]
+    unsigned: tuple[bool | None, ...]
     collations: tuple[int | None, ...]
     names: tuple[str, ...] | None
     key: tuple[tuple[int, int], ...]
     labels: tuple[tuple[bytes, ...], ...]
 
 
-def parse(body: bytes, where: str) -> TableMap:
+def parse(body: bytes, where: str, *, mariadb: bool = False) -> TableMap:
     """Read a table map's body, from behind its six bytes of table id to before its checksum.
+
+    `mariadb`: that server counts columns of geometry among those that have a character set (seen on 10.11 and 11.8).
 
     Raises DefiniteError for a type whose metadata is not known and for bytes that do not add up.
     """
@@ -72,7 +87,7 @@ def parse(body: bytes, where: str) -> TableMap:
     while data.left:
         field = data.byte()
         fields[field] = Cursor(data.take(data.length()), where)
-    character = [i for i, kind in enumerate(types) if _is_character(kind)]
+    character = [i for i, kind in enumerate(types) if _is_character(kind) or (mariadb and kind[0] == layout.GEOMETRY)]
     return TableMap(
         name=f"{database}.{table}",
         types=types,
@@ -101,12 +116,15 @@ def _is_character(kind: BinlogType) -> bool:
     return code in _CHARACTER and not (code == layout.STRING and metadata[0] in (layout.ENUM, layout.SET))
 
 
-def _signs(field: Cursor | None, codes: bytes) -> tuple[bool, ...]:
+def _signs(field: Cursor | None, codes: bytes) -> tuple[bool | None, ...]:
     """One bit for each numeric column, the highest bit of a byte first; set where unsigned."""
-    numeric = [i for i, code in enumerate(codes) if code in _NUMERIC]
-    bits = field.take((len(numeric) + 7) // 8) if field else b""
-    unsigned = {i for n, i in enumerate(numeric) if bits and bits[n // 8] & 0x80 >> n % 8}
-    return tuple(i in unsigned for i in range(len(codes)))
+    found: list[bool | None] = [None] * len(codes)
+    if field is not None:
+        numeric = [i for i, code in enumerate(codes) if code in _NUMERIC]
+        bits = field.take((len(numeric) + 7) // 8)
+        for n, i in enumerate(numeric):
+            found[i] = bool(bits[n // 8] & 0x80 >> n % 8)
+    return tuple(found)
 
 
 def _charsets(fields: dict[int, Cursor], character: list[int], count: int) -> tuple[int | None, ...]:
@@ -154,11 +172,7 @@ def _key(fields: dict[int, Cursor], count: int) -> tuple[tuple[int, int], ...]:
 def check(found: TableMap, schema: TableSchema, where: str) -> None:
     """Raise DefiniteError unless `found` is what `schema` says; see the module's argument for what is compared."""
     if found.names is None:
-        raise DefiniteError(
-            f"the binlog holds rows of {schema.name} without the names of its columns",
-            where=where,
-            hint="run SET GLOBAL binlog_row_metadata = FULL on the source, then begin after that moment",
-        )
+        _require_plain_labels(schema, where)
     difference = _differences(found, schema) or _type_difference(found, schema)
     if difference:
         raise DefiniteError(
@@ -166,6 +180,17 @@ def check(found: TableMap, schema: TableSchema, where: str) -> None:
             where=where,
             hint=f"changes of a captured table's shape are not supported yet; take a fresh snapshot of {schema.name}",
         )
+
+
+def _require_plain_labels(schema: TableSchema, where: str) -> None:
+    """INFORMATION_SCHEMA has `?` for a character beyond utf8mb3; a table map with labels would tell."""
+    for column in schema.captured:
+        if any("?" in label for label in column.values):
+            raise DefiniteError(
+                f"column {column.name} of {schema.name} has a label with a `?`, which may stand for another character",
+                where=where,
+                hint="SET GLOBAL binlog_row_metadata = FULL where the server has it, or exclude the column",
+            )
 
 
 def _type_difference(found: TableMap, schema: TableSchema) -> str:
@@ -179,13 +204,17 @@ def _type_difference(found: TableMap, schema: TableSchema) -> str:
 def _differences(found: TableMap, schema: TableSchema) -> str:
     """In words, what the binlog has that the schema has not; '' if all but the types agrees."""
     known = tuple(c.name for c in schema.columns)
-    if found.names != known:
+    if found.names not in (None, known):
         only = sorted(set(found.names or ()) ^ set(known)) or ["their order"]
         return f"{len(found.types)} columns in the binlog, {len(known)} known; they differ in {', '.join(only)}"
+    if len(found.types) != len(known):
+        return f"{len(found.types)} columns in the binlog, {len(known)} known"
     for i, column in enumerate(schema.columns):
         difference = _difference(found, i, column) if column.captured else ""
         if difference:
             return f"column {column.name}, known as {column.declared}, {difference} in the binlog"
+    if found.names is None:
+        return ""
     key = tuple(known[i] for i, _ in found.key)
     return "" if key == schema.key else f"primary key ({', '.join(key)}) in the binlog, ({', '.join(schema.key)}) known"
 
@@ -193,15 +222,15 @@ def _differences(found: TableMap, schema: TableSchema) -> str:
 def _difference(found: TableMap, i: int, column: Column) -> str:
     """How column `i` of the table map differs from `column`, its type aside; '' if it does not."""
     kind = found.types[i]
-    if kind[0] in _NUMERIC and kind[0] != layout.YEAR and found.unsigned[i] != column.unsigned:
+    if kind[0] != layout.YEAR and found.unsigned[i] not in (None, column.unsigned):
         return f"is {'unsigned' if found.unsigned[i] else 'signed'}"
     if found.nullable[i] != column.nullable:
         return f"is {'nullable' if found.nullable[i] else 'NOT NULL'}"
-    if column.values:
+    if column.values and found.names is not None:
         labels = tuple(decode(column.charset or "utf8mb4", label) for label in found.labels[i])
         return "" if labels == column.values else f"has the labels {', '.join(labels)[:100]}"
-    if _is_character(kind):
-        charset = CHARSET_OF.get(found.collations[i] or 0, "another")
+    if (collation := found.collations[i]) is not None:
+        charset = charset_of(collation) or "another"
         known = {"utf8": "utf8mb3", None: "binary"}.get(column.charset, column.charset)
         return "" if charset == known else f"has the character set {charset} instead of {known}"
     return ""

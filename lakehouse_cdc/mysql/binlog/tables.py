@@ -27,6 +27,7 @@ class KnownTables:
 
     def __init__(self, captured: Captured) -> None:
         self._captured = captured
+        self.mariadb = False  # whether that server writes the table maps
         self.tables: list[TableMap] = []
         self._indexes: dict[bytes, int] = {}
         self.clear()
@@ -73,7 +74,7 @@ class KnownTables:
                 return _NOT_CAPTURED
         elif not self._captured(name):
             return _NOT_CAPTURED
-        table = parse(shape, where)
+        table = parse(shape, where, mariadb=self.mariadb)
         if schema is not None:
             check(table, schema, where)
         self.tables.append(table)

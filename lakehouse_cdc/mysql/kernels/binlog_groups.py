@@ -24,14 +24,17 @@ from lakehouse_cdc.mysql.kernels.compiled import compiled
 HEADER = 19
 QUERY, ROTATE, FORMAT, XID, TABLE_MAP, HEARTBEAT, GTID, ANONYMOUS = 2, 4, 15, 16, 19, 27, 33, 34
 WRITE_ROWS, UPDATE_ROWS, XA_PREPARE, PARTIAL_UPDATE, HEARTBEAT_V2 = 30, 31, 38, 39, 41
+MARIADB_FIRST, MARIADB_GTID = 160, 162
+# flags of a MariaDB GTID: one statement follows; its rows are prepared only (XA)
+_STANDALONE, _PREPARED = 1, 64
 MARKER = HEADER + 12  # in place of a compressed event: behind the header its size, its bytes of checksum, and ...
 FAULTY = 0xFFFFFFFF  # ... the bytes of events that follow, or this where it could not be expanded
 
 # slots of `state`
-AT, POS, CHECKSUM, GROUP, ROWS, TXNS, SERIAL, SOURCES, FILE, TYPE = range(10)
+AT, POS, CHECKSUM, GROUP, ROWS, TXNS, SERIAL, SOURCES, FILE, TYPE, MARIADB = range(11)
 # whether the buffer is expanded; the size of the compressed event that we are in (0: none), where its events end, and
 # whether they must be one whole transaction
-EXPANDED, WITHIN, INNER_END, WHOLE, STATE_SIZE = range(10, 15)
+EXPANDED, WITHIN, INNER_END, WHOLE, STATE_SIZE = range(11, 16)
 # values of state[GROUP]
 OUTSIDE, ANNOUNCED, BEGUN, XA = range(4)
 # columns of `rows`: one line for each rows event of a captured table
@@ -50,12 +53,12 @@ DONE, FULL, RARE, TRUNCATED, WRONG_POSITION, MISPLACED, NO_MAP, MALFORMED, PARTI
 _CLASS = np.zeros(256, dtype=np.uint8)
 _CLASS[[23, 24, 25, 30, 31, 32]] = 1
 # STOP, INTVAR, APPEND_BLOCK, DELETE_FILE, RAND, USER_VAR, BEGIN_LOAD_QUERY (they prepare a QUERY, which is judged),
-# IGNORABLE, ROWS_QUERY, TRANSACTION_CONTEXT, VIEW_CHANGE
-_CLASS[[3, 5, 9, 11, 13, 14, 17, 28, 29, 36, 37]] = 2
+# IGNORABLE, ROWS_QUERY, TRANSACTION_CONTEXT, VIEW_CHANGE; MariaDB's ANNOTATE_ROWS, BINLOG_CHECKPOINT, START_ENCRYPTION
+_CLASS[[3, 5, 9, 11, 13, 14, 17, 28, 29, 36, 37, 160, 161, 164]] = 2
 # what never stands inside of a transaction and so is not compressed with one: STOP, ROTATE, FORMAT, HEARTBEAT, GTID,
 # ANONYMOUS, PREVIOUS_GTIDS, TRANSACTION_CONTEXT, VIEW_CHANGE, TRANSACTION_PAYLOAD, HEARTBEAT_V2, GTID_TAGGED
 _ONLY_OUTSIDE = np.zeros(256, dtype=np.uint8)
-_ONLY_OUTSIDE[[3, 4, 15, 27, 33, 34, 35, 36, 37, 40, 41, 42]] = 1
+_ONLY_OUTSIDE[[3, 4, 15, 27, 33, 34, 35, 36, 37, 40, 41, 42, 161, 162, 163, 164]] = 1
 _ONLY_OUTSIDE[PACKED_QUERY : LAST_PACKED + 1] = 1
 
 
@@ -135,6 +138,12 @@ def announce(
         micros = _u48(data, body + 42) | (np.int64(data[body + 48]) & 0x7F) << 48  # the top bit: another time follows
         if micros > 0:
             commit = micros
+    _open(state, txns, source, number, commit)
+    return DONE
+
+
+@compiled
+def _open(state: NDArray[np.int64], txns: NDArray[np.int64], source: int, number: int, commit: int) -> None:
     n = state[TXNS]
     txns[n, BEGIN] = state[POS]
     txns[n, END] = 0
@@ -148,7 +157,40 @@ def announce(
     state[TXNS] = n + 1
     state[GROUP] = ANNOUNCED
     state[SERIAL] += 1
-    return DONE
+
+
+@compiled
+def announce_mariadb(
+    data: NDArray[np.uint8],
+    at: int,
+    end: int,
+    state: NDArray[np.int64],
+    sources: NDArray[np.uint8],
+    txns: NDArray[np.int64],
+) -> int:
+    """Begin a transaction by MariaDB's GTID event at `at`: it stands for BEGIN, too, unless one statement follows.
+
+    A source is the domain and the server's id, four bytes each; the commit time has whole seconds.
+    """
+    body = at + HEADER
+    if end - body < 13:
+        return MALFORMED
+    number = _u32(data, body) | _u32(data, body + 4) << 32
+    if number <= 0:
+        return MALFORMED
+    for i in range(state[SOURCES] - 1, -1, -1):
+        j = 0
+        while j < 4 and sources[i, j] == data[body + 8 + j] and sources[i, 4 + j] == data[at + 5 + j]:
+            j += 1
+        if j == 4:
+            _open(state, txns, i, number, _u32(data, at) * 1_000_000)
+            flags = data[body + 12]
+            if flags & _PREPARED:
+                state[GROUP] = XA
+            elif not flags & _STANDALONE:
+                state[GROUP] = BEGUN
+            return DONE
+    return RARE
 
 
 @compiled
@@ -229,10 +271,19 @@ def _finish(state: NDArray[np.int64], txns: NDArray[np.int64], size: int) -> Non
 
 
 @compiled
+def stands_right(data: NDArray[np.uint8], at: int, size: int, state: NDArray[np.int64]) -> bool:
+    """Whether an event's header has the position of its end; MariaDB leaves it out inside a transaction (from 11.4)."""
+    stated = _u32(data, at + 13)
+    if stated == 0 and state[MARIADB] and state[GROUP] >= ANNOUNCED:
+        return True
+    return bool(stated == (state[POS] + size) & 0xFFFFFFFF)
+
+
+@compiled
 def enter(data: NDArray[np.uint8], at: int, state: NDArray[np.int64]) -> int:
     """Go in behind the marker at `at`: DONE, or what is wrong with it."""
     size, inner = _u32(data, at + HEADER), _u32(data, at + HEADER + 8)
-    if _u32(data, at + 13) != (state[POS] + size) & 0xFFFFFFFF:
+    if not stands_right(data, at, size, state):
         return WRONG_POSITION
     whole = data[at + 4] == PAYLOAD
     if whole and state[GROUP] != ANNOUNCED:
@@ -308,7 +359,7 @@ def scan_events(  # noqa: C901, PLR0915
                 if answer != DONE:
                     return answer
                 continue
-            if _u32(data, at + 13) != (state[POS] + size) & 0xFFFFFFFF:
+            if not stands_right(data, at, size, state):
                 return WRONG_POSITION
         if state[ROWS] == rows.shape[0] or state[TXNS] == txns.shape[0]:
             return FULL
@@ -319,7 +370,7 @@ def scan_events(  # noqa: C901, PLR0915
                 return MISPLACED
             answer = index_rows(data, at, end, state, maps, places, rows, txns, state[POS] + step)
         elif what == 2:
-            answer = DONE
+            answer = DONE if kind < MARIADB_FIRST or state[MARIADB] else RARE
         elif kind == TABLE_MAP:
             if group < BEGUN:
                 return MISPLACED
@@ -328,6 +379,10 @@ def scan_events(  # noqa: C901, PLR0915
             if group != OUTSIDE:
                 return MISPLACED
             answer = announce(data, at, end, state, sources, txns)
+        elif kind == MARIADB_GTID:
+            if group != OUTSIDE or state[MARIADB] == 0:
+                return MISPLACED
+            answer = announce_mariadb(data, at, end, state, sources, txns)
         elif kind == XID:
             if group != BEGUN:
                 return MISPLACED

@@ -18,6 +18,7 @@ BinlogType = tuple[int, bytes]  # the type byte, and the column's bytes of the t
 
 TINY, SHORT, LONG, FLOAT, DOUBLE, LONGLONG, INT24 = 1, 2, 3, 4, 5, 8, 9
 DATE, YEAR, NEWDATE, VARCHAR, BIT, TIMESTAMP2, DATETIME2, TIME2 = 10, 13, 14, 15, 16, 17, 18, 19
+BLOB_COMPRESSED, VARCHAR_COMPRESSED = 140, 141  # MariaDB's
 VECTOR, JSON, NEWDECIMAL, ENUM, SET, BLOB, VAR_STRING, STRING, GEOMETRY = 242, 245, 246, 247, 248, 252, 253, 254, 255
 
 _PLAIN: dict[str, BinlogType] = {
@@ -33,6 +34,9 @@ _PLAIN: dict[str, BinlogType] = {
     "json": (JSON, b"\x04"),
     "vector": (VECTOR, b"\x04"),
     **dict.fromkeys(SPATIAL, (GEOMETRY, b"\x04")),
+    "uuid": (STRING, b"\xfe\x10"),
+    "inet6": (STRING, b"\xfe\x10"),
+    "inet4": (STRING, b"\xfe\x04"),
     "tinyblob": (BLOB, b"\x01"),
     "tinytext": (BLOB, b"\x01"),
     "blob": (BLOB, b"\x02"),
@@ -99,9 +103,9 @@ def extent(kind: BinlogType) -> tuple[int, int]:
         return decimal_bytes(meta[0], meta[1]), 0
     if code == BIT:
         return meta[1] + (meta[0] > 0), 0
-    if code in (BLOB, JSON, GEOMETRY, VECTOR):
+    if code in (BLOB, BLOB_COMPRESSED, JSON, GEOMETRY, VECTOR):
         return -1, meta[0]
-    if code in (VARCHAR, VAR_STRING):
+    if code in (VARCHAR, VARCHAR_COMPRESSED, VAR_STRING):
         return -1, 1 if int.from_bytes(meta, "little") < 256 else 2
     if code == STRING and meta[0] in (ENUM, SET):
         return meta[1], 0

@@ -27,10 +27,11 @@ LONG_PACKED, LONG_TEXT = 15, 16  # the same as text, for more digits than a deci
 BITS = 17  # big-endian
 YEAR = 18  # since 1900; as text if ARG
 VECTOR, JSON_BINARY = 19, 20
-DATE_PACKED, DATETIME_PACKED, TIMESTAMP_PACKED, MOMENT_WIRE = 21, 22, 23, 24  # ARG: digits of a second, ARG2: FAIL...
-TIME_PACKED, TIME_WIRE = 25, 26
-SKIP = 27  # an excluded column
-UNKNOWN = 28  # an excluded column, and nobody said how long it is
+ADDRESS = 21  # ARG: which (see `addresses`)
+DATE_PACKED, DATETIME_PACKED, TIMESTAMP_PACKED, MOMENT_WIRE = 22, 23, 24, 25  # ARG: digits of a second, ARG2: FAIL...
+TIME_PACKED, TIME_WIRE = 26, 27
+SKIP = 28  # an excluded column
+UNKNOWN = 29  # an excluded column, and nobody said how long it is
 
 # What becomes of a date that no calendar has; AS_TEXT is for every date
 FAIL, AS_NULL, AS_TEXT = range(3)

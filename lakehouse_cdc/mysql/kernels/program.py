@@ -19,10 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lakehouse_cdc.model import variant
+from lakehouse_cdc.mysql.kernels.addresses import INET4, INET6, UUID
 from lakehouse_cdc.mysql.kernels.codepages import labels, page
 from lakehouse_cdc.mysql.kernels.json_text import GROWTH as GROWTH_OF_JSON
 from lakehouse_cdc.mysql.kernels.layout import BinlogType, binlog_types, extent, require_types
 from lakehouse_cdc.mysql.kernels.ops import (
+    ADDRESS,
     AS_NULL,
     AS_TEXT,
     BINARY,
@@ -61,7 +63,7 @@ from lakehouse_cdc.mysql.kernels.ops import (
 from lakehouse_cdc.schema.charsets import MAX_BYTES, UNICODE
 from lakehouse_cdc.schema.charsets import WIDE as WIDE_CHARSETS
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.schema.types import Kind, Mapped, require
+from lakehouse_cdc.schema.types import MARIADBS, Kind, Mapped, require
 
 _WIRE_BYTES = {"tinyint": 1, "smallint": 2, "mediumint": 4, "int": 4, "bigint": 8, "float": 4, "double": 8, "year": 2}
 _NUMBERS = {
@@ -77,8 +79,10 @@ _TIMES = {
     "datetime": (variant.TIMESTAMP_NTZ, 8, DATETIME_PACKED),
     "timestamp": (variant.TIMESTAMP, 8, TIMESTAMP_PACKED),
 }
-_SPECIAL = ("year", "time", "vector", "bit", "json")
+_SPECIAL = ("year", "time", "vector", "bit", "json", *MARIADBS)
+_ADDRESSES = {"uuid": UUID, "inet4": INET4, "inet6": INET6}
 _STRING = variant.header(variant.LONG_STRING)
+_LONGEST_ADDRESS = 46
 _LONG_DECIMAL = 72  # bytes of the longest one: 65 digits, a sign, a point, a zero before it
 _DECIMALS = ((9, variant.DECIMAL4, 4), (18, variant.DECIMAL8, 8), (38, variant.DECIMAL16, 16))  # digits, type, bytes
 Matrix = npt.NDArray[np.int64]
@@ -226,6 +230,8 @@ def _special(column: Column, found: Mapped) -> tuple[int, int, list[int]]:
         return TIME_PACKED, TIME_WIRE, [_STRING, 0, 1, column.fraction, 0]
     if column.type == "json":
         return JSON_BINARY, TEXT, [_STRING, 0, GROWTH_OF_JSON, 0, 0]
+    if column.type in _ADDRESSES:
+        return ADDRESS, TEXT, [_STRING, _LONGEST_ADDRESS, 1, _ADDRESSES[column.type], 0]
     if column.type == "vector":
         return VECTOR, VECTOR, [variant.header(variant.FLOAT), 0, 2, 0, 0]
     if column.type == "bit":

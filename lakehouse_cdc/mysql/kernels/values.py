@@ -8,10 +8,12 @@ binary protocol's values ("Binary Protocol Value") and of its row events.
 from __future__ import annotations
 
 from lakehouse_cdc.model.variant import ARRAY, FALSE, SHORT_STRING, TRUE, header
+from lakehouse_cdc.mysql.kernels.addresses import write_address
 from lakehouse_cdc.mysql.kernels.compiled import part
 from lakehouse_cdc.mysql.kernels.decimals import write_decimal, write_long_decimal
 from lakehouse_cdc.mysql.kernels.octets import Bytes, Step, decimal, little, move, put
 from lakehouse_cdc.mysql.kernels.ops import (
+    ADDRESS,
     ARG,
     BITS,
     DATE_PACKED,
@@ -64,6 +66,8 @@ def _plain(buf: Bytes, at: int, size: int, step: Step, out: Bytes, to: int) -> i
         return _bits(buf, at, size, step, out, to)
     if op == JSON_BINARY:
         return write_document(buf, at, size, step, out, to)
+    if op == ADDRESS:
+        return write_address(buf, at, size, step, out, to)
     if op == VECTOR:
         return _vector(buf, at, size, step, out, to)
     out[to] = step[HEADER]

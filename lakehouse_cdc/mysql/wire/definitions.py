@@ -11,14 +11,15 @@ import struct
 from collections.abc import Sequence
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.schema.charsets import CHARSET_OF, UNICODE
+from lakehouse_cdc.schema.charsets import UNICODE, charset_of
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.schema.types import SPATIAL
+from lakehouse_cdc.schema.types import MARIADBS, SPATIAL
 
 _UNSIGNED = 32
 _SAME = set(UNICODE)  # a value in one of these is the same bytes in all
 _BINARY = 63  # the collation of everything that is no text
 _STRINGS = {"char": 254, "binary": 254, "varchar": 253, "varbinary": 253, "enum": 254, "set": 254}
+_ADDRESSES = dict.fromkeys(MARIADBS, 254)  # as text, in a character set of the server's choice: all of it is ASCII
 _BYTES = {"bit": 16, "vector": 242, **dict.fromkeys(SPATIAL, 255)}
 _NUMBERS = {
     "tinyint": 1,
@@ -38,6 +39,7 @@ _TYPES = {
     **{f"{size}{kind}": 252 for size in ("tiny", "", "medium", "long") for kind in ("text", "blob")},
     **_STRINGS,
     **_BYTES,
+    **_ADDRESSES,
     "json": 245,
 }
 
@@ -59,12 +61,12 @@ def _check(column: Column, definition: bytes, table: str) -> None:
     numeric = collation == _BINARY and bool(flags & _UNSIGNED) == column.unsigned
     fits = kind == _TYPES.get(column.type)
     if column.charset is not None:
-        charset = CHARSET_OF.get(collation)
+        charset = charset_of(collation)
         fits = fits and (charset == column.charset or {charset, column.charset} <= _SAME)
     elif column.type in ("decimal", "datetime", "timestamp", "time"):
         fits = fits and decimals == ((column.scale or 0) if column.type == "decimal" else column.fraction)
         fits = fits and (numeric or column.type != "decimal")
-    elif column.type not in ("float", "double", "date", "year", "json"):
+    elif column.type not in ("float", "double", "date", "year", "json", *MARIADBS):
         plain = column.type in _STRINGS or column.type in _BYTES or "blob" in column.type
         fits = fits and collation == _BINARY and (plain or numeric)
     if not fits:

@@ -90,6 +90,7 @@ def paths(value: Any, path: str = "$") -> list[str]:
 
 
 SUFFIXES = ("", "", "", ".new", "[0]", "[7]", "[last]", '."q\\"\\\\r\\n"', '."日本 😀"')
+NEW = ["$.n", "$.m", "$[99]"]
 PARTIALLY = ("SET", "SET", "REPLACE", "REMOVE")
 WHOLLY = ("INSERT", "ARRAY_INSERT", "ARRAY_APPEND")
 
@@ -102,7 +103,7 @@ def change(dice: random.Random, column: str, places: list[str], values: list[Any
         function = dice.choice(functions)
         expression = f"JSON_{function}({expression}"
         for _ in range(dice.choice((1, 1, 2))):
-            place = dice.choice(places or ["$.a"]) + dice.choice(SUFFIXES)
+            place = dice.choice(dice.choice((places or NEW, places or NEW, NEW))) + dice.choice(SUFFIXES)
             arguments.append(f"{place}[0]" if function == "ARRAY_INSERT" and not place.endswith("]") else place)
             expression += ", %s"
             if function != "REMOVE":
@@ -174,8 +175,8 @@ def test_the_rows_are_those_of_the_server(
         updates.append(len(expected))
 
     agree()
-    assert sum(updates) > 200
-    assert min(applied[operation] for operation in (REPLACE, INSERT, REMOVE)) > 20
+    assert sum(updates) > 100
+    assert min(applied[operation] for operation in (REPLACE, INSERT, REMOVE)) >= 5
 
 
 def partial_events(buffer: Buffer) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,9 @@ import pytest
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
 from lakehouse_cdc.mysql.binlog.tablemap import TableMap
+from lakehouse_cdc.mysql.catalog import read_tables
+from lakehouse_cdc.mysql.session import ConnectionOptions, connect
+from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import Column, TableSchema
 from tests.mysql.binlog.binlog_log import Log, joined
 
@@ -92,14 +96,67 @@ def test_added_dropped_swapped_columns_and_keys(log: Log, database: str) -> None
             read(log, database, TableSchema(database, "t", COLUMNS, key))
 
 
-def test_minimal_metadata_is_refused_with_the_statement_that_changes_it(log: Log, database: str) -> None:
-    schema = TableSchema(database, "t", COLUMNS, ("v", "u"))
+@pytest.fixture
+def minimal(log: Log) -> Iterator[None]:
     log.run("SET GLOBAL binlog_row_metadata = MINIMAL")
-    try:
-        with pytest.raises(DefiniteError, match="SET GLOBAL binlog_row_metadata = FULL"):
-            read(log, database, schema)
-    finally:
-        log.run("SET GLOBAL binlog_row_metadata = FULL")
+    yield
+    log.run("SET GLOBAL binlog_row_metadata = FULL")
+
+
+@pytest.mark.usefixtures("minimal")
+def test_minimal_metadata_has_signs_and_character_sets_alone(log: Log, database: str) -> None:
+    table = read(log, database, TableSchema(database, "t", COLUMNS, ("v", "u")))
+    assert table.names is None
+    assert table.key == ()
+    assert [c.name for c, unsigned in zip(COLUMNS, table.unsigned, strict=True) if unsigned] == ["y", "u", "b", "d"]
+    texts = {c.name for c, collation in zip(COLUMNS, table.collations, strict=True) if collation is not None}
+    assert {"c", "v", "w", "t"} <= texts
+
+
+@pytest.mark.usefixtures("minimal")
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("u", {"unsigned": False}), ("z", {"nullable": False}), ("d", {"scale": 2}), ("t", {"charset": "utf8mb4"}),
+        ("m", {"type": "text", "charset": "utf8mb4"}), ("dt", {"fraction": 3}),
+    ],
+)  # fmt: skip
+def test_minimal_metadata_names_each_difference_that_it_shows(
+    log: Log, database: str, name: str, change: dict[str, object]
+) -> None:
+    test_each_difference_is_named(log, database, name, change)
+
+
+@pytest.mark.usefixtures("minimal")
+def test_minimal_metadata_counts_the_columns(log: Log, database: str) -> None:
+    for columns in (COLUMNS[:-1], (*COLUMNS, Column("new", "int"))):
+        with pytest.raises(DefiniteError, match=f"{len(COLUMNS)} columns in the binlog, {len(columns)} known"):
+            read(log, database, TableSchema(database, "t", columns, ("v", "u")))
+
+
+@pytest.mark.usefixtures("minimal")
+def test_hidden_columns_of_functional_indexes_are_in_no_image(log: Log, database: str) -> None:
+    columns = (Column("a", "int", nullable=False), Column("v", "varchar", length=3, charset="utf8mb4"))
+    ddl = "CREATE TABLE t (a INT PRIMARY KEY, v VARCHAR(3), KEY ((a + 1)), KEY ((UPPER(v))))"
+    log.run(f"USE {database}", ddl)
+    start = log.end
+    log.run("INSERT INTO t VALUES (1, 'x')")
+    scan = BinlogScanner(start, {f"{database}.t": TableSchema(database, "t", columns, ("a",))}).feed(
+        joined(log.buffers(start))
+    )
+    assert len(scan.tables[0].types) == 2
+
+
+@pytest.mark.usefixtures("minimal")
+def test_a_label_that_may_be_another_is_refused_without_labels_in_the_log(log: Log, database: str) -> None:
+    log.run(f"USE {database}", "CREATE TABLE t (a INT PRIMARY KEY, e ENUM('x', '😀') CHARACTER SET utf8mb4)")
+    with connect(ConnectionOptions.from_url(log.server.url)) as session:
+        tables = read_tables(session, Selection([f"{database}.t"]))
+    assert tables[f"{database}.t"].columns[1].values == ("x", "?")
+    start = log.end
+    log.run("INSERT INTO t VALUES (1, 2)")
+    with pytest.raises(DefiniteError, match="may stand for another character"):
+        BinlogScanner(start, tables).feed(joined(log.buffers(start)))
 
 
 def test_a_table_that_is_altered_between_two_transactions(log: Log, database: str) -> None:

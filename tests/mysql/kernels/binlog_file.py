@@ -13,6 +13,7 @@ import pymysql
 from lakehouse_cdc.mysql.kernels.events import DELETE, UPDATE, WRITE, RowEvents
 from lakehouse_cdc.mysql.kernels.layout import BinlogType
 from lakehouse_cdc.schema.table import TableSchema
+from tests.positions import binlog_end
 
 KINDS = {30: WRITE, 31: UPDATE, 32: DELETE, 23: WRITE, 24: UPDATE, 25: DELETE}
 TABLE_MAP, XID, QUERY = 19, 16, 2
@@ -26,22 +27,13 @@ class Log(NamedTuple):
     maps: list[list[BinlogType]]
 
 
-def position(connection: pymysql.Connection[Any]) -> tuple[str, int]:
-    """The file and the end of the last event."""
-    with connection.cursor() as cursor:
-        cursor.execute("SHOW MASTER STATUS")
-        row = cursor.fetchone()
-        assert row is not None
-        return str(row[0]), int(row[1])
-
-
 def read_log(connection: pymysql.Connection[Any], start: tuple[str, int], schemas: Sequence[TableSchema]) -> Log:
     """All rows events of `schemas` since `start`, which lies in the current file."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT @@log_bin_basename, @@binlog_checksum")
         row = cursor.fetchone()
     assert row is not None
-    assert (row[1], position(connection)[0]) == ("CRC32", start[0])
+    assert (row[1], binlog_end(connection)[0]) == ("CRC32", start[0])
     data = (Path(row[0]).parent / start[0]).read_bytes()[start[1] :]
     names = [schema.name for schema in schemas]
     tables: dict[bytes, int] = {}

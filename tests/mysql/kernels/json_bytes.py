@@ -18,9 +18,10 @@ from lakehouse_cdc.mysql.kernels.json_text import EXTRA, GROWTH, write_json
 from lakehouse_cdc.mysql.kernels.octets import Bytes, pointer
 from lakehouse_cdc.mysql.kernels.status import BAD_JSON
 from lakehouse_cdc.schema.table import Column, TableSchema
-from tests.mysql.kernels.binlog_file import TABLE_MAP, position, read_log
+from tests.mysql.kernels.binlog_file import TABLE_MAP, read_log
 from tests.mysql.kernels.guarded import guarded
 from tests.mysql.kernels.tables import ID
+from tests.positions import binlog_end
 
 FORMAT_DESCRIPTION, WRITE_ROWS = 15, 30
 _SMALL, _FRONT = 4096, 16
@@ -77,7 +78,7 @@ class JsonTable:
 
     def changed(self, sql: str, arguments: Sequence[Any] | None = None) -> list[Printed]:
         """All rows of the table after a statement that writes all of them, and no others; then it is empty."""
-        start = position(self._session)
+        start = binlog_end(self._session)
         self.run(sql, arguments)
         documents = self._documents(start)
         with self._session.cursor() as cursor:
@@ -130,7 +131,7 @@ class JsonTable:
 
     def _rows_event(self, documents: Sequence[bytes]) -> list[bytes]:
         """A format description, a table map, and an event that writes rows 1, 2, ... with these documents."""
-        start = position(self._session)
+        start = binlog_end(self._session)
         self.run(f"INSERT INTO {self.name} (j) VALUES (NULL)")
         self.run(f"DELETE FROM {self.name}")
         with self._session.cursor() as cursor:

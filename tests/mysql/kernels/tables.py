@@ -15,7 +15,8 @@ from lakehouse_cdc.mysql.kernels.program import ProgramSet
 from lakehouse_cdc.mysql.kernels.rows import ChangeImages, count_rows, decode_rows
 from lakehouse_cdc.mysql.wire.select import select_images
 from lakehouse_cdc.schema.table import Column, TableSchema
-from tests.mysql.kernels.binlog_file import position, read_log
+from tests.mysql.kernels.binlog_file import read_log
+from tests.positions import binlog_end
 
 SESSION = "SET time_zone = '+00:00', character_set_results = NULL, sql_mode = 'STRICT_ALL_TABLES'"
 ID = Column("id", "int", nullable=False)
@@ -77,7 +78,7 @@ def create(connection: pymysql.Connection[Any], schema: TableSchema) -> tuple[st
     """Make the table; the position behind that."""
     with connection.cursor() as cursor:
         cursor.execute(ddl(schema))
-    return position(connection)
+    return binlog_end(connection)
 
 
 def compare(

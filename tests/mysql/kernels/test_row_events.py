@@ -19,10 +19,14 @@ from lakehouse_cdc.mysql.kernels.buffers import Sink
 from lakehouse_cdc.mysql.kernels.events import RowEvents
 from lakehouse_cdc.mysql.kernels.program import ProgramSet
 from lakehouse_cdc.mysql.kernels.rows import ChangeImages, count_rows, decode_rows
+from lakehouse_cdc.schema.carry import DATES
+from lakehouse_cdc.schema.charsets import CHARSETS
 from lakehouse_cdc.schema.table import Column, TableSchema
-from tests.mysql.kernels.binlog_file import Log, position, read_log
+from lakehouse_cdc.schema.types import MARIADBS
+from tests.mysql.kernels.binlog_file import Log, read_log
 from tests.mysql.kernels.guarded import guarded, guarded_copy
 from tests.mysql.kernels.tables import ID, changes, create, select
+from tests.positions import binlog_end
 
 TEXT = Column("s", "varchar", length=300, charset="latin1")
 WIDE = (
@@ -173,7 +177,7 @@ def test_excluded_columns_of_any_type_are_passed_over(session: pymysql.Connectio
     types = ["enum", "set", "json", "bit", "time", "year", "geometry", "char", "decimal", "varchar"]
     others = tuple(Column(n, t, precision=65, captured=False) for n, t in zip(names, types, strict=True))
     schema = table(database, ID, *others, Column("z", "int"))
-    start = position(session)
+    start = binlog_end(session)
     run(session, f"CREATE TABLE {database}.t (id INT PRIMARY KEY, {EXCLUDED}, z INT)")
     values = "'b', 'x,z', '[1, 2]', 4097, '-01:02:03.5', 2024, ST_GeomFromText('POINT(1 2)'), 'uu', -1.5, 'w'"
     run(session, f"INSERT INTO {database}.t VALUES (1, {values}, 7), (2, {', '.join(['NULL'] * 10)}, 8)")
@@ -246,6 +250,34 @@ def test_random_bytes_give_an_error_or_a_result(monkeypatch: pytest.MonkeyPatch)
         )
         for kind in (0, 1, 2):
             one = np.array([0]), np.array([len(raw)]), np.array([kind], np.uint8)
+            attempt(raw, RowEvents(*one, np.zeros(1, np.int32), np.zeros(1, np.int32)), programs)
+
+
+OTHERS = (
+    *(Column("v", "time", fraction=n) for n in range(7)),
+    *(Column("v", "datetime", fraction=n, carried="text") for n in range(7)),
+    *(Column("v", kind, carried=choice) for kind in DATES for choice in ("null", "text")),
+    *(Column("v", "bit", length=n) for n in (1, 9, 64)),
+    *(Column("v", "decimal", precision=n, scale=min(n, 30)) for n in (1, 9, 18, 39, 65)),
+    *(Column("v", "varchar", length=300, charset=charset) for charset in CHARSETS),
+    *(Column("v", "char", length=60, charset=charset) for charset in CHARSETS),
+    *(Column("v", kind, charset="utf8mb4", values=("a", "", "ö" * 70)) for kind in ("enum", "set")),
+    *(Column("v", kind) for kind in (*MARIADBS, "year", "json", "vector", "geometry", "longblob")),
+    *(Column("v", "year", carried="text"), Column("v", "json", carried="text"), Column("v", "binary", length=255)),
+)
+
+
+def test_random_bytes_as_every_type_give_an_error_or_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    guard_outputs(monkeypatch, most=300)
+    dice = random.Random(3)
+    for column in OTHERS:
+        programs = ProgramSet.of([table("db", ID, column)])
+        for _ in range(60):
+            value = dice.randbytes(dice.randrange(80))
+            if dice.random() < 0.7:  # a length that fits, of one byte to four
+                value = len(value).to_bytes(dice.choice((1, 2, 4)), "little") + value
+            raw = guarded_copy(np.frombuffer(b"\x02\xff\0" + dice.randbytes(4) + value, np.uint8))
+            one = np.array([0]), np.array([len(raw)]), np.zeros(1, np.uint8)
             attempt(raw, RowEvents(*one, np.zeros(1, np.int32), np.zeros(1, np.int32)), programs)
 
 

@@ -20,6 +20,7 @@ from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.testing import MySqlServer
 from tests.mysql.kernels.binlog_file import read_log
 from tests.mysql.kernels.tables import create
+from tests.positions import binlog_end
 
 ROWS = 100_000
 CUSTOMER = (
@@ -56,10 +57,7 @@ def test_speed(mysql: MySqlServer, session: pymysql.Connection[Any], database: s
         cursor.execute(f"SET cte_max_recursion_depth = {ROWS}")
         cursor.execute(f"INSERT INTO {database}.t {numbers} SELECT {VALUES} FROM s", [ROWS])
         cursor.execute("FLUSH BINARY LOGS")
-        cursor.execute("SHOW MASTER STATUS")
-        row = cursor.fetchone()
-        assert row
-        start = (str(row[0]), int(row[1]))
+        start = binlog_end(session)
         sql = f"SELECT * FROM {database}.t"
     warm_up()
     programs = ProgramSet.of([schema])

@@ -1,0 +1,210 @@
+"""One table with a column of every type that a server knows, rows of edge values, and what the server says of them."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any
+from uuid import UUID
+
+import pymysql
+
+Say = Callable[[Any], str]  # an image's value, as the server's expression shows it
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A column: its declaration, values in SQL, an expression by which the server shows `{}`, and the same of ours."""
+
+    name: str
+    declared: str
+    values: tuple[str, ...]
+    shown: str = "CAST({} AS CHAR)"
+    say: Say = str
+
+
+def _text(value: str) -> str:
+    """A literal that means the same in a session of any character set."""
+    return f"_utf8mb4 x'{value.encode().hex()}'"
+
+
+def _hex(value: Any) -> str:
+    return (value.encode() if isinstance(value, str) else bytes(value)).hex().upper()
+
+
+def _moment(value: datetime) -> str:
+    utc = value.astimezone(timezone.utc).replace(tzinfo=None) if value.tzinfo else value
+    return utc.isoformat(" ", "microseconds")
+
+
+def _vector(value: Any) -> str:
+    return struct.pack(f"<{len(value)}f", *value).hex().upper()
+
+
+_UTF8 = "HEX(CONVERT({} USING utf8mb4))"
+AS_UTF8 = (_UTF8, _hex)
+_LABEL = "HEX(CONVERT(CAST({} AS CHAR) USING utf8mb4))"
+_MICROS = "DATE_FORMAT({}, '%Y-%m-%d %H:%i:%s.%f')"
+_WHOLE = {"TINYINT": 8, "SMALLINT": 16, "MEDIUMINT": 24, "INT": 32, "BIGINT": 64}
+_DECIMALS = [(1, 0), (9, 9), (10, 2), (18, 9), (38, 0), (38, 30), (39, 2), (65, 0), (65, 30)]
+_SHAPES = ("POINT(1 2)", "LINESTRING(0 0, 1 1)", "POLYGON((0 0, 1 0, 1 1, 0 0))", "MULTIPOINT(1 1, 2 2)")
+_DOCUMENTS = (
+    '{"b": 1, "a": [true, false, null], "": {}}', "[]", "null", '"text \\u00e9\\ud83d\\ude00"', "1.5e300", "0.1",
+    "18446744073709551615", "-9223372036854775808", '{"long": "' + "x" * 70_000 + '"}', '{"aa": 1, "b": 2}',
+)  # fmt: skip
+_SPANS = ("'-838:59:59'", "'838:59:59'", "'0:0:0'", "'-0:0:0.5'", "'12:34:56.789012'", "'-0:0:1.000001'")
+_MOMENTS = ("'1000-01-01'", "'9999-12-31 23:59:59'", "'2024-02-29 12:34:56.789012'", "'0001-01-01 00:00:00.5'")
+_INSTANTS = ("'1970-01-02 00:00:01'", "'2038-01-18 03:14:07'", "'2024-03-31 02:30:00.123456'", "'2024-10-27 02:30:00'")
+# of all the world's letters, those that a character set has
+_LETTERS = "Az~é§ßяЖשعกあ日本語한Ω中😀"
+
+
+def numbers() -> list[Typed]:
+    """Whole numbers, decimals, floating point, bits."""
+    found = []
+    for kind, bits in _WHOLE.items():
+        edges = [0, 1, -1, 2 ** (bits - 1) - 1, -(2 ** (bits - 1)), 100]
+        found.append(Typed(kind, kind, tuple(map(str, edges))))
+        edges = [0, 1, 2 ** (bits - 1), 2**bits - 1, 2 ** (bits - 1) - 1]
+        found.append(Typed(f"{kind}_U", f"{kind} UNSIGNED", tuple(map(str, edges))))
+    found.append(Typed("zerofill", "INT(8) UNSIGNED ZEROFILL", ("0", "42", "4294967295"), "CAST({} + 0 AS CHAR)"))
+    found.append(Typed("bool", "BOOL", ("0", "1", "-128")))
+    for precision, scale in _DECIMALS:
+        most = "9" * (precision - scale) + ("." + "9" * scale if scale else "")
+        values = ("0", "1" if precision > scale else "0.1", most, f"-{most}")
+        found.append(Typed(f"d{precision}_{scale}", f"DECIMAL({precision},{scale})", values, say=_decimal(scale)))
+    singles = ("0", "0.1", "-3.402823466e38", "1.17549435e-38", "16777217", "5592405.5", "1e-45")
+    found.append(Typed("single", "FLOAT", singles, "{} + 0e0", lambda v: repr(float(v))))
+    doubles = ("0", "0.1", "-1.7976931348623157e308", "2.2250738585072014e-308", "9007199254740993", "1e15", "1e22")
+    found.append(Typed("twofold", "DOUBLE", doubles, "{} + 0e0", lambda v: repr(float(v))))
+    for bits in (1, 2, 8, 9, 33, 63, 64):
+        edges = [0, 1, 2**bits - 1, 2 ** (bits - 1)]
+        found.append(
+            Typed(f"bit{bits}", f"BIT({bits})", tuple(map(str, edges)), "CAST({} + 0 AS CHAR)", lambda v: str(int(v)))
+        )
+    return found
+
+
+def _decimal(scale: int) -> Say:
+    return lambda v: v if isinstance(v, str) else f"{Decimal(v):.{scale}f}"
+
+
+def times() -> list[Typed]:
+    """Dates and times that a calendar has."""
+    days = ("'1000-01-01'", "'9999-12-31'", "'2024-02-29'", "'1970-01-01'", "'0001-01-01'")
+    found = [
+        Typed("day", "DATE", days, say=date.isoformat),
+        Typed("year", "YEAR", ("0", "1901", "2155", "1999"), "CAST({} + 0 AS CHAR)"),
+    ]
+    for digits in range(7):
+        found += [
+            Typed(f"time{digits}", f"TIME({digits})", _SPANS),
+            Typed(f"datetime{digits}", f"DATETIME({digits})", _MOMENTS, _MICROS, _moment),
+            Typed(f"timestamp{digits}", f"TIMESTAMP({digits}) NULL", _INSTANTS, _MICROS, _moment),
+        ]
+    return found
+
+
+def charsets(connection: pymysql.Connection[Any]) -> list[str]:
+    """The character sets that this server has."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT CHARACTER_SET_NAME FROM INFORMATION_SCHEMA.CHARACTER_SETS")
+        return sorted({str(row[0]) for row in cursor.fetchall()} - {"binary", "filename"})
+
+
+def texts(connection: pymysql.Connection[Any]) -> list[Typed]:
+    """A text column for each character set that this server has, and the kinds of text."""
+    with connection.cursor() as cursor:
+        found = []
+        for charset in charsets(connection):
+            asked = ", ".join(
+                f"HEX(CONVERT(CONVERT({_text(c)} USING {charset}) USING utf8mb4)) = '{_hex(c)}'" for c in _LETTERS
+            )
+            cursor.execute(f"SELECT {asked}")
+            row = cursor.fetchone()
+            letters = "".join(c for c, has in zip(_LETTERS, row or (), strict=True) if has)
+            values = tuple(map(_text, (letters, "", "a ", "x" * 30)))
+            found.append(Typed(f"cs_{charset}", f"VARCHAR(40) CHARACTER SET {charset}", values, _UTF8, _hex))
+    long = (_text("é" * 300), _text(""), _text("日本語" * 30))
+    for kind in ("TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT"):
+        values = (_text("é" * 100), *long[1:]) if kind == "TINYTEXT" else long
+        values = tuple(v for v in values if kind != "TINYTEXT" or v != long[2])
+        found.append(Typed(kind, f"{kind} CHARACTER SET utf8mb4", values, _UTF8, _hex))
+    found.append(Typed("char", "CHAR(60) CHARACTER SET utf8mb4", (_text("a  "), _text("é" * 60)), _UTF8, _hex))
+    return found
+
+
+def bytes_and_labels() -> list[Typed]:
+    """Binary types, ENUM, SET, geometry."""
+    raw = ("x''", "x'00'", "x'00ff8020'", "x'2020'")
+    found = [Typed(kind, kind, raw, "HEX({})", _hex) for kind in ("BINARY(4)", "VARBINARY(300)")]
+    long = (*raw, "REPEAT(x'fe', 200)")
+    found += [Typed(kind, kind, long, "HEX({})", _hex) for kind in ("TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB")]
+    labels = ("'a'", "'it''s'", _text("öß"), _text("日本"))
+    declared = "'a', 'it''s', 'öß', '日本', ''"
+    found.append(Typed("enum", f"ENUM({declared}) CHARACTER SET utf8mb4", (*labels, "''"), _LABEL, _hex))
+    many = ", ".join(f"'l{n}'" for n in range(300))
+    found.append(Typed("enum300", f"ENUM({many})", ("'l0'", "'l255'", "'l299'"), _LABEL, _hex))
+    sets = ", ".join(f"'s{n}'" for n in range(64))
+    found.append(Typed("set", f"SET({sets})", ("''", "'s0'", "'s63,s0'", "18446744073709551615"), _LABEL, _hex))
+    shapes = tuple(f"ST_GeomFromText('{shape}')" for shape in _SHAPES)
+    found.append(Typed("geometry", "GEOMETRY", shapes, "HEX({})", _hex))
+    found.append(Typed("point", "POINT", shapes[:1], "HEX({})", _hex))
+    return found
+
+
+def addresses() -> list[Typed]:
+    """What MariaDB alone has; random ones, since how one is printed depends on all of its bytes."""
+    rng = random.Random(7)
+    some = [bytes(rng.choice((0, 0, 0, 1, 16, 255)) for _ in range(16)) for _ in range(20)]
+    some += [bytes(10) + b"\xff\xff\1\2\3\4", bytes(12) + b"\1\2\3\4", bytes(16), b"\xff" * 16, bytes(15) + b"\1"]
+    six = tuple(f"'{IPv6Address(value)}'" for value in some)
+    four = tuple(f"'{IPv4Address(value[:4])}'" for value in some)
+    known = [UUID(bytes=value, version=1 + i % 5) for i, value in enumerate(some)]
+    known += [UUID(int=0), UUID("01890a5d-ac96-774b-bcce-b302099a8057")]
+    uuids = tuple(f"'{value}'" for value in known)
+    return [Typed("uuid", "UUID", uuids), Typed("inet6", "INET6", six), Typed("inet4", "INET4", four)]
+
+
+def documents(is_mariadb: bool) -> list[Typed]:
+    """JSON: a binary document in MySQL, a checked text in MariaDB."""
+    if is_mariadb:
+        return [Typed("json", "JSON", tuple(map(_text, _DOCUMENTS)), _UTF8, _hex), *addresses()]
+    opaque = ("CAST(CAST('2024-02-29 12:00:00.5' AS DATETIME(6)) AS JSON)", "CAST(CAST(1.10 AS DECIMAL(5,2)) AS JSON)")
+    values = tuple(f"CAST({_text(d)} AS JSON)" for d in _DOCUMENTS)
+    return [Typed("json", "JSON", values + opaque, "HEX(CONVERT(CAST({} AS CHAR) USING utf8mb4))", _hex)]
+
+
+def every(connection: pymysql.Connection[Any]) -> list[Typed]:
+    """The columns of all types that this server knows."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT VERSION()")
+        [(version,)] = cursor.fetchall()
+    is_mariadb = "MariaDB" in version
+    found = [*numbers(), *times(), *texts(connection), *bytes_and_labels(), *documents(is_mariadb)]
+    if not is_mariadb and int(version.split(".")[0]) >= 9:
+        vectors = ("STRING_TO_VECTOR('[1, -2.5, 3e38]')", "STRING_TO_VECTOR('[0]')")
+        found.append(Typed("vector", "VECTOR(3)", vectors, "HEX({})", _vector))
+    return found
+
+
+def ddl(name: str, columns: Sequence[Typed]) -> str:
+    """The table: a counter for updates, every column nullable, and generated and (where known) invisible ones."""
+    body = ", ".join(f"`{c.name}` {c.declared}" for c in columns)
+    return f"CREATE TABLE {name} (id INT PRIMARY KEY, n INT NOT NULL DEFAULT 0, {body}, twice INT AS (2 * id) STORED)"
+
+
+def rows(columns: Sequence[Typed], seed: int) -> list[str]:
+    """VALUES lists: each column's edge values at least once, some in random company, and a row of NULLs."""
+    rng = random.Random(seed)
+    count = max(len(c.values) for c in columns)
+    found = []
+    for i in range(2 * count):
+        values = [c.values[i % len(c.values)] if i < count else rng.choice(c.values) for c in columns]
+        found.append(f"({i}, 0, {', '.join(values)})")
+    return [*found, f"({2 * count}, 0, {', '.join(['NULL'] * len(columns))})"]
