@@ -47,5 +47,5 @@ def refuse_type(kind: int, where: str) -> DefiniteError:
     return DefiniteError(
         f"the binlog holds an event of {owner}type {kind}, which is not known",
         where=where,
-        hint="this version reads MySQL 5.7 to 9.7; nothing behind this event can be read",
+        hint="this version reads MySQL 5.7 to 9.7 and MariaDB 10.5 to 11.8; nothing behind this event can be read",
     )
