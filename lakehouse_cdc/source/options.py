@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.mysql.session import ConnectionOptions
@@ -83,7 +83,7 @@ class SourceOptions:
             "rules": _rules(given),
             "snapshot": cast(Snapshot, _one_of(given, "snapshot", ("initial", "never", "only"), "initial")),
             "on_gap": cast(OnGap, _one_of(given, "onGap", ("fail", "resnapshot"), "fail")),
-            "settle": cast(Settle, _one_of(given, "settle", ("auto", "gtid", "process", "snapshot", "age"), "auto")),
+            "settle": cast(Settle, _one_of(given, "settle", get_args(Settle), "auto")),
             "server_ids": _id_range(given["serverIds"]) if "serverIds" in given else _DEFAULT_IDS,
             "as_of": given.get("asOf", ""),
         }
