@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pymysql
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lakehouse_cdc.model.gtid import GtidSet
@@ -119,6 +120,16 @@ def starts(buffer: Buffer) -> list[int]:
         at += int.from_bytes(buffer[at + 9 : at + 13].tobytes(), "little")
     assert at == buffer.size
     return found
+
+
+def damage(data: st.DataObject, buffer: Buffer) -> Buffer:
+    """A copy in which one byte to three, most of them near an event's begin, are others."""
+    damaged: Buffer = buffer.copy()
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.one_of(st.sampled_from(starts(buffer)), st.integers(0, buffer.size - 1)))
+        near = min(at + data.draw(st.integers(0, 40)), buffer.size - 1)
+        damaged[near] = data.draw(st.integers(0, 255))
+    return damaged
 
 
 def event(kind: int, body: bytes, pos: int, *, flags: int = 0) -> Buffer:

@@ -14,7 +14,7 @@ from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.binlog import rare
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
-from tests.mysql.binlog.binlog_log import Buffer, Log, event, format_event, joined, query_event, starts
+from tests.mysql.binlog.binlog_log import Buffer, Log, damage, event, format_event, joined, query_event, starts
 
 SOURCE = "4aa07ab1-e57a-11f1-a9a1-02fc00000001"
 
@@ -37,11 +37,7 @@ def scan(sample: tuple[Position, Buffer], buffer: Buffer) -> None:
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_damaged_bytes_never_crash(sample: tuple[Position, Buffer], data: st.DataObject) -> None:
-    damaged = sample[1].copy()
-    for _ in range(data.draw(st.integers(1, 3))):
-        at = data.draw(st.one_of(st.sampled_from(starts(sample[1])), st.integers(0, damaged.size - 1)))
-        near = min(at + data.draw(st.integers(0, 40)), damaged.size - 1)
-        damaged[near] = data.draw(st.integers(0, 255))
+    damaged = damage(data, sample[1])
     cut = data.draw(st.integers(0, damaged.size))
     try:
         scan(sample, damaged[: cut if data.draw(st.booleans()) else damaged.size])

@@ -18,7 +18,7 @@ from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
-from tests.mysql.binlog.binlog_log import Buffer, Log, joined, starts
+from tests.mysql.binlog.binlog_log import Buffer, Log, damage, joined, starts
 
 pytestmark = pytest.mark.parametrize("any_server", MARIADB, indirect=True)
 
@@ -100,11 +100,7 @@ def test_buffers_may_be_cut_between_any_two_events(sample: tuple[Position, Buffe
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_damaged_bytes_never_crash(sample: tuple[Position, Buffer], data: st.DataObject) -> None:
-    damaged = sample[1].copy()
-    for _ in range(data.draw(st.integers(1, 3))):
-        at = data.draw(st.one_of(st.sampled_from(starts(sample[1])), st.integers(0, damaged.size - 1)))
-        near = min(at + data.draw(st.integers(0, 40)), damaged.size - 1)
-        damaged[near] = data.draw(st.integers(0, 255))
+    damaged = damage(data, sample[1])
     try:
         BinlogScanner(sample[0], lambda _: True).feed(damaged)
     except CdcError as error:
