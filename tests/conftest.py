@@ -67,7 +67,9 @@ def any_database(any_server: MySqlServer) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A local Spark session with Delta, two tasks at once, shared by all tests."""
-    # many short jobs: the optimising compiler would cost more than it gains (78 s of CPU against 34 s for six MERGEs)
-    session = local_session("tests", cores=2, conf={"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"})
+    # many short jobs: the optimising compiler would cost more than it gains (78 s of CPU against 34 s for six MERGEs);
+    # without it the JVM would reserve 48 MB for all the code that Spark generates, and stop when they are full
+    options = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m"
+    session = local_session("tests", cores=2, conf={"spark.driver.defaultJavaOptions": options})
     yield session
     session.stop()

@@ -170,7 +170,6 @@ def assert_exact(spark: SparkSession, lake: Pipeline, mysql: MySqlServer, shop: 
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("config", [500], indirect=True)
 def test_interrupted_and_killed_it_goes_on(spark: SparkSession, mysql: MySqlServer, shop: Shop, config: Path) -> None:
