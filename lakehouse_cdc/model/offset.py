@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.effect import Effect
 from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.seq import Rank, Seq
@@ -40,6 +41,8 @@ class TableState:
     In mode `first`, events of keys beyond the cursor wait for their chunk. In mode `again` (the table was read before)
     every event is emitted, and the pass, which began at the seq `since`, ends with an x row. In mode `never` there is
     no snapshot: the table is done from birth. `floor` is the least floor of the table's reads, where it has one.
+    `moved_from`: the cursor before the batch that ends here, where that moved it. Its chunks emitted nothing if they
+    met DDL behind this offset; then the cursor is put back to there, and the next offset says so (`put_back`).
     """
 
     schema: str
@@ -48,11 +51,18 @@ class TableState:
     mode: Mode = "first"
     since: int | None = None
     floor: Position | None = None
+    moved_from: Cursor | None = None
+    put_back: bool = False
 
     @property
     def begun(self) -> bool:
         """True once any of its rows, or its schema, has been emitted."""
         return self.done or bool(self.cursor)
+
+    @property
+    def complete(self) -> bool:
+        """True once all of it has been read; a repeated pass also has its x row by then."""
+        return self.done and not (self.mode == "again" and self.moved_from is not None)
 
     def to_json(self) -> dict[str, Any]:
         """Only what differs from the default is written."""
@@ -63,6 +73,10 @@ class TableState:
             data["since"] = str(self.since)  # more digits than a JSON number keeps
         if self.floor is not None:
             data["floor"] = [self.floor.file, self.floor.pos]
+        if self.moved_from is not None:
+            data["moved_from"] = self.moved_from
+        if self.put_back:
+            data["put_back"] = True
         return data
 
     @classmethod
@@ -76,6 +90,8 @@ class TableState:
             mode=data.get("mode", "first"),
             since=int(data["since"]) if "since" in data else None,
             floor=Position(*floor) if floor else None,
+            moved_from=data.get("moved_from"),
+            put_back=data.get("put_back", False),
         )
 
 
@@ -85,7 +101,8 @@ class Offset:
 
     `floor` is a position at or before (`file`, `pos`) of which the driver knows that every transaction up to it is
     committed and visible. `gtid_set` are the transactions up to the position, `last_gtid` and `commit_ts`
-    (microseconds since 1970) those of the last transaction, for the snapshot rows that carry this position.
+    (microseconds since 1970) those of the last transaction, for the snapshot rows that carry this position. `ddl`:
+    the effects of the statement that the position stands behind, where that is a DDL on captured tables.
     """
 
     epoch: int
@@ -96,6 +113,7 @@ class Offset:
     last_gtid: str = ""
     commit_ts: int = 0
     tables: Mapping[str, TableState] = field(default_factory=dict)
+    ddl: tuple[Effect, ...] = ()
 
     def gtids(self) -> GtidSet:
         """`gtid_set`, parsed."""
@@ -112,6 +130,7 @@ class Offset:
 
     def to_json(self) -> dict[str, Any]:
         """The dict that Spark stores."""
+        ddl = {"ddl": [[effect.kind, effect.table] for effect in self.ddl]} if self.ddl else {}
         return {
             "version": _VERSION,
             "epoch": self.epoch,
@@ -124,6 +143,7 @@ class Offset:
             "commit_ts": self.commit_ts,
             "floor": [self.floor.file, self.floor.pos],
             "tables": {name: state.to_json() for name, state in sorted(self.tables.items())},
+            **ddl,
         }
 
     @classmethod
@@ -146,4 +166,5 @@ class Offset:
             last_gtid=data["last_gtid"],
             commit_ts=data["commit_ts"],
             tables={name: TableState.from_json(state) for name, state in data["tables"].items()},
+            ddl=tuple(Effect(kind, table) for kind, table in data.get("ddl", [])),
         )

@@ -98,13 +98,15 @@ class Session:
     """One connection in a known state. Use as a context manager; not thread-safe.
 
     `server_uuid` is the server's identity, `version` its version's three numbers, `version_text` all of it, and
-    `connection` PyMySQL's connection, for those who speak the protocol themselves.
+    `connection` PyMySQL's connection, for those who speak the protocol themselves. `lower_case`: names of databases and
+    tables do not depend on case there.
     """
 
     server_uuid: str
     version: Version
     version_text: str
     is_mariadb: bool
+    lower_case: bool
 
     def __init__(self, options: ConnectionOptions, purpose: Purpose) -> None:
         self.options, self.purpose = options, purpose
@@ -124,7 +126,8 @@ class Session:
         self.version = _version(self.version_text)
         # MariaDB has no uuid; its server_id and its port are the best there is
         uuid = "CONCAT('mariadb-', @@server_id, '-', @@port)" if self.is_mariadb else "@@server_uuid"
-        self.server_uuid = str(self._fetch(f"SELECT {uuid}")[0][0])
+        identity, cased = self._fetch(f"SELECT {uuid}, @@lower_case_table_names")[0]
+        self.server_uuid, self.lower_case = str(identity), int(cased) != 0
 
     def _set_state(self) -> None:
         state = dict(_STATE)

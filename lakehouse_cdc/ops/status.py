@@ -94,7 +94,7 @@ def status(
 
 
 def _snapshot(state: TableState) -> Snapshot:
-    if state.done:
+    if state.complete:
         return "done"
     return "running" if state.begun else "waiting"
 

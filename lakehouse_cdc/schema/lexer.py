@@ -93,6 +93,14 @@ class Reader:
         self.at += len(words) if here else 0
         return here
 
+    def either(self, *phrases: str) -> bool:
+        """Go past the first of `phrases` (words, with spaces between) that stands here."""
+        return any(self.skip(*phrase.split()) for phrase in phrases)
+
+    def part(self, begin: int, end: int) -> Reader:
+        """A cursor of its own over some of the tokens."""
+        return Reader(self.tokens[begin:end], self._default, self._lower_case)
+
     def expect(self, *words: str) -> None:
         if not self.skip(*words):
             raise NotUnderstood

@@ -20,6 +20,7 @@ class StatementKind(str, Enum):
     TRANSACTION = "transaction"  # BEGIN, COMMIT, ROLLBACK, SAVEPOINT, ROLLBACK TO, RELEASE, XA
     HARMLESS = "harmless"  # cannot change the rows or the shape of a table
     TABLE_DDL = "table ddl"  # changes exactly the tables that are named
+    TRUNCATE = "truncate"  # takes all rows of the table that is named
     DROP_DATABASE = "drop database"
     DML = "dml"  # changes rows, logged as text: there are no row images to read
     UNKNOWN = "unknown"
@@ -91,7 +92,7 @@ def concerns(
     """
     if statement.kind in (StatementKind.TRANSACTION, StatementKind.HARMLESS):
         return False
-    if statement.kind is StatementKind.TABLE_DDL:
+    if statement.kind in (StatementKind.TABLE_DDL, StatementKind.TRUNCATE):
         return any(captured(name) for name in statement.tables)
     if statement.kind is StatementKind.DROP_DATABASE:
         return any(captured_database(name) for name in statement.databases)
@@ -110,7 +111,7 @@ def _statement(reader: Reader) -> Statement:
         return _definition(reader)
     if reader.skip("TRUNCATE"):
         reader.skip("TABLE")
-        return _one_table(reader)
+        return Statement(StatementKind.TRUNCATE, (_one_table(reader),))
     if reader.skip("REPAIR"):
         _any(reader, "NO_WRITE_TO_BINLOG", "LOCAL")
         reader.expect("TABLE")
@@ -236,10 +237,10 @@ def _index(reader: Reader) -> Statement:
     return Statement(StatementKind.TABLE_DDL, (table,))
 
 
-def _one_table(reader: Reader) -> Statement:
+def _one_table(reader: Reader) -> str:
     table = reader.table()
     reader.end()
-    return Statement(StatementKind.TABLE_DDL, (table,))
+    return table
 
 
 def _list(reader: Reader, *closing: str) -> tuple[str, ...]:

@@ -37,8 +37,9 @@ def read_binlog(split: BinlogSplit, options: SourceOptions, server_id: int) -> I
         filters = {s.name: _Below(session, s, split.bounds[s.name]) for s in split.schemas if s.name in split.bounds}
         with LogReader(options, split.start, split.end, split.schemas, split.identity, server_id) as log:
             for part in log:
-                if part.statements:
-                    found = part.statements[0]
+                for found in part.statements:
+                    if split.ddl and found.position == split.end and found.effects:
+                        continue
                     raise DefiniteError(
                         f"the stream cannot pass a statement: {found.text[:200]}", where=str(found.position),
                         hint="begin anew with a fresh checkpoint and fresh tables, or leave the table out",

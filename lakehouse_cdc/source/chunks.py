@@ -49,7 +49,9 @@ class Chunks:
                 cut = self._keys(state.schema).cut(session, state.cursor or None, options.chunk_rows)
                 if cut is not None:
                     self._cuts.setdefault(name, []).append(cut)
-                offset = offset.with_table(name, replace(state, cursor=cut or [], done=cut is None))
+                before = state.cursor if state.moved_from is None else state.moved_from
+                moved = replace(state, cursor=cut or [], done=cut is None, moved_from=before)
+                offset = offset.with_table(name, moved)
                 most -= 1
         return offset
 

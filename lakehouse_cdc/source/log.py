@@ -84,7 +84,7 @@ class LogPart:
 class LogReader:
     """The events of `schemas` in (start, end]. Iterate once; a context manager.
 
-    `watched` names a table whose DDL alone is looked for. Raises DefiniteError for what must not be passed over,
+    `watched` is a table whose DDL alone is looked for. Raises DefiniteError for what must not be passed over,
     TransientError for a lost connection.
     """
 
@@ -97,14 +97,15 @@ class LogReader:
         identity: Identity,
         server_id: int,
         *,
-        watched: str | None = None,
+        watched: TableSchema | None = None,
     ) -> None:
         self._by_name = {schema.name: schema for schema in schemas}
         self._programs: ProgramSet | None = None
         self._ordinals = 0
         self._start, self._end, self._identity = start, end, identity
-        self._scanner = BinlogScanner(start, self._by_name, watched=lambda name: name == watched)
         session = connect(options.connection)
+        alone = {watched.name: watched} if watched else None
+        self._scanner = BinlogScanner(start, self._by_name, watched=alone, lower_case=session.lower_case)
         try:
             check_identity(session, identity)
             self._dump = BinlogDump(session.connection, start, server_id=server_id)

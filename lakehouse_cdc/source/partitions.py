@@ -8,12 +8,21 @@ may cut otherwise and still emit the same rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from lakehouse_cdc.model.offset import Cursor, Offset, TableState
 from lakehouse_cdc.model.position import FIRST_EVENT, Position, file_name
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.source.splits import BinlogSplit, EndSplit, SchemaSplit, SnapshotSplit, Split, stamp_of
+from lakehouse_cdc.source.splits import (
+    BinlogSplit,
+    EndSplit,
+    SchemaSplit,
+    SnapshotSplit,
+    Split,
+    TruncateSplit,
+    stamp_of,
+)
 
 SchemaOf = Callable[[str], TableSchema]  # schema id -> schema
 KeyCuts = Callable[[TableSchema, Cursor | None, Cursor | None], Sequence[Cursor]]
@@ -24,21 +33,38 @@ def plan(start: Offset | None, end: Offset, schema_of: SchemaOf, key_cuts: KeyCu
     """All splits of the batch (start, end]. A new epoch has no binlog range: it continues nothing."""
     if start is not None and start.epoch != end.epoch:
         start = None
-    before = start.tables if start else {}
+    known = start.tables if start else {}
+    before = {name: _put_back(state, end.tables.get(name)) for name, state in known.items()}
     splits: list[Split] = []
     stamp = stamp_of(end)
-    new = [s for name, s in end.tables.items() if _announced(s) and not _announced(before.get(name))]
+    new = [s for name, s in end.tables.items() if _announced(s) and not _announced(known.get(name))]
     if new:
         splits.append(SchemaSplit(stamp, tuple(schema_of(s.schema) for s in new)))
     if start is not None:
-        splits.extend(_binlog(start, end, schema_of, log_cuts))
+        splits.extend(_binlog(replace(start, tables=before), end, schema_of, log_cuts))
+    emptied = [end.tables[effect.table].schema for effect in end.ddl if effect.kind == "truncate"]
+    if start is not None and emptied:
+        splits.append(TruncateSplit(stamp, tuple(map(schema_of, emptied))))
     for name, state in end.tables.items():
         splits.extend(_snapshot(before.get(name), state, end, schema_of(state.schema), key_cuts))
     for name, state in end.tables.items():
-        ended_before = _same_pass(before.get(name), state) and before[name].done
-        if state.since is not None and state.done and not ended_before:
+        if state.since is not None and _ends_pass(before.get(name), state):
             splits.append(EndSplit(stamp_of(end, state.since), schema_of(state.schema), state.since))
     return splits
+
+
+def _ends_pass(before: TableState | None, state: TableState) -> bool:
+    """Whether a repeated pass has its last row here: the batch before read the rest of it, and met no DDL."""
+    if before is None or not _same_pass(before, state):
+        return False
+    return before.done and before.moved_from is not None and state.done
+
+
+def _put_back(before: TableState, state: TableState | None) -> TableState:
+    """`before`, as if its last chunks had not been planned, where the batch that follows found DDL in their windows."""
+    if state is None or not state.put_back or before.moved_from is None:
+        return before
+    return replace(before, cursor=before.moved_from, done=False)
 
 
 def _announced(state: TableState | None) -> bool:
@@ -86,7 +112,8 @@ def _binlog(start: Offset, end: Offset, schema_of: SchemaOf, log_cuts: LogCuts) 
         return []
     points = [start.position, *log_cuts(start.position, end.position), end.position]
     pieces = [(a, b) for a, b in pairwise(points) if a < b]
-    return [BinlogSplit(end.epoch, end.identity, a, b, tuple(wanted), bounds) for a, b in pieces]
+    ddl = end.position if end.ddl else None
+    return [BinlogSplit(end.epoch, end.identity, a, b, tuple(wanted), bounds, b == ddl) for a, b in pieces]
 
 
 def file_begins(start: Position, end: Position) -> list[Position]:

@@ -5,20 +5,22 @@ offset here, and is proven before it is: W has been delivered by a dump (the ser
 floor is settled, the schemas are stored, and no DDL of a captured table lies between a table's schema and W.
 
 After a batch whose cursors moved, the binlog from W to the tip is scanned before anything else is offered: a chunk
-that met DDL in its window emitted nothing, and the same DDL, found here, keeps the stream from going on without those
-rows. (That DDL stops the stream for good is this version's limit; nothing is lost by it.)
+that met DDL in its window emitted nothing, and the same DDL, found here, puts the cursor back (see `follow`). DDL whose
+effects are not known stops the stream, when all that stands before it has been offered.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.offset import Identity, Offset, TableState
 from lakehouse_cdc.model.position import FIRST_EVENT, Position
 from lakehouse_cdc.mysql import catalog, preflight, server
+from lakehouse_cdc.mysql.keys import KeySpace
 from lakehouse_cdc.mysql.session import Session, connect
 from lakehouse_cdc.schema.carry import carry, require_same_choice
 from lakehouse_cdc.schema.selection import Selection
@@ -27,6 +29,7 @@ from lakehouse_cdc.schema.types import check_table
 from lakehouse_cdc.source import gaps, partitions
 from lakehouse_cdc.source.chunks import Chunks
 from lakehouse_cdc.source.floor import Floor, first_position
+from lakehouse_cdc.source.follow import followed, without_met
 from lakehouse_cdc.source.hooks import Step, reached
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.schemas import SchemaStore
@@ -92,7 +95,7 @@ class Planner:
                 raise gap
             return self._with_chunks(self._again(start), max_rows)
         offset, near, captured_rows = moved
-        offset = self._signals.taken_up(start, self._with_new_tables(offset))
+        offset = self._signals.taken_up(start, self._with_new_tables(offset) if near else offset)
         if near:
             left = None if max_rows is None else max_rows - captured_rows
             offset = self._with_chunks(offset, left)
@@ -100,9 +103,9 @@ class Planner:
 
     def all_chunks(self, offset: Offset) -> list[Split]:
         """As-of reads of all that an offset has passed: each table up to its cursor, at the offset's position."""
-        unread = {name: replace(s, cursor=[], done=False) for name, s in offset.tables.items()}
-        before = replace(offset, tables=unread)
-        splits = self.splits(before, offset)
+        unread = {n: replace(s, cursor=[], done=False, moved_from=None) for n, s in offset.tables.items()}
+        offset = replace(offset, ddl=())
+        splits = self.splits(replace(offset, tables=unread), offset)
         return [s for s in splits if isinstance(s, SnapshotSplit)]
 
     def splits(self, start: Offset | None, end: Offset) -> list[Split]:
@@ -145,7 +148,7 @@ class Planner:
                 tables = self._read_tables()
                 now = first_position(session)
                 tail.advance(now)
-                if tail.first_statement(after=mark.position) is None:
+                if not tail.statements(after=mark.position):
                     break
                 tip = now  # DDL came between W and the schemas: begin again behind it
             identity = Identity(session.server_uuid, mark.position.file, tail.created(mark.position))
@@ -200,16 +203,23 @@ class Planner:
         reached(Step.BEFORE_POSITION)
         tip = server.log_position(session).position
         reached(Step.AFTER_POSITION)
-        if self._target is not None:
-            tip = min(tip, self._target)
-        tail.advance(tip, max_rows=max_rows, max_bytes=max_bytes)
-        if (found := tail.first_statement(after=start.position)) is not None:
+        end = tip if self._target is None else min(tip, self._target)
+        if any(state.moved_from is not None for state in start.tables.values()):
+            tail.advance(tip)  # wherever their chunks may have met DDL
+        else:
+            tail.advance(end, max_rows=max_rows, max_bytes=max_bytes)
+        found = tail.statements(after=start.position)
+        met = [statement for statement in found if statement.effects != ()]
+        if len(met) < len(found):
+            self._selection_checked = False  # tables are born, or came under another name
+        until = min(end, tail.stop_before(met[0])) if met else end
+        mark = tail.mark(max_rows=max_rows, max_bytes=max_bytes, until=until)
+        if met and met[0].effects is None and mark.rows == 0 and mark.position == until < met[0].position <= end:
             raise DefiniteError(
-                f"a statement that may change a captured table is not supported yet: {found.text[:200]}",
-                where=str(found.position),
+                f"a statement that may change a captured table is not supported yet: {met[0].text[:200]}",
+                where=str(met[0].position),
                 hint="begin anew with a fresh checkpoint and fresh tables, or leave the table out (source.tables)",
             )
-        mark = tail.mark(max_rows=max_rows, max_bytes=max_bytes)
         floor.saw(mark.position, mark.gtids)
         settled = floor.settled() or start.floor
         offset = replace(
@@ -221,10 +231,14 @@ class Planner:
             last_gtid=mark.last_gtid or start.last_gtid,
             commit_ts=mark.commit_ts or start.commit_ts,
         )
-        return offset, tail.reached(tip) and mark.position == tail.mark().position, mark.rows
+        offset = without_met(offset, met)
+        if met and met[0].effects is not None and mark.position == met[0].position:
+            offset = followed(start, offset, met[0].effects)
+        near = not met and tail.reached(end) and mark.position == tail.mark(until=end).position
+        return offset, near, mark.rows
 
     def _with_new_tables(self, offset: Offset) -> Offset:
-        """Tables that match since the configuration changed; asked once, since later ones are born by DDL."""
+        """Tables that match since the configuration changed, or were born; asked only where there may be some."""
         if self._selection_checked:
             return offset
         self._selection_checked = True
@@ -241,6 +255,9 @@ class Planner:
         new = {n: s for n, s in tables.items() if n not in known}
         if not new:
             return offset
+        if self._altered_since(offset, new):
+            self._selection_checked = False
+            return offset
         # their last DDL may lie anywhere below W: only W itself, settled, is a safe floor for them
         self._floors(offset).wait_for(offset.position)
         for name, schema in new.items():
@@ -248,23 +265,41 @@ class Planner:
         self._open_tail(offset)
         return offset
 
+    def _altered_since(self, offset: Offset, tables: Mapping[str, TableSchema]) -> bool:
+        """Whether DDL lies between the offset and the schemas: they are not those of its position then."""
+        session, tail = self._session(), self._tail
+        assert tail is not None
+        for schema in tables.values():  # waits for DDL that is under way and not in the binlog yet
+            with suppress(DefiniteError):  # it may be gone again
+                session.query(f"SELECT 1 FROM {KeySpace(schema).table} LIMIT 0")
+        tail.advance(server.log_position(session).position)
+        return bool(tail.statements(after=offset.position))
+
     def _with_chunks(self, offset: Offset, max_rows: int | None) -> Offset:
         return self._chunks.move(self._session(), offset, max_rows)
 
     def _finished(self, start: Offset) -> bool:
         """True where no further batch may be offered."""
-        everything = all(s.done for s in start.tables.values()) and not self._signals.wanted(start)
-        if self._options.snapshot == "only" and everything:
+        done = all(s.done for s in start.tables.values())
+        everything, checked = done and not self._signals.wanted(start), done and not self._unchecked(start)
+        if self._options.snapshot == "only" and everything and checked:
             return True
         if not self._available_now:
             return False
         if self._target is None and everything:
             self._target = server.log_position(self._session()).position
-        return self._target is not None and self._target.base == start.position.base and start.position >= self._target
+        if self._target is None or self._target.base != start.position.base:
+            return False
+        return start.position >= self._target and checked
+
+    def _unchecked(self, start: Offset) -> bool:
+        """Whether a batch must follow that says that the last chunks met no DDL."""
+        only = self._options.snapshot == "only"
+        return any(s.done and (not s.complete or (only and s.moved_from is not None)) for s in start.tables.values())
 
     def _worth_offering(self, start: Offset, offset: Offset, captured_rows: int) -> bool:
         """A move without captured rows is offered now and then only, so that idle sources make few batches."""
-        if offset.tables == start.tables and captured_rows == 0:
+        if offset.tables == without_met(start, ()).tables and captured_rows == 0 and not self._unchecked(start):
             if offset.position == start.position:
                 return False
             quiet = self._clock() - self._offered_at < self._options.idle_seconds

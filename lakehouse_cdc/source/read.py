@@ -18,7 +18,7 @@ from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.patience import read_patiently
 from lakehouse_cdc.source.rows import Stamp, at_one_position, no_variants, variants
 from lakehouse_cdc.source.snapshot_read import read_snapshot
-from lakehouse_cdc.source.splits import BinlogSplit, EndSplit, SchemaSplit, SnapshotSplit
+from lakehouse_cdc.source.splits import BinlogSplit, EndSplit, SchemaSplit, SnapshotSplit, TruncateSplit
 
 
 def read_split(split: Any, options: SourceOptions) -> Iterator[pa.RecordBatch]:
@@ -32,6 +32,8 @@ def read_split(split: Any, options: SourceOptions) -> Iterator[pa.RecordBatch]:
             _single(split.stamp, Rank.SCHEMA, "s", s.name, s.id, {**s.to_dict(), "statement": None})
             for s in split.schemas
         ])  # fmt: skip
+    if isinstance(split, TruncateSplit):
+        return iter([_single(split.stamp, Rank.SCHEMA, "t", s.name, s.id, None) for s in split.schemas])
     if isinstance(split, EndSplit):
         return iter([_single(split.stamp, Rank.END, "x", split.schema.name, split.schema.id, Decimal(split.since))])
     if getattr(split, "value", split) is None:  # Spark's stand-in for "no partitions"
@@ -52,6 +54,8 @@ def replica_id(options: SourceOptions) -> int:
 
 
 def _single(stamp: Stamp, rank: Rank, op: str, table: str, schema_id: str, after: Any) -> pa.RecordBatch:
-    value, metadata = encode(after)
-    image = variants(pa.array([value], pa.binary()), pa.array([metadata], pa.binary()))
+    image = no_variants(1)
+    if after is not None:
+        value, metadata = encode(after)
+        image = variants(pa.array([value], pa.binary()), pa.array([metadata], pa.binary()))
     return at_one_position(stamp, rank, op, table, schema_id, no_variants(1), image)

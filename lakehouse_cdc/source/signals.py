@@ -7,12 +7,11 @@ the offset that a later batch starts from has been taken up for good, and is dro
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from lakehouse_cdc.model.offset import Offset, TableState
-from lakehouse_cdc.model.seq import Rank, Seq, unpack
+from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.source.follow import anew
 from lakehouse_cdc.source.schemas import write_whole
 
 _REQUEST = "snapshot-"
@@ -44,16 +43,16 @@ class Signals:
     def taken_up(self, start: Offset, offset: Offset) -> Offset:
         """`offset`, which follows `start`, with a new pass for the tables asked for.
 
-        A table that is just being read has to be done first; a request for one that is not captured is void.
+        A table that is just being read has to be complete first; a request for one that is not captured is void.
         """
         for name, noted in self.requests().items():
             state, before = offset.tables.get(name), start.tables.get(name)
             if state is None or (before is not None and noted == str(before.since)):
                 self._path(name).unlink(missing_ok=True)
-            elif state.done:
-                since = _since(state, offset)
-                write_whole(self._path(name), str(since))
-                offset = offset.with_table(name, replace(state, cursor=[], done=False, mode="again", since=since))
+            elif state.done and (before is None or before.complete):
+                state = anew(state, offset)
+                write_whole(self._path(name), str(state.since))
+                offset = offset.with_table(name, state)
         return offset
 
     @property
@@ -71,10 +70,3 @@ class Signals:
 
     def _path(self, table: str) -> Path:
         return self._folder / f"{_REQUEST}{quote(table, safe='')}"
-
-
-def _since(state: TableState, offset: Offset) -> int:
-    """The seq at which a new reading begins: behind all that was read before, also at the same position."""
-    position = Seq(offset.epoch, offset.position.number, offset.position.pos, Rank.READ, 0)
-    last = unpack(state.since or 0)
-    return position._replace(ordinal=last.ordinal + 1 if last[:4] == position[:4] else 1).pack()

@@ -5,8 +5,8 @@ SELECT without locks, then ask for the high watermark H, then read the binlog (F
 the SELECT saw, and `floor` for why F is settled.
 
 DDL in (W, H] means that the SELECT may have seen another table, so nothing is emitted and the task succeeds: the
-planner scans the same stretch before it offers anything else, and does not go on without these rows. DDL in (F, W]
-cannot be, since the planner puts F behind it; it is an error.
+planner scans the same stretch before it offers anything else, and puts the table's cursor back. DDL in (F, W] cannot
+be, since the planner puts F behind it; it is an error.
 """
 
 from __future__ import annotations
@@ -64,6 +64,11 @@ def read_snapshot(split: SnapshotSplit, options: SourceOptions, server_id: int) 
         reached(Step.AFTER_HIGH, table)
         window = _window(split, options, server_id, high)
         if window.ddl:
+            if options.as_of:
+                raise DefiniteError(
+                    f"a statement behind {split.stamp.position} changes the table, whose rows there are gone",
+                    where=table, hint="run again when the pipeline has passed that statement",
+                )  # fmt: skip
             return
         if failure is not None:
             raise failure
@@ -86,7 +91,7 @@ def _select(split: SnapshotSplit, options: SourceOptions) -> list[Pair]:
 def _window(split: SnapshotSplit, options: SourceOptions, server_id: int, high: Position) -> _Window:
     if not split.floor < high:
         return _Window([], ddl=False)
-    low, table = split.stamp.position, split.schema.name
+    low = split.stamp.position
     try:
         with LogReader(options, split.floor, high, [split.schema], split.identity, server_id) as log:
             events: list[Event] = []
@@ -97,7 +102,7 @@ def _window(split: SnapshotSplit, options: SourceOptions, server_id: int, high: 
             return _Window(events, ddl=False)
     except DefiniteError:
         # rows behind DDL do not fit the schema: look for the DDL alone, without looking at rows
-        with LogReader(options, split.floor, high, [], split.identity, server_id, watched=table) as log:
+        with LogReader(options, split.floor, high, [], split.identity, server_id, watched=split.schema) as log:
             for part in log:
                 if part.statements:
                     return _ddl(part.statements[0], split)

@@ -23,6 +23,14 @@ class SchemaSplit(InputPartition):
 
 
 @dataclass
+class TruncateSplit(InputPartition):
+    """The `t` rows of the tables that the statement emptied at which this batch ends."""
+
+    stamp: Stamp
+    schemas: tuple[TableSchema, ...]
+
+
+@dataclass
 class EndSplit(InputPartition):
     """The `x` row of a repeated pass that ends in this batch, and the seq that the pass began at."""
 
@@ -47,7 +55,8 @@ class SnapshotSplit(InputPartition):
 class BinlogSplit(InputPartition):
     """The events in (start, end], both transaction boundaries in one file; or `end` is the begin of the next file.
 
-    `schemas` are the tables whose events are wanted; of those in `bounds`, only the keys below the cursor.
+    `schemas` are the tables whose events are wanted; of those in `bounds`, only the keys below the cursor. `ddl`: the
+    statement that ends at `end` is followed, by other splits.
     """
 
     epoch: int
@@ -56,9 +65,10 @@ class BinlogSplit(InputPartition):
     end: Position
     schemas: tuple[TableSchema, ...]
     bounds: Mapping[str, Cursor]
+    ddl: bool = False
 
 
-Split = SchemaSplit | EndSplit | SnapshotSplit | BinlogSplit
+Split = SchemaSplit | TruncateSplit | EndSplit | SnapshotSplit | BinlogSplit
 
 
 def stamp_of(offset: Offset, since: int | None = None) -> Stamp:

@@ -92,7 +92,6 @@ class Tail:
     ) -> None:
         self.origin = origin
         self._by_name = {s.name: s for s in schemas}
-        self._scanner = BinlogScanner(origin, self._by_name, watched=matches, gtids=gtids, checked=False)
         self._origin_gtids = gtids
         self._open_rows = 0  # of the transaction that the last buffer ended in
         self._ended = _Ended()
@@ -102,6 +101,9 @@ class Tail:
         self._created: dict[int, int] = {}
         self._programs: ProgramSet | None = None
         session = connect(options.connection)
+        self._scanner = BinlogScanner(
+            origin, self._by_name, watched=matches, gtids=gtids, lower_case=session.lower_case, checked=False
+        )
         try:
             self._dump = BinlogDump(session.connection, origin, server_id=options.server_ids[0])
             self._created[origin.number] = self._first_format()
@@ -173,16 +175,21 @@ class Tail:
 
     # ------------------------------------------------------------------ what is known
 
-    def mark(self, *, max_rows: int | None = None, max_bytes: int | None = None) -> Mark:
-        """The furthest boundary within the limits: at least one transaction behind the origin, if there is one."""
+    def mark(self, *, max_rows: int | None = None, max_bytes: int | None = None, until: Position | None = None) -> Mark:
+        """The furthest boundary within the limits: at least one transaction behind the origin, if there is one.
+
+        None that lies behind `until`, in any case.
+        """
         ended = self._ended.columns()
-        total = count = len(ended["end"])
+        total = len(ended["end"])
+        count = total if until is None else self._ended.until(until)
         for limit, name in ((max_rows, "rows"), (max_bytes, "bytes")):
             if limit is not None and total:
                 count = min(count, int(np.searchsorted(np.cumsum(ended[name]), limit)) + 1)
         position = self._position_of(count - 1) if count else self.origin
-        if count == total and self._scanner.boundary.pos != FIRST_EVENT:
-            position = self._scanner.boundary
+        boundary = self._scanner.boundary
+        if count == total and boundary.pos != FIRST_EVENT and (until is None or boundary <= until):
+            position = boundary
         # a scan that began with a file learns there what was executed before
         gtids = self._scanner.gtids if self._origin_gtids is None else self._gtids_until(count)
         last = self._gtid_of(count - 1) if count else ""
@@ -193,9 +200,18 @@ class Tail:
         """Whether everything up to `tip` has been scanned."""
         return self._scanner.position >= tip
 
-    def first_statement(self, after: Position) -> LoggedStatement | None:
-        """The first statement behind `after` that concerns a captured table."""
-        return next((s for s in self._statements if s.position > after), None)
+    def statements(self, after: Position) -> list[LoggedStatement]:
+        """The statements behind `after` that concern a captured table."""
+        return [s for s in self._statements if s.position > after]
+
+    def stop_before(self, statement: LoggedStatement) -> Position:
+        """Where a batch must end at the latest: behind a statement whose effects are known, else before it."""
+        if statement.effects is not None:
+            return statement.position
+        count = self._ended.until(statement.position)
+        if count and self._position_of(count - 1) == statement.position:
+            count -= 1
+        return self._position_of(count - 1) if count else self.origin
 
     def created(self, position: Position) -> int:
         """When the position's file was made, in seconds since 1970."""

@@ -38,7 +38,7 @@ def verify_tables(
         table = layout.silver_table(name)
         version = silver.version_at(spark, table, applied.bronze_version)
         result = verify_table(spark, options, _whole(offset, name), store.get(state.schema), table, version)
-        results.append(replace(result, complete=state.done))
+        results.append(replace(result, complete=state.complete))
     return offset, results
 
 

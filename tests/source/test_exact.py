@@ -55,6 +55,8 @@ def check(driver: Driver, world: World) -> None:
         got[table][key] = image
     for table, rows in world.state(where).items():
         state = driver.offset["tables"][table]
+        if "moved_from" in state and world.truncated.get(table, where) > where:
+            continue  # its chunk has met that, and its cursor will be put back
         want = {k: hashable({n: normal(v) for n, v in row.items()}) for k, row in rows.items()}
         if state["done"]:
             assert got[table] == want, f"{table} at {where}"
@@ -70,16 +72,22 @@ def fresh(connection: pymysql.Connection[Any], name: str) -> None:
 
 
 def play(
-    server: MySqlServer, folder: Path, kinds: list[tuple[str, ...]], seed: int, session: str = "", **more: str
+    server: MySqlServer,
+    folder: Path,
+    kinds: list[tuple[str, ...]],
+    seed: int,
+    session: str = "",
+    truncates: float = 0.0,
+    **more: str,
 ) -> None:
-    """`session`: settings of the session that writes."""
+    """`session`: settings of the session that writes. `truncates`: how often it does that, out of 1."""
     database = "exact"
     with closing(server.connect(autocommit=True, charset="utf8mb4")) as connection:
         fresh(connection, database)
         with connection.cursor() as cursor:
             cursor.execute(f"SET time_zone = '+05:30', sql_mode = ''{session}")
         tables = [Table(database, f"t{i}", k) for i, k in enumerate(kinds)]
-        world = World(connection, tables, random.Random(seed))
+        world = World(connection, tables, random.Random(seed), truncates=truncates)
         world.create()
         for _ in range(5):
             world.transaction()
@@ -87,7 +95,7 @@ def play(
         hooks.install(lambda step, table: world.some(1))
         try:
             for _ in range(40):
-                if driver.batch(between=lambda: world.some(2)):
+                if driver.batch(between=lambda: world.some(2), altered=lambda: altered(driver, world)):
                     check(driver, world)
                     if all(t["done"] for t in driver.offset["tables"].values()) and world.rng.random() < 0.4:
                         break
@@ -104,6 +112,13 @@ def play(
         final.stop()
         assert world.is_end((final.offset["file"], final.offset["pos"]))
         assert all(t["done"] for t in final.offset["tables"].values())
+
+
+def altered(driver: Driver, world: World) -> list[str]:
+    """The tables that were truncated behind the planned batch."""
+    assert driver.planned is not None
+    where = (driver.planned[1]["file"], driver.planned[1]["pos"])
+    return [table for table, truncated in world.truncated.items() if truncated > where]
 
 
 def examples(count: int) -> settings:
@@ -151,6 +166,20 @@ def test_every_offset_is_exact_on_every_server(any_server: MySqlServer, tmp_path
     kinds = kinds_of(any_server)
     random.Random(seed).shuffle(kinds)
     play(any_server, tmp_path, [(kinds[0],), tuple(kinds[1:3]), tuple(kinds[3:6])], seed)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_tables_that_are_truncated(mysql: MySqlServer, tmp_path: Path, seed: int) -> None:
+    play(mysql, tmp_path, [("int",), ("few", "general_ci"), ("bin",)], seed, truncates=0.1)
+
+
+@pytest.mark.long
+@examples(100)
+@given(shapes, st.integers(0, 2**32))
+def test_tables_that_are_truncated_many_times(
+    mysql: MySqlServer, tmp_path_factory: Any, kinds: list[tuple[str, ...]], seed: int
+) -> None:
+    play(mysql, tmp_path_factory.mktemp("schemas"), kinds, seed, truncates=0.1)
 
 
 @pytest.mark.parametrize("any_server", MARIADB, indirect=True)

@@ -114,7 +114,7 @@ def test_a_stream_over_many_tables(stage: Stage) -> None:
             break
     else:
         raise AssertionError("the snapshot does not end")
-    assert len(driver.offset["tables"]) <= 16
+    assert len(driver.offset["tables"]) <= 16 + 6  # those that were read just now, too
     stage.drain(driver)
     stage.same(driver, *names)
     assert all(len(now.tables) == 40 for now in held)

@@ -141,6 +141,8 @@ class World:
     states: dict[tuple[str, int], dict[str, dict[Any, Row]]] = field(default_factory=dict)
     counter: int = 0
     mariadb: bool = False
+    truncates: float = 0.0  # how often a transaction is a TRUNCATE instead
+    truncated: dict[str, tuple[str, int]] = field(default_factory=dict)  # where each table was, the last time
 
     def create(self) -> None:
         self.mariadb = "MariaDB" in self.run("SELECT VERSION()")[0][0]
@@ -169,6 +171,12 @@ class World:
 
     def transaction(self, size: int | None = None) -> None:
         """One random transaction over random tables; one in eight is rolled back."""
+        if self.rng.random() < self.truncates:
+            table = self.rng.choice(self.tables)
+            self.run(f"TRUNCATE TABLE `{table.database}`.`{table.name}`")
+            self.remember()
+            self.truncated[table.full] = self.position()
+            return
         self.run("BEGIN")
         for _ in range(size or self.rng.choice([1, 1, 2, 5, 30])):
             self.statement(self.rng.choice(self.tables))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lakehouse_cdc.model.effect import Effect
 from lakehouse_cdc.model.gtid import GtidSet, gtid_text, is_mariadb
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.binlog.tablemap import TableMap
@@ -54,7 +55,8 @@ class LoggedStatement:
     """A statement in the log that is not BEGIN, COMMIT or the like; `XA COMMIT` and `XA ROLLBACK` are listed, too.
 
     `position` is the end of its event, `transaction` an index into `Scan.transactions`. `concerns` is False only
-    where it is certain that no captured table is touched.
+    where it is certain that no captured or watched table is touched. `effects` are what it does to captured tables,
+    None where that is not known; there are none where it concerns watched tables alone.
     """
 
     position: Position
@@ -63,6 +65,7 @@ class LoggedStatement:
     text: str
     statement: Statement
     concerns: bool
+    effects: tuple[Effect, ...] | None = None
 
 
 @dataclass(frozen=True)

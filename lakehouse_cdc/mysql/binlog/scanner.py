@@ -18,7 +18,7 @@ runs compiled, and `Scan` for what is promised of transactions that span buffers
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,9 +46,9 @@ class BinlogScanner:
 
     `captured` gives the schema of each captured table by `database.table`, and every table map of these is checked
     against it unless `checked` is False; or it is a predicate, and nothing is checked. A statement concerns us if it
-    names a captured table or one for which `watched` is true (a table yet to be created). `gtids` is the executed set
-    at `start`, if known; a file that begins with GTIDs which are not in it then stops the scan. `lower_case`: the
-    server has lower_case_table_names other than 0.
+    names a captured table, or one that is `watched` (whose DDL alone matters, such as one yet to be created), unless it
+    is proven to change nothing. `gtids` is the executed set at `start`, if known; a file that begins with GTIDs which
+    are not in it then stops the scan. `lower_case`: the server has lower_case_table_names other than 0.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class BinlogScanner:
         start: Position,
         captured: Captured,
         *,
-        watched: Callable[[str], bool] | None = None,
+        watched: Captured | None = None,
         gtids: GtidSet | None = None,
         lower_case: bool = False,
         checked: bool = True,
@@ -282,7 +282,7 @@ class BinlogScanner:
         self._groups.open(seconds, self._sources.index(gtid.source), gtid.number, gtid.commit_us)
 
     def _query(self, query: rare.Query, seconds: int, size: int) -> None:
-        statement, concerned = self._watch.judge(query)
+        statement, concerned, effects = self._watch.judge(query)
         if statement.kind is StatementKind.TRANSACTION:
             words = (*query.text.upper().split(None, 2), "", "")[:2]
             self._groups.control((words[0], words[1]), seconds, size, self._where())
@@ -292,5 +292,5 @@ class BinlogScanner:
             self._groups.statement(seconds, size)
         position = Position(self._file, self.position.pos + size)
         self._statements.append(
-            LoggedStatement(position, self._groups.count - 1, query.database, query.text, statement, concerned)
+            LoggedStatement(position, self._groups.count - 1, query.database, query.text, statement, concerned, effects)
         )

@@ -1,0 +1,214 @@
+"""What ALTER TABLE, CREATE INDEX and DROP INDEX make of a table: its schema afterwards, and whether its rows are kept.
+
+`altered` is exact or it raises: the schema is the one that the server has after the statement. `Altered.kept` is True
+only where each row of the table holds afterwards what its image said before, under the names and types of the new
+schema, and NULL in a new column. That is a proof from the statement and the old schema alone; where there is none
+(a default to be filled in, a narrower type, a partition that was dropped) it is False, and the table must be read
+again.
+
+The columns are put in order as the server does it (sql_table.cc, mysql_prepare_alter_table): the old ones stay where
+they are, then each one that is new or has a place is put where its clause says, among the names as they are then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lakehouse_cdc.schema.charsets import MAX_BYTES, UNICODE, WIDE
+from lakehouse_cdc.schema.ddl.clauses import Action, Add, Change, Convert, Drop, Key, Rename, Unproven, actions
+from lakehouse_cdc.schema.ddl.column_type import Given
+from lakehouse_cdc.schema.lexer import NotUnderstood, Reader, tokens
+from lakehouse_cdc.schema.table import Column, TableSchema
+
+_WIDTHS = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
+_TEXTS = ("tinytext", "text", "mediumtext", "longtext")
+_BLOBS = ("tinyblob", "blob", "mediumblob", "longblob")
+_ALL = (*UNICODE[:1], *(name for name in WIDE if name != "ucs2"), "gb18030")  # hold every character
+
+
+@dataclass(frozen=True)
+class Altered:
+    """See above. `origin` has the old name of each column of the new schema that there was before."""
+
+    schema: TableSchema
+    kept: bool
+    origin: Mapping[str, str]
+
+
+def altered(sql: str, schema: TableSchema, given: Given) -> Altered:
+    """What `sql`, one statement about that table alone, makes of it. Raises NotUnderstood.
+
+    A backslash in `sql` escapes; double quotes are around strings.
+    """
+    reader = Reader(tokens(sql), schema.database, lower_case=False)
+    head = reader.word()
+    if head in ("CREATE", "DROP"):
+        return _index(reader, schema)
+    reader.expect("ALTER")
+    reader.either("ONLINE", "OFFLINE")
+    reader.expect("TABLE")
+    reader.table()
+    if reader.either("WAIT", "NOWAIT"):
+        raise NotUnderstood
+    return _apply(schema, actions(reader, given))
+
+
+def _index(reader: Reader, schema: TableSchema) -> Altered:
+    """CREATE INDEX changes nothing; DROP INDEX `PRIMARY` drops the key."""
+    drops = reader.skip("DROP")
+    if not drops:
+        reader.expect("CREATE")
+        reader.either("UNIQUE", "FULLTEXT", "SPATIAL")
+    reader.expect("INDEX")
+    if reader.word() == "IF":
+        raise NotUnderstood
+    primary = drops and reader.identifier().upper() == "PRIMARY"
+    return _apply(schema, [Key(())] if primary else [])
+
+
+def _apply(schema: TableSchema, todo: Sequence[Action]) -> Altered:
+    columns = _Columns(schema, todo)
+    key = _key(schema, columns, todo)
+    members = {name.lower() for name in key}
+    found = tuple(
+        replace(column, nullable=False) if column.name.lower() in members else column for column in columns.now
+    )
+    by_old = {column.name: column for column in schema.columns}
+    kept = columns.kept and not any(isinstance(action, Unproven) for action in todo)
+    kept = kept and all(_holds(by_old[columns.origin[new.name]], new) for new in found if new.name in columns.origin)
+    after = replace(schema, columns=found, key=key)
+    return Altered(after, kept and _same_key(schema, after, columns.origin), columns.origin)
+
+
+def _same_key(before: TableSchema, after: TableSchema, origin: Mapping[str, str]) -> bool:
+    """Rows are told apart by the same columns, in the same order."""
+    return tuple(origin.get(name) for name in after.key) == before.key
+
+
+class _Columns:
+    """The columns as the clauses make them, and where they come from."""
+
+    def __init__(self, schema: TableSchema, todo: Sequence[Action]) -> None:
+        self.kept = True
+        self.origin: dict[str, str] = {}
+        self.now: list[Column] = []
+        self._todo = todo
+        known = {column.name.lower() for column in schema.columns}
+        named = [a.name if isinstance(a, Drop) else a.old for a in todo if isinstance(a, Drop | Change | Rename)]
+        if {name.lower() for name in named} - known or len({name.lower() for name in named}) < len(named):
+            raise NotUnderstood  # of another table, or twice
+        for column in schema.columns:
+            self._old(column)
+        for action in todo:
+            if isinstance(action, Add):
+                self._put(action.definition.column, action.definition.place)
+                self.kept &= not (action.definition.fill or action.definition.numbered)
+            elif isinstance(action, Change):
+                self.kept &= not action.definition.numbered
+                if action.definition.place is not None:
+                    self._put(self._changed(schema, action), action.definition.place)
+            elif isinstance(action, Convert):
+                self.now = [_converted(column, action.charset) for column in self.now]
+        names = [column.name.lower() for column in self.now]
+        if len(set(names)) < len(names) or not names:
+            raise NotUnderstood
+
+    def _old(self, column: Column) -> None:
+        """A column that was there stays in its place, unless it goes or gets another."""
+        for action in self._todo:
+            if isinstance(action, Drop) and _same(action.name, column.name):
+                return
+            if isinstance(action, Rename) and _same(action.old, column.name):
+                column = self._named(replace(column, name=action.new), column)
+            elif isinstance(action, Change) and _same(action.old, column.name):
+                new = self._from(action, column)
+                self.origin[new.name] = column.name
+                if action.definition.place is None:
+                    self.now.append(new)
+                return
+        self.now.append(self._named(column, column) if column.name not in self.origin else column)
+
+    def _named(self, new: Column, old: Column) -> Column:
+        self.origin[new.name] = old.name
+        return new
+
+    def _changed(self, schema: TableSchema, action: Change) -> Column:
+        return self._from(action, next(c for c in schema.columns if _same(c.name, action.old)))
+
+    def _from(self, action: Change, old: Column) -> Column:
+        return replace(action.definition.column, captured=old.captured, carried=old.carried)
+
+    def _put(self, column: Column, place: str | None) -> None:
+        at = len(self.now)
+        if place == "":
+            at = 0
+        elif place is not None:
+            at = next((i + 1 for i, one in enumerate(self.now) if _same(one.name, place)), -1)
+            if at < 0:
+                raise NotUnderstood
+        self.now.insert(at, column)
+
+
+def _same(a: str, b: str) -> bool:
+    """Names of columns do not depend on case."""
+    return a.lower() == b.lower()
+
+
+def _key(schema: TableSchema, columns: _Columns, todo: Sequence[Action]) -> tuple[str, ...]:
+    """The primary key's columns, by the names that they now have."""
+    names = {column.name.lower(): column.name for column in columns.now}
+    new_of = {old: new for new, old in columns.origin.items()}
+    key = [new_of[name] for name in schema.key if name in new_of]  # one that is dropped leaves the key
+    for action in todo:
+        if isinstance(action, Key):
+            if any(name.lower() not in names for name in action.columns):
+                raise NotUnderstood
+            key = [names[name.lower()] for name in action.columns]
+    return tuple(key)
+
+
+def _converted(column: Column, charset: str) -> Column:
+    """CONVERT TO CHARACTER SET; a TEXT grows until it holds as many characters."""
+    if column.charset is None:
+        return column
+    if charset == "binary" or column.charset == "binary":
+        raise NotUnderstood
+    before, after = (MAX_BYTES.get(name, 1) for name in (column.charset, charset))
+    if after > before and (column.type in _TEXTS or column.type == "varchar"):
+        raise NotUnderstood  # it may become another type
+    return replace(column, charset=charset, collation=None)
+
+
+def _holds(old: Column, new: Column) -> bool:
+    """Whether every value of `old` is the same value in `new`."""
+    if old.nullable and not new.nullable:
+        return False  # a NULL becomes something else where the session allows it
+    if old.type in _WIDTHS and new.type in _WIDTHS:
+        wider = _WIDTHS[new.type] - _WIDTHS[old.type]
+        return wider >= 0 if old.unsigned == new.unsigned else old.unsigned and wider > 0
+    if "decimal" in (old.type, new.type):
+        return old.type == new.type and (old.unsigned or not new.unsigned) and _decimal_fits(old, new)
+    if (old.type, new.type) == ("float", "double"):
+        return old.unsigned == new.unsigned
+    if old.charset is not None and new.charset is not None:
+        return (new.charset in (old.charset, *_ALL)) and _text_fits(old, new)
+    if old.type in _BLOBS and new.type in _BLOBS:
+        return _BLOBS.index(new.type) >= _BLOBS.index(old.type)
+    fits = (new.length or 0) >= (old.length or 0) and new.fraction >= old.fraction
+    exact = old.type in ("binary", "bit") and new.length != old.length  # padded, or shifted
+    return old.type == new.type and old.unsigned == new.unsigned and old.charset == new.charset and fits and not exact
+
+
+def _decimal_fits(old: Column, new: Column) -> bool:
+    whole = (new.precision or 0) - (new.scale or 0) >= (old.precision or 0) - (old.scale or 0)
+    return whole and (new.scale or 0) == (old.scale or 0)
+
+
+def _text_fits(old: Column, new: Column) -> bool:
+    if old.values or new.values:
+        grown = old.type == "enum" and set(old.values) <= set(new.values)
+        return old.type == new.type and (grown or old.values == new.values)
+    if old.type in _TEXTS and new.type in _TEXTS:
+        return _TEXTS.index(new.type) >= _TEXTS.index(old.type)
+    return old.type == new.type and (new.length or 0) >= (old.length or 0)

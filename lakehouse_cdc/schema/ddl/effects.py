@@ -1,0 +1,36 @@
+"""What a DDL in the log does to the captured tables, as far as this version follows it.
+
+No effect at all is a proof, too: such a statement is passed over. A table is read again where its rows changed and the
+log does not say how. Whatever changes a table's schema raises `NotUnderstood`, as does what is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakehouse_cdc.model.effect import Effect
+from lakehouse_cdc.schema.ddl.alter import altered
+from lakehouse_cdc.schema.ddl.column_type import Given
+from lakehouse_cdc.schema.lexer import NotUnderstood
+from lakehouse_cdc.schema.statements import Statement, StatementKind
+from lakehouse_cdc.schema.table import TableSchema
+
+
+def effects(statement: Statement, text: str, tables: Mapping[str, TableSchema]) -> tuple[Effect, ...]:
+    """The effects of `statement`, which is `text`, on `tables` (by `database.table`). Raises NotUnderstood."""
+    if statement.kind not in (StatementKind.TABLE_DDL, StatementKind.TRUNCATE):
+        raise NotUnderstood
+    found = []
+    for name in dict.fromkeys(statement.tables):
+        schema = tables.get(name)
+        if schema is None:
+            continue
+        if statement.kind is StatementKind.TRUNCATE:
+            found.append(Effect("truncate", schema.name))
+            continue
+        after = altered(text, schema, Given())
+        if after.schema != schema:
+            raise NotUnderstood
+        if not after.kept:
+            found.append(Effect("again", schema.name))
+    return tuple(found)

@@ -1,0 +1,54 @@
+"""What DDL in the log means for the tables of the next offset.
+
+A chunk that meets DDL of its table behind W emits nothing, and its batch is committed all the same. So an offset keeps
+for each table the cursor from which the batch before it moved; the next offset, for which the log has been read to its
+end since, puts the cursor back where DDL of the table lies in between. Only then does a repeated pass end.
+
+A batch ends at each DDL that is followed, so what it does is part of an offset: rows before it were written under the
+state that the offset before has, and whatever is read later has a floor behind it. (Its metadata lock proves that all
+before it is visible.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from lakehouse_cdc.model.effect import Effect
+from lakehouse_cdc.model.offset import Offset, TableState
+from lakehouse_cdc.model.seq import Rank, Seq, unpack
+from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
+
+
+def without_met(offset: Offset, statements: Iterable[LoggedStatement]) -> Offset:
+    """`offset` with the cursors put back of those tables whose last chunks may have met one of `statements`."""
+    met: set[str] = set()
+    for statement in statements:
+        met |= set(offset.tables) if statement.effects is None else {effect.table for effect in statement.effects}
+    tables = {name: _checked(state, name in met) for name, state in offset.tables.items()}
+    return replace(offset, tables=tables, ddl=())
+
+
+def _checked(state: TableState, met: bool) -> TableState:
+    if met and state.moved_from is not None:
+        return replace(state, cursor=state.moved_from, done=False, moved_from=None, put_back=True)
+    return replace(state, moved_from=None, put_back=False)
+
+
+def followed(start: Offset, offset: Offset, effects: tuple[Effect, ...]) -> Offset:
+    """`offset`, which follows `start` and stands behind the statement that has these effects."""
+    offset = replace(offset, ddl=effects)
+    for effect in effects:
+        before, state = start.tables[effect.table], replace(offset.tables[effect.table], floor=offset.position)
+        if effect.kind == "again" and before.mode != "never" and (before.begun or before.mode == "again"):
+            state = anew(state, offset)
+        offset = offset.with_table(effect.table, state)
+    return offset
+
+
+def anew(state: TableState, offset: Offset) -> TableState:
+    """The table is read again from the offset on: behind all that was read before, also at the same position."""
+    position = Seq(offset.epoch, offset.position.number, offset.position.pos, Rank.READ, 0)
+    last = unpack(state.since or 0)
+    since = position._replace(ordinal=last.ordinal + 1 if last[:4] == position[:4] else 1).pack()
+    return replace(state, cursor=[], done=False, mode="again", since=since)

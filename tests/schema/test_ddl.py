@@ -1,0 +1,93 @@
+"""ALTER TABLE from its text: what is proven to change nothing, what is not, and what is not understood."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakehouse_cdc.schema.ddl.alter import altered
+from lakehouse_cdc.schema.ddl.column_type import Given
+from lakehouse_cdc.schema.lexer import NotUnderstood
+from lakehouse_cdc.schema.table import Column, TableSchema
+
+ID = Column("id", "int", nullable=False)
+NAME = Column("name", "varchar", length=20, charset="latin1", collation="latin1_bin")
+AT = Column("at", "datetime", fraction=3, captured=False)
+TABLE = TableSchema("d", "t", (ID, NAME, AT), ("id",))
+
+NOTHING = [
+    "ALTER TABLE t ENGINE=InnoDB",
+    "ALTER TABLE d.t ENGINE = innodb ROW_FORMAT=DYNAMIC, COMMENT 'a, b) ('",
+    "alter table `t` add index (name), algorithm=inplace, lock=none",
+    "CREATE UNIQUE INDEX i ON t (name(3), id) USING BTREE",
+    "DROP INDEX i ON t",
+    "ALTER TABLE t DROP INDEX i, DROP FOREIGN KEY f, DROP CONSTRAINT c, DROP CHECK d",
+    "ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (name) REFERENCES u (name) ON DELETE CASCADE",
+    "ALTER TABLE t ADD CONSTRAINT CHECK (id > 5) NOT ENFORCED",
+    "ALTER TABLE t ALTER name SET DEFAULT 'a', ALTER COLUMN at DROP DEFAULT, ALTER COLUMN at SET INVISIBLE",
+    "ALTER TABLE t RENAME INDEX a TO b, ALTER INDEX b INVISIBLE",
+    "ALTER TABLE t MODIFY name VARCHAR(20) CHARACTER SET latin1 COLLATE latin1_bin DEFAULT _latin1'x' AFTER id",
+    "ALTER TABLE t CHANGE id id INT NOT NULL COMMENT 'the key' FIRST",
+    "ALTER TABLE t PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (5), PARTITION p1 VALUES LESS THAN MAXVALUE)",
+    "ALTER TABLE t REORGANIZE PARTITION p0, p1 INTO (PARTITION p VALUES LESS THAN (9))",
+    "ALTER TABLE t ADD PARTITION (PARTITION p9 VALUES LESS THAN (99))",
+    "ALTER TABLE t REMOVE PARTITIONING",
+    "ALTER TABLE t ORDER BY name, id DESC",
+    "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY USING BTREE (ID)",
+]
+
+
+@pytest.mark.parametrize("sql", NOTHING)
+def test_nothing_changes(sql: str) -> None:
+    found = altered(sql, TABLE, Given())
+    assert found.schema == TABLE
+    assert found.kept
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "ALTER TABLE t TRUNCATE PARTITION ALL", "ALTER TABLE t DROP PARTITION p0, p1",
+        "ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE u", "ALTER TABLE t DISCARD TABLESPACE",
+        "ALTER TABLE t IMPORT PARTITION p0 TABLESPACE", "ALTER TABLE t MODIFY id INT NOT NULL AUTO_INCREMENT",
+        "ALTER TABLE t ADD n INT NOT NULL", "ALTER TABLE t ADD n INT DEFAULT 0",
+        "ALTER TABLE t MODIFY id SMALLINT NOT NULL",
+        "ALTER TABLE t ADD n INT AUTO_INCREMENT UNIQUE", "ALTER TABLE t DROP PRIMARY KEY", "DROP INDEX `PRIMARY` ON t",
+        "ALTER TABLE t MODIFY id INT UNSIGNED NOT NULL", "ALTER TABLE t MODIFY name VARCHAR(19) CHARSET latin1",
+        "ALTER TABLE t MODIFY name VARCHAR(20) CHARSET latin1 NOT NULL", "ALTER TABLE t ADD PRIMARY KEY (name, id)",
+        "ALTER TABLE t MODIFY at DATETIME", "ALTER TABLE t MODIFY at TIMESTAMP(3) NULL", "ALTER TABLE t DROP id",
+        "ALTER TABLE t ADD n DATETIME DEFAULT CURRENT_TIMESTAMP", "ALTER TABLE t MODIFY name VARCHAR(20) CHARSET ascii",
+    ],
+)  # fmt: skip
+def test_rows_are_not_proven_to_be_kept(sql: str) -> None:
+    assert not altered(sql, TABLE, Given()).kept
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "ALTER IGNORE TABLE t ADD UNIQUE (name)", "ALTER TABLE t ENGINE=MyISAM", "ALTER TABLE t ADD n INT8 FANCY",
+        "ALTER TABLE t RENAME TO u", "ALTER TABLE t ADD n POINT SRID", "ALTER TABLE t ADD COLUMN IF NOT EXISTS n INT",
+        "ALTER TABLE t DROP COLUMN IF EXISTS n", "ALTER TABLE t MODIFY name VARCHAR(20)",
+        "ALTER TABLE t MODIFY none INT",
+        "ALTER TABLE t ADD n TIMESTAMP", "ALTER TABLE t ADD n INT AS (id + 1) STORED", "ALTER TABLE t ADD n REAL",
+        "ALTER TABLE t ADD SYSTEM VERSIONING", "ALTER TABLE t ADD n VARCHAR(9) COMPRESSED CHARSET latin1",
+        "ALTER TABLE t ADD n VARCHAR(9) COLLATE uca1400_ai_ci", "ALTER TABLE t ADD n JSON", "ALTER TABLE t ADD id INT",
+        "ALTER TABLE t ADD PRIMARY KEY (name(3))", "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4",
+        "ALTER TABLE t CONVERT TABLE u TO PARTITION p", "ALTER TABLE t ADD n VARCHAR(30000) CHARSET utf8mb4",
+        "ALTER TABLE t DROP id, DROP name, DROP at", "ALTER TABLE t ADD n INT AFTER none", "CREATE TABLE t (id INT)",
+        "ALTER TABLE t ADD n ENUM(x'61') CHARSET latin1", "ALTER TABLE t NEW_OPTION = 5", "TRUNCATE TABLE t",
+        "ALTER TABLE t DROP name, MODIFY name INT", "ALTER TABLE IF EXISTS t FORCE",
+    ],
+)  # fmt: skip
+def test_not_understood(sql: str) -> None:
+    with pytest.raises(NotUnderstood):
+        altered(sql, TABLE, Given())
+
+
+def test_columns_keep_how_they_are_captured() -> None:
+    found = altered("ALTER TABLE t CHANGE at moment DATETIME(6) FIRST, ADD n INT AFTER moment", TABLE, Given())
+    assert [(c.name, c.captured) for c in found.schema.columns] == [
+        ("moment", False), ("n", True), ("id", True), ("name", True),
+    ]  # fmt: skip
+    assert found.origin == {"id": "id", "name": "name", "moment": "at"}
+    assert found.kept
