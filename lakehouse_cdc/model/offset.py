@@ -42,7 +42,8 @@ class TableState:
     every event is emitted, and the pass, which began at the seq `since`, ends with an x row. In mode `never` there is
     no snapshot: the table is done from birth. `floor` is the least floor of the table's reads, where it has one.
     `moved_from`: the cursor before the batch that ends here, where that moved it. Its chunks emitted nothing if they
-    met DDL behind this offset; then the cursor is put back to there, and the next offset says so (`put_back`).
+    met DDL behind this offset; then the cursor is put back to there. Whether they did is not known, so events go on to
+    pass up to where the cursor had been: `passed` (True: everywhere), until all up to there has been read again.
     """
 
     schema: str
@@ -52,17 +53,24 @@ class TableState:
     since: int | None = None
     floor: Position | None = None
     moved_from: Cursor | None = None
-    put_back: bool = False
+    passed: Cursor | Literal[True] | None = None
 
     @property
     def begun(self) -> bool:
         """True once any of its rows, or its schema, has been emitted."""
-        return self.done or bool(self.cursor)
+        return self.done or bool(self.cursor) or self.passed is not None
 
     @property
     def complete(self) -> bool:
-        """True once all of it has been read; a repeated pass also has its x row by then."""
-        return self.done and not (self.mode == "again" and self.moved_from is not None)
+        """True once all of it has been read, and is known to have met no DDL; a repeated pass has its x row by then."""
+        return self.done and self.moved_from is None
+
+    @property
+    def bound(self) -> Cursor | None:
+        """The key below which events pass; None where all do, [] where none does."""
+        if self.done or self.mode == "again" or self.passed is True:
+            return None
+        return self.cursor if self.passed is None else self.passed
 
     def to_json(self) -> dict[str, Any]:
         """Only what differs from the default is written."""
@@ -75,8 +83,8 @@ class TableState:
             data["floor"] = [self.floor.file, self.floor.pos]
         if self.moved_from is not None:
             data["moved_from"] = self.moved_from
-        if self.put_back:
-            data["put_back"] = True
+        if self.passed is not None:
+            data["passed"] = self.passed
         return data
 
     @classmethod
@@ -91,7 +99,7 @@ class TableState:
             since=int(data["since"]) if "since" in data else None,
             floor=Position(*floor) if floor else None,
             moved_from=data.get("moved_from"),
-            put_back=data.get("put_back", False),
+            passed=data.get("passed"),
         )
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.offset import Cursor, Offset
+from lakehouse_cdc.model.offset import Cursor, Offset, TableState
 from lakehouse_cdc.mysql.keys import KeySpace
 from lakehouse_cdc.mysql.session import Session
 from lakehouse_cdc.schema.table import TableSchema
@@ -46,14 +46,20 @@ class Chunks:
                 if most <= 0 or self._clock() > deadline:
                     return offset
                 state = offset.tables[name]
-                cut = self._keys(state.schema).cut(session, state.cursor or None, options.chunk_rows)
+                cut = self._cut(session, state)
                 if cut is not None:
                     self._cuts.setdefault(name, []).append(cut)
                 before = state.cursor if state.moved_from is None else state.moved_from
-                moved = replace(state, cursor=cut or [], done=cut is None, moved_from=before)
+                moved = replace(state, cursor=cut or [], done=cut is None, moved_from=before, passed=None)
                 offset = offset.with_table(name, moved)
                 most -= 1
         return offset
+
+    def _cut(self, session: Session, state: TableState) -> Cursor | None:
+        """The next chunk's upper bound, None for the last; that of a cursor that was put back is where it had been."""
+        if state.passed is not None:
+            return None if state.passed is True else state.passed
+        return self._keys(state.schema).cut(session, state.cursor or None, self._options.chunk_rows)
 
     def remembered(self) -> KeyCuts:
         """The cuts of the batch that was planned last."""

@@ -1,8 +1,10 @@
 """What DDL in the log means for the tables of the next offset.
 
 A chunk that meets DDL of its table behind W emits nothing, and its batch is committed all the same. So an offset keeps
-for each table the cursor from which the batch before it moved; the next offset, for which the log has been read to its
-end since, puts the cursor back where DDL of the table lies in between. Only then does a repeated pass end.
+for each table the cursor from which its batch moved; the next offset, for which the log has been read to its end since,
+puts the cursor back where DDL of the table lies in between. Only then does a repeated pass end. The chunks may also
+have been read before that DDL: then their rows are there, so events of their keys must go on to pass (a delete that
+waited for a chunk which does not hold the row any more would be lost), and the rows come twice.
 
 A batch ends at each DDL that is followed, so what it does is part of an offset: rows before it were written under the
 state that the offset before has, and whatever is read later has a floor behind it. (Its metadata lock proves that all
@@ -31,16 +33,16 @@ def without_met(offset: Offset, statements: Iterable[LoggedStatement]) -> Offset
 
 def _checked(state: TableState, met: bool) -> TableState:
     if met and state.moved_from is not None:
-        return replace(state, cursor=state.moved_from, done=False, moved_from=None, put_back=True)
-    return replace(state, moved_from=None, put_back=False)
+        return replace(state, cursor=state.moved_from, done=False, moved_from=None, passed=state.done or state.cursor)
+    return replace(state, moved_from=None)
 
 
-def followed(start: Offset, offset: Offset, effects: tuple[Effect, ...]) -> Offset:
-    """`offset`, which follows `start` and stands behind the statement that has these effects."""
+def followed(offset: Offset, effects: tuple[Effect, ...]) -> Offset:
+    """`offset`, which stands behind the statement that has these effects."""
     offset = replace(offset, ddl=effects)
     for effect in effects:
-        before, state = start.tables[effect.table], replace(offset.tables[effect.table], floor=offset.position)
-        if effect.kind == "again" and before.mode != "never" and (before.begun or before.mode == "again"):
+        state = replace(offset.tables[effect.table], floor=offset.position)
+        if effect.kind == "again" and state.mode != "never" and (state.begun or state.mode == "again"):
             state = anew(state, offset)
         offset = offset.with_table(effect.table, state)
     return offset
@@ -51,4 +53,4 @@ def anew(state: TableState, offset: Offset) -> TableState:
     position = Seq(offset.epoch, offset.position.number, offset.position.pos, Rank.READ, 0)
     last = unpack(state.since or 0)
     since = position._replace(ordinal=last.ordinal + 1 if last[:4] == position[:4] else 1).pack()
-    return replace(state, cursor=[], done=False, mode="again", since=since)
+    return replace(state, cursor=[], done=False, mode="again", since=since, passed=None)

@@ -8,7 +8,6 @@ may cut otherwise and still emit the same rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from lakehouse_cdc.model.offset import Cursor, Offset, TableState
@@ -33,15 +32,14 @@ def plan(start: Offset | None, end: Offset, schema_of: SchemaOf, key_cuts: KeyCu
     """All splits of the batch (start, end]. A new epoch has no binlog range: it continues nothing."""
     if start is not None and start.epoch != end.epoch:
         start = None
-    known = start.tables if start else {}
-    before = {name: _put_back(state, end.tables.get(name)) for name, state in known.items()}
+    before = start.tables if start else {}
     splits: list[Split] = []
     stamp = stamp_of(end)
-    new = [s for name, s in end.tables.items() if _announced(s) and not _announced(known.get(name))]
+    new = [s for name, s in end.tables.items() if _announced(s) and not _announced(before.get(name))]
     if new:
         splits.append(SchemaSplit(stamp, tuple(schema_of(s.schema) for s in new)))
     if start is not None:
-        splits.extend(_binlog(replace(start, tables=before), end, schema_of, log_cuts))
+        splits.extend(_binlog(start, end, schema_of, log_cuts))
     emptied = [end.tables[effect.table].schema for effect in end.ddl if effect.kind == "truncate"]
     if start is not None and emptied:
         splits.append(TruncateSplit(stamp, tuple(map(schema_of, emptied))))
@@ -60,13 +58,6 @@ def _ends_pass(before: TableState | None, state: TableState) -> bool:
     return before.done and before.moved_from is not None and state.done
 
 
-def _put_back(before: TableState, state: TableState | None) -> TableState:
-    """`before`, as if its last chunks had not been planned, where the batch that follows found DDL in their windows."""
-    if state is None or not state.put_back or before.moved_from is None:
-        return before
-    return replace(before, cursor=before.moved_from, done=False)
-
-
 def _announced(state: TableState | None) -> bool:
     """Whether rows of the table may have been emitted, so that its schema must stand in bronze."""
     return state is not None and (state.begun or state.mode == "again")
@@ -76,7 +67,7 @@ def _snapshot(
     before: TableState | None, state: TableState, end: Offset, schema: TableSchema, key_cuts: KeyCuts
 ) -> list[SnapshotSplit]:
     """The as-of reads between two cursors of one table."""
-    if state.mode == "never" or not state.begun:
+    if state.mode == "never" or not state.begun or state.passed is not None:
         return []
     if not _same_pass(before, state):
         before = None
@@ -103,11 +94,10 @@ def _binlog(start: Offset, end: Offset, schema_of: SchemaOf, log_cuts: LogCuts) 
     wanted: list[TableSchema] = []
     bounds: dict[str, Cursor] = {}
     for name, state in start.tables.items():
-        everything = state.done or state.mode == "again"
-        if everything or state.cursor:
+        if state.bound != []:
             wanted.append(schema_of(state.schema))
-        if not everything and state.cursor:
-            bounds[name] = state.cursor
+        if state.bound:
+            bounds[name] = state.bound
     if not wanted:
         return []
     points = [start.position, *log_cuts(start.position, end.position), end.position]

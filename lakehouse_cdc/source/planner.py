@@ -103,7 +103,7 @@ class Planner:
 
     def all_chunks(self, offset: Offset) -> list[Split]:
         """As-of reads of all that an offset has passed: each table up to its cursor, at the offset's position."""
-        unread = {n: replace(s, cursor=[], done=False, moved_from=None) for n, s in offset.tables.items()}
+        unread = {n: replace(s, cursor=[], done=False, moved_from=None, passed=None) for n, s in offset.tables.items()}
         offset = replace(offset, ddl=())
         splits = self.splits(replace(offset, tables=unread), offset)
         return [s for s in splits if isinstance(s, SnapshotSplit)]
@@ -233,7 +233,7 @@ class Planner:
         )
         offset = without_met(offset, met)
         if met and met[0].effects is not None and mark.position == met[0].position:
-            offset = followed(start, offset, met[0].effects)
+            offset = followed(offset, met[0].effects)
         near = not met and tail.reached(end) and mark.position == tail.mark(until=end).position
         return offset, near, mark.rows
 
@@ -294,8 +294,7 @@ class Planner:
 
     def _unchecked(self, start: Offset) -> bool:
         """Whether a batch must follow that says that the last chunks met no DDL."""
-        only = self._options.snapshot == "only"
-        return any(s.done and (not s.complete or (only and s.moved_from is not None)) for s in start.tables.values())
+        return all(s.done for s in start.tables.values()) and not all(s.complete for s in start.tables.values())
 
     def _worth_offering(self, start: Offset, offset: Offset, captured_rows: int) -> bool:
         """A move without captured rows is offered now and then only, so that idle sources make few batches."""

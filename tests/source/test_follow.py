@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.changes import Op
+from lakehouse_cdc.model.changes import Op, fold
 from lakehouse_cdc.source.hooks import Step
+from lakehouse_cdc.source.signals import Signals
 from lakehouse_cdc.testing import MySqlServer
 from tests.source.conftest import Stage, on_stage
 from tests.source.driver import Driver
@@ -138,6 +139,34 @@ def test_a_table_that_is_read_again_twice(stage: Stage) -> None:
     stage.run("ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE away.u")
     finish(stage, driver)
     stage.run("TRUNCATE TABLE t")
+    finish(stage, driver)
+
+
+def test_windows_begin_behind_ddl(stage: Stage) -> None:
+    """Though the floor, which here takes its time, is far behind."""
+    stage.create(rows=30)
+    driver = stage.driver(settle="age", settleSeconds="2")
+    driver.batch()
+    stage.run("UPDATE t SET v = 1")
+    stage.run("TRUNCATE TABLE t")
+    stage.run("INSERT INTO t VALUES (5, 5), (500, 5)")
+    finish(stage, driver)
+    assert driver.offset["floor"] < driver.offset["tables"][stage.name()]["floor"]
+
+
+def test_a_pass_ends_when_no_ddl_can_have_been_met(stage: Stage, at: Callable[..., None]) -> None:
+    stage.run(f"CREATE TABLE t (id INT PRIMARY KEY, v INT) {PARTITIONS}")
+    stage.run(f"INSERT INTO t VALUES {', '.join(f'({10 * i}, 0)' for i in range(12))}")
+    driver = stage.driver(chunkRows="6", chunksPerTrigger="1")
+    stage.snapshot(driver)
+    Signals(driver.options["schemaFolder"]).request(stage.name())
+    while not driver.offset["tables"][stage.name()]["cursor"]:
+        stage.run("UPDATE t SET v = 1 WHERE id = 110")
+        driver.batch()
+    at(Step.BEFORE_SELECT, lambda: stage.run("ALTER TABLE t TRUNCATE PARTITION p1"))
+    driver.batch()
+    assert driver.offset["tables"][stage.name()]["done"]
+    assert len(fold(driver.log)) == 12  # the chunk has met the statement
     finish(stage, driver)
 
 

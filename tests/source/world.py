@@ -143,6 +143,7 @@ class World:
     mariadb: bool = False
     truncates: float = 0.0  # how often a transaction is a TRUNCATE instead
     truncated: dict[str, tuple[str, int]] = field(default_factory=dict)  # where each table was, the last time
+    doubtful: list[tuple[str, tuple[str, int], tuple[str, int]]] = field(default_factory=list)  # see `test_exact`
 
     def create(self) -> None:
         self.mariadb = "MariaDB" in self.run("SELECT VERSION()")[0][0]
