@@ -19,6 +19,7 @@ from lakehouse_cdc.model.effect import Effect
 from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.seq import Rank, Seq
+from lakehouse_cdc.model.xa import Prepared
 
 Cursor = list[Any]
 Mode = Literal["first", "again", "never"]
@@ -109,8 +110,9 @@ class Offset:
 
     `floor` is a position at or before (`file`, `pos`) of which the driver knows that every transaction up to it is
     committed and visible. `gtid_set` are the transactions up to the position, `last_gtid` and `commit_ts`
-    (microseconds since 1970) those of the last transaction, for the snapshot rows that carry this position. `ddl`:
-    the effects of the statement that the position stands behind, where that is a DDL on captured tables.
+    (microseconds since 1970) those of the last transaction, for the snapshot rows that carry this position. `prepared`
+    are the XA transactions that a reader of what lies behind the floor does not find by itself (see `model.xa`).
+    `ddl`: the effects of the statement that the position stands behind, where that is a DDL on captured tables.
     """
 
     epoch: int
@@ -122,6 +124,7 @@ class Offset:
     commit_ts: int = 0
     tables: Mapping[str, TableState] = field(default_factory=dict)
     ddl: tuple[Effect, ...] = ()
+    prepared: tuple[Prepared, ...] = ()
 
     def gtids(self) -> GtidSet:
         """`gtid_set`, parsed."""
@@ -139,6 +142,7 @@ class Offset:
     def to_json(self) -> dict[str, Any]:
         """The dict that Spark stores."""
         ddl = {"ddl": [[effect.kind, effect.table] for effect in self.ddl]} if self.ddl else {}
+        xa = {"prepared": [p.to_json() for p in self.prepared]} if self.prepared else {}
         return {
             "version": _VERSION,
             "epoch": self.epoch,
@@ -151,6 +155,7 @@ class Offset:
             "commit_ts": self.commit_ts,
             "floor": [self.floor.file, self.floor.pos],
             "tables": {name: state.to_json() for name, state in sorted(self.tables.items())},
+            **xa,
             **ddl,
         }
 
@@ -175,4 +180,5 @@ class Offset:
             commit_ts=data["commit_ts"],
             tables={name: TableState.from_json(state) for name, state in data["tables"].items()},
             ddl=tuple(Effect(kind, table) for kind, table in data.get("ddl", [])),
+            prepared=tuple(map(Prepared.from_json, data.get("prepared", []))),
         )

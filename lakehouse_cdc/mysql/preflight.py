@@ -98,14 +98,15 @@ def _semi_sync(session: Session, settings: Settings) -> Finding:
 
 
 def _prepared(session: Session) -> Finding:
-    count = server.prepared_transactions(session)
-    if count is None:
+    prepared = server.prepared_xids(session)
+    if prepared is None:
         return Finding(
-            "xa", "warning", "XA transactions that are prepared at the first start cannot be seen, and would be missed",
-            "if applications use XA on captured tables: GRANT XA_RECOVER_ADMIN ON *.* TO the user",
+            "xa", "warning", "XA transactions that are prepared at the first start cannot be seen: the stream stops"
+            " where one of them is committed",
+            "if applications use XA: GRANT XA_RECOVER_ADMIN ON *.* TO the user",
         )  # fmt: skip
-    if count:
-        what = f"{count} XA transactions are prepared: the first start waits until none is"
+    if prepared:
+        what = f"{len(prepared)} XA transactions are prepared: the first start may wait until they have ended"
         return Finding("xa", "warning", what, "XA COMMIT or XA ROLLBACK what was left behind (XA RECOVER lists it)")
     return Finding("xa", "ok", "no XA transaction is prepared")
 

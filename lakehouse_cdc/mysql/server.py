@@ -67,14 +67,35 @@ def executed_contains(session: Session, gtid_set: str) -> bool:
     return bool(session.scalar("SELECT GTID_SUBSET(%s, @@GLOBAL.gtid_executed)", [gtid_set]))
 
 
-def prepared_transactions(session: Session) -> int | None:
-    """How many XA transactions are prepared now; None where the user may not see them (XA_RECOVER_ADMIN)."""
+def prepared_xids(session: Session) -> set[str] | None:
+    """The XA transactions that are prepared now, named as in `model.xa`; None without the right (XA_RECOVER_ADMIN)."""
     try:
-        return len(session.query("XA RECOVER FORMAT = 'SQL'" if session.is_mariadb else "XA RECOVER CONVERT XID"))
+        rows = session.query("XA RECOVER FORMAT = 'SQL'" if session.is_mariadb else "XA RECOVER CONVERT XID")
     except DefiniteError as error:
         if "error 1401" not in error.what:
             raise
         return None
+    read = _quoted_xid if session.is_mariadb else _hex_xid
+    return {f"{read(str(text), int(size), int(branch))},{number}" for number, size, branch, text in rows}
+
+
+def _hex_xid(text: str, size: int, branch: int) -> str:
+    """MySQL's form: both parts in one, behind 0x."""
+    digits = text[2:].lower()
+    return f"{digits[: 2 * size]},{digits[2 * size : 2 * (size + branch)]}"
+
+
+def _quoted_xid(text: str, *sizes: int) -> str:
+    """MariaDB's form: each part as X'...' or, where all of it can be printed, as '...'; an empty one may be missing."""
+    found, at = [], 0
+    for size in sizes:
+        if text[at : at + 1].upper() == "X":
+            found.append(text[at + 2 : at + 2 + 2 * size].lower())
+            at += 2 * size + 4
+        else:
+            found.append(text[at + 1 : at + 1 + size].encode("latin-1").hex())
+            at += size + 3
+    return ",".join(found)
 
 
 def semi_sync(session: Session) -> SemiSync:

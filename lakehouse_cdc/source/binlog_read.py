@@ -22,7 +22,8 @@ from lakehouse_cdc.mysql.keys import KeySpace
 from lakehouse_cdc.mysql.session import Session, connect
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.identity import check_identity
-from lakehouse_cdc.source.log import LogPart, LogReader
+from lakehouse_cdc.source.log import LogReader
+from lakehouse_cdc.source.log_part import LogPart
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.rows import ARROW, event_seqs, positions, variants
 from lakehouse_cdc.source.splits import BinlogSplit
@@ -35,7 +36,9 @@ def read_binlog(split: BinlogSplit, options: SourceOptions, server_id: int) -> I
     with connect(options.connection) as session:
         check_identity(session, split.identity)
         filters = {s.name: _Below(session, s, split.bounds[s.name]) for s in split.schemas if s.name in split.bounds}
-        with LogReader(options, split.start, split.end, split.schemas, split.identity, server_id) as log:
+        with LogReader(
+            options, split.start, split.end, split.schemas, split.identity, server_id, prepared=split.prepared
+        ) as log:
             for part in log:
                 for found in part.statements:
                     if split.ddl and found.position == split.end and found.effects:

@@ -7,8 +7,11 @@ and mean something else.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.session import Session
 
@@ -50,15 +53,42 @@ def other_log(start: Offset, *, created: int) -> DefiniteError | None:
     )
 
 
+def unknown_xa(at: Position) -> DefiniteError:
+    """An XA COMMIT of what was prepared before the first position, unseen for want of the right to list it."""
+    return DefiniteError(
+        "an XA transaction is committed that was prepared before the stream began",
+        where=str(at),
+        hint=f"GRANT XA_RECOVER_ADMIN ON *.* to the user, and begin anew; {_READ_AGAIN}",
+    )
+
+
+def unreadable_xa(session: Session, start: Offset | None, end: Offset) -> DefiniteError | None:
+    """Whether rows that come true on the way to `end` were prepared in a file that is gone.
+
+    One that is not decided on harms nobody, however old it is: it may have been lost in a crash of the server.
+    """
+    begins = [end.floor] if start is None or start.epoch != end.epoch else [end.floor, start.position]
+    decided = [p for p in end.prepared if p.rows and p.decided is not None]
+    return _purged(session, [p.begin for p in decided if any(map(p.open_at, begins))], end)
+
+
 def unreadable(session: Session, start: Offset | None, end: Offset) -> DefiniteError | None:
     """Whether a batch that was planned long ago lacks its server, or files from its floor or its start on."""
     if (gap := other_server(session, end)) is not None:
         return gap
     least = end.floor if start is None or start.epoch != end.epoch else min(end.floor, start.position)
-    if least.file in dict(server.binary_logs(session)):
+    return _purged(session, [least], end) or unreadable_xa(session, start, end)
+
+
+def _purged(session: Session, begins: Sequence[Position], end: Offset) -> DefiniteError | None:
+    """Whether one of the places where the batch is read from is gone."""
+    if not begins:
+        return None
+    files = dict(server.binary_logs(session))
+    if (lost := next((at for at in begins if at.file not in files), None)) is None:
         return None
     return DefiniteError(
-        f"the batch that ends at {end.position} cannot be read any more: {least.file} was purged",
-        where=str(least),
+        f"the batch that ends at {end.position} cannot be read any more: {lost.file} was purged",
+        where=str(lost),
         hint=f"keep binlogs longer (binlog_expire_logs_seconds); {_READ_AGAIN}",
     )

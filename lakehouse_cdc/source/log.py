@@ -2,90 +2,37 @@
 
 The dump blocks until the server has delivered the end of the stretch (for a moment the server reports positions that a
 dump cannot reach yet); an end of the stream before it is an error. Nothing behind the end is looked at.
+
+Rows of an XA transaction are left out where they were prepared. When the stretch is through, the groups of those that
+are committed in it are read by themselves, from wherever they lie, and come as if their rows stood at the commit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from types import TracebackType
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.offset import Identity
 from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.model.xa import Prepared
 from lakehouse_cdc.mysql.binlog.cut import Cutter
 from lakehouse_cdc.mysql.binlog.dump import BinlogDump
-from lakehouse_cdc.mysql.binlog.scan import LoggedStatement, Scan
+from lakehouse_cdc.mysql.binlog.scan import Scan
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
-from lakehouse_cdc.mysql.kernels.program import ProgramSet
-from lakehouse_cdc.mysql.kernels.rows import ChangeImages, decode_rows
 from lakehouse_cdc.mysql.session import connect
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.identity import check_identity
+from lakehouse_cdc.source.log_part import Decoder, LogPart
 from lakehouse_cdc.source.options import SourceOptions
-
-
-@dataclass(frozen=True)
-class LogPart:
-    """One buffer's worth of the stretch: its changes (one entry a bronze row) and the statements that concern us.
-
-    `schemas` are the tables that `tables()` indexes; they come in the order in which the log first names them.
-    """
-
-    scan: Scan
-    changes: ChangeImages
-    schemas: tuple[TableSchema, ...]
-    programs: ProgramSet
-
-    @property
-    def statements(self) -> list[LoggedStatement]:
-        """The statements that touch, or may touch, a table of the stretch."""
-        return [s for s in self.scan.statements if s.concerns]
-
-    def tables(self) -> npt.NDArray[np.int32]:
-        """For each change, the index of its table in `schemas`."""
-        return self.scan.rows.table[self.changes.event]
-
-    def end_positions(self) -> npt.NDArray[np.int64]:
-        """For each change, where its event ends."""
-        return self.scan.row_end[self.changes.event]
-
-    def transactions(self) -> npt.NDArray[np.int32]:
-        """For each change, the index of its transaction."""
-        return self.scan.rows.txn[self.changes.event]
-
-    def files(self) -> list[str]:
-        """For each change, the name of its file."""
-        names = np.array(self.scan.files, dtype=object)
-        found: list[str] = names[self.scan.transactions.file[self.transactions()]].tolist()
-        return found
-
-    def commit_us(self) -> npt.NDArray[np.int64]:
-        """For each change, its commit time in microseconds since 1970."""
-        return self.scan.transactions.commit_us[self.transactions()]
-
-    def gtids(self) -> pa.Array:
-        """For each change, its transaction's GTID, NULL where it has none."""
-        names = [self.scan.gtid(i) or None for i in range(len(self.scan.transactions))]
-        return pa.array(names, pa.string()).take(pa.array(self.transactions()))
-
-    def images(self) -> Iterator[tuple[bytes, bytes | None, bytes | None, Position]]:
-        """Every change as (key, before, after, position), in the log's order."""
-        columns = (b.to_arrow().to_pylist() for b in (self.changes.key, self.changes.before, self.changes.after))
-        places = zip(self.files(), self.end_positions().tolist(), strict=True)
-        for key, before, after, (file, pos) in zip(*columns, places, strict=True):
-            yield key, before, after, Position(file, pos)
+from lakehouse_cdc.source.prepared import Commits, read_groups
 
 
 class LogReader:
     """The events of `schemas` in (start, end]. Iterate once; a context manager.
 
-    `watched` is a table whose DDL alone is looked for. Raises DefiniteError for what must not be passed over,
-    TransientError for a lost connection.
+    `watched` is a table whose DDL alone is looked for. `prepared` are the XA transactions that are open at `start`.
+    Raises DefiniteError for what must not be passed over, TransientError for a lost connection.
     """
 
     def __init__(
@@ -98,10 +45,11 @@ class LogReader:
         server_id: int,
         *,
         watched: TableSchema | None = None,
+        prepared: Sequence[Prepared] = (),
     ) -> None:
+        self._options, self._server_id = options, server_id
+        self._commits = Commits(prepared)
         self._by_name = {schema.name: schema for schema in schemas}
-        self._programs: ProgramSet | None = None
-        self._ordinals = 0
         self._start, self._end, self._identity = start, end, identity
         session = connect(options.connection)
         alone = {watched.name: watched} if watched else None
@@ -114,13 +62,15 @@ class LogReader:
             raise
 
     def __iter__(self) -> Iterator[LogPart]:
-        cutter = Cutter(self._start, self._end)
+        cutter, decoder = Cutter(self._start, self._end), Decoder(self._by_name)
         while not cutter.done:
             part = cutter.cut(self._dump.read())
             if part.size:
                 scan = self._scanner.feed(part)
                 self._check_log(scan)
-                yield self._decode(scan)
+                yield decoder.decode(self._commits.without_xa(scan))
+        self.close()  # whoever reads on has the same server_id
+        yield from read_groups(self._commits.found, self._options, self._by_name, self._identity, self._server_id)
 
     def _check_log(self, scan: Scan) -> None:
         """RESET leaves uuid and names as they were; the file that the offset knows must be the same file."""
@@ -130,29 +80,6 @@ class LogReader:
                 f"{known.file} is a new file of an old name: the binlog was reset", where=str(scan.start),
                 hint="source.on_gap: resnapshot reads all tables again in a new epoch",
             )  # fmt: skip
-
-    def _decode(self, scan: Scan) -> LogPart:
-        programs = self._programs
-        schemas = tuple(self._by_name[table.name] for table in scan.tables)
-        if programs is None or len(programs.schemas) != len(schemas):
-            programs = ProgramSet.of(schemas, [table.types for table in scan.tables])
-            self._programs = programs
-        rows = scan.rows
-        if len(rows) and rows.txn[0] == 0 and self._ordinals:
-            rows = type(rows)(rows.start, rows.end, rows.kind, rows.table, rows.txn, ordinal_base=self._ordinals)
-        changes = decode_rows(scan.buffer, rows, programs, where=lambda i: f"{scan.files[-1]}:{scan.row_end[i]}")
-        self._ordinals = self._carried(scan, changes)
-        return LogPart(scan, changes, schemas, programs)
-
-    def _carried(self, scan: Scan, changes: ChangeImages) -> int:
-        """How many ordinals the transaction that is still open at the end of this buffer has used."""
-        transactions = len(scan.transactions)
-        if scan.ended == transactions:
-            return 0  # none is open
-        open_one = transactions - 1
-        if changes.n and int(scan.rows.txn[changes.event[-1]]) == open_one:
-            return changes.ordinals
-        return self._ordinals if open_one == 0 else 0
 
     def close(self) -> None:
         """End the dump."""

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from lakehouse_cdc.model.offset import Cursor, Offset, TableState
 from lakehouse_cdc.model.position import FIRST_EVENT, Position, file_name
+from lakehouse_cdc.model.xa import Prepared, open_at
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.splits import (
     BinlogSplit,
@@ -25,7 +26,8 @@ from lakehouse_cdc.source.splits import (
 
 SchemaOf = Callable[[str], TableSchema]  # schema id -> schema
 KeyCuts = Callable[[TableSchema, Cursor | None, Cursor | None], Sequence[Cursor]]
-LogCuts = Callable[[Position, Position], Sequence[Position]]
+Cut = tuple[Position, Sequence[Prepared]]  # where a piece of the binlog begins, and the XA transactions open there
+LogCuts = Callable[[Offset, Offset], Sequence[Cut]]  # the first cut is the start itself
 
 
 def plan(start: Offset | None, end: Offset, schema_of: SchemaOf, key_cuts: KeyCuts, log_cuts: LogCuts) -> list[Split]:
@@ -78,7 +80,8 @@ def _snapshot(
     floor = max(end.floor, state.floor) if state.floor else end.floor
     bounds = [lo, *key_cuts(schema, lo, hi), hi]
     stamp = stamp_of(end, state.since)
-    return [SnapshotSplit(stamp, end.identity, schema, floor, a, b) for a, b in pairwise(bounds)]
+    prepared = open_at(end.prepared, floor)
+    return [SnapshotSplit(stamp, end.identity, schema, floor, a, b, prepared) for a, b in pairwise(bounds)]
 
 
 def _same_pass(before: TableState | None, state: TableState) -> bool:
@@ -100,10 +103,10 @@ def _binlog(start: Offset, end: Offset, schema_of: SchemaOf, log_cuts: LogCuts) 
             bounds[name] = state.bound
     if not wanted:
         return []
-    points = [start.position, *log_cuts(start.position, end.position), end.position]
-    pieces = [(a, b) for a, b in pairwise(points) if a < b]
+    points: list[Cut] = [*log_cuts(start, end), (end.position, ())]
+    pieces = [(a, b, tuple(prepared)) for (a, prepared), (b, _) in pairwise(points) if a < b]
     ddl = end.position if end.ddl else None
-    return [BinlogSplit(end.epoch, end.identity, a, b, tuple(wanted), bounds, b == ddl) for a, b in pieces]
+    return [BinlogSplit(end.epoch, end.identity, a, b, tuple(wanted), bounds, p, b == ddl) for a, b, p in pieces]
 
 
 def file_begins(start: Position, end: Position) -> list[Position]:

@@ -12,29 +12,29 @@ effects are not known stops the stream, when all that stands before it has been 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.offset import Identity, Offset, TableState
-from lakehouse_cdc.model.position import FIRST_EVENT, Position
-from lakehouse_cdc.mysql import catalog, preflight, server
-from lakehouse_cdc.mysql.keys import KeySpace
+from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.model.xa import Prepared, follow, needed, open_at
+from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.session import Session, connect
-from lakehouse_cdc.schema.carry import carry, require_same_choice
+from lakehouse_cdc.schema.carry import require_same_choice
 from lakehouse_cdc.schema.selection import Selection
-from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.schema.types import check_table
 from lakehouse_cdc.source import gaps, partitions
 from lakehouse_cdc.source.chunks import Chunks
-from lakehouse_cdc.source.floor import Floor, first_position
+from lakehouse_cdc.source.first import first_offset, read_again
+from lakehouse_cdc.source.floor import Floor
 from lakehouse_cdc.source.follow import followed, without_met
 from lakehouse_cdc.source.hooks import Step, reached
 from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.partitions import Cut
 from lakehouse_cdc.source.schemas import SchemaStore
 from lakehouse_cdc.source.signals import Signals
 from lakehouse_cdc.source.splits import SnapshotSplit, Split
+from lakehouse_cdc.source.tables import Tables, wait_for_ddl
 from lakehouse_cdc.source.tail import Tail
 
 
@@ -45,6 +45,7 @@ class Planner:
         self._options = options
         self._selection = Selection(options.tables)
         self._store = SchemaStore(options.schema_folder)
+        self._tables = Tables(options, self._selection, self._store)
         self._signals = Signals(options.schema_folder)
         self._clock = clock
         self._opened: Session | None = None
@@ -90,10 +91,12 @@ class Planner:
                 moved = self._advance(start, max_rows, max_bytes)
             except DefiniteError as error:
                 gap = self._gap_behind(error, start)
-        if moved is None:
+        if moved is not None:
+            gap = self._gap_of_xa(start, moved[0])
+        if moved is None or gap is not None:
             if gap is not None and self._options.on_gap != "resnapshot":
                 raise gap
-            return self._with_chunks(self._again(start), max_rows)
+            return self._with_chunks(read_again(self._first(start.epoch + 1), start), max_rows)
         offset, near, captured_rows = moved
         offset = self._signals.taken_up(start, self._with_new_tables(offset) if near else offset)
         if near:
@@ -123,55 +126,20 @@ class Planner:
         key_cuts = self._chunks.remembered() if planned_here else self._chunks.anew(self._session())
         return partitions.plan(start, end, self._store.get, key_cuts, self._log_cuts)
 
-    def _log_cuts(self, start: Position, end: Position) -> Sequence[Position]:
-        if self._tail is not None and self._tail.origin == start:
-            return self._tail.cuts(end, self._options.split_bytes)
-        return partitions.file_begins(start, end)
+    def _log_cuts(self, start: Offset, end: Offset) -> Sequence[Cut]:
+        """Where the binlog of a batch is cut, and the XA transactions that are open there."""
+        tail = self._tail
+        if tail is not None and tail.origin == start.position:
+            cuts = tail.cuts(end.position, self._options.split_bytes)
+            return [(at, tail.xa.open_at(at)) for at in (start.position, *cuts)]
+        cuts = partitions.file_begins(start.position, end.position)
+        return [(at, open_at(end.prepared, at)) for at in (start.position, *cuts)]
 
     # ------------------------------------------------------------------ the first offset, and a new epoch
 
     def _first(self, epoch: int) -> Offset:
-        """W at the tip, settled, with the schemas of all captured tables as they stood at W."""
         self.close()
-        session = self._session()
-        preflight.require(preflight.check(session, self._selection, self._options.exclude))
-        floor = self._floors(None)
-        reached(Step.BEFORE_POSITION)
-        tip = first_position(session)
-        with Tail(self._options, Position(tip.file, FIRST_EVENT), matches=self._selection.matches) as tail:
-            while True:
-                reached(Step.AFTER_POSITION)
-                tail.advance(tip)
-                mark = tail.mark()
-                floor.saw(mark.position, mark.gtids)
-                floor.wait_for(mark.position)
-                tables = self._read_tables()
-                now = first_position(session)
-                tail.advance(now)
-                if not tail.statements(after=mark.position):
-                    break
-                tip = now  # DDL came between W and the schemas: begin again behind it
-            identity = Identity(session.server_uuid, mark.position.file, tail.created(mark.position))
-        return Offset(
-            epoch=epoch,
-            identity=identity,
-            position=mark.position,
-            floor=mark.position,
-            gtid_set=str(mark.gtids),
-            last_gtid=mark.last_gtid,
-            commit_ts=mark.commit_ts,
-            tables={name: self._unstarted(schema) for name, schema in tables.items()},
-        )
-
-    def _again(self, start: Offset) -> Offset:
-        """A new epoch after a gap: every table is read again, and tables that bronze knows end their pass with x."""
-        offset = self._first(start.epoch + 1)
-        since = offset.first_seq
-        tables = {
-            name: replace(state, mode="again", since=since) if name in start.tables and not state.done else state
-            for name, state in offset.tables.items()
-        }
-        return replace(offset, tables=tables)
+        return first_offset(self._options, self._session(), self._floors(None), self._tables, epoch)
 
     def _gap(self, start: Offset) -> DefiniteError | None:
         """What keeps the log from being continued at `start`, if anything does; else the tail stands there."""
@@ -193,6 +161,13 @@ class Planner:
         if (gap := self._gap(start)) is None:
             raise error
         return gap
+
+    def _gap_of_xa(self, start: Offset, end: Offset) -> DefiniteError | None:
+        """Whether rows that come true on the way to `end` lie where they cannot be read, or nobody knows where."""
+        assert self._tail is not None
+        if (unknown := self._tail.xa.first_unknown(after=start.position)) is not None:
+            return gaps.unknown_xa(unknown)
+        return gaps.unreadable_xa(self._session(), start, end)
 
     # ------------------------------------------------------------------ going on
 
@@ -220,22 +195,31 @@ class Planner:
                 where=str(met[0].position),
                 hint="begin anew with a fresh checkpoint and fresh tables, or leave the table out (source.tables)",
             )
-        floor.saw(mark.position, mark.gtids)
-        settled = floor.settled() or start.floor
+        floor.saw(mark.position, mark.gtids, decided=tail.xa.decided(mark.position))
+        settled = max(floor.settled() or start.floor, start.floor)
         offset = replace(
             start,
             identity=replace(start.identity, file=mark.position.file, created=tail.created(mark.position)),
             position=mark.position,
-            floor=max(settled, start.floor),
+            floor=settled,
             gtid_set=str(mark.gtids),
             last_gtid=mark.last_gtid or start.last_gtid,
             commit_ts=mark.commit_ts or start.commit_ts,
+            prepared=self._prepared(start, mark.position, settled),
         )
         offset = without_met(offset, met)
         if met and met[0].effects is not None and mark.position == met[0].position:
             offset = followed(offset, met[0].effects)
         near = not met and tail.reached(end) and mark.position == tail.mark(until=end).position
         return offset, near, mark.rows
+
+    def _prepared(self, start: Offset, end: Position, settled: Position) -> tuple[Prepared, ...]:
+        """The XA transactions that whoever reads this batch, or a later one, must be told of: see `model.xa`."""
+        assert self._tail is not None
+        begins = [start.position, settled, *partitions.file_begins(start.position, end)]
+        begins += self._floors(start).waiting()
+        begins += [s.floor for s in start.tables.values() if s.floor is not None and s.floor > settled]
+        return needed(follow(start.prepared, self._tail.xa.events(end)), begins, settled)
 
     def _with_new_tables(self, offset: Offset) -> Offset:
         """Tables that match since the configuration changed, or were born; asked only where there may be some."""
@@ -249,31 +233,26 @@ class Planner:
                 f"{', '.join(gone[:5])} was captured before and is not in source.tables any more",
                 hint="take tables out with a new pipeline; a table cannot leave one and come back exactly yet",
             )
-        tables = self._read_tables()
+        tables = self._tables.read(self._session())
         for name in known.keys() & tables.keys():
             require_same_choice(self._store.get(known[name].schema), tables[name])
         new = {n: s for n, s in tables.items() if n not in known}
         if not new:
             return offset
-        if self._altered_since(offset, new):
-            self._selection_checked = False
+        assert self._tail is not None
+        wait_for_ddl(self._session(), new.values())
+        self._tail.advance(server.log_position(self._session()).position)
+        if self._tail.statements(after=offset.position):
+            self._selection_checked = False  # what was read may be another shape than that at the position
             return offset
         # their last DDL may lie anywhere below W: only W itself, settled, is a safe floor for them
         self._floors(offset).wait_for(offset.position)
         for name, schema in new.items():
-            offset = offset.with_table(name, replace(self._unstarted(schema), floor=offset.position))
+            offset = offset.with_table(name, replace(self._tables.unstarted(schema), floor=offset.position))
+        # their rows in what is prepared were not counted
+        offset = replace(offset, prepared=tuple(replace(p, rows=max(p.rows, 1)) for p in offset.prepared))
         self._open_tail(offset)
         return offset
-
-    def _altered_since(self, offset: Offset, tables: Mapping[str, TableSchema]) -> bool:
-        """Whether DDL lies between the offset and the schemas: they are not those of its position then."""
-        session, tail = self._session(), self._tail
-        assert tail is not None
-        for schema in tables.values():  # waits for DDL that is under way and not in the binlog yet
-            with suppress(DefiniteError):  # it may be gone again
-                session.query(f"SELECT 1 FROM {KeySpace(schema).table} LIMIT 0")
-        tail.advance(server.log_position(session).position)
-        return bool(tail.statements(after=offset.position))
 
     def _with_chunks(self, offset: Offset, max_rows: int | None) -> Offset:
         return self._chunks.move(self._session(), offset, max_rows)
@@ -321,19 +300,9 @@ class Planner:
                 self._options.settle,
                 self._options.settle_seconds,
                 settled=start.floor if start else None,
+                xa=start is not None and any(p.decided is not None for p in start.prepared),
             )
         return self._floor
-
-    def _unstarted(self, schema: TableSchema) -> TableState:
-        never = self._options.snapshot == "never"
-        return TableState(self._store.put(schema), done=never, mode="never" if never else "first")
-
-    def _read_tables(self) -> Mapping[str, TableSchema]:
-        found = catalog.read_tables(self._session(), self._selection, self._options.exclude)
-        tables = {name: carry(schema, self._options.rules) for name, schema in found.items()}
-        for schema in tables.values():
-            check_table(schema)
-        return tables
 
     def _open_tail(self, offset: Offset) -> None:
         if self._tail is not None:
@@ -344,4 +313,5 @@ class Planner:
             matches=self._selection.matches,
             gtids=offset.gtids(),
             schemas=[self._store.get(state.schema) for state in offset.tables.values()],
+            prepared=offset.prepared,
         )

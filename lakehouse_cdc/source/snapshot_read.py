@@ -32,6 +32,7 @@ from lakehouse_cdc.source.hooks import Step, reached
 from lakehouse_cdc.source.identity import check_identity
 from lakehouse_cdc.source.log import LogReader
 from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.prepared import PreparedPart
 from lakehouse_cdc.source.rows import at_one_position, variants
 from lakehouse_cdc.source.splits import SnapshotSplit
 
@@ -93,13 +94,19 @@ def _window(split: SnapshotSplit, options: SourceOptions, server_id: int, high: 
         return _Window([], ddl=False)
     low = split.stamp.position
     try:
-        with LogReader(options, split.floor, high, [split.schema], split.identity, server_id) as log:
-            events: list[Event] = []
+        with LogReader(
+            options, split.floor, high, [split.schema], split.identity, server_id, prepared=split.prepared
+        ) as log:
+            found: list[tuple[Position, Event]] = []
+            in_order = True
             for part in log:
                 if part.statements:
                     return _ddl(part.statements[0], split)
-                events += [Event(key, before, after, at <= low) for key, before, after, at in part.images()]
-            return _Window(events, ddl=False)
+                in_order &= not isinstance(part, PreparedPart)
+                found += [(at, Event(key, before, after, at <= low)) for key, before, after, at in part.images()]
+            if not in_order:  # rows of XA transactions come last
+                found.sort(key=lambda one: one[0])
+            return _Window([event for _, event in found], ddl=False)
     except DefiniteError:
         # rows behind DDL do not fit the schema: look for the DDL alone, without looking at rows
         with LogReader(options, split.floor, high, [], split.identity, server_id, watched=split.schema) as log:

@@ -10,6 +10,7 @@ from pyspark.sql.datasource import InputPartition
 from lakehouse_cdc.model.offset import Cursor, Identity, Offset
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.seq import unpack
+from lakehouse_cdc.model.xa import Prepared
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.rows import Stamp
 
@@ -41,7 +42,10 @@ class EndSplit(InputPartition):
 
 @dataclass
 class SnapshotSplit(InputPartition):
-    """as_of(table, [lo, hi), W): W stands in the stamp, the floor is at or before it. None is unbounded."""
+    """as_of(table, [lo, hi), W): W stands in the stamp, the floor is at or before it. None is unbounded.
+
+    `prepared` are the XA transactions that are open at the floor.
+    """
 
     stamp: Stamp
     identity: Identity
@@ -49,14 +53,16 @@ class SnapshotSplit(InputPartition):
     floor: Position
     lo: Cursor | None
     hi: Cursor | None
+    prepared: tuple[Prepared, ...] = ()
 
 
 @dataclass
 class BinlogSplit(InputPartition):
     """The events in (start, end], both transaction boundaries in one file; or `end` is the begin of the next file.
 
-    `schemas` are the tables whose events are wanted; of those in `bounds`, only the keys below the cursor. `ddl`: the
-    statement that ends at `end` is followed, by other splits.
+    `schemas` are the tables whose events are wanted; of those in `bounds`, only the keys below the cursor. `prepared`
+    are the XA transactions that are open at `start`. `ddl`: the statement that ends at `end` is followed, by other
+    splits.
     """
 
     epoch: int
@@ -65,6 +71,7 @@ class BinlogSplit(InputPartition):
     end: Position
     schemas: tuple[TableSchema, ...]
     bounds: Mapping[str, Cursor]
+    prepared: tuple[Prepared, ...] = ()
     ddl: bool = False
 
 

@@ -16,16 +16,18 @@ import numpy.typing as npt
 
 from lakehouse_cdc.model.gtid import GtidSet, gtid_text
 from lakehouse_cdc.model.position import FIRST_EVENT, Position, file_name
+from lakehouse_cdc.model.xa import Prepared
 from lakehouse_cdc.mysql.binlog.cut import Cutter
 from lakehouse_cdc.mysql.binlog.dump import BinlogDump
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement, Scan, gtid_set
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
-from lakehouse_cdc.mysql.kernels.binlog_groups import COMMITTED, FORMAT, HEADER
+from lakehouse_cdc.mysql.kernels.binlog_groups import FORMAT, HEADER
 from lakehouse_cdc.mysql.kernels.program import ProgramSet
 from lakehouse_cdc.mysql.kernels.rows import count_rows
 from lakehouse_cdc.mysql.session import connect
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.tail_xa import XaHistory
 
 _FIELDS = ("file", "end", "source", "number", "commit_us", "rows", "bytes")
 Ints = npt.NDArray[np.int64]
@@ -78,7 +80,8 @@ class Tail:
     """The binlog from `origin` on, scanned as far as `advance` was told. A context manager.
 
     `schemas` are the captured tables by name; without them nothing is counted, and statements on tables for which
-    `matches` is true are found all the same.
+    `matches` is true are found all the same. `prepared` are the XA transactions that the offset at `origin` lists.
+    What happens to such transactions is kept in `xa`.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class Tail:
         matches: Callable[[str], bool],
         gtids: GtidSet | None = None,
         schemas: Sequence[TableSchema] = (),
+        prepared: Sequence[Prepared] = (),
     ) -> None:
         self.origin = origin
         self._by_name = {s.name: s for s in schemas}
@@ -96,6 +100,7 @@ class Tail:
         self._open_rows = 0  # of the transaction that the last buffer ended in
         self._ended = _Ended()
         self._statements: list[LoggedStatement] = []
+        self.xa = XaHistory(prepared, counted=bool(schemas))
         self._sources: tuple[str, ...] = ()
         self._rest: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._created: dict[int, int] = {}
@@ -136,6 +141,8 @@ class Tail:
         self._statements += [s for s in scan.statements if s.concerns]
         done, txns = scan.ended, scan.transactions
         numbers = np.array([Position(name, 0).number for name in scan.files], np.int64)
+        rows, size = self._rows(scan), txns.end - txns.begin
+        self.xa.take(scan, rows, size)
         self._ended.append(
             {
                 "file": numbers[txns.file[:done]],
@@ -143,13 +150,13 @@ class Tail:
                 "source": txns.source[:done],
                 "number": txns.number[:done],
                 "commit_us": txns.commit_us[:done],
-                "rows": self._rows(scan, done),
-                "bytes": (txns.end - txns.begin)[:done],
+                "rows": rows[:done],
+                "bytes": size[:done],
             }
         )
 
-    def _rows(self, scan: Scan, done: int) -> Ints:
-        """The captured rows of each ended transaction, whichever buffers they came in."""
+    def _rows(self, scan: Scan) -> Ints:
+        """The captured rows of each transaction, whichever buffers they came in."""
         rows = np.zeros(len(scan.transactions), np.int64)
         if len(scan.rows):
             if self._programs is None or len(self._programs.schemas) != len(scan.tables):
@@ -159,9 +166,8 @@ class Tail:
             np.add.at(rows, scan.rows.txn, count_rows(scan.buffer, scan.rows, self._programs))
         if len(rows):
             rows[0] += self._open_rows
-            self._open_rows = int(rows[-1]) if len(rows) > done else 0
-        rows[scan.transactions.outcome != COMMITTED] = 0
-        return rows[:done]
+            self._open_rows = int(rows[-1]) if len(rows) > scan.ended else 0
+        return rows
 
     def _first_format(self) -> int:
         """When the file of the origin was made: the header time of its format description, which comes first."""
@@ -227,6 +233,7 @@ class Tail:
         self._origin_gtids = self._gtids_until(count)
         self._ended.drop(count)
         self._statements = [s for s in self._statements if s.position > position]
+        self.xa.begin_at(position)
         self.origin = position
         return True
 

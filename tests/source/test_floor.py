@@ -17,6 +17,7 @@ from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.session import ConnectionOptions, Session, connect
+from lakehouse_cdc.source import floor as floor_module
 from lakehouse_cdc.source.floor import Floor, choose_proof
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
@@ -151,6 +152,94 @@ def test_process_waits_for_statements_not_for_threads(root: Session, monkeypatch
     waits.clear()
     waits.add((1, 12))
     assert floor.settled() == place(200)
+
+
+@pytest.mark.parametrize("proof", ["process", "snapshot"])
+def test_what_xa_recover_still_lists_is_waited_for(root: Session, monkeypatch: pytest.MonkeyPatch, proof: Any) -> None:
+    """Of the decided ones alone; and once gone, one that is prepared again is another."""
+    listed = {"a", "b", "long"}
+    monkeypatch.setattr(server, "commit_waits", lambda session: set())
+    monkeypatch.setattr(server, "prepared_xids", lambda session: set(listed))
+    monkeypatch.setattr(server, "snapshot_position", lambda session: place(1000))
+    monkeypatch.setattr(floor_module, "choose_proof", lambda session, proof, margin: (proof, margin))
+    floor = Floor(root, proof, margin=10)
+    floor.saw(place(100), _NONE)
+    floor.saw(place(200), _NONE, decided={"a", "gone"})
+    floor.saw(place(300), _NONE, decided={"a", "b"})
+    floor.saw(place(400), _NONE)
+    assert floor.settled() == place(100)
+    listed.remove("a")
+    assert floor.settled() == place(200)
+    listed.add("a")
+    assert floor.settled() == place(200)
+    assert floor.waiting() == [place(300), place(400)]
+    listed.remove("b")
+    assert floor.settled() == place(400)
+
+
+@pytest.mark.parametrize("proof", ["process", "snapshot"])
+def test_where_xa_recover_is_not_allowed_age_is_the_proof(
+    root: Session, monkeypatch: pytest.MonkeyPatch, proof: Any
+) -> None:
+    monkeypatch.setattr(server, "commit_waits", lambda session: set())
+    monkeypatch.setattr(server, "prepared_xids", lambda session: None)
+    monkeypatch.setattr(server, "snapshot_position", lambda session: place(1000))
+    monkeypatch.setattr(floor_module, "choose_proof", lambda session, proof, margin: (proof, margin))
+    clock = Clock()
+    floor = Floor(root, proof, margin=10, clock=clock, sleep=clock.sleep)
+    floor.saw(place(100), _NONE)
+    assert floor.settled() == place(100)
+    floor.saw(place(200), _NONE, decided={"a"})
+    clock.now += 5
+    floor.saw(place(300), _NONE)
+    assert floor.settled() == place(100)
+    clock.now += 5.1
+    assert floor.settled() == place(300)
+
+
+@pytest.mark.parametrize("proof", ["process", "snapshot"])
+def test_after_a_restart_an_xa_commit_of_before_needs_age(
+    root: Session, monkeypatch: pytest.MonkeyPatch, proof: Any
+) -> None:
+    monkeypatch.setattr(server, "commit_waits", lambda session: set())
+    monkeypatch.setattr(server, "snapshot_position", lambda session: place(1000))
+    monkeypatch.setattr(floor_module, "choose_proof", lambda session, proof, margin: (proof, margin))
+    clock = Clock()
+    floor = Floor(root, proof, margin=10, settled=place(50), xa=True, clock=clock, sleep=clock.sleep)
+    floor.saw(place(100), _NONE)
+    clock.now += 9
+    assert floor.settled() == place(50)
+    clock.now += 1.1
+    assert floor.settled() == place(100)
+
+
+@pytest.mark.parametrize("proof", ["gtid", "process"])
+@pytest.mark.parametrize("own", [True, False], ids=["own session", "another session"])
+def test_an_xa_commit_settles_only_once_a_select_sees_it(stage: Stage, root: Session, proof: Any, own: bool) -> None:
+    stage.create()
+    with _other(stage) as other:
+        for sql in ("XA START 'x'", "INSERT INTO t VALUES (1, 1)", "XA END 'x'", "XA PREPARE 'x'"):
+            (stage.run if own else other.cursor().execute)(sql)
+    time.sleep(0.05)
+    executed = GtidSet.parse(root.scalar("SELECT @@GLOBAL.gtid_executed"))
+    following, before = GtidSet.parse(upto_the_next(root)), server.log_position(root).position
+    floor, holes = Floor(root, proof, margin=10), 0
+    root.query("SET GLOBAL binlog_group_commit_sync_delay = 500000")
+    try:
+        with ThreadPoolExecutor() as pool:
+            written = pool.submit(stage.run, "XA COMMIT 'x'")
+            while not before < (tip := server.log_position(root).position):
+                time.sleep(0.001)
+            floor.saw(tip, executed.union(following), decided={"78,,1"})
+            while root.scalar(f"SELECT COUNT(*) FROM {stage.name()}") == 0:
+                holes += 1
+                assert floor.settled() != tip or root.scalar(f"SELECT COUNT(*) FROM {stage.name()}") == 1
+            floor.wait_for(tip)
+            assert root.scalar(f"SELECT COUNT(*) FROM {stage.name()}") == 1
+            written.result()
+    finally:
+        root.query("SET GLOBAL binlog_group_commit_sync_delay = 0")
+    assert holes > 10
 
 
 def test_a_newer_position_that_is_proven_settles_the_older_ones(root: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,14 +80,6 @@ def test_xa_in_two_phases_passes_where_no_captured_table_is_in_it(streaming: Str
         stage.run("DROP DATABASE elsewhere")
 
 
-def test_xa_in_two_phases_is_refused_by_name(streaming: Streaming) -> None:
-    stage, driver = streaming
-    xa(stage, "INSERT INTO t VALUES (1, 1)", end="XA PREPARE 'x'")
-    stage.run("XA COMMIT 'x'")
-    with pytest.raises(DefiniteError, match="XA PREPARE of a transaction with rows of a captured table"):
-        stage.drain(driver)
-
-
 def test_a_statement_that_is_logged_as_text_is_refused(streaming: Streaming) -> None:
     stage, driver = streaming
     with closing(stage.server.connect(autocommit=True, database=stage.database)) as other, other.cursor() as cursor:

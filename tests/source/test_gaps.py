@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
 
+import pymysql
 import pytest
 
 from lakehouse_cdc.errors import DefiniteError
@@ -143,6 +144,72 @@ def test_a_new_log_with_the_old_names_sizes_and_gtids(stage: Stage) -> None:
     driver.restart()
     with pytest.raises(DefiniteError, match="the binlog was reset"):
         driver.plan()
+
+
+def prepare_and_purge(stage: Stage, driver: Driver) -> str:
+    """An XA transaction whose rows lie in a purged file, and a stream that stands behind it; the file's name."""
+    with closing(stage.server.connect(autocommit=True, database=stage.database)) as other, other.cursor() as cursor:
+        for sql in ("XA START 'x'", "UPDATE t SET v = 7 WHERE id = 30", "XA END 'x'", "XA PREPARE 'x'"):
+            cursor.execute(sql)
+        file = stage.position()[0]
+        stage.run("FLUSH BINARY LOGS")
+        stage.run("UPDATE t SET v = 2 WHERE id = 0")
+        stage.drain(driver)
+        driver.reader.stop()  # else the file is still being sent to us
+        stage.run(f"PURGE BINARY LOGS TO '{stage.position()[0]}'")
+        driver.restart()
+        return file
+
+
+@pytest.mark.parametrize("verb", ["COMMIT", "ROLLBACK"])
+def test_a_purged_file_with_rows_of_a_prepared_transaction(stage: Stage, verb: str) -> None:
+    """It harms nobody until the transaction is committed."""
+    driver = running(stage)
+    file = prepare_and_purge(stage, driver)
+    stage.run("UPDATE t SET v = 3 WHERE id = 0")
+    stage.drain(driver)
+    stage.same(driver)
+    while True:
+        with suppress(pymysql.err.OperationalError):  # not there yet, while its session ends
+            stage.run(f"XA {verb} 'x'")
+            break
+    if verb == "ROLLBACK":
+        stage.drain(driver)
+        stage.same(driver)
+        return
+    for _ in range(2):
+        with pytest.raises(DefiniteError, match=f"{file} was purged") as refused:
+            driver.plan()
+        assert "on_gap: resnapshot" in refused.value.hint
+        driver.restart()
+
+
+@pytest.mark.parametrize("planned", [True, False], ids=["planned before the purge", "planned after it"])
+def test_a_purged_file_with_rows_of_a_prepared_transaction_is_a_gap(stage: Stage, planned: bool) -> None:
+    driver = running(stage, onGap="resnapshot")
+    if planned:
+        with closing(stage.server.connect(autocommit=True, database=stage.database)) as other, other.cursor() as cursor:
+            for sql in ("XA START 'x'", "UPDATE t SET v = 7 WHERE id = 30", "XA END 'x'", "XA PREPARE 'x'"):
+                cursor.execute(sql)
+            stage.run("FLUSH BINARY LOGS")
+            stage.run("UPDATE t SET v = 2 WHERE id = 0")
+            stage.drain(driver)
+            cursor.execute("XA COMMIT 'x'")
+        assert driver.plan()
+        driver.reader.stop()
+        stage.run(f"PURGE BINARY LOGS TO '{stage.position()[0]}'")
+        driver.restart()
+        assert driver.read() == []
+        assert driver.planned is not None
+        driver.offset = driver.planned[1]
+    else:
+        prepare_and_purge(stage, driver)
+        while True:
+            with suppress(pymysql.err.OperationalError):
+                stage.run("XA COMMIT 'x'")
+                break
+    assert driver.batch()
+    healed(stage, driver, epoch=2)
 
 
 # ---------------------------------------------------------------- resnapshot

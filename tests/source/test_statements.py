@@ -1,4 +1,4 @@
-"""What the stream must not pass over: DDL that changes a captured table, XA, rows that were logged as text.
+"""What the stream must not pass over: DDL that changes a captured table, rows that were logged as text.
 
 Each stops it by name, with the statement, when all before it has been emitted, and nothing that stands behind ever is;
 DDL of other tables is none of its business, nor is DDL that leaves columns, key and rows as they are. A chunk whose
@@ -168,39 +168,7 @@ def test_ddl_is_seen_whatever_the_case_of_its_names(tmp_path: Path) -> None:
             stops(driver, "ALTER TABLE Cased.T")
 
 
-# ---------------------------------------------------------------- XA, and rows as text
-
-
-@pytest.mark.parametrize("done", [False, True], ids=["at once", "after the snapshot"])
-def test_xa_prepare_on_a_captured_table_stops_the_stream(stage: Stage, done: bool) -> None:
-    stage.create(rows=23)
-    driver = stage.driver()
-    driver.batch()
-    if done:
-        stage.snapshot(driver)
-    for sql in ("XA START 'x'", "UPDATE t SET v = 9 WHERE id = 0", "XA END 'x'", "XA PREPARE 'x'"):
-        stage.run(sql)
-    try:
-        emitted = len(driver.log)
-        for _ in range(2):
-            with pytest.raises(DefiniteError, match="XA"):
-                driver.plan()
-            driver.restart()
-        assert len(driver.log) == emitted
-    finally:
-        stage.run("XA ROLLBACK 'x'")
-
-
-def test_xa_on_other_tables_is_passed(stage: Stage) -> None:
-    stage.create(rows=3)
-    stage.create("other", rows=3)
-    driver = stage.driver(tables=stage.name())
-    stage.snapshot(driver)
-    for sql in ("XA START 'x'", "UPDATE other SET v = 9", "XA END 'x'", "XA PREPARE 'x'", "XA COMMIT 'x'"):
-        stage.run(sql)
-    stage.run("UPDATE t SET v = 1")
-    stage.drain(driver)
-    stage.same(driver)
+# ---------------------------------------------------------------- rows as text
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ state at it. That is the oracle: `states[position]` is what any as-of read at th
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -144,6 +145,8 @@ class World:
     truncates: float = 0.0  # how often a transaction is a TRUNCATE instead
     truncated: dict[str, tuple[str, int]] = field(default_factory=dict)  # where each table was, the last time
     doubtful: list[tuple[str, tuple[str, int], tuple[str, int]]] = field(default_factory=list)  # see `test_exact`
+    second: Callable[[], pymysql.Connection] | None = None  # for XA transactions, which outlive their sessions
+    pending: list[str] = field(default_factory=list)
 
     def create(self) -> None:
         self.mariadb = "MariaDB" in self.run("SELECT VERSION()")[0][0]
@@ -178,6 +181,52 @@ class World:
             self.remember()
             self.truncated[table.full] = self.position()
             return
+        if self.second is not None and self.rng.random() < 0.4:
+            self.xa(self.second())
+            return
+        try:
+            self.plain_transaction(size)
+        except pymysql.err.OperationalError as error:
+            if error.args[0] != 1205 or not self.pending:  # it waited for a row that an XA transaction holds
+                raise
+            self.run("ROLLBACK")
+            self.decide()
+
+    def xa(self, session: pymysql.Connection) -> None:
+        """Prepare one in a session that then ends; or decide on one that is prepared."""
+        if self.pending:
+            session.close()
+            self.decide()
+            return
+        xid, own, self.counter = f"xa{self.counter}", self.connection, self.counter + 1
+        self.connection = session
+        try:
+            self.run(f"XA START '{xid}'")
+            for _ in range(self.rng.choice([1, 1, 3])):
+                self.statement(self.rng.choice(self.tables))
+            self.run(f"XA END '{xid}'")
+            self.run(f"XA PREPARE '{xid}'")
+            [(number,)] = self.run("SELECT CONNECTION_ID()")
+        finally:
+            self.connection = own
+            session.close()
+        while self.run("SELECT 1 FROM INFORMATION_SCHEMA.PROCESSLIST WHERE ID = %s", [number]):
+            time.sleep(0.001)  # until then nobody else may decide on it
+        self.pending.append(xid)
+        self.remember()
+
+    def decide(self) -> None:
+        """Commit, or roll back, what is prepared; one that changed nothing has ended with its session."""
+        while self.pending:
+            verb = "COMMIT" if self.rng.random() < 0.8 else "ROLLBACK"
+            try:
+                self.run(f"XA {verb} '{self.pending.pop()}'")
+            except pymysql.err.OperationalError as error:
+                if error.args[0] not in (1397, 1402):  # the second is MariaDB's
+                    raise
+            self.remember()
+
+    def plain_transaction(self, size: int | None = None) -> None:
         self.run("BEGIN")
         for _ in range(size or self.rng.choice([1, 1, 2, 5, 30])):
             self.statement(self.rng.choice(self.tables))

@@ -127,6 +127,7 @@ class Groups:
             if inside == k.OUTSIDE:
                 self.open(seconds)
             self.state[k.GROUP] = k.BEGUN if words[0] == "BEGIN" else k.XA
+            self.txns[self.count - 1, k.TXN_XA] = words == ("XA", "START")
             if words in XA_DECISIONS:
                 self.end(size)
         elif inside == k.BEGUN and words in (("ROLLBACK", ""), ("ROLLBACK", "TO")):
@@ -140,13 +141,7 @@ class Groups:
         """An XA PREPARE event, which is the commit itself if `one_phase`. Raises DefiniteError."""
         if self.group != k.XA:
             raise stopped(k.MISPLACED, k.XA_PREPARE, where)
-        if self.captured_events and not one_phase:
-            raise DefiniteError(
-                "XA PREPARE of a transaction with rows of a captured table, which is not supported yet",
-                where=where,
-                hint="do not write captured tables in two-phase XA transactions, or leave those tables out",
-            )
-        self.end(size)
+        self.end(size, k.COMMITTED if one_phase else k.PREPARED)
 
     def _roll_back(self, second: str, size: int, where: str) -> None:
         """ROLLBACK, or ROLLBACK TO a savepoint, which says nothing of which rows are meant.
@@ -178,6 +173,7 @@ class Groups:
             events=columns[k.EVENTS],
             bytes=columns[k.BYTES],
             outcome=columns[k.OUTCOME],
+            xa=columns[k.TXN_XA].astype(bool),
         )
 
     def row_events(self, buffer_size: int) -> tuple[RowEvents, Matrix]:

@@ -7,6 +7,7 @@ against what 9.7.4 writes.
 
 from __future__ import annotations
 
+import re
 import uuid
 from dataclasses import dataclass
 
@@ -24,6 +25,7 @@ _POST_HEADERS = {2: (13,), 19: (8,), **dict.fromkeys((23, 24, 25), (8, 0)), **di
 # status variables of a QUERY event, and their sizes; -1: one byte of length stands in front, -2: two such strings
 _SQL_MODE, _CHARSET = 1, 4
 _STATUS_SIZES = {0: 4, 1: 8, 3: 4, 4: 6, 5: -1, 6: -1, 7: 2, 8: 2, 9: 8, 10: 4, 11: -2, 13: 3}
+_XID = re.compile(r"X'([0-9A-Fa-f]*)',\s*X'([0-9A-Fa-f]*)',\s*(\d+)\s*$")
 _ANSI_QUOTES, _NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20
 
 
@@ -154,9 +156,22 @@ def tagged_gtid(body: bytes, where: str) -> TaggedGtid:
     return TaggedGtid(_tagged(str(uuid.UUID(bytes=source)), tag), number, commit)
 
 
-def one_phase(body: bytes, where: str) -> bool:
-    """Whether an XA_PREPARE event is the commit itself (XA COMMIT ... ONE PHASE)."""
-    return Cursor(body, where).byte() != 0
+def xa_prepare(body: bytes, where: str) -> tuple[bool, str]:
+    """Whether an XA_PREPARE event is the commit itself (XA COMMIT ... ONE PHASE), and the xid."""
+    data = Cursor(body, where)
+    one_phase = data.byte() != 0
+    number, size, branch = data.u32(), data.u32(), data.u32()
+    found = f"{data.take(size).hex()},{data.take(branch).hex()},{number}"
+    data.end()
+    return one_phase, found
+
+
+def decided_xid(text: str, where: str) -> str:
+    """The xid of an XA COMMIT or XA ROLLBACK, as both kinds of server log them."""
+    found = _XID.search(text)
+    if found is None:
+        raise DefiniteError(f"an XA statement without an xid: {text[:200]}", where=where)
+    return f"{found[1].lower()},{found[2].lower()},{found[3]}"
 
 
 def query(body: bytes, where: str, *, load: bool = False) -> Query:

@@ -9,6 +9,7 @@ scanner stops with an error before anything behind them is given out.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +18,11 @@ from lakehouse_cdc.model.effect import Effect
 from lakehouse_cdc.model.gtid import GtidSet, gtid_text, is_mariadb
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.binlog.tablemap import TableMap
-from lakehouse_cdc.mysql.kernels.binlog_groups import COMMITTED, OPEN, ROLLED_BACK
+from lakehouse_cdc.mysql.kernels.binlog_groups import COMMITTED, OPEN, PREPARED, ROLLED_BACK
 from lakehouse_cdc.mysql.kernels.events import RowEvents
 from lakehouse_cdc.schema.statements import Statement
 
-__all__ = ["COMMITTED", "OPEN", "ROLLED_BACK", "LoggedStatement", "Scan", "Transactions"]
+__all__ = ["COMMITTED", "OPEN", "PREPARED", "ROLLED_BACK", "Decision", "LoggedStatement", "Scan", "Transactions"]
 Ints = NDArray[np.int64]
 
 
@@ -33,7 +34,8 @@ class Transactions:
     and `end` are positions in `file` (an index into `Scan.files`). `source` indexes `Scan.sources`, -1 where the
     transaction has no GTID. `commit_us` is the commit time in microseconds since 1970 as the server states it, or the
     whole second of the group's first event before MySQL 8.0. `events` and `bytes` count the rows events of captured
-    tables from the transaction's begin on, also those of earlier buffers.
+    tables from the transaction's begin on, also those of earlier buffers. `xa` marks the groups of an XA transaction's
+    rows, which come true elsewhere unless `outcome` is COMMITTED (XA COMMIT ... ONE PHASE).
     """
 
     file: Ints
@@ -45,6 +47,7 @@ class Transactions:
     events: Ints
     bytes: Ints
     outcome: Ints
+    xa: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.begin)
@@ -69,6 +72,18 @@ class LoggedStatement:
 
 
 @dataclass(frozen=True)
+class Decision:
+    """An XA transaction was prepared (`prepare`), or decided on (`commit`, `rollback`); see `model.xa` for the xid.
+
+    `transaction` is an index into `Scan.transactions`: of the group that was prepared, or that decides.
+    """
+
+    kind: Literal["prepare", "commit", "rollback"]
+    xid: str
+    transaction: int
+
+
+@dataclass(frozen=True)
 class Scan:
     """The events of one buffer: `start` and `end` are the positions before the first and behind the last.
 
@@ -89,6 +104,7 @@ class Scan:
     row_end: Ints
     transactions: Transactions
     statements: tuple[LoggedStatement, ...]
+    decisions: tuple[Decision, ...]
     tables: tuple[TableMap, ...]
     files: tuple[str, ...]
     sources: tuple[str, ...]

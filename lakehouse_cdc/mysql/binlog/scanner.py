@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,7 @@ from lakehouse_cdc.mysql.binlog.expand import expand
 from lakehouse_cdc.mysql.binlog.groups import XA_DECISIONS, Groups
 from lakehouse_cdc.mysql.binlog.partial_rows import whole_rows
 from lakehouse_cdc.mysql.binlog.refusals import refuse_type, stopped
-from lakehouse_cdc.mysql.binlog.scan import LoggedStatement, Scan, gtid_set
+from lakehouse_cdc.mysql.binlog.scan import Decision, LoggedStatement, Scan, gtid_set
 from lakehouse_cdc.mysql.binlog.tables import Captured, KnownTables
 from lakehouse_cdc.mysql.binlog.watch import Watch
 from lakehouse_cdc.mysql.kernels import binlog_groups as k
@@ -72,6 +73,7 @@ class BinlogScanner:
         self._sources: list[str] = []
         self._uuids: NDArray[np.uint8] = np.zeros((8, 16), dtype=np.uint8)
         self._statements: list[LoggedStatement] = []
+        self._decisions: list[Decision] = []
         self._previous: list[tuple[int, GtidSet]] = []
         self._data: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
         self._fault: DefiniteError | None = None  # why the last event of `_data` could not be expanded
@@ -106,7 +108,7 @@ class BinlogScanner:
         if groups.group == k.OUTSIDE:
             known.trim()
         groups.begin_scan()
-        self._files, self._statements, self._previous = [self._file], [], []
+        self._files, self._statements, self._previous, self._decisions = [self._file], [], [], []
         start, before = self.position, self.gtids
         while True:
             answer = k.scan_events(
@@ -142,6 +144,7 @@ class BinlogScanner:
             row_end=row_end,
             transactions=txns,
             statements=tuple(self._statements),
+            decisions=tuple(self._decisions),
             tables=tuple(self._known.tables),
             files=tuple(self._files),
             sources=tuple(self._sources),
@@ -195,7 +198,7 @@ class BinlogScanner:
         elif kind == _TAGGED:
             self._tagged(rare.tagged_gtid(body, where), seconds)
         elif kind == k.XA_PREPARE:
-            self._groups.prepare(rare.one_phase(body, where), size, where)
+            self._prepare(body, size)
         else:
             raise refuse_type(kind, where)
 
@@ -274,6 +277,12 @@ class BinlogScanner:
         self.gtids_complete = True
         self._previous.append((self._groups.count, previous))
 
+    def _prepare(self, body: bytes, size: int) -> None:
+        one_phase, xid = rare.xa_prepare(body, self._where())
+        self._groups.prepare(one_phase, size, self._where())
+        if not one_phase:
+            self._decisions.append(Decision("prepare", xid, self._groups.count - 1))
+
     def _tagged(self, gtid: rare.TaggedGtid, seconds: int) -> None:
         if self._groups.group != k.OUTSIDE:
             raise stopped(k.MISPLACED, _TAGGED, self._where())
@@ -288,6 +297,9 @@ class BinlogScanner:
             self._groups.control((words[0], words[1]), seconds, size, self._where())
             if words not in XA_DECISIONS:
                 return
+            decision: Literal["commit", "rollback"] = "commit" if words[1] == "COMMIT" else "rollback"
+            xid = rare.decided_xid(query.text, self._where())
+            self._decisions.append(Decision(decision, xid, self._groups.count - 1))
         else:
             self._groups.statement(seconds, size)
         position = Position(self._file, self.position.pos + size)

@@ -40,9 +40,9 @@ OUTSIDE, ANNOUNCED, BEGUN, XA = range(4)
 # columns of `rows`: one line for each rows event of a captured table
 ROW_START, ROW_END, ROW_KIND, ROW_TABLE, ROW_TXN, ROW_POS, ROW_COLUMNS = range(7)
 # columns of `txns`: one line for each transaction that has an event in the buffer
-BEGIN, END, SOURCE, NUMBER, COMMIT, EVENTS, BYTES, OUTCOME, TXN_FILE, TXN_COLUMNS = range(10)
+BEGIN, END, SOURCE, NUMBER, COMMIT, EVENTS, BYTES, OUTCOME, TXN_FILE, TXN_XA, TXN_COLUMNS = range(11)
 # values of OUTCOME
-OPEN, COMMITTED, ROLLED_BACK = range(3)
+OPEN, COMMITTED, ROLLED_BACK, PREPARED = range(4)
 # columns of `maps`: the table maps that are known
 MAP_ID, MAP_AT, MAP_SIZE, MAP_TABLE, MAP_SERIAL, MAP_COLUMNS = range(6)
 
@@ -154,6 +154,7 @@ def _open(state: NDArray[np.int64], txns: NDArray[np.int64], source: int, number
     txns[n, BYTES] = 0
     txns[n, OUTCOME] = OPEN
     txns[n, TXN_FILE] = state[FILE]
+    txns[n, TXN_XA] = 0
     state[TXNS] = n + 1
     state[GROUP] = ANNOUNCED
     state[SERIAL] += 1
@@ -187,6 +188,7 @@ def announce_mariadb(
             flags = data[body + 12]
             if flags & _PREPARED:
                 state[GROUP] = XA
+                txns[state[TXNS] - 1, TXN_XA] = 1
             elif not flags & _STANDALONE:
                 state[GROUP] = BEGUN
             return DONE

@@ -49,3 +49,8 @@ class RowEvents:
 
     def __len__(self) -> int:
         return len(self.start)
+
+    def where(self, kept: npt.NDArray[np.bool_]) -> RowEvents:
+        """Some of them; `kept` has one entry an event."""
+        arrays = (self.start[kept], self.end[kept], self.kind[kept], self.table[kept], self.txn[kept])
+        return RowEvents(*arrays, self.ordinal_base)
