@@ -204,11 +204,6 @@ def _table_faults(
         for column, row in zip(schema.columns, columns, strict=True)
         if column.captured and "VIRTUAL" in str(row[-2]).upper()
     ]
-    faults += [
-        (f"has the COMPRESSED column {column.name}, which is not supported yet", f"exclude the column, or {leave_out}")
-        for column, row in zip(schema.columns, columns, strict=True)
-        if column.captured and "COMPRESSED" in str(row[2])
-    ]
     return [DefiniteError(f"{name} {what}", where=name, hint=hint) for what, hint in faults]
 
 

@@ -16,6 +16,7 @@ from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.offset import Identity
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.xa import Prepared
+from lakehouse_cdc.mysql.binlog.checksums import Checksums
 from lakehouse_cdc.mysql.binlog.cut import Cutter
 from lakehouse_cdc.mysql.binlog.dump import BinlogDump
 from lakehouse_cdc.mysql.binlog.scan import Scan
@@ -50,6 +51,7 @@ class LogReader:
         self._options, self._server_id = options, server_id
         self._commits = Commits(prepared)
         self._by_name = {schema.name: schema for schema in schemas}
+        self._checksums = Checksums()
         self._start, self._end, self._identity = start, end, identity
         session = connect(options.connection)
         alone = {watched.name: watched} if watched else None
@@ -66,6 +68,7 @@ class LogReader:
         while not cutter.done:
             part = cutter.cut(self._dump.read())
             if part.size:
+                self._checksums.verify(part, str(self._scanner.position))
                 scan = self._scanner.feed(part)
                 self._check_log(scan)
                 yield decoder.decode(self._commits.without_xa(scan))

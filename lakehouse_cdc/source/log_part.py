@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.mysql.binlog.inflate import inflated
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement, Scan
 from lakehouse_cdc.mysql.kernels.program import ProgramSet
 from lakehouse_cdc.mysql.kernels.rows import ChangeImages, decode_rows
@@ -80,6 +81,7 @@ class Decoder:
         """The changes of a scan."""
         programs = self._programs
         schemas = tuple(self._by_name[table.name] for table in scan.tables)
+        scan = inflated(scan, schemas)
         if programs is None or len(programs.schemas) != len(schemas):
             programs = ProgramSet.of(schemas, [table.types for table in scan.tables])
             self._programs = programs

@@ -19,11 +19,12 @@ from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.offset import Identity
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.xa import Prepared
+from lakehouse_cdc.mysql.binlog.checksums import Checksums
 from lakehouse_cdc.mysql.binlog.cut import Cutter
 from lakehouse_cdc.mysql.binlog.dump import BinlogDump
 from lakehouse_cdc.mysql.binlog.scan import COMMITTED, LoggedStatement, Scan
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
-from lakehouse_cdc.mysql.kernels.binlog_groups import FORMAT
+from lakehouse_cdc.mysql.kernels.binlog_words import FORMAT
 from lakehouse_cdc.mysql.session import connect
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.identity import check_identity
@@ -140,6 +141,7 @@ class _Pieces:
     def __init__(self, dump: BinlogDump) -> None:
         self._dump, self._here = dump, dump.start
         self._rest: Bytes = np.empty(0, np.uint8)
+        self._checksums = Checksums()
 
     def until(self, end: Position) -> Iterator[Bytes]:
         """All events up to `end`."""
@@ -149,6 +151,7 @@ class _Pieces:
                 self._rest = self._dump.read()
             part = cutter.cut(self._rest)
             self._rest = self._rest[part.size :]
+            self._checksums.verify(part, str(self._here))
             yield part
         self._here = end
 

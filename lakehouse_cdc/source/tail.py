@@ -19,9 +19,10 @@ from lakehouse_cdc.model.position import FIRST_EVENT, Position, file_name
 from lakehouse_cdc.model.xa import Prepared
 from lakehouse_cdc.mysql.binlog.cut import Cutter
 from lakehouse_cdc.mysql.binlog.dump import BinlogDump
+from lakehouse_cdc.mysql.binlog.inflate import countable
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement, Scan, gtid_set
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
-from lakehouse_cdc.mysql.kernels.binlog_groups import FORMAT, HEADER
+from lakehouse_cdc.mysql.kernels.binlog_words import FORMAT, HEADER
 from lakehouse_cdc.mysql.kernels.program import ProgramSet
 from lakehouse_cdc.mysql.kernels.rows import count_rows
 from lakehouse_cdc.mysql.session import connect
@@ -161,7 +162,7 @@ class Tail:
         if len(scan.rows):
             if self._programs is None or len(self._programs.schemas) != len(scan.tables):
                 self._programs = ProgramSet.of(
-                    [self._by_name[t.name] for t in scan.tables], [t.types for t in scan.tables]
+                    [countable(t, self._by_name[t.name]) for t in scan.tables], [t.types for t in scan.tables]
                 )
             np.add.at(rows, scan.rows.txn, count_rows(scan.buffer, scan.rows, self._programs))
         if len(rows):

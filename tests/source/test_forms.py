@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.changes import Op
+from lakehouse_cdc.mysql.binlog.dump import BinlogDump
+from lakehouse_cdc.source import log
 from lakehouse_cdc.testing import MySqlServer
 from tests.source.conftest import Stage, on_stage
 from tests.source.driver import Driver
@@ -38,6 +42,25 @@ def test_events_without_checksums(streaming: Streaming) -> None:
     finally:
         stage.run("SET GLOBAL binlog_checksum = CRC32")
     stage.run("DELETE FROM t WHERE id = 10")
+    stage.drain(driver)
+    stage.same(driver)
+
+
+def test_a_damaged_value_is_refused(streaming: Streaming, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but the checksum tells that a number is another."""
+    stage, driver = streaming
+    written = (0x1EE7C0DE).to_bytes(4, "little")
+
+    class Damaged(BinlogDump):
+        def read(self, timeout: float | None = None) -> NDArray[np.uint8]:
+            return np.frombuffer(bytearray(super().read(timeout).tobytes().replace(written, b"1337")), np.uint8)
+
+    stage.run(f"UPDATE t SET v = {0x1EE7C0DE} WHERE id = 10")
+    assert driver.plan()
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "BinlogDump", Damaged)
+        with pytest.raises(DefiniteError, match="checksum of a binlog event is wrong"):
+            driver.read()
     stage.drain(driver)
     stage.same(driver)
 

@@ -6,7 +6,6 @@ and another character set: the read image, the inserted one, those before and af
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -14,10 +13,8 @@ from typing import Any
 
 import pytest
 
-from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.changes import Change, Op
 from lakehouse_cdc.testing import MySqlServer
-from lakehouse_cdc.testing.versions import MARIADB
 from tests.source import types_table
 from tests.source.conftest import Stage, on_stage
 from tests.source.types_table import Typed
@@ -123,20 +120,3 @@ def test_every_character_of_every_character_set(any_server: MySqlServer, any_dat
         read = {dict(c.after)["id"]: said(dict(c.after), columns) for c in driver.log if c.op is Op.READ}
         for charset in charsets:
             assert [read[i][charset] for i in expected] == [row[charset] for row in expected.values()], charset
-
-
-@pytest.mark.parametrize("any_server", MARIADB, indirect=True)
-def test_a_compressed_column_is_refused_and_may_be_excluded(
-    any_server: MySqlServer, any_database: str, tmp_path: Path
-) -> None:
-    for stage in on_stage(any_server, any_database, tmp_path):
-        stage.run("CREATE TABLE t (id INT PRIMARY KEY, c VARCHAR(99) COMPRESSED, b BLOB COMPRESSED, v VARCHAR(9))")
-        with pytest.raises(DefiniteError, match="COMPRESSED column c"):
-            stage.driver().batch()
-        driver = stage.driver(exclude=json.dumps({f"{any_database}.*": ["c", "b"]}))
-        stage.run("INSERT INTO t VALUES (1, REPEAT('x', 99), REPEAT('x', 9999), 'read')")
-        stage.snapshot(driver)
-        stage.run("INSERT INTO t VALUES (2, REPEAT('x', 99), REPEAT('x', 9999), 'logged')")
-        stage.drain(driver)
-        found = [dict(change.after)["v"] for change in driver.log if change.op in (Op.READ, Op.INSERT)]
-        assert found == ["read", "logged"]

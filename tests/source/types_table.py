@@ -171,10 +171,47 @@ def addresses() -> list[Typed]:
     return [Typed("uuid", "UUID", uuids), Typed("inet6", "INET6", six), Typed("inet4", "INET4", four)]
 
 
+def compressed() -> list[Typed]:
+    """MariaDB's COMPRESSED columns: values that become smaller, those that do not, and those that are too short.
+
+    None is a VARCHAR of utf16: 10.11.5 damages these for itself where it copies one, as in INSERT ... SELECT.
+    """
+    noise = random.Random(3).randbytes(70_000).hex()
+    repeated = ("''", "'short'", "REPEAT('x', 100)", "REPEAT('xyz', 20)")
+    wide = (*map(_text, ("é😀" * 30, "日本" * 50)), *repeated)
+    kinds = {
+        "VARCHAR(100) COMPRESSED CHARACTER SET latin1": repeated,
+        "VARCHAR(255) COMPRESSED CHARACTER SET latin1": (*repeated, "REPEAT('x', 255)", _text("é" * 255)),
+        "VARCHAR(254) COMPRESSED CHARACTER SET latin1": (*repeated, "REPEAT('x', 254)", _text("éa" * 127)),
+        "VARCHAR(256) COMPRESSED CHARACTER SET latin1": ("REPEAT('x', 256)", "''"),
+        "VARCHAR(200) COMPRESSED CHARACTER SET utf8mb4": wide,
+        "TEXT COMPRESSED CHARACTER SET utf16": wide,
+        "TINYTEXT COMPRESSED CHARACTER SET latin1": (*repeated, "REPEAT('x', 255)"),
+        "TEXT COMPRESSED CHARACTER SET utf8mb4": (*wide, "REPEAT('x', 65535)"),
+        "TEXT COMPRESSED CHARACTER SET utf32": wide,
+        "MEDIUMTEXT COMPRESSED CHARACTER SET utf8mb4": (*wide, _text("é😀" * 12_000), "REPEAT('x', 70000)"),
+        "JSON COMPRESSED": (_text('{"a": "' + "é" * 200 + '"}'), "'[]'"),
+    }
+    found = [Typed(f"packed{i}", kind, values, _UTF8, _hex) for i, (kind, values) in enumerate(kinds.items())]
+    raw = ("x''", "x'00'", "REPEAT(x'00', 100)", "REPEAT(x'ff00', 50)", f"x'{noise[:200]}'", f"x'{noise[:510]}'")
+    long = (*raw, f"x'{noise}'", "REPEAT(x'fe', 70000)")
+    binary = {
+        "VARBINARY(255) COMPRESSED": raw,
+        "VARBINARY(3000) COMPRESSED": (*raw, f"x'{noise[:6000]}'"),
+        "TINYBLOB COMPRESSED": raw[:4],
+        "BLOB COMPRESSED": (*raw, f"x'{noise[: 2 * 65_534]}'"),
+        "MEDIUMBLOB COMPRESSED": long,
+        "LONGBLOB COMPRESSED": long,
+    }
+    return found + [
+        Typed(f"packed_raw{i}", kind, values, "HEX({})", _hex) for i, (kind, values) in enumerate(binary.items())
+    ]
+
+
 def documents(is_mariadb: bool) -> list[Typed]:
     """JSON: a binary document in MySQL, a checked text in MariaDB."""
     if is_mariadb:
-        return [Typed("json", "JSON", tuple(map(_text, _DOCUMENTS)), _UTF8, _hex), *addresses()]
+        return [Typed("json", "JSON", tuple(map(_text, _DOCUMENTS)), _UTF8, _hex), *addresses(), *compressed()]
     opaque = ("CAST(CAST('2024-02-29 12:00:00.5' AS DATETIME(6)) AS JSON)", "CAST(CAST(1.10 AS DECIMAL(5,2)) AS JSON)")
     values = tuple(f"CAST({_text(d)} AS JSON)" for d in _DOCUMENTS)
     return [Typed("json", "JSON", values + opaque, "HEX(CONVERT(CAST({} AS CHAR) USING utf8mb4))", _hex)]

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.position import FIRST_EVENT, Position, file_name
-from lakehouse_cdc.mysql.kernels.binlog_groups import FORMAT, HEADER, HEARTBEAT, HEARTBEAT_V2, ROTATE
+from lakehouse_cdc.mysql.kernels.binlog_header import event_size
+from lakehouse_cdc.mysql.kernels.binlog_words import FORMAT, HEADER, HEARTBEAT, HEARTBEAT_V2, ROTATE
 from lakehouse_cdc.mysql.kernels.compiled import compiled
 
 _ARTIFICIAL = 0x20
@@ -23,12 +24,7 @@ def _walk(data: NDArray[np.uint8], at: int, pos: int, end: int) -> tuple[int, in
     """Pass events until `pos` reaches `end` (-1: never), a ROTATE, or the buffer's end; (offset, position)."""
     while at + HEADER <= data.size and (end < 0 or pos < end):
         kind = data[at + 4]
-        size = (
-            np.int64(data[at + 9])
-            | np.int64(data[at + 10]) << 8
-            | np.int64(data[at + 11]) << 16
-            | np.int64(data[at + 12]) << 24
-        )
+        size = event_size(data, at)
         if kind == ROTATE or size < HEADER or at + size > data.size:
             break
         made_up = kind == FORMAT and data[at + 13] | data[at + 14] | data[at + 15] | data[at + 16] == 0

@@ -17,8 +17,8 @@ size in n bytes, big-endian, and the compressed bytes. Source: MariaDB's `sql/lo
 
 A size is only a claim, so it is not believed beyond what that many compressed bytes can become: a block of zstd has at
 least 4 bytes and becomes at most 128 KiB (RFC 8878), and deflate makes at most 1032 of one. The checksum, which
-the scan leaves to the transport elsewhere, is verified: these streams carry none of their own, and a bit that flips in
-one may change many rows.
+the scan leaves to the readers of rows elsewhere (see `checksums`), is verified: these streams carry none of their own,
+and a bit that flips in one may change many rows.
 """
 
 from __future__ import annotations
@@ -33,8 +33,17 @@ from numpy.typing import NDArray
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
-from lakehouse_cdc.mysql.kernels.binlog_groups import FAULTY, HEADER, QUERY, UPDATE_ROWS, WRITE_ROWS
-from lakehouse_cdc.mysql.kernels.binlog_packed import PACKED_QUERY, PACKED_ROWS, PAYLOAD, find_packed
+from lakehouse_cdc.mysql.kernels.binlog_packed import find_packed
+from lakehouse_cdc.mysql.kernels.binlog_words import (
+    FAULTY,
+    HEADER,
+    PACKED_QUERY,
+    PACKED_ROWS,
+    PAYLOAD,
+    QUERY,
+    UPDATE_ROWS,
+    WRITE_ROWS,
+)
 
 Events = NDArray[np.uint8]
 LARGEST = 2 << 30  # bytes that one packed event may become: all of it has to be in memory at once

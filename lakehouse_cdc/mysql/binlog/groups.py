@@ -1,6 +1,6 @@
 """The transactions of a scan: where each begins and ends, and what control statements do to the open one.
 
-The arrays are the kernel's (see `kernels.binlog_groups` for their slots and columns); what the kernel leaves to Python
+The arrays are the kernel's (see `kernels.binlog_words` for their slots and columns); what the kernel leaves to Python
 changes them here and nowhere else. A transaction that is still open at a buffer's end becomes the first of the next.
 """
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.mysql.binlog.refusals import stopped
 from lakehouse_cdc.mysql.binlog.scan import Transactions
-from lakehouse_cdc.mysql.kernels import binlog_groups as k
+from lakehouse_cdc.mysql.kernels import binlog_words as k
 from lakehouse_cdc.mysql.kernels.events import UPDATE, RowEvents
 
 Matrix = NDArray[np.int64]

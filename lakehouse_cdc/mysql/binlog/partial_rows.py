@@ -18,10 +18,10 @@ from lakehouse_cdc.mysql.binlog.cursor import Cursor
 from lakehouse_cdc.mysql.binlog.json_diff import changed, diffs
 from lakehouse_cdc.mysql.binlog.tablemap import TableMap
 from lakehouse_cdc.mysql.kernels import layout
+from lakehouse_cdc.mysql.kernels.extents import COLUMN_FIELDS
 from lakehouse_cdc.mysql.kernels.partial_walk import (
     AFTER,
     BITS,
-    COLUMN_FIELDS,
     FIRST_JSON,
     JSON_FIELDS,
     NEW_AT,

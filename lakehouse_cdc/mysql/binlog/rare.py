@@ -16,7 +16,7 @@ from pymysql.charset import charset_by_id
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.gtid import GtidSet, Interval
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
-from lakehouse_cdc.mysql.kernels.binlog_groups import GTID, HEADER
+from lakehouse_cdc.mysql.kernels.binlog_words import GTID, HEADER
 
 CRC_BYTES = 4
 _OFF, _CRC32 = 0, 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.mysql.kernels.binlog_groups import (
+from lakehouse_cdc.mysql.kernels.binlog_words import (
     MALFORMED,
     MISPLACED,
     NO_MAP,

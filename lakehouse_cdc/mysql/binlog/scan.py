@@ -18,7 +18,7 @@ from lakehouse_cdc.model.effect import Effect
 from lakehouse_cdc.model.gtid import GtidSet, gtid_text, is_mariadb
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.binlog.tablemap import TableMap
-from lakehouse_cdc.mysql.kernels.binlog_groups import COMMITTED, OPEN, PREPARED, ROLLED_BACK
+from lakehouse_cdc.mysql.kernels.binlog_words import COMMITTED, OPEN, PREPARED, ROLLED_BACK
 from lakehouse_cdc.mysql.kernels.events import RowEvents
 from lakehouse_cdc.schema.statements import Statement
 
@@ -88,10 +88,10 @@ class Scan:
     """The events of one buffer: `start` and `end` are the positions before the first and behind the last.
 
     `buffer` is the buffer that was fed, with its compressed events expanded, and behind it the rows of partial updates,
-    made whole. `rows` has one entry for each rows event
-    of a captured table, with offsets into `buffer`; `row_end` has the position at which each of these events, or the
-    compressed event that held it, ends, `rows.table` indexes `tables`, `rows.txn` `transactions`. The indexes
-    of `tables` and `sources` keep their meaning over all scans of one scanner, the others count from 0 in each.
+    made whole; values of COMPRESSED columns are as they stand there (see `inflate`). `rows` has one entry for each rows
+    event of a captured table, with offsets into `buffer`; `row_end` has the position at which each of these events, or
+    the compressed event that held it, ends, `rows.table` indexes `tables`, `rows.txn` `transactions`. The indexes of
+    `tables` and `sources` keep their meaning over all scans of one scanner, the others count from 0 in each.
     `boundary` is the last position that lies between transactions. `files` are the files of the buffer's events,
     in order; more than one where it holds a rotation.
     """

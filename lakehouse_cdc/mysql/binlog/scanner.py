@@ -35,7 +35,8 @@ from lakehouse_cdc.mysql.binlog.refusals import refuse_type, stopped
 from lakehouse_cdc.mysql.binlog.scan import Decision, LoggedStatement, Scan, gtid_set
 from lakehouse_cdc.mysql.binlog.tables import Captured, KnownTables
 from lakehouse_cdc.mysql.binlog.watch import Watch
-from lakehouse_cdc.mysql.kernels import binlog_groups as k
+from lakehouse_cdc.mysql.kernels import binlog_words as k
+from lakehouse_cdc.mysql.kernels.binlog_groups import scan_events
 from lakehouse_cdc.schema.statements import StatementKind
 
 _PREVIOUS_GTIDS, _TAGGED, _EXECUTE_LOAD, _GTID_LIST = 35, 42, 18, 163
@@ -111,7 +112,7 @@ class BinlogScanner:
         self._files, self._statements, self._previous, self._decisions = [self._file], [], [], []
         start, before = self.position, self.gtids
         while True:
-            answer = k.scan_events(
+            answer = scan_events(
                 self._data, groups.state, self._uuids, known.maps, known.places, known.blob, groups.rows, groups.txns
             )
             if answer == k.DONE:

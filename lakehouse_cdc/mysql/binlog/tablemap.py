@@ -6,7 +6,8 @@ nullability, and as much of the rest as the server writes. Under binlog_row_meta
 signs, character sets, labels, and the primary key. MINIMAL (MySQL's default) has signs and character sets, 5.7 and
 MariaDB's NO_LOG have neither. What is not written needs no belief: the schema was right at a position, and a shape
 changes only by DDL, which stands in the log and is followed. So FULL is a second proof, and finds what was done behind
-the log's back (DDL under sql_log_bin = 0) also where no type tells.
+the log's back (DDL under sql_log_bin = 0) also where no type tells. That a column is COMPRESSED is no part of its
+schema: it says how values are stored, and each table map says it for its rows.
 
 Source: MySQL source documentation, "Table_map_event"; that YEAR counts as numeric in the list of signs, and that the
 hidden columns of functional indexes are left out, was seen on 8.0.31 and 9.7.4.
@@ -15,6 +16,7 @@ hidden columns of functional indexes are left out, was seen on 8.0.31 and 9.7.4.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
@@ -65,6 +67,11 @@ class TableMap:
     names: tuple[str, ...] | None
     key: tuple[tuple[int, int], ...]
     labels: tuple[tuple[bytes, ...], ...]
+
+    @cached_property
+    def compressed(self) -> tuple[int, ...]:
+        """The indexes of MariaDB's COMPRESSED columns."""
+        return tuple(i for i, kind in enumerate(self.types) if layout.plain_type(kind) != kind)
 
 
 def parse(body: bytes, where: str, *, mariadb: bool = False) -> TableMap:
@@ -195,7 +202,7 @@ def _require_plain_labels(schema: TableSchema, where: str) -> None:
 
 def _type_difference(found: TableMap, schema: TableSchema) -> str:
     try:
-        layout.require_types(schema, found.types)
+        layout.require_types(schema, [layout.plain_type(kind) for kind in found.types])
     except DefiniteError as difference:
         return difference.what
     return ""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
 from lakehouse_cdc.mysql.binlog.tablemap import TableMap, check, parse
-from lakehouse_cdc.mysql.kernels.binlog_groups import MAP_COLUMNS, MAP_TABLE
+from lakehouse_cdc.mysql.kernels.binlog_words import MAP_COLUMNS, MAP_TABLE
 from lakehouse_cdc.schema.table import TableSchema
 
 Captured = Mapping[str, TableSchema] | Callable[[str], bool]

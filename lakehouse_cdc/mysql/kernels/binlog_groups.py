@@ -18,71 +18,73 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lakehouse_cdc.mysql.kernels.binlog_packed import LAST_PACKED, PACKED_QUERY, PAYLOAD
+from lakehouse_cdc.mysql.kernels.binlog_header import event_size, stands_right, u32, u48
+from lakehouse_cdc.mysql.kernels.binlog_maps import index_rows, recall_map
+from lakehouse_cdc.mysql.kernels.binlog_packed import enter, leave
+from lakehouse_cdc.mysql.kernels.binlog_words import (
+    ANNOUNCED,
+    ANONYMOUS,
+    AT,
+    BEGIN,
+    BEGUN,
+    BYTES,
+    CHECKSUM,
+    CLASS,
+    COMMIT,
+    COMMITTED,
+    DONE,
+    END,
+    EVENTS,
+    EXPANDED,
+    FILE,
+    FORMAT,
+    FULL,
+    GROUP,
+    GTID,
+    HEADER,
+    HEARTBEAT,
+    HEARTBEAT_V2,
+    INNER_END,
+    LAST_PACKED,
+    MALFORMED,
+    MARIADB,
+    MARIADB_FIRST,
+    MARIADB_GTID,
+    MISPLACED,
+    NOT_ONE,
+    NUMBER,
+    ONLY_OUTSIDE,
+    OPEN,
+    OUTCOME,
+    OUTSIDE,
+    PACKED,
+    PACKED_QUERY,
+    PARTIAL_UPDATE,
+    PAYLOAD,
+    POS,
+    QUERY,
+    RARE,
+    ROTATE,
+    ROWS,
+    SERIAL,
+    SOURCE,
+    SOURCES,
+    TABLE_MAP,
+    TRUNCATED,
+    TXN_FILE,
+    TXN_XA,
+    TXNS,
+    TYPE,
+    WHOLE,
+    WITHIN,
+    WRONG_POSITION,
+    XA,
+    XID,
+)
 from lakehouse_cdc.mysql.kernels.compiled import compiled
 
-HEADER = 19
-QUERY, ROTATE, FORMAT, XID, TABLE_MAP, HEARTBEAT, GTID, ANONYMOUS = 2, 4, 15, 16, 19, 27, 33, 34
-WRITE_ROWS, UPDATE_ROWS, XA_PREPARE, PARTIAL_UPDATE, HEARTBEAT_V2 = 30, 31, 38, 39, 41
-MARIADB_FIRST, MARIADB_GTID = 160, 162
 # flags of a MariaDB GTID: one statement follows; its rows are prepared only (XA)
 _STANDALONE, _PREPARED = 1, 64
-MARKER = HEADER + 12  # in place of a compressed event: behind the header its size, its bytes of checksum, and ...
-FAULTY = 0xFFFFFFFF  # ... the bytes of events that follow, or this where it could not be expanded
-
-# slots of `state`
-AT, POS, CHECKSUM, GROUP, ROWS, TXNS, SERIAL, SOURCES, FILE, TYPE, MARIADB = range(11)
-# whether the buffer is expanded; the size of the compressed event that we are in (0: none), where its events end, and
-# whether they must be one whole transaction
-EXPANDED, WITHIN, INNER_END, WHOLE, STATE_SIZE = range(11, 16)
-# values of state[GROUP]
-OUTSIDE, ANNOUNCED, BEGUN, XA = range(4)
-# columns of `rows`: one line for each rows event of a captured table
-ROW_START, ROW_END, ROW_KIND, ROW_TABLE, ROW_TXN, ROW_POS, ROW_COLUMNS = range(7)
-# columns of `txns`: one line for each transaction that has an event in the buffer
-BEGIN, END, SOURCE, NUMBER, COMMIT, EVENTS, BYTES, OUTCOME, TXN_FILE, TXN_XA, TXN_COLUMNS = range(11)
-# values of OUTCOME
-OPEN, COMMITTED, ROLLED_BACK, PREPARED = range(4)
-# columns of `maps`: the table maps that are known
-MAP_ID, MAP_AT, MAP_SIZE, MAP_TABLE, MAP_SERIAL, MAP_COLUMNS = range(6)
-
-# why the kernel returns
-DONE, FULL, RARE, TRUNCATED, WRONG_POSITION, MISPLACED, NO_MAP, MALFORMED, PARTIAL, PACKED, BROKEN, NOT_ONE = range(12)
-
-# by event type: 1 rows, 2 known and of no interest to us; everything else is looked at by itself
-_CLASS = np.zeros(256, dtype=np.uint8)
-_CLASS[[23, 24, 25, 30, 31, 32]] = 1
-# STOP, INTVAR, APPEND_BLOCK, DELETE_FILE, RAND, USER_VAR, BEGIN_LOAD_QUERY (they prepare a QUERY, which is judged),
-# IGNORABLE, ROWS_QUERY, TRANSACTION_CONTEXT, VIEW_CHANGE; MariaDB's ANNOTATE_ROWS, BINLOG_CHECKPOINT, START_ENCRYPTION
-_CLASS[[3, 5, 9, 11, 13, 14, 17, 28, 29, 36, 37, 160, 161, 164]] = 2
-# what never stands inside of a transaction and so is not compressed with one: STOP, ROTATE, FORMAT, HEARTBEAT, GTID,
-# ANONYMOUS, PREVIOUS_GTIDS, TRANSACTION_CONTEXT, VIEW_CHANGE, TRANSACTION_PAYLOAD, HEARTBEAT_V2, GTID_TAGGED
-_ONLY_OUTSIDE = np.zeros(256, dtype=np.uint8)
-_ONLY_OUTSIDE[[3, 4, 15, 27, 33, 34, 35, 36, 37, 40, 41, 42, 161, 162, 163, 164]] = 1
-_ONLY_OUTSIDE[PACKED_QUERY : LAST_PACKED + 1] = 1
-
-
-@compiled
-def _u32(data: NDArray[np.uint8], at: int) -> int:
-    low = np.int64(data[at]) | np.int64(data[at + 1]) << 8
-    return int(low | np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24)
-
-
-@compiled
-def _u48(data: NDArray[np.uint8], at: int) -> int:
-    return int(_u32(data, at) | np.int64(data[at + 4]) << 32 | np.int64(data[at + 5]) << 40)
-
-
-@compiled
-def _find_map(maps: NDArray[np.int64], places: NDArray[np.int32], table_id: int) -> int:
-    """The line of `maps` that holds `table_id`, or -1. `places` is a hash table with a power of two entries."""
-    mask = places.size - 1
-    place = table_id & mask
-    while places[place] >= 0:
-        if maps[places[place], MAP_ID] == table_id:
-            return int(places[place])
-        place = (place + 1) & mask
-    return -1
 
 
 @compiled
@@ -130,12 +132,12 @@ def announce(
                 break
         if source < 0:
             return RARE
-        number = _u32(data, body + 17) | _u32(data, body + 21) << 32
+        number = u32(data, body + 17) | u32(data, body + 21) << 32
         if number <= 0:
             return MALFORMED
-    commit = _u32(data, at) * 1_000_000
+    commit = u32(data, at) * 1_000_000
     if end - body >= 49 and data[body + 25] == 2:  # 8.0: flags, uuid, number, 2, two logical clocks, time
-        micros = _u48(data, body + 42) | (np.int64(data[body + 48]) & 0x7F) << 48  # the top bit: another time follows
+        micros = u48(data, body + 42) | (np.int64(data[body + 48]) & 0x7F) << 48  # the top bit: another time follows
         if micros > 0:
             commit = micros
     _open(state, txns, source, number, commit)
@@ -176,7 +178,7 @@ def announce_mariadb(
     body = at + HEADER
     if end - body < 13:
         return MALFORMED
-    number = _u32(data, body) | _u32(data, body + 4) << 32
+    number = u32(data, body) | u32(data, body + 4) << 32
     if number <= 0:
         return MALFORMED
     for i in range(state[SOURCES] - 1, -1, -1):
@@ -184,7 +186,7 @@ def announce_mariadb(
         while j < 4 and sources[i, j] == data[body + 8 + j] and sources[i, 4 + j] == data[at + 5 + j]:
             j += 1
         if j == 4:
-            _open(state, txns, i, number, _u32(data, at) * 1_000_000)
+            _open(state, txns, i, number, u32(data, at) * 1_000_000)
             flags = data[body + 12]
             if flags & _PREPARED:
                 state[GROUP] = XA
@@ -196,117 +198,11 @@ def announce_mariadb(
 
 
 @compiled
-def recall_map(
-    data: NDArray[np.uint8],
-    at: int,
-    end: int,
-    state: NDArray[np.int64],
-    maps: NDArray[np.int64],
-    places: NDArray[np.int32],
-    blob: NDArray[np.uint8],
-) -> int:
-    """Mark the table map at `at` as seen in this transaction: DONE; RARE if it is not, byte for byte, a known one."""
-    start = at + HEADER + 6
-    if end < start:
-        return MALFORMED
-    line = _find_map(maps, places, _u48(data, at + HEADER))
-    if line < 0 or maps[line, MAP_SIZE] != end - start:
-        return RARE
-    known = maps[line, MAP_AT]
-    for i in range(end - start):
-        if blob[known + i] != data[start + i]:
-            return RARE
-    maps[line, MAP_SERIAL] = state[SERIAL]
-    return DONE
-
-
-@compiled
-def index_rows(
-    data: NDArray[np.uint8],
-    at: int,
-    end: int,
-    state: NDArray[np.int64],
-    maps: NDArray[np.int64],
-    places: NDArray[np.int32],
-    rows: NDArray[np.int64],
-    txns: NDArray[np.int64],
-    position: int,
-) -> int:
-    """Note the rows event at `at` if its table is captured: DONE, NO_MAP, MALFORMED, or PARTIAL: Python notes it."""
-    kind = np.int64(data[at + 4])
-    start = at + HEADER + 8
-    if end < start + 2:
-        return MALFORMED
-    line = _find_map(maps, places, _u48(data, at + HEADER))
-    if line < 0 or maps[line, MAP_SERIAL] != state[SERIAL]:
-        return NO_MAP
-    table = maps[line, MAP_TABLE]
-    if table < 0:
-        return DONE
-    if kind >= 30:  # version 2: extra data, its length counts itself
-        start += np.int64(data[start]) | np.int64(data[start + 1]) << 8
-        kind -= 7
-    if start < at + HEADER + 8 or start >= end:
-        return MALFORMED
-    if data[at + 4] == PARTIAL_UPDATE:
-        return PARTIAL
-    n = state[ROWS]
-    txn = state[TXNS] - 1
-    rows[n, ROW_START] = start
-    rows[n, ROW_END] = end
-    rows[n, ROW_KIND] = kind - 23
-    rows[n, ROW_TABLE] = table
-    rows[n, ROW_TXN] = txn
-    rows[n, ROW_POS] = position
-    state[ROWS] = n + 1
-    txns[txn, EVENTS] += 1
-    txns[txn, BYTES] += end - start
-    return DONE
-
-
-@compiled
 def _finish(state: NDArray[np.int64], txns: NDArray[np.int64], size: int) -> None:
     line = state[TXNS] - 1
     txns[line, END] = state[POS] + size
     txns[line, OUTCOME] = COMMITTED
     state[GROUP] = OUTSIDE
-
-
-@compiled
-def stands_right(data: NDArray[np.uint8], at: int, size: int, state: NDArray[np.int64]) -> bool:
-    """Whether an event's header has the position of its end; MariaDB leaves it out inside a transaction (from 11.4)."""
-    stated = _u32(data, at + 13)
-    if stated == 0 and state[MARIADB] and state[GROUP] >= ANNOUNCED:
-        return True
-    return bool(stated == (state[POS] + size) & 0xFFFFFFFF)
-
-
-@compiled
-def enter(data: NDArray[np.uint8], at: int, state: NDArray[np.int64]) -> int:
-    """Go in behind the marker at `at`: DONE, or what is wrong with it."""
-    size, inner = _u32(data, at + HEADER), _u32(data, at + HEADER + 8)
-    if not stands_right(data, at, size, state):
-        return WRONG_POSITION
-    whole = data[at + 4] == PAYLOAD
-    if whole and state[GROUP] != ANNOUNCED:
-        return MISPLACED
-    if inner == FAULTY:
-        return BROKEN
-    if _u32(data, at + HEADER + 4) != state[CHECKSUM] or inner > data.size - at - MARKER:
-        return MALFORMED
-    state[AT] = at + MARKER
-    state[WITHIN], state[INNER_END], state[WHOLE] = size, at + MARKER + inner, whole
-    return DONE
-
-
-@compiled
-def leave(state: NDArray[np.int64]) -> int:
-    """Behind the last event of a compressed one; DONE, or NOT_ONE."""
-    if state[WHOLE] and state[GROUP] != OUTSIDE:
-        return NOT_ONE
-    state[POS] += state[WITHIN]
-    state[WITHIN] = 0
-    return DONE
 
 
 @compiled
@@ -337,7 +233,7 @@ def scan_events(  # noqa: C901, PLR0915
             continue
         if limit - at < HEADER:
             return TRUNCATED
-        size = _u32(data, at + 9)
+        size = event_size(data, at)
         kind = np.int64(data[at + 4])
         state[TYPE] = kind
         end = at + size - (0 if within else state[CHECKSUM])
@@ -346,7 +242,7 @@ def scan_events(  # noqa: C901, PLR0915
         step = within if within else size
         group = state[GROUP]
         if within:
-            if _ONLY_OUTSIDE[kind]:
+            if ONLY_OUTSIDE[kind]:
                 return MISPLACED
             if state[WHOLE] and group == OUTSIDE:
                 return NOT_ONE
@@ -366,7 +262,7 @@ def scan_events(  # noqa: C901, PLR0915
         if state[ROWS] == rows.shape[0] or state[TXNS] == txns.shape[0]:
             return FULL
         answer = DONE
-        what = _CLASS[kind]
+        what = CLASS[kind]
         if what == 1 or kind == PARTIAL_UPDATE:
             if group < BEGUN:
                 return MISPLACED

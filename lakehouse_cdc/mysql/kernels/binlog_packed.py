@@ -1,8 +1,9 @@
-"""Where a buffer of raw events holds packed ones: compressed by the server, to be expanded before they are scanned.
+"""Events that are compressed by the server: where a buffer has them, and how the scan goes through them.
 
-One walk over the headers. It stops at the first one that does not fit into the buffer: that event is the scan's to
-refuse, and nothing behind it is looked at. Types: MySQL 8.0.20's TRANSACTION_PAYLOAD, and MariaDB 10.2's compressed
-QUERY, rows events of version 1, and rows events of version 2 (writes, updates and deletes each).
+`find_packed` is one walk over the headers of raw events, before they are expanded. It stops at the first one that does
+not fit into the buffer: that event is the scan's to refuse, and nothing behind it is looked at. Types: MySQL 8.0.20's
+TRANSACTION_PAYLOAD, and MariaDB 10.2's compressed QUERY, rows events of version 1, and rows events of version 2
+(writes, updates and deletes each). `enter` and `leave` are for what stands in their place once they are expanded.
 """
 
 from __future__ import annotations
@@ -10,26 +11,41 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from lakehouse_cdc.mysql.kernels.binlog_header import event_size, stands_right, u32
+from lakehouse_cdc.mysql.kernels.binlog_words import (
+    ANNOUNCED,
+    AT,
+    BROKEN,
+    CHECKSUM,
+    DONE,
+    FAULTY,
+    GROUP,
+    HEADER,
+    INNER_END,
+    LAST_PACKED,
+    MALFORMED,
+    MARKER,
+    MISPLACED,
+    NOT_ONE,
+    OUTSIDE,
+    PACKED_QUERY,
+    PAYLOAD,
+    POS,
+    WHOLE,
+    WITHIN,
+    WRONG_POSITION,
+)
 from lakehouse_cdc.mysql.kernels.compiled import compiled
-
-_HEADER = 19
-PAYLOAD = 40
-PACKED_QUERY, PACKED_ROWS, LAST_PACKED = 165, 166, 171
 
 
 @compiled
 def find_packed(data: NDArray[np.uint8], at: int, places: NDArray[np.int64]) -> int:
     """How many packed events there are from `at` on; the offsets of the first go to `places`, as many as have room."""
     found = 0
-    while data.size - at >= _HEADER:
+    while data.size - at >= HEADER:
         kind = data[at + 4]
-        size = (
-            np.int64(data[at + 9])
-            | np.int64(data[at + 10]) << 8
-            | np.int64(data[at + 11]) << 16
-            | np.int64(data[at + 12]) << 24
-        )
-        if size < _HEADER or size > data.size - at:
+        size = event_size(data, at)
+        if size < HEADER or size > data.size - at:
             break
         if kind == PAYLOAD or PACKED_QUERY <= kind <= LAST_PACKED:
             if found < places.size:
@@ -37,3 +53,31 @@ def find_packed(data: NDArray[np.uint8], at: int, places: NDArray[np.int64]) -> 
             found += 1
         at += size
     return found
+
+
+@compiled
+def enter(data: NDArray[np.uint8], at: int, state: NDArray[np.int64]) -> int:
+    """Go in behind the marker at `at`: DONE, or what is wrong with it."""
+    size, inner = u32(data, at + HEADER), u32(data, at + HEADER + 8)
+    if not stands_right(data, at, size, state):
+        return WRONG_POSITION
+    whole = data[at + 4] == PAYLOAD
+    if whole and state[GROUP] != ANNOUNCED:
+        return MISPLACED
+    if inner == FAULTY:
+        return BROKEN
+    if u32(data, at + HEADER + 4) != state[CHECKSUM] or inner > data.size - at - MARKER:
+        return MALFORMED
+    state[AT] = at + MARKER
+    state[WITHIN], state[INNER_END], state[WHOLE] = size, at + MARKER + inner, whole
+    return DONE
+
+
+@compiled
+def leave(state: NDArray[np.int64]) -> int:
+    """Behind the last event of a compressed one; DONE, or NOT_ONE."""
+    if state[WHOLE] and state[GROUP] != OUTSIDE:
+        return NOT_ONE
+    state[POS] += state[WITHIN]
+    state[WITHIN] = 0
+    return DONE

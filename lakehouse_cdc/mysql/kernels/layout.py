@@ -89,6 +89,14 @@ def decimal_bytes(precision: int, scale: int) -> int:
     return whole // 9 * 4 + _DIGIT_BYTES[whole % 9] + part // 9 * 4 + _DIGIT_BYTES[part % 9]
 
 
+def plain_type(kind: BinlogType) -> BinlogType:
+    """What a column is once its values are inflated: the type without COMPRESSED (see `binlog.inflate`)."""
+    code, meta = kind
+    if code == VARCHAR_COMPRESSED:  # one byte more, since each value has one in front
+        return VARCHAR, max(int.from_bytes(meta, "little") - 1, 0).to_bytes(2, "little")
+    return (BLOB, meta) if code == BLOB_COMPRESSED else kind
+
+
 def extent(kind: BinlogType) -> tuple[int, int]:
     """(fixed bytes, 0), or (-1, bytes of the length in front) of any value of this type.
 

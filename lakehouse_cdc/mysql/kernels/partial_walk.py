@@ -2,8 +2,8 @@
 
 A row is its image before, a byte of options, with option 1 a bit for each JSON column of the table, and its image
 after. There a JSON column whose bit is set holds the changes of its document instead of the document; both have a
-length in front. Images are whole: who calls has seen that no column is left out. Every extent is checked against the
-end before it is read. Source: MySQL source documentation, `unpack_row` in `sql/rpl_record.h`; the length that it puts
+length in front. Images are whole: who calls has seen that no column is left out. JSON columns are the marked ones (see
+`extents`). Source: MySQL source documentation, `unpack_row` in `sql/rpl_record.h`; the length that it puts
 in front of an image is not written.
 """
 
@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakehouse_cdc.mysql.kernels.compiled import compiled
+from lakehouse_cdc.mysql.kernels.extents import CUT_OFF, MARKED, value_at
 
-CUT_OFF, OTHER_OPTIONS = -1, -2
-FIXED, PREFIX, IS_JSON, COLUMN_FIELDS = range(4)  # of a column: its bytes, or -1 and the bytes of the length in front
+OTHER_OPTIONS = -2
 # `spots`: where the image before ends, the bits are (0: there are none), the image after begins; then for each JSON
 # column where its value is in both images, behind its length, and how long (-1: NULL)
 OPTIONS, BITS, AFTER, FIRST_JSON = range(4)
@@ -36,20 +36,11 @@ def _image(
     for column in range(n):
         size, start = np.int64(-1), at
         if not (data[bitmap + (column >> 3)] >> (column & 7)) & 1:
-            size = columns[column, FIXED]
+            size, start = value_at(data, at, end, columns, column)
             if size < 0:
-                prefix = columns[column, PREFIX]
-                if prefix > end - at:
-                    return CUT_OFF
-                size = 0
-                for i in range(prefix):
-                    size |= np.int64(data[at + i]) << (8 * i)
-                at += prefix
-            if size > end - at:
                 return CUT_OFF
-            start = at
-            at += size
-        if columns[column, IS_JSON]:
+            at = start + size
+        if columns[column, MARKED]:
             spots[spot], spots[spot + 1] = start, size
             spot += JSON_FIELDS
     return at

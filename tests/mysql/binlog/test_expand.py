@@ -13,7 +13,7 @@ from lakehouse_cdc.errors import CdcError, DefiniteError
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.binlog.expand import expand
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
-from lakehouse_cdc.mysql.kernels.binlog_groups import MARKER
+from lakehouse_cdc.mysql.kernels.binlog_words import MARKER
 from tests.mysql.binlog.binlog_log import Buffer, event, format_event, query_event
 from tests.mysql.binlog.payloads import packed_event, sealed
 from tests.mysql.kernels.guarded import guarded_copy
