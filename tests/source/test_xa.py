@@ -34,6 +34,8 @@ from tests.source.conftest import Stage, on_stage
 from tests.source.driver import COLUMNS, Driver, changes
 
 Streaming = tuple[Stage, Driver]
+# what does not depend on a version
+of_each_kind = pytest.mark.parametrize("any_server", ["mysql-8.0", "mariadb-10.11"], indirect=True)
 
 
 @pytest.fixture
@@ -125,6 +127,7 @@ def test_an_xid_that_is_used_again(streaming: Streaming) -> None:
     stage.same(driver)
 
 
+@of_each_kind
 def test_a_backlog_in_several_files_is_read_in_pieces(streaming: Streaming) -> None:
     stage, driver = streaming
     prepare(stage, "one", "INSERT INTO t VALUES (1, 1)")
@@ -168,6 +171,7 @@ def test_committed_around_a_chunk(any_stage: Stage, at: Callable[..., None], ste
 # ---------------------------------------------------------------- batches and splits
 
 
+@of_each_kind
 def test_a_commit_in_another_split_than_its_rows(streaming: Streaming) -> None:
     """Cut at every transaction, and by a replay at files alone: the same rows."""
     stage, driver = streaming
@@ -187,6 +191,7 @@ def test_a_commit_in_another_split_than_its_rows(streaming: Streaming) -> None:
     stage.same(driver)
 
 
+@of_each_kind
 def test_many_are_read_over_one_connection_and_leave_no_trace(
     streaming: Streaming, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,6 +229,7 @@ def test_groups_that_lie_far_apart_are_not_neighbours() -> None:
     assert neighbours([]) == []
 
 
+@of_each_kind
 @pytest.mark.parametrize("limit", [ReadMaxRows(20), ReadMaxBytes(1)], ids=["rows", "bytes"])
 def test_rows_count_in_the_batch_of_the_commit(streaming: Streaming, limit: Any) -> None:
     stage, driver = streaming
@@ -245,6 +251,7 @@ def test_rows_count_in_the_batch_of_the_commit(streaming: Streaming, limit: Any)
     stage.same(driver)
 
 
+@of_each_kind
 def test_a_group_of_many_buffers(any_stage: Stage) -> None:
     """16 MB of two tables in one: every row once, counted through."""
     stage = any_stage
@@ -262,6 +269,7 @@ def test_a_group_of_many_buffers(any_stage: Stage) -> None:
     assert [unpack(c.seq).ordinal for c in written(driver)] == list(range(4000))
 
 
+@of_each_kind
 def test_the_place_of_a_group_must_hold_it(streaming: Streaming) -> None:
     """Whatever has become of the log since the offset was made: rows of another are never taken for its own."""
     stage, driver = streaming
@@ -286,6 +294,7 @@ def test_the_place_of_a_group_must_hold_it(streaming: Streaming) -> None:
 # ---------------------------------------------------------------- snapshots
 
 
+@of_each_kind
 def test_an_as_of_read_at_an_offset_knows_what_is_open_there(streaming: Streaming) -> None:
     stage, driver = streaming
     prepare(stage, "one", "UPDATE t SET v = 9 WHERE id = 10", "INSERT INTO t VALUES (1, 1)")
@@ -303,6 +312,7 @@ def test_an_as_of_read_at_an_offset_knows_what_is_open_there(streaming: Streamin
     stage.same(driver)
 
 
+@of_each_kind
 @pytest.mark.parametrize("when", ["before", "in the pass"])
 def test_a_table_that_is_read_again(streaming: Streaming, at: Callable[..., None], when: str) -> None:
     stage, driver = streaming
@@ -322,6 +332,7 @@ def test_a_table_that_is_read_again(streaming: Streaming, at: Callable[..., None
     assert sum(c.op is Op.END for c in driver.log) == 1
 
 
+@of_each_kind
 def test_a_table_that_is_captured_only_now(any_stage: Stage, at: Callable[..., None]) -> None:
     """Its rows in what is prepared were not counted when that was read."""
     stage = any_stage
@@ -342,6 +353,7 @@ def test_a_table_that_is_captured_only_now(any_stage: Stage, at: Callable[..., N
     stage.same(driver, "t", "u")
 
 
+@of_each_kind
 def test_changes_alone(any_stage: Stage) -> None:
     """Without a snapshot what was prepared before the stream, and is committed in it, is a change like any other."""
     stage = any_stage
