@@ -265,7 +265,9 @@ class Planner:
             return True
         if not self._available_now:
             return False
-        if self._target is None and everything:
+        if not done:
+            self._target = None  # DDL has put a cursor back
+        elif self._target is None and everything:
             self._target = server.log_position(self._session()).position
         if self._target is None or self._target.base != start.position.base:
             return False

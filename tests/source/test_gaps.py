@@ -36,7 +36,10 @@ def purge(stage: Stage) -> str:
     """All files but the newest, which is a new one; the name of the one that was written before."""
     file = stage.position()[0]
     stage.run("FLUSH BINARY LOGS")
-    stage.run(f"PURGE BINARY LOGS TO '{stage.position()[0]}'")
+    until = time.monotonic() + 60
+    while file in (row[0] for row in stage.run("SHOW BINARY LOGS")):
+        assert time.monotonic() < until, "the file stays in use"
+        stage.run(f"PURGE BINARY LOGS TO '{stage.position()[0]}'")  # passes over a file that a dump is sent from
     return file
 
 
@@ -96,8 +99,7 @@ def test_a_planned_batch_is_refused_by_another_server(stage: Stage, mysql: MySql
         driver.read()
 
 
-@pytest.mark.parametrize("on_gap", ["fail", "resnapshot"])
-def test_a_purged_file_is_named_with_the_way_out(stage: Stage, on_gap: str) -> None:
+def test_a_purged_file_is_named_with_the_way_out(stage: Stage) -> None:
     driver = running(stage)
     file = purge(stage)
     driver.restart()
