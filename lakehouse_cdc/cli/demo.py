@@ -26,7 +26,7 @@ from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.pipeline.report import RunReport, VerifyReport
 from lakehouse_cdc.testing import MySqlServer, Shop, ShopWriter
 
-_RATE = 50.0  # transactions a second while everything runs
+_RATE = 20.0  # transactions a second while everything runs
 _PASSWORD = "LAKEHOUSE_CDC_PASSWORD"
 
 

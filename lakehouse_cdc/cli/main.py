@@ -43,7 +43,7 @@ def opened(config: Path) -> Iterator[Pipeline]:
 
 @app.command()
 def demo(
-    rows: Annotated[int, typer.Option(min=100, help="Rows to load before the snapshot begins.")] = 100_000,
+    rows: Annotated[int, typer.Option(min=100, help="Rows to load before the snapshot begins.")] = 50_000,
     keep: Annotated[bool, typer.Option("--keep", help="Keep server and tables; the next --keep resumes.")] = False,
     path: Annotated[Path, typer.Option(help="The folder for --keep.")] = Path("lakehouse-demo"),
     url: Annotated[str, typer.Option(help="Your own server: mysql://user@host:port.")] = "",

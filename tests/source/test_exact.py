@@ -240,7 +240,7 @@ def test_compressed_transactions(any_server: MySqlServer, tmp_path: Path) -> Non
         try:
             begin = binlog_end(connection)
             session = "" if mariadb else ", binlog_transaction_compression = ON"
-            play(any_server, tmp_path, [("int",), ("few", "general_ci")], seed=1, session=session)
+            play(any_server, tmp_path, [("int",), ("few", "general_ci")], seed=1, session=session, xa=True)
         finally:
             if mariadb:
                 cursor.execute("SET GLOBAL log_bin_compress = OFF")

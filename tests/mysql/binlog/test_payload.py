@@ -11,10 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.binlog.cut import Cutter
-from lakehouse_cdc.mysql.binlog.scan import Scan
+from lakehouse_cdc.mysql.binlog.scan import COMMITTED, PREPARED, Scan
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
 from lakehouse_cdc.mysql.kernels.program import ProgramSet
 from lakehouse_cdc.mysql.kernels.rows import ChangeImages, decode_rows
@@ -195,7 +194,9 @@ def test_xa(log: Log, database: str) -> None:
     assert kinds(buffer).count(PAYLOAD) == 3
     scan = BinlogScanner(start, lambda _: True).feed(Cutter(start, middle).cut(buffer))
     assert (len(scan.rows), scan.ended, scan.boundary) == (2, 2, middle)
-    with pytest.raises(DefiniteError, match="XA PREPARE"):
-        BinlogScanner(start, lambda _: True).feed(buffer)
+    scan = BinlogScanner(start, lambda _: True).feed(buffer)
+    assert (len(scan.rows), scan.ended, scan.boundary) == (3, 4, log.end)
+    assert scan.transactions.outcome.tolist() == [COMMITTED, COMMITTED, PREPARED, COMMITTED]
+    assert [(d.kind, d.transaction) for d in scan.decisions] == [("prepare", 2), ("commit", 3)]
     scan = BinlogScanner(start, lambda _: False).feed(buffer)
     assert (scan.ended, scan.boundary) == (4, log.end)

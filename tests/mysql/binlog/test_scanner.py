@@ -17,7 +17,7 @@ from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, Write
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.position import Position
-from lakehouse_cdc.mysql.binlog.scan import OPEN, ROLLED_BACK
+from lakehouse_cdc.mysql.binlog.scan import OPEN, PREPARED, ROLLED_BACK
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
 from lakehouse_cdc.schema.statements import StatementKind
 from lakehouse_cdc.testing import MySqlServer
@@ -262,12 +262,14 @@ def xa(log: Log, database: str, *end: str) -> tuple[Position, Buffer]:
     return start, joined(log.buffers(start))
 
 
-def test_xa_prepare_of_captured_rows_stops_the_scan(log: Log, database: str) -> None:
-    start, buffer = xa(log, database, "XA PREPARE 'x'", "XA COMMIT 'x'")
-    with pytest.raises(DefiniteError, match="XA PREPARE"):
-        BinlogScanner(start, lambda _: True).feed(buffer)
-    scan = BinlogScanner(start, lambda _: False).feed(buffer)
-    assert (scan.ended, scan.boundary) == (2, log.end)
+@pytest.mark.parametrize("captured", [True, False])
+@pytest.mark.parametrize("decision", ["commit", "rollback"])
+def test_xa_in_two_phases_is_told(log: Log, database: str, decision: str, captured: bool) -> None:
+    start, buffer = xa(log, database, "XA PREPARE 'x'", f"XA {decision} 'x'")
+    scan = BinlogScanner(start, lambda _: captured).feed(buffer)
+    assert (len(scan.rows), scan.ended, scan.boundary) == (captured, 2, log.end)
+    assert [(d.kind, d.xid, d.transaction) for d in scan.decisions] == [("prepare", "78,,1", 0), (decision, "78,,1", 1)]
+    assert scan.transactions.outcome[0] == PREPARED
 
 
 def test_xa_in_one_phase_is_a_commit(log: Log, database: str) -> None:
