@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -57,8 +57,8 @@ _TUNING = {  # configuration key -> option of the source
 class Pipeline:
     """One source into one lakehouse. `spark` is the session to use; without it one is made when it is needed.
 
-    Relative paths start at `home`, the working directory by default. `log` is for Spark's own log in a session that is
-    made here; by default it lies beside the checkpoints.
+    Relative paths start at `home`, the working directory by default. `log` and `conf` are for a session that is made
+    here: the file of Spark's own log, by default beside the checkpoints, and further settings of Spark.
     """
 
     def __init__(
@@ -68,11 +68,12 @@ class Pipeline:
         *,
         home: Path | None = None,
         log: Path | None = None,
+        conf: Mapping[str, str] | None = None,
     ) -> None:
         self.config = config
         self._spark = spark
         self._made_session = False
-        self._log = log
+        self._log, self._conf = log, conf
         self._home = home or Path.cwd()
 
     @classmethod
@@ -163,7 +164,7 @@ class Pipeline:
             from lakehouse_cdc.runtime.session import is_running, local_session
 
             self._made_session = not is_running()
-            self._spark = local_session(self.config.name, log=self._prepared_log())
+            self._spark = local_session(self.config.name, conf=self._conf, log=self._prepared_log())
         from lakehouse_cdc.source.stream import MySqlCdcSource
 
         self._spark.dataSource.register(MySqlCdcSource)
