@@ -10,7 +10,7 @@ import pymysql
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.runtime.session import local_session
+from lakehouse_cdc.runtime.session import BRIEF, local_session
 from lakehouse_cdc.testing import VERSIONS, MySqlServer, Version
 from tests.servers import new_database, start_or_skip
 
@@ -67,9 +67,6 @@ def any_database(any_server: MySqlServer) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A local Spark session with Delta, two tasks at once, shared by all tests."""
-    # many short jobs: the optimising compiler would cost more than it gains (78 s of CPU against 34 s for six MERGEs);
-    # without it the JVM would reserve 48 MB for all the code that Spark generates, and stop when they are full
-    options = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m"
-    session = local_session("tests", cores=2, conf={"spark.driver.defaultJavaOptions": options})
+    session = local_session("tests", cores=2, conf=BRIEF)
     yield session
     session.stop()

@@ -24,11 +24,10 @@ from lakehouse_cdc.mysql.session import ConnectionOptions, connect
 from lakehouse_cdc.pipeline.config import PipelineConfig
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.pipeline.report import RunReport, VerifyReport
+from lakehouse_cdc.runtime.session import BRIEF
 from lakehouse_cdc.testing import MySqlServer, Shop, ShopWriter
 
 _RATE = 20.0  # transactions a second while everything runs
-# Spark lives for some minutes: its JVM's second compiler would cost more than it gains
-_BRIEF = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m"}
 _PASSWORD = "LAKEHOUSE_CDC_PASSWORD"
 
 
@@ -45,7 +44,7 @@ def run_demo(screen: Screen, *, rows: int, folder: Path | None, url: str) -> boo
         shop = Shop(opened)
         resumed = _load(screen, shop, rows)
         log = None if folder is not None else stack.enter_context(_passing_log())
-        pipeline = stack.enter_context(closing(Pipeline(_config(source), home=home, log=log, conf=_BRIEF)))
+        pipeline = stack.enter_context(closing(Pipeline(_config(source), home=home, log=log, conf=BRIEF)))
         log_to(pipeline.log)
         with ShopWriter(shop, rate=_RATE) as writer:
             with Ticker(screen, shop.counts()) as ticker:

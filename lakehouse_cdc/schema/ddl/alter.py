@@ -17,13 +17,11 @@ from dataclasses import dataclass, replace
 
 from lakehouse_cdc.schema.charsets import MAX_BYTES, UNICODE, WIDE
 from lakehouse_cdc.schema.ddl.clauses import Action, Add, Change, Convert, Drop, Key, Rename, Unproven, actions
-from lakehouse_cdc.schema.ddl.column_type import Given
+from lakehouse_cdc.schema.ddl.column_type import BLOBS, TEXTS, Given
 from lakehouse_cdc.schema.lexer import NotUnderstood, Reader, tokens
 from lakehouse_cdc.schema.table import Column, TableSchema
 
 _WIDTHS = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
-_TEXTS = ("tinytext", "text", "mediumtext", "longtext")
-_BLOBS = ("tinyblob", "blob", "mediumblob", "longblob")
 _ALL = (*UNICODE[:1], *(name for name in WIDE if name != "ucs2"), "gb18030")  # hold every character
 
 
@@ -175,7 +173,7 @@ def _converted(column: Column, charset: str) -> Column:
     if charset == "binary" or column.charset == "binary":
         raise NotUnderstood
     before, after = (MAX_BYTES.get(name, 1) for name in (column.charset, charset))
-    if after > before and (column.type in _TEXTS or column.type == "varchar"):
+    if after > before and (column.type in TEXTS or column.type == "varchar"):
         raise NotUnderstood  # it may become another type
     return replace(column, charset=charset, collation=None)
 
@@ -193,8 +191,8 @@ def _holds(old: Column, new: Column) -> bool:
         return old.unsigned == new.unsigned
     if old.charset is not None and new.charset is not None:
         return (new.charset in (old.charset, *_ALL)) and _text_fits(old, new)
-    if old.type in _BLOBS and new.type in _BLOBS:
-        return _BLOBS.index(new.type) >= _BLOBS.index(old.type)
+    if old.type in BLOBS and new.type in BLOBS:
+        return BLOBS.index(new.type) >= BLOBS.index(old.type)
     fits = (new.length or 0) >= (old.length or 0) and new.fraction >= old.fraction
     exact = old.type in ("binary", "bit") and new.length != old.length  # padded, or shifted
     return old.type == new.type and old.unsigned == new.unsigned and old.charset == new.charset and fits and not exact
@@ -209,6 +207,6 @@ def _text_fits(old: Column, new: Column) -> bool:
     if old.values or new.values:
         grown = old.type == "enum" and set(old.values) <= set(new.values)
         return old.type == new.type and (grown or old.values == new.values)
-    if old.type in _TEXTS and new.type in _TEXTS:
-        return _TEXTS.index(new.type) >= _TEXTS.index(old.type)
+    if old.type in TEXTS and new.type in TEXTS:
+        return TEXTS.index(new.type) >= TEXTS.index(old.type)
     return old.type == new.type and (new.length or 0) >= (old.length or 0)

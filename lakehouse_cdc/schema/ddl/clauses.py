@@ -1,7 +1,7 @@
 """The clauses of ALTER TABLE, as what they do to the columns, the key and the rows.
 
-The lists are closed: a clause is `Nothing` because it is known to change neither rows nor columns, and one that is not
-known raises `NotUnderstood`. Source: the reference manuals, "ALTER TABLE" and "ALTER TABLE Partition Operations".
+The lists are closed: a clause gives no action because it is known to change neither rows nor columns, and one that is
+not known raises `NotUnderstood`. Source: the reference manuals, "ALTER TABLE" and "ALTER TABLE Partition Operations".
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lakehouse_cdc.schema.ddl.column_type import Given
+from lakehouse_cdc.schema.ddl.column_type import Given, charset_name
 from lakehouse_cdc.schema.ddl.definition import Definition, check, definition
 from lakehouse_cdc.schema.ddl.literals import number, parentheses, text
 from lakehouse_cdc.schema.lexer import NotUnderstood, Reader
@@ -63,8 +63,6 @@ class Convert:
 class Unproven:
     """The rows may change, without an event that says how."""
 
-    why: str
-
 
 Action = Add | Drop | Change | Rename | Key | Convert | Unproven
 
@@ -105,7 +103,7 @@ def _partitions(reader: Reader) -> list[Action] | None:
     """An operation on partitions stands alone."""
     verb = reader.word()
     if verb in (*_KEPT, *_LOST) and reader.word(1) == "PARTITION":
-        return [] if verb in _KEPT else [Unproven(f"{verb} PARTITION")]
+        return [] if verb in _KEPT else [Unproven()]
     if reader.word() == "ADD" and reader.word(1) == "PARTITION":
         return []
     return None
@@ -131,7 +129,7 @@ def _action(clause: Reader, given: Given) -> list[Action]:
     elif clause.skip("CONVERT", "TO"):
         found = _convert(clause)
     elif clause.either("DISCARD TABLESPACE", "IMPORT TABLESPACE"):
-        found = [Unproven("another tablespace")]
+        found = [Unproven()]  # another's rows
     else:
         return _options(clause)
     clause.end()
@@ -245,10 +243,10 @@ def _alter(clause: Reader) -> list[Action]:
 def _convert(clause: Reader) -> list[Action]:
     if not clause.either("CHARACTER SET", "CHARSET") or clause.word() == "DEFAULT":
         raise NotUnderstood
-    charset = clause.identifier().lower()
+    charset = charset_name(clause.identifier())
     if clause.skip("COLLATE"):
         clause.identifier()
-    return [Convert("utf8mb3" if charset == "utf8" else charset)]
+    return [Convert(charset)]
 
 
 def _options(clause: Reader) -> list[Action]:

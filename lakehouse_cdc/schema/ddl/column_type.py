@@ -37,11 +37,11 @@ _INTEGERS = {
 _DECIMALS = ("DECIMAL", "DEC", "NUMERIC", "FIXED")
 _FRACTIONS = ("TIME", "DATETIME", "TIMESTAMP")
 _STRINGS = {"CHAR": "char", "CHARACTER": "char", "VARCHAR": "varchar", "VARCHARACTER": "varchar"}
-_TEXTS = ("tinytext", "text", "mediumtext", "longtext")
-_BLOBS = ("tinyblob", "blob", "mediumblob", "longblob")
+TEXTS = ("tinytext", "text", "mediumtext", "longtext")
+BLOBS = ("tinyblob", "blob", "mediumblob", "longblob")
 _SIZES = (1 << 8, 1 << 16, 1 << 24, 1 << 32)  # bytes that each of the four kinds stays below
 _SPATIAL = ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon")
-_AS_BINARY = {"char": "binary", "varchar": "varbinary", **dict(zip(_TEXTS, _BLOBS, strict=True))}
+_AS_BINARY = {"char": "binary", "varchar": "varbinary", **dict(zip(TEXTS, BLOBS, strict=True))}
 _OF_CHARACTERS = (*_AS_BINARY, "enum", "set")
 _MAX_ROW = 65535
 
@@ -63,7 +63,7 @@ class ColumnType:
         if column.type in _OF_CHARACTERS:
             self._character_set()
             column = self._of_characters(column)
-        return _fitting(column, _BLOBS, 1), said
+        return _fitting(column, BLOBS, 1), said
 
     def _word(self) -> str:
         word = self._reader.word()
@@ -131,7 +131,7 @@ class ColumnType:
             return replace(column, type=kind, length=(*sizes, 1)[0])
         if said in ("ENUM", "SET"):
             return replace(column, type=said.lower(), values=self._labels())
-        for kinds in (_TEXTS, _BLOBS):
+        for kinds in (TEXTS, BLOBS):
             if said.lower() in kinds:
                 sizes = self._numbers(1) if said in ("TEXT", "BLOB") else ()
                 return replace(column, type=said.lower(), length=(*sizes, None)[0])
@@ -171,7 +171,7 @@ class ColumnType:
         reader = self._reader
         while True:
             if reader.either("CHARACTER SET", "CHARSET"):
-                self._charset = _charset(reader.identifier())
+                self._charset = charset_name(reader.identifier())
             elif reader.skip("ASCII"):
                 self._charset = "latin1"
             elif reader.skip("UNICODE"):
@@ -194,7 +194,7 @@ class ColumnType:
         width = MAX_BYTES.get(charset, 1)
         if column.type == "varchar" and (column.length or 0) * width > _MAX_ROW:
             raise NotUnderstood  # a TEXT, where the session's mode allows it
-        return _fitting(column, _TEXTS, width)
+        return _fitting(column, TEXTS, width)
 
 
 def _fitting(column: Column, kinds: tuple[str, ...], width: int) -> Column:
@@ -214,9 +214,9 @@ def charset_of_collation(collation: str | None) -> str | None:
     charset, _, rest = collation.partition("_")
     if (not rest and collation != "binary") or charset == "uca1400":
         raise NotUnderstood
-    return _charset(charset)
+    return charset_name(charset)
 
 
-def _charset(name: str) -> str:
+def charset_name(name: str) -> str:
     """utf8 is another name of utf8mb3."""
     return "utf8mb3" if name.lower() == "utf8" else name.lower()
