@@ -15,6 +15,7 @@ from lakehouse_cdc.cli.logs import log_to
 from lakehouse_cdc.cli.show import Screen, Ticker
 from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.pipeline.pipeline import Pipeline
+from lakehouse_cdc.runtime.databricks import on_databricks
 
 app = typer.Typer(
     help="MySQL into a Delta lakehouse: exact at a binlog position, without locks, verified.",
@@ -28,15 +29,20 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="With an error, its who
 
 
 def main() -> None:
-    """The entry point."""
-    app()
+    """The entry point. Success is a plain return: Databricks takes every SystemExit of a wheel task for a failure."""
+    try:
+        app()
+    except SystemExit as ended:
+        if ended.code:
+            raise
 
 
 @contextmanager
 def opened(config: Path) -> Iterator[Pipeline]:
     """The pipeline of a configuration file; what its parts log goes to its log, and its session ends with the block."""
     pipeline = Pipeline.from_yaml(config)
-    log_to(pipeline.log)
+    if not on_databricks():  # there the job's own log has it, and a volume's files cannot be appended to
+        log_to(pipeline.log)
     with closing(pipeline):
         yield pipeline
 

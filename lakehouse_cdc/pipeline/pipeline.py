@@ -27,6 +27,7 @@ from lakehouse_cdc.pipeline.config import PipelineConfig, load
 from lakehouse_cdc.pipeline.failures import translate
 from lakehouse_cdc.pipeline.report import Progress, RunReport, VerifyReport
 from lakehouse_cdc.pipeline.streams import Streams
+from lakehouse_cdc.runtime.databricks import brought_session
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.source.offsets import restored
 from lakehouse_cdc.source.schemas import SchemaStore
@@ -55,7 +56,7 @@ _TUNING = {  # configuration key -> option of the source
 
 
 class Pipeline:
-    """One source into one lakehouse. `spark` is the session to use; without it one is made when it is needed.
+    """One source into one lakehouse. `spark` is the session to use; without it Databricks' own, else one is made.
 
     Relative paths start at `home`, the working directory by default. `log` and `conf` are for a session that is made
     here: the file of Spark's own log, by default beside the checkpoints, and further settings of Spark.
@@ -160,6 +161,8 @@ class Pipeline:
     @property
     def spark(self) -> SparkSession:
         """The session, with the source registered."""
+        if self._spark is None:
+            self._spark = brought_session()
         if self._spark is None:
             from lakehouse_cdc.runtime.session import is_running, local_session
 
