@@ -1,0 +1,157 @@
+"""The notebooks, each run from top to bottom: the quickstart on a server of its own, then what operates its pipeline.
+
+What they show is compared with what the pipeline and the server say.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import runpy
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc import Pipeline
+from lakehouse_cdc.testing.shop import TABLES
+
+NOTEBOOKS = Path(__file__).parent.parent.parent / "notebooks"
+ROWS = 2000
+AGAIN = "shop.customers"
+
+
+class Widgets:
+    """`dbutils.widgets`: a user has filled in some, the others hold their defaults."""
+
+    def __init__(self, **filled: str) -> None:
+        self.filled = filled
+        self.asked: list[str] = []
+
+    def text(self, name: str, default: str) -> None:
+        self.asked.append(name)
+        self.filled.setdefault(name, default)
+
+    def get(self, name: str) -> str:
+        return self.filled[name]
+
+
+class DbUtils:
+    """`dbutils`, as far as the notebooks use it."""
+
+    def __init__(self, **filled: str) -> None:
+        self.widgets = Widgets(**filled)
+
+
+def run(name: str, **given: object) -> dict[str, Any]:
+    """Execute a notebook with what Databricks would put into it; the names that it leaves."""
+    return runpy.run_path(str(NOTEBOOKS / f"{name}.py"), init_globals=given, run_name="notebook")
+
+
+@pytest.fixture(scope="module")
+def quickstart(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """What the quickstart leaves, run without widgets; its server runs until the module's tests have ended."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("URL", "PASSWORD", "TABLES", "CATALOG"):
+            patch.delenv(f"LAKEHOUSE_CDC_{name}", raising=False)
+        patch.setenv("LAKEHOUSE_CDC_ROWS", str(ROWS))
+        patch.setenv("LAKEHOUSE_CDC_FOLDER", str(tmp_path_factory.mktemp("quickstart")))
+        left = run("quickstart", spark=spark)
+    yield left
+    left["server"].stop()
+
+
+def bronze(pipeline: Pipeline) -> list[tuple[str, str]]:
+    """(source table, op) of every row of bronze, read past the notebook."""
+    rows = pipeline.spark.read.format("delta").load(str(pipeline.layout.changes))
+    return [(row.source_table, row.op) for row in rows.select("source_table", "op").collect()]
+
+
+@pytest.mark.parametrize("name", ["quickstart", "operate"])
+def test_the_source_is_in_databricks_own_format(name: str) -> None:
+    text = (NOTEBOOKS / f"{name}.py").read_text(encoding="utf-8")
+    assert text.startswith("# Databricks notebook source\n# MAGIC %md\n")
+    cells = text.split("\n# COMMAND ----------\n")
+    assert len(cells) > 5
+    for cell in cells:
+        code = [line for line in cell.splitlines() if line.strip() and not line.startswith("#")]
+        words = [line for line in cell.splitlines() if line.startswith("# MAGIC")]
+        assert bool(code) != bool(words), f"a cell is code or words, not both nor none:\n{cell}"
+        ast.parse(cell)
+
+
+def test_both_runs_and_the_verification_saw_the_shop(quickstart: dict[str, Any]) -> None:
+    first, second = quickstart["runs"]
+    assert sum(t.get("r", 0) for t in first["tables"].values()) >= ROWS * 0.9
+    assert sum(t.get("r", 0) for t in second["tables"].values()) == 0
+    assert sum(t.get(op, 0) for t in second["tables"].values() for op in "cud") > 0  # writes went on
+    report = quickstart["report"]
+    assert report.verified
+    assert {t.table for t in report.tables} == {f"shop.{name}" for name in TABLES}
+    assert (report.position.file, report.position.pos) == (second["position"]["file"], second["position"]["pos"])
+    assert quickstart["writer"].tally.transactions > 0
+
+
+def test_the_operations_shown_are_all_of_bronze(quickstart: dict[str, Any]) -> None:
+    shown = {(row["source_table"], row["op"]): row["count"] for row in quickstart["operations"].collect()}
+    assert shown == Counter(bronze(quickstart["pipeline"]))
+    assert {op for _, op in shown} >= {"s", "r", "c", "u", "d"}
+
+
+def test_the_history_shown_is_the_life_of_one_row(quickstart: dict[str, Any]) -> None:
+    history = quickstart["history"].collect()
+    assert len(history) > 2
+    assert history[0]["op"] in ("r", "c")
+    for last, now in pairwise(history):
+        assert (now["before"] is None) == (now["op"] in ("r", "c"))
+        assert now["before"] == last["after"]
+        assert now["commit_ts"] >= last["commit_ts"]
+    key = json.loads(quickstart["busiest"]["key"])
+    images = [json.loads(row["after"] or row["before"]) for row in history]
+    assert all({name: image[name] for name in key} == key for image in images)
+
+
+def test_silver_shown_is_that_of_the_row(quickstart: dict[str, Any]) -> None:
+    table = quickstart["silver"]
+    [compared] = [t for t in quickstart["report"].tables if t.table == quickstart["busiest"]["source_table"]]
+    assert quickstart["spark"].sql(f"SELECT * FROM {table.sql}").count() == compared.rows > 0
+
+
+def test_operate_tells_the_state_and_has_a_table_read_again(
+    quickstart: dict[str, Any], spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By widgets here, as on Databricks. The table asked for is read again by the next run, and no other."""
+    dbutils = DbUtils(config=str(quickstart["config"]), table=AGAIN)
+    left = run("operate", spark=spark, dbutils=dbutils)
+    assert dbutils.widgets.asked == ["config", "table"]
+    assert left["report"].verified
+    assert left["read_again"] == [AGAIN]
+    said = capsys.readouterr().out
+    place = quickstart["runs"][-1]["position"]
+    assert f"bronze stands at {place['file']}:{place['pos']}" in said
+    counts = Counter(table for table, op in bronze(quickstart["pipeline"]) if op != "s")
+    for table, count in counts.items():
+        assert f"{table}: snapshot done, {count} changes" in said
+    after = quickstart["pipeline"].run(once=True).to_json()["tables"]
+    assert {name for name, ops in after.items() if ops.get("r", 0)} == {AGAIN}
+
+
+def test_operate_asks_for_nothing_by_itself(
+    quickstart: dict[str, Any], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEHOUSE_CDC_CONFIG", str(quickstart["config"]))
+    monkeypatch.delenv("LAKEHOUSE_CDC_TABLE", raising=False)
+    left = run("operate", spark=spark)
+    assert left["report"].verified
+    assert left["read_again"] == []
+    assert left["pipeline"].signals.requests() == {}
+
+
+def test_on_databricks_the_source_is_the_users_own(spark: SparkSession) -> None:
+    """No server is started there, however little was filled in."""
+    with pytest.raises(ValueError, match="fill in the widgets url, catalog and folder"):
+        run("quickstart", spark=spark, dbutils=DbUtils(catalog="main"))
