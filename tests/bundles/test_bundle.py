@@ -1,0 +1,173 @@
+"""The bundle without a workspace: every resource through Databricks' own classes, every path, reference and command.
+
+Only the CLI knows how it reads the files; where one is installed, it is asked, too.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from databricks.bundles.jobs import Job
+from databricks.bundles.schemas import Schema
+from databricks.bundles.volumes import Volume
+from typer.main import get_group
+
+from lakehouse_cdc.cli.main import app
+from lakehouse_cdc.pipeline.config import load
+from tests.bundles.declared import BUNDLE, ROOT, TARGETS, WORKSPACE, Declared, included, read, settings
+
+CLASSES: dict[str, Any] = {"jobs": Job, "schemas": Schema, "volumes": Volume}
+WRITERS = ("ingest", "ingest_continuous")
+
+
+@pytest.fixture(params=TARGETS)
+def bundle(request: pytest.FixtureRequest) -> Declared:
+    return Declared(request.param)
+
+
+def wheel_tasks(bundle: Declared) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """(name, job, task) of every task of every job: all are wheel tasks."""
+    for name, job in bundle.resources("jobs").items():
+        for task in job["tasks"]:
+            yield name, job, task
+
+
+def wheels(job: dict[str, Any], task: dict[str, Any]) -> list[str]:
+    """The wheels that a task installs: of its environment, or of its cluster."""
+    if "environment_key" in task:
+        [environment] = [e for e in job["environments"] if e["environment_key"] == task["environment_key"]]
+        dependencies: list[str] = environment["spec"]["dependencies"]
+        return dependencies
+    assert task["job_cluster_key"] in [c["job_cluster_key"] for c in job["job_clusters"]]
+    return [library["whl"] for library in task["libraries"]]
+
+
+def test_every_target_is_tested() -> None:
+    assert tuple(settings()["targets"]) == TARGETS
+    assert [name for name, target in settings()["targets"].items() if target.get("default")] == ["dev"]
+
+
+def test_every_resource_is_one_of_databricks(bundle: Declared) -> None:
+    """The classes refuse unknown fields, missing ones, and values of another type."""
+    assert set(bundle.whole["resources"]) == set(CLASSES)
+    for kind, of in CLASSES.items():
+        found = bundle.resources(kind)
+        assert found
+        for resource in found.values():
+            made = of.from_dict(resource)
+            assert made.as_dict()["name"] == resource["name"]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"entrypoint": "x"}, {"max_concurrent_runs": "one"}, {"continuous": {"pause_status": "NO"}}]
+)
+def test_a_wrong_job_would_be_found(wrong: dict[str, Any]) -> None:
+    job: Any = Declared("prod").resources("jobs")["ingest"] | wrong
+    with pytest.raises((ValueError, TypeError)):
+        Job.from_dict(job)
+
+
+def test_every_reference_leads_somewhere(bundle: Declared) -> None:
+    bundle.resolved({key: value for key, value in bundle.whole.items() if key != "targets"})
+    unused = {f"var.{name}" for name in bundle.whole["variables"]} - bundle.used
+    assert not unused
+
+
+@pytest.mark.parametrize("reference", ["${var.nothing}", "${resources.jobs.nothing.id}", "${workspace.nothing}"])
+def test_a_reference_that_leads_nowhere_would_be_found(reference: str) -> None:
+    with pytest.raises(KeyError):
+        Declared("dev").resolved({"a": [f"x {reference}"]})
+
+
+def test_the_wheel_is_built_where_every_task_looks_for_it(bundle: Declared) -> None:
+    [artifact] = bundle.whole["artifacts"].values()
+    package = (BUNDLE / artifact["path"]).resolve()
+    assert (package / "pyproject.toml").is_file()
+    [built] = [(BUNDLE / file["source"]).resolve() for file in artifact["files"]]
+    assert built == package / "dist" / "*.whl"  # `uv build` writes there
+    looked_for = [
+        (path.parent / wheel).resolve()  # relative to the file that says it
+        for path in included()
+        for job in read(path)["resources"].get("jobs", {}).values()
+        for task in job["tasks"]
+        for wheel in wheels(job, task)
+    ]
+    assert len(looked_for) == len(list(wheel_tasks(bundle)))
+    assert set(looked_for) == {built}
+
+
+def test_what_goes_to_the_workspace_is_there(bundle: Declared) -> None:
+    synced = [(BUNDLE / path).resolve() for path in bundle.whole["sync"]["paths"]]
+    assert synced == [BUNDLE, ROOT / "notebooks"]  # so the workspace's folder stands for their parent, the root
+    assert all(any(folder.iterdir()) for folder in synced)
+    for _, _, task in wheel_tasks(bundle):
+        [config] = [
+            p for p in task["python_wheel_task"]["parameters"] if p.startswith(WORKSPACE["workspace.file_path"])
+        ]
+        local = ROOT / Path(config).relative_to(WORKSPACE["workspace.file_path"])
+        assert local.is_file()
+        assert BUNDLE in local.parents
+
+
+def test_every_command_is_one_of_ours(bundle: Declared) -> None:
+    group = get_group(app)
+    commands = {}
+    for name, _, task in wheel_tasks(bundle):
+        command, *arguments = task["python_wheel_task"]["parameters"]
+        context = group.commands[command].make_context(command, arguments)  # raises for what it does not know
+        commands[name] = (command, context.params.get("once"))
+    assert commands == {
+        "ingest": ("run", True),
+        "ingest_continuous": ("run", False),
+        "verify": ("verify", None),
+        "doctor": ("doctor", None),
+    }
+
+
+def test_a_pipelines_file_and_the_resources_agree(bundle: Declared) -> None:
+    target = load(BUNDLE / bundle.variables["config"]).target
+    [schema] = bundle.resources("schemas").values()
+    [volume] = bundle.resources("volumes").values()
+    assert target.catalog == schema["catalog_name"] == volume["catalog_name"]
+    assert volume["schema_name"] == schema["name"]
+    assert target.checkpoints is not None
+    where = Path(f"/Volumes/{volume['catalog_name']}/{volume['schema_name']}/{volume['name']}")
+    assert Path(target.checkpoints).is_relative_to(where)
+
+
+def test_the_targets_share_nothing() -> None:
+    dev, prod = (load(BUNDLE / Declared(target).variables["config"]).target for target in TARGETS)
+    names = [{t.bronze, t.silver, t.checkpoints} for t in (dev, prod)]
+    assert not names[0] & names[1]
+
+
+def test_one_pipeline_has_one_writer(bundle: Declared) -> None:
+    jobs = bundle.resources("jobs")
+    states = [(jobs[name].get("schedule") or jobs[name]["continuous"])["pause_status"] for name in WRITERS]
+    assert states == {"dev": ["PAUSED", "PAUSED"], "prod": ["UNPAUSED", "PAUSED"]}[bundle.target]
+    assert [jobs[name]["max_concurrent_runs"] for name in WRITERS] == [1, 1]
+
+
+def test_spark_runs_on_a_cluster_that_has_what_the_source_wants(bundle: Declared) -> None:
+    """Spark 4.2, in the driver's process; serverless compute has neither, so only what needs no Spark runs there."""
+    serverless = {name for name, _, task in wheel_tasks(bundle) if "environment_key" in task}
+    assert serverless == {"doctor"}
+    for name in bundle.resources("jobs").keys() - serverless:
+        [cluster] = [c["new_cluster"] for c in bundle.resources("jobs")[name]["job_clusters"]]
+        assert cluster["spark_version"].partition(".")[0] == "19"
+        assert cluster["data_security_mode"] == "SINGLE_USER"
+
+
+def test_the_readme_names_targets_and_jobs_that_are_there() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    commands = [shlex.split(line, comments=True) for line in lines if line.startswith("databricks bundle ")]
+    assert {command[2] for command in commands} == {"validate", "deploy", "run", "destroy"} & {c[2] for c in commands}
+    assert len(commands) > 2
+    for command in commands:
+        assert command[command.index("-t") + 1] in TARGETS
+        if command[2] == "run":
+            assert command[-1] in Declared("dev").resources("jobs")

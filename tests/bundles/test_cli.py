@@ -1,0 +1,50 @@
+"""`databricks bundle validate --strict`, where that CLI is on the PATH, against a stand-in for a workspace."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.bundles.declared import BUNDLE, ROOT, TARGETS
+from tests.bundles.workspace import workspace
+
+CLI = shutil.which("databricks")
+pytestmark = pytest.mark.skipif(CLI is None, reason="there is no `databricks` CLI on the PATH")
+
+
+def validate(bundle: Path, target: str) -> subprocess.CompletedProcess[str]:
+    assert CLI is not None
+    mine = {k: v for k, v in os.environ.items() if not k.startswith(("DATABRICKS_", "BUNDLE_"))}
+    with workspace() as host:
+        given = {"DATABRICKS_HOST": host, "DATABRICKS_TOKEN": "none", "DATABRICKS_CONFIG_FILE": str(bundle / "none")}
+        command = [CLI, "bundle", "validate", "--strict", "-t", target]
+        return subprocess.run(
+            command, cwd=bundle, env={**mine, **given, "HOME": str(bundle.parent)}, capture_output=True, text=True
+        )
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    """A copy: the CLI writes beside what it reads."""
+    for folder in (BUNDLE, ROOT / "notebooks"):
+        shutil.copytree(folder, tmp_path / folder.name, ignore=shutil.ignore_patterns(".databricks"))
+    return tmp_path / BUNDLE.name
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_it_is_valid(bundle: Path, target: str) -> None:
+    done = validate(bundle, target)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Validation OK!" in done.stdout
+
+
+def test_a_wrong_one_is_not(bundle: Path) -> None:
+    file = bundle / "resources" / "check.yml"
+    file.write_text(file.read_text(encoding="utf-8").replace("entry_point:", "entrypoint:"))
+    done = validate(bundle, "dev")
+    assert done.returncode != 0
+    assert "unknown field: entrypoint" in done.stdout + done.stderr
