@@ -41,7 +41,19 @@ def writer_options(note: CommitNote, step: str) -> dict[str, str | int]:
 @contextmanager
 def committing(session: SparkSession, note: CommitNote, step: str) -> Iterator[None]:
     """The same for a statement such as MERGE, which takes it from its session's settings. One thread per session."""
-    settings = {_APP: _application(note, step), _VERSION: str(note.batch), _NOTE: note.text()}
+    with _set(session, {_APP: _application(note, step), _VERSION: str(note.batch), _NOTE: note.text()}):
+        yield
+
+
+@contextmanager
+def noting(session: SparkSession, note: CommitNote) -> Iterator[None]:
+    """Give the note alone to statements such as ALTER TABLE, which Delta does not tell apart from earlier ones."""
+    with _set(session, {_NOTE: note.text()}):
+        yield
+
+
+@contextmanager
+def _set(session: SparkSession, settings: dict[str, str]) -> Iterator[None]:
     for name, value in settings.items():
         session.conf.set(name, value)
     try:

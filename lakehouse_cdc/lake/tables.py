@@ -63,7 +63,7 @@ def write(
     mode: Literal["append", "overwrite"],
     partition_by: Sequence[str] = (),
 ) -> None:
-    """Write `rows` by name in one commit; to overwrite takes the option `replaceWhere`."""
+    """Write `rows` by name in one commit; to overwrite takes the option `replaceWhere` or `overwriteSchema`."""
     writer = rows.write.format("delta").mode(mode).options(**options)
     if partition_by:
         writer = writer.partitionBy(*partition_by)
@@ -100,23 +100,38 @@ def require_ours(
     spark: SparkSession, table: Table, columns: Columns, *, pipeline: str, marks: Mapping[str, str] | None = None
 ) -> None:
     """Raise DefiniteError unless the table is this pipeline's, with just these columns and properties `marks`."""
+    require_marked(spark, table, pipeline, marks or {})
+    wanted, found = plain(columns), held_columns(spark, table)
+    if wanted != found:
+        odd = next(iter(sorted(set(wanted) ^ set(found))), ("their order", ""))
+        raise other_columns(table, odd)
+
+
+def require_marked(spark: SparkSession, table: Table, pipeline: str, marks: Mapping[str, str]) -> Mapping[str, str]:
+    """The table's properties. Raises DefiniteError unless it is this pipeline's and has the properties `marks`."""
     held = require_owner(spark, table, pipeline)
-    for name, value in (marks or {}).items():
+    for name, value in marks.items():
         if held.get(name) != value:
             raise DefiniteError(
                 f"the table holds {held.get(name)}, not {value}",
                 where=str(table),
                 hint='two source tables share the name: set silver_name: "{database}__{table}"',
             )
-    wanted = [(name, _plain(spark, kind)) for name, kind in columns]
-    found = [(f.name, f.dataType.simpleString()) for f in read(spark, table).schema.fields]
-    if wanted != found:
-        odd = next(iter(sorted(set(wanted) ^ set(found))), ("their order", ""))
-        raise DefiniteError(
-            f"the table has other columns than expected: {' '.join(odd).strip()} differs",
-            where=str(table),
-            hint="the table was altered by hand or by another release; move it away to have it built anew",
-        )
+    return held
+
+
+def held_columns(spark: SparkSession, table: Table) -> list[tuple[str, str]]:
+    """The table's columns and their types' canonical names, in order."""
+    return [(f.name, f.dataType.simpleString()) for f in read(spark, table).schema.fields]
+
+
+def other_columns(table: Table, odd: tuple[str, str]) -> DefiniteError:
+    """The error for a table whose columns are not the expected ones; `odd` is one of those that differ."""
+    return DefiniteError(
+        f"the table has other columns than expected: {' '.join(odd).strip()} differs",
+        where=str(table),
+        hint="the table was altered by hand or by another release; move it away to have it built anew",
+    )
 
 
 def require_owner(spark: SparkSession, table: Table, pipeline: str) -> Mapping[str, str]:
@@ -133,8 +148,8 @@ def require_owner(spark: SparkSession, table: Table, pipeline: str) -> Mapping[s
     return held
 
 
-def _plain(spark: SparkSession, kind: str) -> str:
-    """A type's canonical name, so that `BIGINT` and `bigint` are equal."""
+def plain(columns: Columns) -> list[tuple[str, str]]:
+    """The columns with their types' canonical names, so that `BIGINT` and `bigint` are equal."""
     from pyspark.sql.types import DataType
 
-    return DataType.fromDDL(kind).simpleString()
+    return [(name, DataType.fromDDL(kind).simpleString()) for name, kind in columns]

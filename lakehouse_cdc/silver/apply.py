@@ -1,6 +1,5 @@
 """Apply a range of bronze commits to the silver tables.
 
-A table that is met for the first time, or was moved away, is built from the whole of bronze up to the range's end.
 Tables are written side by side, each thread in a session of its own, since a session's settings carry what a commit
 says. A table that fails does not stop the others; the batch as a whole then fails, and is repeated as a whole.
 """
@@ -11,17 +10,15 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import CdcError, DefiniteError, TransientError
 from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.silver.batch import TableBatch, split
+from lakehouse_cdc.silver.keeper import TableKeeper
 from lakehouse_cdc.silver.schemas import Schemas
-from lakehouse_cdc.silver.table import prepare, require_same
-from lakehouse_cdc.silver.writer import TableWriter
 
 
 class Applier:
@@ -37,7 +34,7 @@ class Applier:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="silver")
         self._of_thread = threading.local()
         self._schemas = Schemas(layout)
-        self._writers: dict[str, TableWriter] = {}  # of tables that are ours and hold all up to the last batch
+        self._keepers: dict[str, TableKeeper] = {}  # of tables that are ours and hold all up to the last batch
 
     def apply(self, versions: Versions, note: CommitNote) -> list[str]:
         """Apply those commits of bronze; the tables that they touch. Done before, it changes nothing.
@@ -46,7 +43,7 @@ class Applier:
         """
         rows = versions.rows(self._spark, self._layout.changes)
         parts = split(rows)
-        self._layout.silver_tables({*parts, *self._writers})
+        self._layout.silver_tables({*parts, *self._keepers})
         self._schemas.learn(self._spark, {i for part in parts.values() for i in part.schema_ids}, rows)
         tasks = {part.table: self._pool.submit(self._table, part, versions, note) for part in parts.values()}
         failed = [(table, task.exception()) for table, task in tasks.items()]
@@ -54,23 +51,12 @@ class Applier:
         return list(parts)
 
     def _table(self, part: TableBatch, versions: Versions, note: CommitNote) -> None:
-        session = self._session()
-        schemas = {i: self._schemas[i] for i in sorted(part.schema_ids)}
         # a table that fails is looked at anew in the next batch
-        writer = self._writers.pop(part.table, None)
-        schema = writer.schema if writer is not None else next(iter(schemas.values()))
-        require_same(schema, schemas)
-        rows = _of_table(versions.rows(session, self._layout.changes), part.table)
-        if writer is None:
-            fresh = prepare(session, self._layout, schema)
-            writer = TableWriter(session, self._layout, schema, fresh=fresh, keep_days=self._keep_days)
-            if fresh and versions.after is not None:
-                rows = _of_table(Versions(None, versions.last).rows(session, self._layout.changes), part.table)
-                part = split(rows)[part.table]
-                self._schemas.learn(session, part.schema_ids, rows)
-                require_same(schema, {i: self._schemas[i] for i in part.schema_ids})
-        writer.write(session, part, rows, note)
-        self._writers[part.table] = writer
+        keeper = self._keepers.pop(part.table, None)
+        if keeper is None:
+            keeper = TableKeeper(self._layout, self._schemas, part.table, keep_days=self._keep_days)
+        keeper.apply(self._session(), part, versions, note)
+        self._keepers[part.table] = keeper
 
     def _session(self) -> SparkSession:
         """This thread's own session: its settings carry what a commit says."""
@@ -78,10 +64,6 @@ class Applier:
             self._of_thread.session = self._spark.newSession()
         session: SparkSession = self._of_thread.session
         return session
-
-
-def _of_table(rows: DataFrame, table: str) -> DataFrame:
-    return rows.where(F.col("source_table") == table)
 
 
 def _raise(failed: Sequence[tuple[str, BaseException]]) -> None:

@@ -1,15 +1,42 @@
-"""What a batch of bronze holds for each table: one pass over its narrow columns."""
+"""What a batch of bronze holds for each table: one pass over its narrow columns, and the few changes of schemas."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.changes import Op
+from lakehouse_cdc.schema.table import TableSchema
 
 _BARRIERS = (Op.TRUNCATE.value, Op.END.value)
+
+
+@dataclass(frozen=True)
+class SchemaChange:
+    """A table got the schema `new` at `seq`; `origin` maps its columns to those of `old` that they were."""
+
+    seq: int
+    old: TableSchema
+    new: TableSchema
+    origin: Mapping[str, str]
+
+    @classmethod
+    def parse(cls, seq: int, schema_id: str, before: str, after: str) -> SchemaChange:
+        """From an `s` row, its images as JSON. Raises DefiniteError for one that is not whole."""
+        old, data = TableSchema.from_json(before), json.loads(after)
+        new = TableSchema.from_dict(data)
+        if new.id != schema_id or "origin" not in data or new.name != old.name:
+            raise DefiniteError(
+                f"a change of the schema of {new.name} to {schema_id} is not whole",
+                where=f"{new.name} seq {seq}",
+                hint="bronze was written by another release; move it away, with its checkpoint, to begin anew",
+            )
+        return cls(seq, old, new, data["origin"])
 
 
 @dataclass(frozen=True)
@@ -17,7 +44,8 @@ class TableBatch:
     """One table's part: its ops and schema ids, the least and greatest seq of its row changes, its barrier.
 
     `single_read` is True where all row changes are snapshot rows of one position: one read of the source gives each
-    key once. `barrier` is the seq below which no row survives, 0 if there is none.
+    key once. `barrier` is the seq below which no row survives, 0 if there is none. `end` is the greatest seq of all,
+    and `changes` those of the schema, in order.
     """
 
     table: str
@@ -26,6 +54,8 @@ class TableBatch:
     first: int
     last: int
     barrier: int
+    end: int
+    changes: tuple[SchemaChange, ...]
 
     @property
     def single_read(self) -> bool:
@@ -50,17 +80,20 @@ def split(rows: DataFrame) -> dict[str, TableBatch]:
         .collect()
     )
     barriers = _barriers(rows) if any(row["op"] in _BARRIERS for row in found) else {}
+    changes = _changes(rows) if any(row["op"] == Op.SCHEMA.value for row in found) else {}
     parts: dict[str, TableBatch] = {}
     for name in sorted({row["source_table"] for row in found}):
         mine = [row for row in found if row["source_table"] == name]
-        changes = [row for row in mine if row["first"] is not None]
+        moved = [row for row in mine if row["first"] is not None]
         parts[name] = TableBatch(
             table=name,
             ops=frozenset(row["op"] for row in mine),
             schema_ids=frozenset(row["schema_id"] for row in mine),
-            first=min((int(row["first"]) for row in changes), default=0),
-            last=max((int(row["last"]) for row in changes), default=0),
+            first=min((int(row["first"]) for row in moved), default=0),
+            last=max((int(row["last"]) for row in moved), default=0),
             barrier=barriers.get(name, 0),
+            end=max(int(row["last"]) for row in mine),
+            changes=tuple(changes.get(name, ())),
         )
     return parts
 
@@ -71,3 +104,14 @@ def _barriers(rows: DataFrame) -> dict[str, int]:
     below = F.when(F.col("op") == Op.TRUNCATE.value, F.col("seq")).otherwise(began)
     marks = rows.where(F.col("op").isin(*_BARRIERS)).groupBy("source_table").agg(F.max(below).alias("below"))
     return {row["source_table"]: int(row["below"]) for row in marks.collect()}
+
+
+def _changes(rows: DataFrame) -> dict[str, list[SchemaChange]]:
+    """table -> the changes of its schema in the order of seq; a table's first schema is none."""
+    found = rows.where((F.col("op") == Op.SCHEMA.value) & F.col("before").isNotNull())
+    images = [F.to_json(name).alias(name) for name in ("before", "after")]
+    changes: dict[str, list[SchemaChange]] = {}
+    for row in found.select("source_table", "seq", "schema_id", *images).orderBy("seq").collect():
+        change = SchemaChange.parse(int(row["seq"]), row["schema_id"], row["before"], row["after"])
+        changes.setdefault(row["source_table"], []).append(change)
+    return changes

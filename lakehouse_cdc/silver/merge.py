@@ -7,6 +7,8 @@ not know (a new checkpoint) cannot move a row backwards.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -20,15 +22,11 @@ from lakehouse_cdc.silver.table import COMMIT_TS, SEQ
 Bounds = tuple[str, str]  # the least and the greatest first key column of a batch, as SQL literals
 
 
-def _step(schema: TableSchema) -> str:
-    return f"{schema.name}:rows"
-
-
-def load(rows: DataFrame, table: Table, schema: TableSchema, note: CommitNote) -> None:
+def load(rows: DataFrame, table: Table, schema: TableSchema, note: CommitNote, step: str) -> None:
     """Append typed changes of distinct keys (row, seq, commit_ts), none of them a delete, to an empty table."""
     columns = [F.col(f"row.{quoted(c.name)}").alias(c.name) for c in schema.captured]
     stamped = rows.select(*columns, F.col("seq").alias(SEQ), F.col("commit_ts").alias(COMMIT_TS))
-    append(stamped, table, writer_options(note, _step(schema)))
+    append(stamped, table, writer_options(note, step))
 
 
 def merge(
@@ -37,13 +35,16 @@ def merge(
     table: Table,
     schema: TableSchema,
     note: CommitNote,
+    step: str,
     *,
+    kept: Sequence[str] = (),
     barrier: int = 0,
     bounds: Bounds | None = None,
 ) -> None:
     """Merge typed changes of distinct keys (key, row, seq, op, commit_ts), and delete what is below `barrier`.
 
-    `bounds` restrict the target's files that are read; every key of `changes` lies within them.
+    `kept` columns, which the source has no more, are NULL in every row that is written, as they are in one that is
+    inserted. `bounds` restrict the target's files that are read; every key of `changes` lies within them.
     """
     matches = [f"t.{quoted(name)} = s.key.{quoted(name)}" for name in schema.key]
     if bounds is not None and not barrier:
@@ -56,11 +57,11 @@ def merge(
         .alias("t")
         .merge(changes.alias("s"), " AND ".join(matches))
         .whenMatchedDelete(f"s.op = 'd' AND s.seq > t.{SEQ}")
-        .whenMatchedUpdate(f"s.op <> 'd' AND s.seq > t.{SEQ}", values)
+        .whenMatchedUpdate(f"s.op <> 'd' AND s.seq > t.{SEQ}", {**values, **{quoted(name): "NULL" for name in kept}})
         .whenNotMatchedInsert("s.op <> 'd'", values)
     )
     if barrier:
         # a key that is in the batch with an older seq was taken out of it before, so it is not matched either
         statement = statement.whenNotMatchedBySourceDelete(f"t.{SEQ} < {barrier}BD")
-    with committing(session, note, _step(schema)):
+    with committing(session, note, step):
         statement.execute()

@@ -1,26 +1,40 @@
 """Silver tables: the source's captured columns by their own names and types, then `_seq` and `_commit_ts`.
 
-Column mapping by name lets a column be called anything; deletion vectors keep a MERGE from rewriting whole files. A
-table that is there must be this pipeline's, for this source table, with just these columns, or nothing is touched.
+Column mapping by name lets a column be called anything, and be renamed without its data; deletion vectors keep a MERGE
+from rewriting whole files. A table that is there must be this pipeline's, for this source table, with just the columns
+of its schema and those that it keeps of columns dropped on the source, or nothing is touched.
+
+What was applied to a table stands in its own properties, so that it cannot part from its rows: the schema that it is
+of, the seq of the last change of the schema that it went through, and how far it is with the next (see `evolution`).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.commits import newest_first
-from lakehouse_cdc.lake.tables import Columns, create, exists, require_ours
-from lakehouse_cdc.model.layout import Layout, quoted
+from lakehouse_cdc.lake.tables import Columns, create, exists, held_columns, other_columns, plain, require_marked
+from lakehouse_cdc.model.layout import Layout, Table, quoted
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver import tombstones
+from lakehouse_cdc.silver.evolution import Phase
 
 SEQ = "_seq"
 COMMIT_TS = "_commit_ts"
 SOURCE = "lakehouse_cdc.source_table"
+SCHEMA_ID = "lakehouse_cdc.schema_id"
+SCHEMA_SEQ = "lakehouse_cdc.schema_seq"
+CHANGING = "lakehouse_cdc.schema_change"  # <seq of the change>:<its phase>
+KEPT = "lakehouse_cdc.kept_columns"
+BUILDING = "lakehouse_cdc.building"  # true while several commits build a table from the whole of bronze
+STATISTICS = "delta.dataSkippingStatsColumns"
+WIDENING = "delta.enableTypeWidening"
 _NO_STATISTICS = (Kind.BINARY,)
 _PROPERTIES = {
     "delta.columnMapping.mode": "name",
@@ -28,6 +42,42 @@ _PROPERTIES = {
     "delta.feature.timestampNtz": "supported",
     "delta.autoOptimize.autoCompact": "true",
 }
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a silver table says of itself. `schema_id` is None for one of a release that did not say it.
+
+    `schema_seq` is the seq of the last change of the schema, `changing` of the one under way, each 0 for none.
+    `building`: not everything that bronze held when the table was made has been applied to it yet.
+    """
+
+    schema_id: str | None
+    schema_seq: int
+    changing: int
+    phase: Phase
+    building: bool
+    kept: frozenset[str]
+
+    @property
+    def applied(self) -> int:
+        """All that is older than this has been applied, under schemas that are gone."""
+        return max(self.schema_seq, self.changing)
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str], *, begun: bool) -> Held:
+        """From the table's properties; `begun` is False for a table to which no batch has been applied."""
+        schema_seq = int(properties.get(SCHEMA_SEQ, "0"))
+        seq, _, phase = properties.get(CHANGING, "0:0").partition(":")
+        changing = int(seq) if int(seq) > schema_seq else 0
+        return cls(
+            schema_id=properties.get(SCHEMA_ID),
+            schema_seq=schema_seq,
+            changing=changing,
+            phase=Phase(int(phase)) if changing else Phase.BEFORE,
+            building=not begun or properties.get(BUILDING) == "true",
+            kept=frozenset(json.loads(properties.get(KEPT, "[]"))),
+        )
 
 
 def columns(schema: TableSchema) -> Columns:
@@ -43,53 +93,87 @@ def columns(schema: TableSchema) -> Columns:
     return [*found, (SEQ, "decimal(38,0)"), (COMMIT_TS, "timestamp")]
 
 
-def prepare(spark: SparkSession, layout: Layout, schema: TableSchema) -> bool:
-    """See that the silver table and its tombstones are there, and ours; True if no batch has been applied to it yet.
+def held(spark: SparkSession, layout: Layout, name: str) -> Held | None:
+    """What the silver table of `name` says of itself, None if there is none yet.
+
+    Raises DefiniteError where it, or its tombstones, are somebody else's or lack one another.
+    """
+    table, beside, mark = layout.silver_table(name), layout.tombstones(name), {SOURCE: name}
+    if not exists(spark, table):
+        return None
+    properties = require_marked(spark, table, layout.pipeline, mark)
+    if not exists(spark, beside):
+        raise DefiniteError(
+            f"the tombstones of {name} are gone",
+            where=str(beside),
+            hint="restore them, or move the silver table away to have both built anew from bronze",
+        )
+    require_marked(spark, beside, layout.pipeline, mark)
+    return Held.of(properties, begun=any(commit.note for commit in newest_first(spark, table)))
+
+
+def make(spark: SparkSession, layout: Layout, schema: TableSchema, *, in_steps: bool) -> None:
+    """Make the silver table and its tombstones, both empty; `in_steps`: more than one commit will fill it.
 
     The tombstones come first, and anew: those of an earlier silver table mean nothing to this one. A table to which
     nothing has been applied (new, or left so by a crash) must be built from the whole of bronze.
     """
-    table, beside = layout.silver_table(schema.name), layout.tombstones(schema.name)
-    graves, mark = tombstones.columns(schema), {SOURCE: schema.name}
-    graves_exist = exists(spark, beside)
-    if exists(spark, table):
-        require_ours(spark, table, columns(schema), pipeline=layout.pipeline, marks=mark)
-        if not graves_exist:
-            raise DefiniteError(
-                f"the tombstones of {schema.name} are gone",
-                where=str(beside),
-                hint="restore them, or move the silver table away to have both built anew from bronze",
-            )
-        require_ours(spark, beside, graves, pipeline=layout.pipeline, marks=mark)
-        return not any(commit.note for commit in newest_first(spark, table))
-    if graves_exist:
-        require_ours(spark, beside, graves, pipeline=layout.pipeline, marks=mark)
+    table, beside, mark = layout.silver_table(schema.name), layout.tombstones(schema.name), {SOURCE: schema.name}
+    wanted = columns(schema)
+    if exists(spark, beside):
+        require_marked(spark, beside, layout.pipeline, mark)
     create(
-        spark, beside, graves, pipeline=layout.pipeline, properties={**_PROPERTIES, **mark}, replace=True,
-        comment=f"Keys deleted from {schema.name}, so that an older change cannot bring them back.",
+        spark, beside, tombstones.columns(schema), pipeline=layout.pipeline, properties={**_PROPERTIES, **mark},
+        comment=f"Keys deleted from {schema.name}, so that an older change cannot bring them back.", replace=True,
     )  # fmt: skip
+    own = {SCHEMA_ID: schema.id, STATISTICS: statistics(schema, schema.key), WIDENING: "true"}
     create(
-        spark, table, columns(schema), pipeline=layout.pipeline, properties={**_properties(schema), **mark},
+        spark, table, wanted, pipeline=layout.pipeline,
+        properties={**_PROPERTIES, **mark, **own, **({BUILDING: "true"} if in_steps else {})},
         comment=f"{schema.name} as it is now; {SEQ} orders the changes, {COMMIT_TS} is the row's last commit.",
     )  # fmt: skip
-    return True
+
+
+def require_shape(spark: SparkSession, layout: Layout, schema: TableSchema, kept: frozenset[str]) -> list[str]:
+    """The columns that the silver table has beside those of `schema`.
+
+    Raises DefiniteError unless these are among `kept`, and the others, and the tombstones', are as the schema says.
+    """
+    table, beside = layout.silver_table(schema.name), layout.tombstones(schema.name)
+    wanted, found = set(plain(columns(schema))), held_columns(spark, table)
+    for odd in sorted(wanted ^ set(found)):
+        if odd in wanted or odd[0] not in kept:
+            raise other_columns(table, odd)
+    for odd in sorted(set(plain(tombstones.columns(schema))) ^ set(held_columns(spark, beside))):
+        raise other_columns(beside, odd)
+    return [name for name, kind in found if (name, kind) not in wanted]
 
 
 def require_same(schema: TableSchema, others: Mapping[str, TableSchema]) -> None:
-    """Raise DefiniteError where a batch holds rows of schemas that silver would have to be altered for."""
+    """Raise DefiniteError where rows are of other columns or another key, though no change of the schema came before.
+
+    Schemas may differ in what silver does not hold (a length, a character set).
+    """
     for other in others.values():
         if columns(other) != columns(schema) or other.key != schema.key:
             raise DefiniteError(
-                f"the columns of {schema.name} changed (schema {schema.id} to {other.id}), which silver cannot follow",
+                f"the columns of {schema.name} changed (schema {schema.id} to {other.id}), but bronze does not say how",
                 where=schema.name,
                 hint="move the silver table and the checkpoint of silver away to have it built anew",
             )
 
 
-def _properties(schema: TableSchema) -> dict[str, str]:
-    def has_statistics(column: Column) -> bool:
+def statistics(schema: TableSchema, names: tuple[str, ...]) -> str:
+    """Delta's list of columns to keep statistics of: ours, and those key columns among `names` that have any."""
+
+    def has_any(column: Column) -> bool:
         return require(column, schema.name).kind not in _NO_STATISTICS
 
     # the keys' ranges let a MERGE skip files
-    indexed = [SEQ, COMMIT_TS, *(quoted(c.name) for c in schema.key_columns if has_statistics(c))]
-    return {**_PROPERTIES, "delta.dataSkippingStatsColumns": ",".join(indexed)}
+    indexed = [quoted(c.name) for c in schema.key_columns if c.name in names and has_any(c)]
+    return ",".join([SEQ, COMMIT_TS, *indexed])
+
+
+def columns_of_source(spark: SparkSession, table: Table) -> dict[str, str]:
+    """The table's columns and their types, but for those that silver adds."""
+    return {name: kind for name, kind in held_columns(spark, table) if name not in (SEQ, COMMIT_TS)}

@@ -60,9 +60,15 @@ def guards(spark: SparkSession, table: Table) -> Guards:
 
 
 def bury(
-    spark: SparkSession, table: Table, schema: TableSchema, deleted: DataFrame | None, barrier: int, note: CommitNote
+    spark: SparkSession,
+    table: Table,
+    schema: TableSchema,
+    deleted: DataFrame | None,
+    barrier: int,
+    note: CommitNote,
+    step: str,
 ) -> None:
-    """Add the deletes of a batch (columns key, seq) and its barrier (0 for none), once."""
+    """Add the deletes of a batch (columns key, seq) and its barrier (0 for none), once for that `step` of it."""
     rows = []
     if deleted is not None:
         rows.append(deleted.select(F.lit(DELETE).alias("op"), "key", "seq"))
@@ -75,7 +81,7 @@ def bury(
     stamped = both.select(
         "op", "key", F.col("seq").cast("decimal(38,0)").alias("seq"), F.current_timestamp().alias("applied_at")
     )
-    append(stamped, table, writer_options(note, f"{schema.name}:tombstones"))
+    append(stamped, table, writer_options(note, step))
 
 
 def without_buried(spark: SparkSession, table: Table, latest: DataFrame, first: int) -> DataFrame:
@@ -97,9 +103,22 @@ def prune(spark: SparkSession, table: Table, schema: TableSchema, keep_days: flo
     if found is None or found["seq"] is None:
         return Guards()
     horizon = int(found["seq"])
-    mark = spark.sql(
-        f"SELECT '{HORIZON}' AS op, CAST(NULL AS {key_type(schema)}) AS key, "
-        f"CAST({horizon}BD AS DECIMAL(38,0)) AS seq, current_timestamp() AS applied_at"
-    )
-    write(mark, table, {"replaceWhere": f"seq <= {horizon}BD"}, mode="overwrite")
+    write(_horizon(spark, schema, horizon), table, {"replaceWhere": f"seq <= {horizon}BD"}, mode="overwrite")
     return Guards(horizon=horizon)
+
+
+def forget(spark: SparkSession, table: Table, schema: TableSchema, horizon: int, note: CommitNote) -> None:
+    """Replace all tombstones by a horizon, in the shape of the key of `schema`, in one commit.
+
+    That is for a change of the key: everything older has been applied, so the horizon says all that they said. Done
+    again, before anything was applied after it, it makes the same.
+    """
+    options: dict[str, str | int] = {"overwriteSchema": "true", "userMetadata": note.text()}
+    write(_horizon(spark, schema, horizon), table, options, mode="overwrite")
+
+
+def _horizon(spark: SparkSession, schema: TableSchema, seq: int) -> DataFrame:
+    return spark.sql(
+        f"SELECT '{HORIZON}' AS op, CAST(NULL AS {key_type(schema)}) AS key, "
+        f"CAST({seq}BD AS DECIMAL(38,0)) AS seq, current_timestamp() AS applied_at"
+    )

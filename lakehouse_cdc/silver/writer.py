@@ -8,6 +8,7 @@ deletes. Readers of the table thus see it at one position or at the next.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -29,13 +30,26 @@ _RANGED = (Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64, Kind.DECIMAL, Kind.DAT
 class TableWriter:
     """The only writer of one silver table; remembers between batches what it would have to ask the tables for.
 
-    `fresh` says that nothing was applied to the table yet. After an exception the writer is of no more use.
+    It writes rows of one schema, in force since the change at `since` (0: the first). `kept` are columns that the table
+    has beside the schema's. `fresh` says that nothing was applied to the table yet. After an exception the writer is of
+    no more use.
     """
 
     def __init__(
-        self, session: SparkSession, layout: Layout, schema: TableSchema, *, fresh: bool, keep_days: float
+        self,
+        session: SparkSession,
+        layout: Layout,
+        schema: TableSchema,
+        *,
+        since: int,
+        kept: Sequence[str],
+        fresh: bool,
+        keep_days: float,
     ) -> None:
         self.schema = schema
+        self._kept = tuple(kept)
+        # a batch has commits of its own under each schema
+        self._suffix = f"@{since}" if since else ""
         self._table, self._graves = layout.silver_table(schema.name), layout.tombstones(schema.name)
         self._fresh, self._keep_days = fresh, keep_days
         self._guards = Guards() if fresh else tombstones.guards(session, self._graves)
@@ -59,7 +73,7 @@ class TableWriter:
         deleted = None
         if "d" in part.ops:  # reads no image but the keys
             deleted = extract.latest(changes.select("key", "seq", "op")).where("op = 'd'")
-        tombstones.bury(session, self._graves, self.schema, deleted, part.barrier, note)
+        tombstones.bury(session, self._graves, self.schema, deleted, part.barrier, note, self._step("tombstones"))
         added = Guards(delete=part.last if deleted is not None else -1, barrier=part.barrier)
         self._guards = self._guards.joined(added)
 
@@ -80,9 +94,13 @@ class TableWriter:
         self._has_rows = self._has_rows or not (self._fresh or read(session, self._table).isEmpty())
         if self._has_rows:
             bounds = self._bounds(changes) if part.has_rows and not part.barrier else None
-            merge(session, rows, self._table, self.schema, note, barrier=part.barrier, bounds=bounds)
+            step, kept, barrier = self._step("rows"), self._kept, part.barrier
+            merge(session, rows, self._table, self.schema, note, step, kept=kept, barrier=barrier, bounds=bounds)
         else:
-            load(rows.where("op <> 'd'"), self._table, self.schema, note)
+            load(rows.where("op <> 'd'"), self._table, self.schema, note, self._step("rows"))
+
+    def _step(self, what: str) -> str:
+        return f"{self.schema.name}:{what}{self._suffix}"
 
     def _bounds(self, changes: DataFrame) -> Bounds | None:
         """The range of the first key column, where its type has one that Delta keeps statistics of."""

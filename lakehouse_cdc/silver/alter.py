@@ -1,0 +1,167 @@
+"""Take one silver table, and its tombstones, through one change of the schema.
+
+What is to be done is decided in `evolution`; here each step is carried out by one commit, which says which batch it
+belongs to. Nothing that was resolved before a step is used after it: Delta refuses a table held over an ALTER.
+"""
+
+from __future__ import annotations
+
+import json
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse_cdc.lake.commits import noting
+from lakehouse_cdc.lake.tables import delta_table, read, require_owner, write
+from lakehouse_cdc.model.layout import Layout, Table, literal, quoted
+from lakehouse_cdc.model.standing import CommitNote
+from lakehouse_cdc.silver import tombstones
+from lakehouse_cdc.silver.batch import SchemaChange
+from lakehouse_cdc.silver.evolution import (
+    AddColumn,
+    DropColumn,
+    Enter,
+    Finish,
+    Forget,
+    Phase,
+    Recast,
+    RenameColumn,
+    Rewrite,
+    Step,
+    Unite,
+    Widen,
+    castable,
+    evolution,
+)
+from lakehouse_cdc.silver.table import (
+    BUILDING,
+    CHANGING,
+    KEPT,
+    SCHEMA_ID,
+    SCHEMA_SEQ,
+    STATISTICS,
+    WIDENING,
+    columns_of_source,
+    statistics,
+)
+
+
+def evolve(
+    session: SparkSession, layout: Layout, change: SchemaChange, phase: Phase, note: CommitNote
+) -> frozenset[str]:
+    """Bring the table to the schema after `change`; the columns that it keeps beside.
+
+    `phase` is how far it has come, in an attempt that failed.
+    """
+    table = layout.silver_table(change.new.name)
+    present = columns_of_source(session, table)
+    for step in evolution(change.old, change.new, change.origin, present, phase):
+        perform(session, layout, change, step, note)
+    return _beside(session, table, change)
+
+
+def finish_building(session: SparkSession, layout: Layout, name: str, note: CommitNote) -> None:
+    """Say that a table which was built from the whole of bronze holds all of it."""
+    with noting(session, note):
+        _set(session, layout.silver_table(name), {BUILDING: "false"})
+
+
+def perform(session: SparkSession, layout: Layout, change: SchemaChange, step: Step, note: CommitNote) -> None:
+    """One step; one commit."""
+    table, new = layout.silver_table(change.new.name), change.new
+    with noting(session, note):
+        if isinstance(step, Enter):
+            # Delta does not drop a column while others with odd names have statistics
+            _set(session, table, {CHANGING: f"{change.seq}:{int(step.phase)}", STATISTICS: statistics(new, ())})
+        elif isinstance(step, RenameColumn):
+            _alter(session, table, f"RENAME COLUMN {quoted(step.name)} TO {quoted(step.to)}")
+        elif isinstance(step, DropColumn):
+            _alter(session, table, f"DROP COLUMN {quoted(step.name)}")
+        elif isinstance(step, AddColumn):
+            place = "FIRST" if step.after is None else f"AFTER {quoted(step.after)}"
+            _alter(session, table, f"ADD COLUMNS ({quoted(step.name)} {step.type} {place})")
+        elif isinstance(step, Widen):
+            _widen(session, layout, table, step)
+        elif isinstance(step, Rewrite):
+            _set(session, table, {STATISTICS: statistics(new, step.key)})
+            _rewrite(session, table, step, note)
+        elif isinstance(step, Forget):
+            tombstones.forget(session, layout.tombstones(new.name), new, change.seq, note)
+        elif isinstance(step, Unite):
+            _unite(session, table, new.key)
+        else:
+            assert isinstance(step, Finish)
+            _finish(session, table, change)
+
+
+def _alter(session: SparkSession, table: Table, what: str) -> None:
+    session.sql(f"ALTER TABLE {table.sql} {what}")
+
+
+def _set(session: SparkSession, table: Table, properties: dict[str, str]) -> None:
+    _alter(
+        session,
+        table,
+        f"SET TBLPROPERTIES ({', '.join(f'{literal(k)} = {literal(v)}' for k, v in properties.items())})",
+    )
+
+
+def _widen(session: SparkSession, layout: Layout, table: Table, step: Widen) -> None:
+    """Tables of earlier releases were made without the feature."""
+    if require_owner(session, table, layout.pipeline).get(WIDENING) != "true":
+        _set(session, table, {WIDENING: "true"})
+    _alter(session, table, f"ALTER COLUMN {quoted(step.name)} TYPE {step.type}")
+
+
+def _rewrite(session: SparkSession, table: Table, step: Rewrite, note: CommitNote) -> None:
+    recast = {one.name: one for one in step.columns}
+    rows = read(session, table)
+    values = [
+        F.expr(_carried_over(recast[name])).alias(name) if name in recast else F.col(quoted(name))
+        for name in rows.columns
+    ]
+    options: dict[str, str | int] = {"overwriteSchema": "true", "userMetadata": note.text()}
+    write(rows.select(*values), table, options, mode="overwrite")
+
+
+def _carried_over(column: Recast) -> str:
+    """The column's value in the other type where the way back gives the same again, else NULL."""
+    name, held, wanted = quoted(column.name), column.held, column.type
+    if (held, wanted) == ("string", "variant"):
+        return f"try_parse_json({name})"
+    if (held, wanted) == ("variant", "string"):
+        return f"to_json({name})"
+    if not castable(held, wanted):
+        return f"CAST(NULL AS {wanted})"
+    there = f"try_cast({name} AS {wanted})"
+    return f"CASE WHEN try_cast({there} AS {held}) = {name} THEN {there} END"
+
+
+def _unite(session: SparkSession, table: Table, key: tuple[str, ...]) -> None:
+    names = [quoted(name) for name in key]
+    keys = [F.col(name).alias(f"k{i}") for i, name in enumerate(names)]
+    # a key that is not whole meets nothing
+    met = read(session, table).select(*keys).dropna().groupBy(*[f"k{i}" for i in range(len(names))]).count()
+    met = met.where("count > 1").drop("count")
+    if met.isEmpty():
+        return
+    same = " AND ".join(f"t.{name} = m.k{i}" for i, name in enumerate(names))
+    delta_table(session, table).alias("t").merge(met.alias("m"), same).whenMatchedDelete().execute()
+
+
+def _finish(session: SparkSession, table: Table, change: SchemaChange) -> None:
+    new, kept = change.new, sorted(_beside(session, table, change))
+    _set(
+        session,
+        table,
+        {
+            SCHEMA_ID: new.id,
+            SCHEMA_SEQ: str(change.seq),
+            KEPT: json.dumps(kept, ensure_ascii=False),
+            STATISTICS: statistics(new, new.key),
+        },
+    )
+
+
+def _beside(session: SparkSession, table: Table, change: SchemaChange) -> frozenset[str]:
+    return frozenset(columns_of_source(session, table).keys() - {c.name for c in change.new.captured})

@@ -1,0 +1,255 @@
+"""The plan by which a silver table goes from one schema to the next: pure, and the same after a crash at any step.
+
+A plan is made from what the table is now, never from what was done before. Each step is one commit. A change has two
+phases, and the table itself says which it is in (`Enter`), so a name never has two meanings:
+
+- **Parting.** Nothing comes into being under a name that the old schema holds, in whatever case. What must go goes: a
+  column kept from earlier, or one dropped now, whose name the new schema needs. What gets another name leaves for it,
+  if the old schema does not hold that name; else for a temporary one, which is longer than any of MySQL's and says
+  where it goes. So here a name of the old schema always is the old column, and a rename is yet to be done if and only
+  if its old name is there. A name that the new schema needs and the old one lacks is an older, kept column as long as
+  the rename to it is not done, and is dropped first. (Swaps, chains and changes of case go over temporary names.)
+- **Joining.** Nothing is left under a name of the new schema but what belongs there. So here a temporary name goes to
+  its end, a column that is not there is yet to be added, and one of another type is yet to be widened or rewritten.
+
+After a crash in either phase the steps that are found are those that are not yet done. `Enter` comes before the first
+step, so as long as it is not there the table is as it was, and batches are applied to it by the old schema; once it is
+there, all that is older than the change has been applied, and is not applied again. `Finish` comes last, in one commit.
+
+A column that the new schema lacks is kept, under its name. Rewriting keeps a value only where the way back gives the
+same value again, so no two keys become one; else NULL. Whatever the source holds elsewise it reads again (see
+`model.migration`). Still two rows may meet under a key of other columns, where an earlier change of the key has not
+been read to its end: a row that the source has and one that it has no more. They would be one to every MERGE from then
+on, and stay two, so both go, and the one returns with the read that follows every change of the key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.schema.types import require
+
+# longer than the 64 characters of a MySQL name
+_ON_ITS_WAY = "_lakehouse_cdc: this column is about to be renamed by the pipeline to "
+assert len(_ON_ITS_WAY) > 64
+
+
+class Phase(IntEnum):
+    """How far a change has come, as the table says; BEFORE: it has not begun."""
+
+    BEFORE = 0
+    PARTING = 1
+    JOINING = 2
+
+
+@dataclass(frozen=True)
+class Enter:
+    """Say that a phase begins; everything older than the change has been applied."""
+
+    phase: Phase
+
+
+@dataclass(frozen=True)
+class RenameColumn:
+    """Moves no data."""
+
+    name: str
+    to: str
+
+
+@dataclass(frozen=True)
+class AddColumn:
+    """NULL in every row; behind the column `after`, or first."""
+
+    name: str
+    type: str
+    after: str | None
+
+
+@dataclass(frozen=True)
+class DropColumn:
+    """A column whose name is needed."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Widen:
+    """A type that Delta reads old files by."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Recast:
+    """A column whose values are carried over where both types say the same, else NULL."""
+
+    name: str
+    held: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """All rows anew, in one commit. `key` are the new key's columns that stay as they are."""
+
+    columns: tuple[Recast, ...]
+    key: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Forget:
+    """All tombstones, for a horizon: deletions of keys that had another shape."""
+
+
+@dataclass(frozen=True)
+class Unite:
+    """Take rows away that met under one key."""
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The table is of the new schema."""
+
+
+Step = Enter | RenameColumn | AddColumn | DropColumn | Widen | Rewrite | Forget | Unite | Finish
+
+
+def evolution(
+    old: TableSchema, new: TableSchema, origin: Mapping[str, str], present: Mapping[str, str], phase: Phase
+) -> list[Step]:
+    """The steps that are left, in order.
+
+    `origin` maps the new schema's columns to the old one's, where these existed; `present` are the table's columns and
+    their types, without those that silver adds. Raises DefiniteError for an origin that is none.
+    """
+    _check(old, new, origin)
+    steps: list[Step] = []
+    columns = dict(present)
+    if phase is not Phase.JOINING:
+        steps = _parting(old, new, origin, columns)
+        columns = _after(columns, steps)
+        if steps and phase is Phase.BEFORE:
+            steps.insert(0, Enter(Phase.PARTING))
+    joining = _joining(old, new, origin, columns)
+    if joining and phase is not Phase.JOINING:
+        steps.append(Enter(Phase.JOINING))
+    return [*steps, *joining, Finish()]
+
+
+def _check(old: TableSchema, new: TableSchema, origin: Mapping[str, str]) -> None:
+    was, now = {c.name for c in old.columns}, {c.name for c in new.columns}
+    if not (origin.keys() <= now and set(origin.values()) <= was and len(set(origin.values())) == len(origin)):
+        raise DefiniteError(
+            f"a change of the schema of {new.name} does not say where its columns come from",
+            where=new.name,
+            hint="bronze was written by another release; move it away, with its checkpoint, to begin anew",
+        )
+
+
+def _parting(old: TableSchema, new: TableSchema, origin: Mapping[str, str], present: Mapping[str, str]) -> list[Step]:
+    was = {c.name for c in old.captured}
+    taken = {name.lower() for name in was}
+    needed = {c.name.lower() for c in new.captured}
+    comes_from = {c.name: origin[c.name] for c in new.captured if origin.get(c.name) in was}
+    moves = {source: name for name, source in comes_from.items() if source != name}
+    straight = {name for name in moves.values() if name.lower() not in taken}
+    # an old name stays or leaves; a new one that the old schema lacks is there either because its rename is done ...
+    belongs = set(comes_from.values()) | {n for s, n in moves.items() if n in straight and s not in present}
+    # ... or as a column kept from earlier
+    steps: list[Step] = [
+        DropColumn(name)
+        for name in present
+        if name.lower() in needed and name not in belongs and not name.startswith(_ON_ITS_WAY)
+    ]
+    for source, name in moves.items():
+        if source in present:
+            steps.append(RenameColumn(source, name if name in straight else _ON_ITS_WAY + name))
+    return steps
+
+
+def _joining(old: TableSchema, new: TableSchema, origin: Mapping[str, str], present: Mapping[str, str]) -> list[Step]:
+    on_their_way = [name for name in present if name.startswith(_ON_ITS_WAY)]
+    steps: list[Step] = [RenameColumn(name, name.removeprefix(_ON_ITS_WAY)) for name in on_their_way]
+    held = _after(present, steps)
+    recast: list[Recast] = []
+    before: str | None = None
+    for column in new.captured:
+        kind = require(column, new.name).silver
+        if column.name not in held:
+            steps.append(AddColumn(column.name, kind, before))
+        elif held[column.name] != kind and widens(held[column.name], kind):
+            steps.append(Widen(column.name, kind))
+        elif held[column.name] != kind:
+            recast.append(Recast(column.name, held[column.name], kind))
+        before = column.name
+    if recast:
+        again = {one.name for one in recast}
+        steps.append(Rewrite(tuple(recast), tuple(name for name in new.key if name not in again)))
+    return steps + _of_key(old, new, origin)
+
+
+def _of_key(old: TableSchema, new: TableSchema, origin: Mapping[str, str]) -> list[Step]:
+    """What a change of the key asks for. It does not show in the table's columns, so it is done again after a crash."""
+    held, wanted = ([(c.name, require(c, s.name).silver) for c in s.key_columns] for s in (old, new))
+    if held == wanted:
+        return []
+    same = [origin.get(name) for name in new.key] == [*old.key]
+    if same and all(a == b or widens(a, b) for (_, a), (_, b) in zip(held, wanted, strict=True)):
+        return [Forget()]
+    return [Unite(), Forget()]
+
+
+def _after(present: Mapping[str, str], steps: Sequence[Step]) -> dict[str, str]:
+    """The columns after drops and renames."""
+    columns = dict(present)
+    for step in steps:
+        if isinstance(step, DropColumn):
+            del columns[step.name]
+        elif isinstance(step, RenameColumn):
+            columns[step.to] = columns.pop(step.name)
+    return columns
+
+
+_INTEGERS = {"tinyint": 10, "smallint": 10, "int": 10, "bigint": 20}  # digits that Delta wants of a decimal for them
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+
+
+def widens(held: str, wanted: str) -> bool:
+    """True if Delta widens the one to the other without touching a file, and every value stays the same."""
+    names = [*_INTEGERS]
+    if held in _INTEGERS and wanted in _INTEGERS:
+        return names.index(held) < names.index(wanted)
+    target = _DECIMAL.fullmatch(wanted)
+    if target is not None:
+        precision, scale = int(target[1]), int(target[2])
+        source = _DECIMAL.fullmatch(held)
+        if source is not None:
+            return scale >= int(source[2]) and precision - scale >= int(source[1]) - int(source[2])
+        return held in _INTEGERS and precision - scale >= _INTEGERS[held]
+    if wanted == "double":
+        return held in ("tinyint", "smallint", "int", "float")
+    return (held, wanted) == ("date", "timestamp_ntz")
+
+
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean")
+_TIMES = ("date", "timestamp", "timestamp_ntz")
+
+
+def castable(held: str, wanted: str) -> bool:
+    """True if Spark casts between the two, both ways; it refuses other pairs before it looks at a value."""
+
+    def family(kind: str) -> str:
+        if kind in _NUMBERS or _DECIMAL.fullmatch(kind):
+            return "number"
+        return "time" if kind in _TIMES else kind
+
+    one, other = family(held), family(wanted)
+    known = {"number", "time", "string"}
+    return one in known and other in known and (one == other or "string" in (one, other))

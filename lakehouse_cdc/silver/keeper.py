@@ -1,0 +1,133 @@
+"""Bring one silver table through a batch, in which its schema may change, once or several times.
+
+A batch is cut at the changes of the schema, in the order of seq: the rows below the first are of the schema before it,
+those above of the schema after it, and so on. Each segment is applied by a writer for its schema, with commits of its
+own; between two, the table evolves. Bronze is written and read in the order of seq, so a table that has gone through a
+change, or has begun to, has had everything older: of a batch that comes again, after a crash at any point or from an
+older checkpoint, the segments below are passed over, the change that was under way goes on (see `evolution`), and what
+remains is known to Delta, or moves no row backwards.
+
+A table that is met for the first time, or was moved away, is built from the whole of bronze, which may hold changes as
+well; then it says that it is being built until all segments are in, so that a crash does not pass for the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.lake.changes import Versions
+from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model.standing import CommitNote
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.silver import alter, table
+from lakehouse_cdc.silver.batch import SchemaChange, TableBatch, split
+from lakehouse_cdc.silver.evolution import Phase
+from lakehouse_cdc.silver.schemas import Schemas
+from lakehouse_cdc.silver.table import SCHEMA_ID, Held
+from lakehouse_cdc.silver.writer import TableWriter
+
+
+class TableKeeper:
+    """The only writer of one silver table. After an exception the keeper is of no more use."""
+
+    def __init__(self, layout: Layout, schemas: Schemas, name: str, *, keep_days: float) -> None:
+        self._layout, self._schemas, self._name, self._keep_days = layout, schemas, name, keep_days
+        self._held: Held | None = None
+        self._writer: TableWriter | None = None
+
+    def apply(self, session: SparkSession, part: TableBatch, versions: Versions, note: CommitNote) -> None:
+        """Apply the table's rows of those commits of bronze, of which `part` says what they hold."""
+        rows = self._rows(session, versions)
+        if self._held is None:
+            held = table.held(session, self._layout, self._name)
+            if (held is None or held.building) and versions.after is not None:
+                rows = self._rows(session, Versions(None, versions.last))
+                part = split(rows)[self._name]
+                self._schemas.learn(session, part.schema_ids, rows)
+            self._held = self._open(session, held, part, rows)
+        for change, until in pairwise([None, *part.changes, None]):
+            self._held = self._segment(session, self._held, part, rows, change, until, note)
+        if self._held.building:
+            alter.finish_building(session, self._layout, self._name, note)
+            self._held = replace(self._held, building=False)
+
+    def _rows(self, session: SparkSession, versions: Versions) -> DataFrame:
+        return versions.rows(session, self._layout.changes).where(F.col("source_table") == self._name)
+
+    def _open(self, session: SparkSession, held: Held | None, part: TableBatch, rows: DataFrame) -> Held:
+        """Make the table, or see that it is what it says, and be ready to write; not so amid a change."""
+        schema = part.changes[0].old if part.changes else self._schemas[min(part.schema_ids)]
+        if held is None:
+            table.make(session, self._layout, schema, in_steps=bool(part.changes))
+            held = Held.of({SCHEMA_ID: schema.id}, begun=False)
+            held = replace(held, building=bool(part.changes))
+            self._writer = self._writer_for(session, schema, held, fresh=True)
+        elif not held.changing:
+            if held.schema_id is not None:
+                self._schemas.learn(session, [held.schema_id], rows)
+                schema = self._schemas[held.schema_id]
+            self._writer = self._writer_for(session, schema, held)
+        return held
+
+    def _writer_for(
+        self, session: SparkSession, schema: TableSchema, held: Held, *, fresh: bool = False
+    ) -> TableWriter:
+        kept = table.require_shape(session, self._layout, schema, held.kept)
+        return TableWriter(
+            session, self._layout, schema, since=held.schema_seq, kept=kept, fresh=fresh, keep_days=self._keep_days
+        )
+
+    def _segment(
+        self,
+        session: SparkSession,
+        held: Held,
+        part: TableBatch,
+        rows: DataFrame,
+        change: SchemaChange | None,
+        until: SchemaChange | None,
+        note: CommitNote,
+    ) -> Held:
+        """The change that begins it, where that is yet to be done, and the rows up to the next; what the table is then.
+
+        Done already, it is passed over.
+        """
+        if until is not None and until.seq <= held.applied:
+            return held
+        if change is not None and change.seq > held.schema_seq:
+            held = self._evolve(session, held, change, note)
+        mine: TableBatch | None = part
+        if part.changes:
+            rows = rows.where(f"seq > {change.seq}BD") if change is not None else rows
+            rows = rows.where(f"seq < {until.seq}BD") if until is not None else rows
+            mine = split(rows).get(self._name)
+        if mine is None or mine.end < held.applied:
+            return held
+        if self._writer is None:
+            raise self._amid_a_change(held)
+        table.require_same(self._writer.schema, {i: self._schemas[i] for i in sorted(mine.schema_ids)})
+        self._writer.write(session, mine, rows, note)
+        return held
+
+    def _evolve(self, session: SparkSession, held: Held, change: SchemaChange, note: CommitNote) -> Held:
+        if self._writer is not None:
+            table.require_same(self._writer.schema, {change.old.id: change.old})
+        elif held.changing != change.seq:
+            raise self._amid_a_change(held)
+        table.columns(change.new)  # refused before the first step
+        self._writer = None
+        kept = alter.evolve(session, self._layout, change, held.phase, note)
+        done = replace(held, schema_id=change.new.id, schema_seq=change.seq, changing=0, phase=Phase.BEFORE, kept=kept)
+        self._writer = self._writer_for(session, change.new, done)
+        return done
+
+    def _amid_a_change(self, held: Held) -> DefiniteError:
+        return DefiniteError(
+            f"the silver table of {self._name} is amid a change of its schema, which bronze does not go on with",
+            where=f"{self._layout.silver_table(self._name)} seq {held.changing}",
+            hint="restore bronze, or move the silver table away to have it built anew",
+        )
