@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from decimal import Decimal
@@ -39,20 +39,27 @@ def variant_column(values: Sequence[Any]) -> pa.Array:
     return pa.StructArray.from_arrays(parts, fields=_VARIANT, mask=pa.array([v is None for v in values], pa.bool_()))
 
 
-def bronze_rows(spark: SparkSession, changes: Iterable[Change], schemas: Mapping[str, TableSchema]) -> DataFrame:
-    """Changes as rows of bronze. A change's key is the tuple of the key's values; an s's `after` is a TableSchema."""
+def bronze_rows(
+    spark: SparkSession, changes: Iterable[Change], schema_at: Callable[[str, int], TableSchema]
+) -> DataFrame:
+    """Changes as rows of bronze. A change's key is the tuple of the key's values.
+
+    The `after` of a table's first s is a TableSchema; a later one has images, as bronze does. `schema_at` tells a
+    table's schema just after a seq.
+    """
     rows = list(changes)
     keys, befores, afters, positions = [], [], [], []
+    ids = []
     for c in rows:
-        schema = c.after if c.op is Op.SCHEMA else schemas[c.table]
+        schema = c.after if isinstance(c.after, TableSchema) else schema_at(c.table, c.seq)
+        ids.append(schema.id)
         keys.append(None if c.key is None else dict(zip(schema.key, c.key, strict=True)))  # type: ignore[call-overload]
         befores.append(c.before)
         image = Decimal(c.after) if c.op is Op.END else c.after
-        afters.append({**schema.to_dict(), "statement": None} if c.op is Op.SCHEMA else image)
+        afters.append({**schema.to_dict(), "statement": None} if isinstance(c.after, TableSchema) else image)
         seq = unpack(c.seq)
         where = {"server_uuid": UUID, "file": f"binlog.{seq.file:06d}", "pos": seq.pos, "gtid": None}
         positions.append(where)
-    ids = [(c.after if c.op is Op.SCHEMA else schemas[c.table]).id for c in rows]
     position = pa.struct(
         [("server_uuid", pa.string()), ("file", pa.string()), ("pos", pa.int64()), ("gtid", pa.string())]
     )
@@ -86,6 +93,7 @@ class Lake:
     schemas: dict[str, TableSchema]
     batches: int = 0
     written: list[Change] = field(default_factory=list)
+    altered: list[tuple[int, str, TableSchema]] = field(default_factory=list)  # (seq, table, schema since then)
 
     def __post_init__(self) -> None:
         self.layout = Layout("tests", bronze="b", silver="s", path=str(self.folder / "lake"))
@@ -100,7 +108,10 @@ class Lake:
         offset = {"epoch": 1, "server_uuid": UUID, "file": "binlog.000001", "pos": pos, "gtid": "", "commit_ts": 7}
         path = self.folder / "checkpoint" / "offsets" / str(batch)
         path.write_text("v1\n{}\n" + json.dumps(offset))
-        rows = bronze_rows(self.spark, changes, self.schemas)
+        for c in changes:
+            if c.op is Op.SCHEMA and not isinstance(c.after, TableSchema):
+                self.altered.append((c.seq, c.table, TableSchema.from_dict(c.after)))
+        rows = bronze_rows(self.spark, changes, self.schema_at)
         done = write_batch(self.spark, rows, batch, self.layout, self.checkpoint)
         self.batches += 1
         self.written += changes
@@ -111,17 +122,28 @@ class Lake:
         standing = Standing(1, UUID, "binlog.000001", versions.last)
         return CommitNote("tests", query, versions.last if batch is None else batch, standing, versions.last)
 
+    def schema_at(self, table: str, seq: int) -> TableSchema:
+        """The schema of a table just after that seq."""
+        found = [(at, schema) for at, name, schema in self.altered if name == table and at <= seq]
+        return max(found, key=lambda f: f[0])[1] if found else self.schemas[table]
+
+    def rows(self, table: str) -> list[tuple[int, dict[str, Any]]]:
+        """The rows of the silver table, as (seq, image) under the newest schema."""
+        schema = self.schema_at(table, 10**38)
+        found = []
+        for row in read(self.spark, self.layout.silver_table(table)).collect():
+            assert row["_commit_ts"].astimezone(timezone.utc) == commit_time(int(row["_seq"]))
+            found.append((int(row["_seq"]), {c.name: _plain(row[c.name]) for c in schema.captured}))
+        return found
+
     def silver(self, table: str) -> dict[tuple[str, Any], tuple[int, Any]]:
         """The silver table in the form of `fold`."""
-        schema = self.schemas[table]
-        rows = read(self.spark, self.layout.silver_table(table)).collect()
+        key = self.schema_at(table, 10**38).key
         found: dict[tuple[str, Any], tuple[int, Any]] = {}
-        for row in rows:
-            image = {c.name: _plain(row[c.name]) for c in schema.captured}
-            name = (table, tuple(image[k] for k in schema.key))
+        for seq, image in self.rows(table):
+            name = (table, tuple(image[k] for k in key))
             assert name not in found, f"{name} is there twice"
-            assert row["_commit_ts"].astimezone(timezone.utc) == commit_time(int(row["_seq"]))
-            found[name] = (int(row["_seq"]), image)
+            found[name] = (seq, image)
         return found
 
 

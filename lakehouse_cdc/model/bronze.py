@@ -3,6 +3,10 @@
 Append-only, fixed for ever; DDL cannot change it. `source` emits these columns in this order, `bronze` stores them,
 `silver` reads them. An `s` row holds a table's schema (`TableSchema.to_dict()` and the field `statement`) in `after`,
 and has no key; every other row has the primary key's columns in `key`.
+
+An `s` row with a schema in `before`, too, is a change from that one, at its seq: rows below were written under the old
+schema, rows above under the new. Its `after` also has `origin`, which maps each column that existed before to the name
+it had. Where the rows that stand do not hold the same values under the new schema, the source reads the table again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The plan of a change, against a table of columns with their own identity: whatever crashes, the same table results."""
+"""The plan of a change, carried out on columns with an identity of their own: whatever crashes, one table results."""
 
 from __future__ import annotations
 

@@ -1,0 +1,180 @@
+"""What a change of the schema costs and keeps, and what is refused as one: by examples."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.lake.changes import Versions
+from lakehouse_cdc.lake.commits import history
+from lakehouse_cdc.lake.tables import read, require_owner
+from lakehouse_cdc.model.changes import Change, Op, fold
+from lakehouse_cdc.model.seq import Rank
+from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.silver import alter
+from lakehouse_cdc.silver.apply import Applier
+from lakehouse_cdc.silver.stream import version_at
+from lakehouse_cdc.silver.table import CHANGING, SCHEMA_ID, SCHEMA_SEQ, STATISTICS, WIDENING
+from tests.bronze_writer import Lake
+from tests.silver.histories import TEXT
+from tests.silver.test_tables import ID, N, apply, begin, delete, insert, seq, table
+
+
+def altered(old: TableSchema, new: TableSchema, pos: int, **origin: str) -> Change:
+    """The change at `pos`; columns of one name are one column, unless `origin` says else (an empty text: it is new)."""
+    names = {c.name for c in old.columns}
+    found = {c.name: origin.get(c.name, c.name if c.name in names else "") for c in new.columns}
+    given = {"statement": "ALTER TABLE ...", "origin": {name: was for name, was in found.items() if was}}
+    return Change(seq(pos, Rank.SCHEMA), Op.SCHEMA, old.name, None, old.to_dict(), {**new.to_dict(), **given})
+
+
+def update(schema: TableSchema, pos: int, before: dict[str, Any], **values: Any) -> Change:
+    key = tuple(before[name] for name in schema.key)
+    return Change(seq(pos), Op.UPDATE, schema.name, key, before, {**before, **values})
+
+
+def actions(lake: Lake, name: str, after: int) -> list[dict[str, Any]]:
+    """What the commits of a silver table behind that version did, one dict for each, by the names of Delta's log."""
+    log = Path(lake.layout.silver_table(name).path or "") / "_delta_log"
+    commits = sorted(p for p in log.glob("*.json") if int(p.stem) > after)
+    return [{k: v for line in p.read_text().splitlines() for k, v in json.loads(line).items()} for p in commits]
+
+
+def held_rows(lake: Lake, name: str, *columns: str) -> list[tuple[Any, ...]]:
+    rows = read(lake.spark, lake.layout.silver_table(name)).collect()
+    return sorted(tuple(row[c] for c in columns) for row in rows)
+
+
+def test_a_rename_and_an_addition_move_no_data(spark: SparkSession, tmp_path: Path) -> None:
+    one = table("one", N)
+    two = TableSchema("shop", "one", (replace(ID, name="Id of `it`"), Column("m", "smallint"), N), ("Id of `it`",))
+    lake = Lake(spark, tmp_path, {one.name: one})
+    applier, place = Applier(spark, lake.layout), lake.layout.silver_table(one.name)
+    first = apply(lake, applier, [begin(one), insert(one, 2, 1, n=5), insert(one, 2, 2, n=6)], None)
+    before = history(spark, place)[0].version
+    change = altered(one, two, 3, m="n", n="", **{"Id of `it`": "id"})
+    second = apply(lake, applier, [change], first)
+    commits = actions(lake, one.name, before)
+    assert len(commits) == 6  # two phases begin, two renames, an addition, the end
+    assert not any({"add", "remove"} & commit.keys() for commit in commits)
+    assert [row for _, row in lake.silver(one.name).values()] == [
+        {"Id of `it`": key, "m": value, "n": None} for key, value in ((1, 5), (2, 6))
+    ]
+    assert read(spark, place).columns[:3] == ["Id of `it`", "m", "n"]
+    held = require_owner(spark, place, "tests")
+    assert (held[SCHEMA_ID], held[SCHEMA_SEQ]) == (two.id, str(change.seq))
+    assert held[STATISTICS] == "_seq,_commit_ts,`Id of ``it```"
+    # each commit says what batch it is of: the table can be read as it stood before
+    assert version_at(spark, place, first) == before
+    assert version_at(spark, place, second) == before + 6
+    applier.apply(Versions(first, second), lake.note(Versions(first, second)))
+    assert history(spark, place)[0].version == before + 6
+
+
+def test_a_dropped_column_is_kept_and_ends_with_its_name(spark: SparkSession, tmp_path: Path) -> None:
+    one, bare = table("one", N, Column("x", "text", **TEXT)), table("one", Column("x", "text", **TEXT))
+    again = table("one", Column("x", "text", **TEXT), Column("N", "bigint"))
+    lake = Lake(spark, tmp_path, {one.name: one})
+    rows = [begin(one), *(insert(one, 2, key, n=key, x="a") for key in (1, 2, 3))]
+    first = apply(lake, Applier(spark, lake.layout), rows, None)
+    later = [altered(one, bare, 3), update(bare, 4, {"id": 1, "x": "a"}, x="b"), delete(bare, 4, 3)]
+    second = apply(lake, Applier(spark, lake.layout), [*later, insert(bare, 5, 3, x="c")], first)
+    kept = [(1, None, "b"), (2, 2, "a"), (3, None, "c")]
+    assert held_rows(lake, one.name, "id", "n", "x") == kept
+    # a process that starts anew takes the kept column for what it is, but no column of anybody else's
+    third = apply(lake, Applier(spark, lake.layout), [insert(bare, 6, 4, x="d")], second)
+    assert held_rows(lake, one.name, "id", "n", "x") == [*kept, (4, None, "d")]
+    place = lake.layout.silver_table(one.name)
+    spark.sql(f"ALTER TABLE {place.sql} ADD COLUMNS (mine INT)")
+    with pytest.raises(DefiniteError, match="other columns than expected: mine int differs"):
+        apply(lake, Applier(spark, lake.layout), [insert(bare, 7, 5, x="e")], third)
+    spark.sql(f"ALTER TABLE {place.sql} DROP COLUMN mine")
+    change = altered(bare, again, 8)
+    versions = Versions(third, lake.commit([change, insert(again, 9, 6, x="f", N=9)]).version)
+    Applier(spark, lake.layout).apply(versions, lake.note(versions))
+    assert "n" not in read(spark, place).columns
+    assert lake.silver(one.name) == fold(lake.written)
+
+
+def test_a_table_of_an_earlier_release_widens_and_is_rewritten(spark: SparkSession, tmp_path: Path) -> None:
+    text = Column("t", "text", **TEXT)
+    one = table("one", N, Column("m", "int"), text, Column("j", "json"), Column("b", "blob"), replace(text, name="z"))
+    types = [Column("n", "bigint"), replace(text, name="m"), Column("t", "json"), replace(text, name="j")]
+    two = table("one", *types, Column("b", "int"), Column("z", "int"))
+    lake = Lake(spark, tmp_path, {one.name: one})
+    values = {"n": 5, "m": 7, "t": '{"a": 1}', "j": '{"b": 2}', "b": b"7", "z": "05"}
+    first = apply(lake, Applier(spark, lake.layout), [begin(one), insert(one, 2, 1, **values)], None)
+    place = lake.layout.silver_table(one.name)
+    spark.sql(f"ALTER TABLE {place.sql} SET TBLPROPERTIES ('{WIDENING}' = 'false')")
+    spark.sql(f"ALTER TABLE {place.sql} UNSET TBLPROPERTIES ('{SCHEMA_ID}')")
+    apply(lake, Applier(spark, lake.layout), [altered(one, two, 3)], first)
+    (row,) = read(spark, place).collect()
+    assert (row["id"], row["n"], row["m"], row["t"].toJson(), row["j"]) == (1, 5, "7", '{"a":1}', '{"b":2}')
+    # what no cast takes there and back is not guessed
+    assert (row["b"], row["z"], int(row["_seq"])) == (None, None, seq(2))
+    kinds = [f.dataType.simpleString() for f in read(spark, place).schema]
+    assert kinds == ["int", "bigint", "string", "variant", "string", "int", "int", "decimal(38,0)", "timestamp"]
+
+
+def test_rows_that_meet_under_a_new_key_do_not_stay_two(spark: SparkSession, tmp_path: Path) -> None:
+    """The key goes to another column and back before the table was read again."""
+    other = Column("c", "int", False)
+    by_id, by_c = table("one", other), TableSchema("shop", "one", (ID, other), ("c",))
+    lake = Lake(spark, tmp_path, {by_id.name: by_id})
+    name, applier = by_id.name, Applier(spark, lake.layout)
+    start = [begin(by_id), insert(by_id, 2, 1, c=1), insert(by_id, 2, 2, c=2), delete(by_id, 3, 2)]
+    first = apply(lake, applier, start, None)
+    # what the statement did to c, silver cannot know: the row has c = 9 now, and comes as one that silver has not
+    row = {"id": 1, "c": 9}
+    moved = [altered(by_id, by_c, 4), Change(seq(5, Rank.READ), Op.READ, name, (9,), None, row)]
+    second = apply(lake, applier, moved, first)
+    assert held_rows(lake, name, "id", "c") == [(1, 1), (1, 9)]
+    graves = read(spark, lake.layout.tombstones(name)).collect()
+    assert [(r["op"], r["key"], int(r["seq"])) for r in graves] == [("h", None, seq(4, Rank.SCHEMA))]
+    back = [altered(by_c, by_id, 6), update(by_id, 7, row, c=3)]
+    end = Change(seq(8, Rank.END), Op.END, name, None, None, seq(7))
+    apply(lake, applier, [*back, end], second)
+    assert held_rows(lake, name, "id", "c") == [(1, 3)]
+
+
+def test_what_is_no_change_of_this_table_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    one, two = table("one", N), table("one", Column("n", "bigint"))
+    lake = Lake(spark, tmp_path, {one.name: one})
+    place = lake.layout.silver_table(one.name)
+    last = apply(lake, Applier(spark, lake.layout), [begin(one), insert(one, 2, 1, n=5)], None)
+    whole = altered(one, two, 3)
+    lacking = replace(whole, after={k: v for k, v in whole.after.items() if k != "origin"})
+    for change, why in [
+        (lacking, "is not whole"),
+        (altered(table("one", Column("n", "text", **TEXT)), two, 3), r"columns of shop\.one changed"),
+        (altered(one, table("one", Column("_seq", "int")), 3), "has the name of one that silver adds"),
+        (altered(one, two, 3, n="nowhere"), "does not say where its columns come from"),
+    ]:
+        there = Lake(spark, tmp_path / why[:9], {one.name: one})
+        last = apply(there, Applier(spark, there.layout), [begin(one), insert(one, 2, 1, n=5)], None)
+        place = there.layout.silver_table(one.name)
+        before = history(spark, place)[0].version
+        with pytest.raises(DefiniteError, match=why):
+            apply(there, Applier(spark, there.layout), [change], last)
+        assert history(spark, place)[0].version == before
+
+
+def test_a_change_that_has_begun_goes_on_before_anything_else(spark: SparkSession, tmp_path: Path) -> None:
+    one, two = table("one", N), table("one", Column("m", "smallint"))
+    lake = Lake(spark, tmp_path, {one.name: one})
+    first = apply(lake, Applier(spark, lake.layout), [begin(one), insert(one, 2, 1, n=5)], None)
+    place = lake.layout.silver_table(one.name)
+    alter._set(spark, place, {CHANGING: f"{seq(3, Rank.SCHEMA)}:1"})
+    # bronze was restored to before the change, and goes another way
+    with pytest.raises(DefiniteError, match=r"amid a change of its schema"):
+        apply(lake, Applier(spark, lake.layout), [insert(one, 4, 2, n=6)], first)
+    other = altered(one, two, 5, m="n")
+    with pytest.raises(DefiniteError, match=r"amid a change of its schema"):
+        apply(lake, Applier(spark, lake.layout), [other], first + 1)
+    assert held_rows(lake, one.name, "id", "n") == [(1, 5)]
