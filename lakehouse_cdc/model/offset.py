@@ -141,7 +141,7 @@ class Offset:
 
     def to_json(self) -> dict[str, Any]:
         """The dict that Spark stores."""
-        ddl = {"ddl": [[effect.kind, effect.table] for effect in self.ddl]} if self.ddl else {}
+        ddl = {"ddl": [effect.to_json() for effect in self.ddl]} if self.ddl else {}
         xa = {"prepared": [p.to_json() for p in self.prepared]} if self.prepared else {}
         return {
             "version": _VERSION,
@@ -179,6 +179,6 @@ class Offset:
             last_gtid=data["last_gtid"],
             commit_ts=data["commit_ts"],
             tables={name: TableState.from_json(state) for name, state in data["tables"].items()},
-            ddl=tuple(Effect(kind, table) for kind, table in data.get("ddl", [])),
+            ddl=tuple(Effect(*effect) for effect in data.get("ddl", [])),
             prepared=tuple(map(Prepared.from_json, data.get("prepared", []))),
         )

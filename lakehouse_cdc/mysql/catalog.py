@@ -77,8 +77,8 @@ def read_catalog(
     session: Session, selection: Selection, excluded: Mapping[str, Sequence[str]] | None = None
 ) -> Catalog:
     """As `read_tables`, with every fault collected instead of the first one raised."""
-    engines = _base_tables(session)
-    names = {f"{database}.{table}": (database, table) for database, table in engines}
+    bases = _base_tables(session)
+    names = {f"{database}.{table}": (database, table) for database, table in bases}
     chosen = {name: names[name] for name in sorted(names) if selection.matches(name)}
     found = Catalog(faults=_unmatched(selection, names, chosen))
     if chosen and not session.is_mariadb and session.version >= _GENERATED_KEYS_SHOWN:
@@ -91,21 +91,25 @@ def read_catalog(
         patterns = [p for p in excluded or {} if fnmatchcase(name, p)]
         left_out = {column.lower() for p in patterns for column in (excluded or {})[p]}
         described = tuple(replace(_column(row), captured=row[0].lower() not in left_out) for row in rows)
-        found.tables[name] = TableSchema(database, table, described, tuple(str(row[0]) for row in key))
-        found.faults += _table_faults(found.tables[name], engines[database, table], rows, key)
+        engine, charset = bases[database, table]
+        found.tables[name] = TableSchema(database, table, described, tuple(str(row[0]) for row in key), charset)
+        found.faults += _table_faults(found.tables[name], engine, rows, key)
     found.faults += _unknown_exclusions(found.tables, excluded or {})
     return found
 
 
-def _base_tables(session: Session) -> dict[_Name, str]:
-    """The engine of each base table that this user may see, views and MySQL's own schemas aside."""
+def _base_tables(session: Session) -> dict[_Name, tuple[str, str | None]]:
+    """Each base table that this user may see, views and MySQL's own schemas aside: engine, character set."""
     places = ", ".join(["%s"] * len(SYSTEM_SCHEMAS))
     rows = session.query(
-        "SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE FROM INFORMATION_SCHEMA.TABLES"
+        "SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE, TABLE_COLLATION FROM INFORMATION_SCHEMA.TABLES"
         f" WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_SCHEMA NOT IN ({places})",
         SYSTEM_SCHEMAS,
     )
-    return {(str(database), str(table)): str(engine or "no") for database, table, engine in rows}
+    return {
+        (str(database), str(table)): (str(engine or "no"), str(collation).partition("_")[0] if collation else None)
+        for database, table, engine, collation in rows
+    }
 
 
 def _grouped(session: Session, sql: str, names: Iterable[_Name]) -> dict[_Name, list[tuple[Any, ...]]]:

@@ -37,13 +37,38 @@ class Rules:
 
 def carry(schema: TableSchema, rules: Rules) -> TableSchema:
     """The schema with each column carried as the rules say. Raises ConfigError for an override that cannot be."""
-    overrides: dict[str, str] = {}
-    for pattern, columns in rules.types.items():
-        if fnmatchcase(schema.name, pattern):
-            overrides |= {name.lower(): choice for name, choice in columns.items()}
-    unknown = overrides.keys() - {column.name.lower() for column in schema.columns}
+    unknown = _overrides(schema, rules).keys() - {column.name.lower() for column in schema.columns}
     if unknown:
         raise ConfigError(f"{schema.name} has no column {min(unknown)}", where=f"tables.{schema.name}.types")
+    return _by_rules(schema, rules)
+
+
+def carry_on(schema: TableSchema, before: TableSchema, origin: Mapping[str, str], rules: Rules) -> TableSchema:
+    """The schema that a DDL made of `before`; `origin` has the old name of each column that there was.
+
+    A column that was left out stays so under another name, and one whose type has not changed is carried as it was;
+    the others are carried as the rules say. Raises ConfigError for an override that cannot be.
+    """
+    old = {column.name: column for column in before.columns}
+    columns = []
+    for column in _by_rules(schema, rules).columns:
+        was = old.get(origin.get(column.name, ""), column)
+        carried = was.carried if was.type == column.type and column.name not in schema.key else column.carried
+        columns.append(replace(column, captured=column.captured and was.captured, carried=carried))
+    return replace(schema, columns=tuple(columns))
+
+
+def _overrides(schema: TableSchema, rules: Rules) -> dict[str, str]:
+    """Column, in lower case -> what the user says of it."""
+    found: dict[str, str] = {}
+    for pattern, columns in rules.types.items():
+        if fnmatchcase(schema.name, pattern):
+            found |= {name.lower(): choice for name, choice in columns.items()}
+    return found
+
+
+def _by_rules(schema: TableSchema, rules: Rules) -> TableSchema:
+    overrides = _overrides(schema, rules)
     return replace(
         schema,
         columns=tuple(

@@ -28,11 +28,17 @@ class StatementKind(str, Enum):
 
 @dataclass(frozen=True)
 class Statement:
-    """A classified statement: `tables` are `database.table`, in the order of the text; `databases` those dropped."""
+    """A classified statement: `tables` are `database.table`, in the order of the text; `databases` those dropped.
+
+    `alters`: it is an ALTER TABLE of one table, which is there afterwards under its name. `if_absent`: it is a CREATE
+    TABLE that does nothing where the table is there.
+    """
 
     kind: StatementKind
     tables: tuple[str, ...] = ()
     databases: tuple[str, ...] = ()
+    alters: bool = False
+    if_absent: bool = False
 
 
 _HARMLESS_OBJECTS = frozenset(
@@ -159,10 +165,10 @@ def _definition(reader: Reader) -> Statement:
     if verb == "DROP":
         reader.skip("IF", "EXISTS")
         return Statement(StatementKind.TABLE_DDL, _list(reader, "RESTRICT", "CASCADE"))
-    reader.skip("IF", "NOT", "EXISTS")
+    if_absent = reader.skip("IF", "NOT", "EXISTS")
     created = reader.table()
     reader.outside_parentheses()
-    return Statement(StatementKind.TABLE_DDL, (created,))
+    return Statement(StatementKind.TABLE_DDL, (created,), if_absent=if_absent)
 
 
 def _tables_keyword(reader: Reader) -> None:
@@ -223,7 +229,7 @@ def _alter_table(reader: Reader) -> Statement:
             reader.identifier()
             reader.expect("WITH", "TABLE")
             tables.append(reader.table())
-    return Statement(StatementKind.TABLE_DDL, tuple(tables))
+    return Statement(StatementKind.TABLE_DDL, tuple(tables), alters=len(tables) == 1)
 
 
 def _index(reader: Reader) -> Statement:

@@ -61,12 +61,16 @@ class Column:
 
 @dataclass(frozen=True)
 class TableSchema:
-    """One table: every physical column in order, and the names of the primary key's columns in the key's order."""
+    """One table: every physical column in order, and the names of the primary key's columns in the key's order.
+
+    `charset` is the character set of a new column that names none, where it is known.
+    """
 
     database: str
     table: str
     columns: tuple[Column, ...]
     key: tuple[str, ...]
+    charset: str | None = None
 
     @property
     def name(self) -> str:
@@ -91,12 +95,13 @@ class TableSchema:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: what an `s` row holds in `after`."""
-        return {
+        data: dict[str, Any] = {
             "database": self.database,
             "table": self.table,
             "columns": [c.to_dict() for c in self.columns],
             "key": list(self.key),
         }
+        return {**data, "charset": self.charset} if self.charset else data
 
     def to_json(self) -> str:
         """Canonical: sorted keys, no spaces."""
@@ -106,7 +111,7 @@ class TableSchema:
     def from_dict(cls, data: dict[str, Any]) -> TableSchema:
         """The inverse of `to_dict`."""
         columns = tuple(Column(**{**c, "values": tuple(c.get("values", ()))}) for c in data["columns"])
-        return cls(data["database"], data["table"], columns, tuple(data["key"]))
+        return cls(data["database"], data["table"], columns, tuple(data["key"]), data.get("charset"))
 
     @classmethod
     def from_json(cls, text: str) -> TableSchema:

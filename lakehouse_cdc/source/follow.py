@@ -13,13 +13,16 @@ before it is visible.)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from lakehouse_cdc.model.effect import Effect
 from lakehouse_cdc.model.offset import Offset, TableState
 from lakehouse_cdc.model.seq import Rank, Seq, unpack
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
+from lakehouse_cdc.mysql.literals import form
+from lakehouse_cdc.schema.change import SchemaChange
+from lakehouse_cdc.schema.table import Column
 
 
 def without_met(offset: Offset, statements: Iterable[LoggedStatement]) -> Offset:
@@ -37,15 +40,31 @@ def _checked(state: TableState, met: bool) -> TableState:
     return replace(state, moved_from=None)
 
 
-def followed(offset: Offset, effects: tuple[Effect, ...]) -> Offset:
-    """`offset`, which stands behind the statement that has these effects."""
+def followed(offset: Offset, effects: tuple[Effect, ...], change_of: Callable[[str], SchemaChange]) -> Offset:
+    """`offset`, which stands behind the statement that has these effects, if any."""
     offset = replace(offset, ddl=effects)
     for effect in effects:
         state = replace(offset.tables[effect.table], floor=offset.position)
-        if effect.kind == "again" and state.mode != "never" and (state.begun or state.mode == "again"):
+        again = effect.kind == "again"
+        if effect.kind == "alter":
+            change = change_of(effect.change)
+            again = not change.kept or not (state.done or _same_order(change))
+            state = replace(state, schema=change.after.id)
+        if again and state.mode != "never" and (state.begun or state.mode == "again"):
             state = anew(state, offset)
         offset = offset.with_table(effect.table, state)
     return offset
+
+
+def _same_order(change: SchemaChange) -> bool:
+    """Whether a cursor means the same as before; the columns of the key may have other names, or be wider."""
+    before, after = ([_ordered(column) for column in schema.key_columns] for schema in (change.before, change.after))
+    return before == after
+
+
+def _ordered(column: Column) -> Column:
+    """What the order of a key's column depends on."""
+    return Column("", "int") if form(column) == "integer" else replace(column, name="", length=None)
 
 
 def anew(state: TableState, offset: Offset) -> TableState:

@@ -13,8 +13,11 @@ from itertools import pairwise
 from lakehouse_cdc.model.offset import Cursor, Offset, TableState
 from lakehouse_cdc.model.position import FIRST_EVENT, Position, file_name
 from lakehouse_cdc.model.xa import Prepared, open_at
+from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.source.rows import Stamp
 from lakehouse_cdc.source.splits import (
+    AlterSplit,
     BinlogSplit,
     EndSplit,
     SchemaSplit,
@@ -25,12 +28,20 @@ from lakehouse_cdc.source.splits import (
 )
 
 SchemaOf = Callable[[str], TableSchema]  # schema id -> schema
+ChangeOf = Callable[[str], SchemaChange]  # its fingerprint -> the change
 KeyCuts = Callable[[TableSchema, Cursor | None, Cursor | None], Sequence[Cursor]]
 Cut = tuple[Position, Sequence[Prepared]]  # where a piece of the binlog begins, and the XA transactions open there
 LogCuts = Callable[[Offset, Offset], Sequence[Cut]]  # the first cut is the start itself
 
 
-def plan(start: Offset | None, end: Offset, schema_of: SchemaOf, key_cuts: KeyCuts, log_cuts: LogCuts) -> list[Split]:
+def plan(
+    start: Offset | None,
+    end: Offset,
+    schema_of: SchemaOf,
+    change_of: ChangeOf,
+    key_cuts: KeyCuts,
+    log_cuts: LogCuts,
+) -> list[Split]:
     """All splits of the batch (start, end]. A new epoch has no binlog range: it continues nothing."""
     if start is not None and start.epoch != end.epoch:
         start = None
@@ -42,14 +53,24 @@ def plan(start: Offset | None, end: Offset, schema_of: SchemaOf, key_cuts: KeyCu
         splits.append(SchemaSplit(stamp, tuple(schema_of(s.schema) for s in new)))
     if start is not None:
         splits.extend(_binlog(start, end, schema_of, log_cuts))
-    emptied = [end.tables[effect.table].schema for effect in end.ddl if effect.kind == "truncate"]
-    if start is not None and emptied:
-        splits.append(TruncateSplit(stamp, tuple(map(schema_of, emptied))))
+        splits.extend(_ddl(start, end, stamp, schema_of, change_of))
     for name, state in end.tables.items():
         splits.extend(_snapshot(before.get(name), state, end, schema_of(state.schema), key_cuts))
     for name, state in end.tables.items():
         if state.since is not None and _ends_pass(before.get(name), state):
             splits.append(EndSplit(stamp_of(end, state.since), schema_of(state.schema), state.since))
+    return splits
+
+
+def _ddl(start: Offset, end: Offset, stamp: Stamp, schema_of: SchemaOf, change_of: ChangeOf) -> list[Split]:
+    """What the statement did that the batch ends at. A table without any row in bronze begins with its new schema."""
+    splits: list[Split] = []
+    emptied = [end.tables[effect.table].schema for effect in end.ddl if effect.kind == "truncate"]
+    if emptied:
+        splits.append(TruncateSplit(stamp, tuple(map(schema_of, emptied))))
+    altered = [effect for effect in end.ddl if effect.kind == "alter" and _announced(start.tables.get(effect.table))]
+    if altered:
+        splits.append(AlterSplit(stamp, tuple(change_of(effect.change) for effect in altered)))
     return splits
 
 

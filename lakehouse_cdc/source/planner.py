@@ -16,25 +16,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.effect import Effect
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.xa import Prepared, follow, needed, open_at
 from lakehouse_cdc.mysql import server
+from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
 from lakehouse_cdc.mysql.session import Session, connect
-from lakehouse_cdc.schema.carry import require_same_choice
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.source import gaps, partitions
 from lakehouse_cdc.source.chunks import Chunks
+from lakehouse_cdc.source.evolve import not_followed, schema_change
 from lakehouse_cdc.source.first import first_offset, read_again
 from lakehouse_cdc.source.floor import Floor
 from lakehouse_cdc.source.follow import followed, without_met
 from lakehouse_cdc.source.hooks import Step, reached
+from lakehouse_cdc.source.newcomers import with_new_tables
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.partitions import Cut
 from lakehouse_cdc.source.schemas import SchemaStore
 from lakehouse_cdc.source.signals import Signals
 from lakehouse_cdc.source.splits import SnapshotSplit, Split
-from lakehouse_cdc.source.tables import Tables, wait_for_ddl
+from lakehouse_cdc.source.tables import Tables
 from lakehouse_cdc.source.tail import Tail
 
 
@@ -124,7 +127,7 @@ class Planner:
             self._store.mark_gap(end)
             return []
         key_cuts = self._chunks.remembered() if planned_here else self._chunks.anew(self._session())
-        return partitions.plan(start, end, self._store.get, key_cuts, self._log_cuts)
+        return partitions.plan(start, end, self._store.get, self._store.change, key_cuts, self._log_cuts)
 
     def _log_cuts(self, start: Offset, end: Offset) -> Sequence[Cut]:
         """Where the binlog of a batch is cut, and the XA transactions that are open there."""
@@ -149,7 +152,8 @@ class Planner:
             return gap
         if (gap := gaps.missing(self._session(), start)) is not None:
             return gap  # asked also where a tail stands there: what it reads may be a file that was deleted since
-        if self._tail is not None and self._tail.continues(start.position):
+        schemas = {state.schema for state in start.tables.values()}
+        if self._tail is not None and self._tail.schema_ids == schemas and self._tail.continues(start.position):
             return None
         self._open_tail(start)
         assert self._tail is not None
@@ -187,14 +191,20 @@ class Planner:
         met = [statement for statement in found if statement.effects != ()]
         if len(met) < len(found):
             self._selection_checked = False  # tables are born, or came under another name
+        effects: tuple[Effect, ...] = ()
+        failure: DefiniteError | None = None
         until = min(end, tail.stop_before(met[0])) if met else end
         mark = tail.mark(max_rows=max_rows, max_bytes=max_bytes, until=until)
-        if met and met[0].effects is None and mark.rows == 0 and mark.position == until < met[0].position <= end:
-            raise DefiniteError(
-                f"a statement that may change a captured table is not supported yet: {met[0].text[:200]}",
-                where=str(met[0].position),
-                hint="begin anew with a fresh checkpoint and fresh tables, or leave the table out (source.tables)",
-            )
+        if met and mark.position == met[0].position:
+            try:
+                effects = self._effects(start, met[0], near=tail.reached(tip))
+            except DefiniteError as error:
+                failure, until = error, tail.end_before(met[0])
+                mark = tail.mark(max_rows=max_rows, max_bytes=max_bytes, until=until)
+        elif met and met[0].effects is None:
+            failure = not_followed(met[0])
+        if failure is not None and mark.rows == 0 and mark.position == until < met[0].position <= end:
+            raise failure
         floor.saw(mark.position, mark.gtids, decided=tail.xa.decided(mark.position))
         settled = max(floor.settled() or start.floor, start.floor)
         offset = replace(
@@ -207,11 +217,21 @@ class Planner:
             commit_ts=mark.commit_ts or start.commit_ts,
             prepared=self._prepared(start, mark.position, settled),
         )
-        offset = without_met(offset, met)
-        if met and met[0].effects is not None and mark.position == met[0].position:
-            offset = followed(offset, met[0].effects)
+        offset = followed(without_met(offset, met), effects, self._store.change)
         near = not met and tail.reached(end) and mark.position == tail.mark(until=end).position
         return offset, near, mark.rows
+
+    def _effects(self, start: Offset, statement: LoggedStatement, *, near: bool) -> tuple[Effect, ...]:
+        """The statement's effects, with what it made of schemas stored."""
+        assert self._tail is not None
+        effects = []
+        for effect in statement.effects or ():
+            if effect.kind == "alter":
+                before = self._store.get(start.tables[effect.table].schema)
+                change = schema_change(self._session(), self._tables, self._tail, statement, before, near=near)
+                effect = replace(effect, change=self._store.put_change(change))
+            effects.append(effect)
+        return tuple(effects)
 
     def _prepared(self, start: Offset, end: Position, settled: Position) -> tuple[Prepared, ...]:
         """The XA transactions that whoever reads this batch, or a later one, must be told of: see `model.xa`."""
@@ -225,34 +245,13 @@ class Planner:
         """Tables that match since the configuration changed, or were born; asked only where there may be some."""
         if self._selection_checked:
             return offset
-        self._selection_checked = True
-        known = {n: s for n, s in offset.tables.items() if self._selection.matches(n)}
-        if known.keys() != offset.tables.keys():
-            gone = sorted(offset.tables.keys() - known.keys())
-            raise DefiniteError(
-                f"{', '.join(gone[:5])} was captured before and is not in source.tables any more",
-                hint="take tables out with a new pipeline; a table cannot leave one and come back exactly yet",
-            )
-        tables = self._tables.read(self._session())
-        for name in known.keys() & tables.keys():
-            require_same_choice(self._store.get(known[name].schema), tables[name])
-        new = {n: s for n, s in tables.items() if n not in known}
-        if not new:
-            return offset
         assert self._tail is not None
-        wait_for_ddl(self._session(), new.values())
-        self._tail.advance(server.log_position(self._session()).position)
-        if self._tail.statements(after=offset.position):
-            self._selection_checked = False  # what was read may be another shape than that at the position
+        found = with_new_tables(self._session(), self._tables, self._tail, self._floors(offset), offset)
+        self._selection_checked = found is not None
+        if found is None or found is offset:
             return offset
-        # their last DDL may lie anywhere below W: only W itself, settled, is a safe floor for them
-        self._floors(offset).wait_for(offset.position)
-        for name, schema in new.items():
-            offset = offset.with_table(name, replace(self._tables.unstarted(schema), floor=offset.position))
-        # their rows in what is prepared were not counted
-        offset = replace(offset, prepared=tuple(replace(p, rows=max(p.rows, 1)) for p in offset.prepared))
-        self._open_tail(offset)
-        return offset
+        self._open_tail(found)
+        return found
 
     def _with_chunks(self, offset: Offset, max_rows: int | None) -> Offset:
         return self._chunks.move(self._session(), offset, max_rows)

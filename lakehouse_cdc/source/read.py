@@ -13,12 +13,13 @@ from pyspark import TaskContext
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.model.variant import encode
+from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.source.binlog_read import read_binlog
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.patience import read_patiently
 from lakehouse_cdc.source.rows import Stamp, at_one_position, no_variants, variants
 from lakehouse_cdc.source.snapshot_read import read_snapshot
-from lakehouse_cdc.source.splits import BinlogSplit, EndSplit, SchemaSplit, SnapshotSplit, TruncateSplit
+from lakehouse_cdc.source.splits import AlterSplit, BinlogSplit, EndSplit, SchemaSplit, SnapshotSplit, TruncateSplit
 
 
 def read_split(split: Any, options: SourceOptions) -> Iterator[pa.RecordBatch]:
@@ -32,6 +33,8 @@ def read_split(split: Any, options: SourceOptions) -> Iterator[pa.RecordBatch]:
             _single(split.stamp, Rank.SCHEMA, "s", s.name, s.id, {**s.to_dict(), "statement": None})
             for s in split.schemas
         ])  # fmt: skip
+    if isinstance(split, AlterSplit):
+        return iter([_changed(split.stamp, change) for change in split.changes])
     if isinstance(split, TruncateSplit):
         return iter([_single(split.stamp, Rank.SCHEMA, "t", s.name, s.id, None) for s in split.schemas])
     if isinstance(split, EndSplit):
@@ -53,9 +56,19 @@ def replica_id(options: SourceOptions) -> int:
     return first + 1 + number % (last - first)
 
 
-def _single(stamp: Stamp, rank: Rank, op: str, table: str, schema_id: str, after: Any) -> pa.RecordBatch:
-    image = no_variants(1)
-    if after is not None:
-        value, metadata = encode(after)
-        image = variants(pa.array([value], pa.binary()), pa.array([metadata], pa.binary()))
-    return at_one_position(stamp, rank, op, table, schema_id, no_variants(1), image)
+def _single(
+    stamp: Stamp, rank: Rank, op: str, table: str, schema_id: str, after: Any, before: Any = None
+) -> pa.RecordBatch:
+    return at_one_position(stamp, rank, op, table, schema_id, no_variants(1), _variant(after), before=_variant(before))
+
+
+def _variant(value: Any) -> pa.Array:
+    if value is None:
+        return no_variants(1)
+    image, metadata = encode(value)
+    return variants(pa.array([image], pa.binary()), pa.array([metadata], pa.binary()))
+
+
+def _changed(stamp: Stamp, change: SchemaChange) -> pa.RecordBatch:
+    before, after = change.images()
+    return _single(stamp, Rank.SCHEMA, "s", change.after.name, change.after.id, after, before)

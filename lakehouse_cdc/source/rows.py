@@ -116,9 +116,16 @@ def positions(server_uuid: str, file: str, pos: npt.NDArray[np.int64], gtid: pa.
 
 
 def at_one_position(
-    stamp: Stamp, rank: Rank, op: str, table: str, schema_id: str, key: pa.Array, after: pa.Array
+    stamp: Stamp,
+    rank: Rank,
+    op: str,
+    table: str,
+    schema_id: str,
+    key: pa.Array,
+    after: pa.Array,
+    before: pa.Array | None = None,
 ) -> pa.RecordBatch:
-    """Rows that all stand at `stamp`: snapshot rows, schemas, the end of a repeated pass. No before images."""
+    """Rows that all stand at `stamp`: snapshot rows, schemas, the end of a repeated pass."""
     n = len(after)
     gtid = pa.repeat(pa.scalar(stamp.gtid or None, pa.string()), n)
     where = positions(stamp.server_uuid, stamp.position.file, np.full(n, stamp.position.pos, dtype=np.int64), gtid)
@@ -127,7 +134,7 @@ def at_one_position(
         pa.repeat(op, n),
         pa.repeat(table, n),
         key,
-        no_variants(n),
+        no_variants(n) if before is None else before,
         after,
         pa.array(np.full(n, stamp.commit_ts, dtype=np.int64)).cast(ARROW.field("commit_ts").type),
         where,

@@ -1,6 +1,7 @@
 """What offsets name: immutable files beside the checkpoint, named by their content, written before the offset is.
 
-Most are schemas; the others are the states of tables, which would make an offset large (see `offsets`).
+Most are schemas, and their changes; the others are the states of tables, which would make an offset large (see
+`offsets`).
 
 An offset may thus be replayed at any time: the file that it names is there, whole, and says what it said.
 """
@@ -17,6 +18,7 @@ from typing import Any
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.schema.table import TableSchema
 
 
@@ -39,6 +41,18 @@ class SchemaStore:
             raise DefiniteError(f"the file of schema {schema_id} was changed", where=str(path), hint="restore it")
         return schema
 
+    def put_change(self, change: SchemaChange) -> str:
+        """Store the change and the schema that it leads to, and give the change's fingerprint."""
+        self.put(change.after)
+        text = change.to_json()
+        fingerprint = _digest(text)
+        self._write(self._change(fingerprint), text)
+        return fingerprint
+
+    def change(self, fingerprint: str) -> SchemaChange:
+        """The change of that fingerprint. Raises DefiniteError if its file is gone or is not what its name says."""
+        return SchemaChange.from_json(self._checked(self._change(fingerprint), fingerprint, "schema change"))
+
     def put_states(self, states: Mapping[str, Any]) -> str:
         """Store the states of tables, as an offset holds them, and give their fingerprint."""
         text = json.dumps(states, sort_keys=True, separators=(",", ":"))
@@ -48,11 +62,7 @@ class SchemaStore:
 
     def states(self, fingerprint: str) -> dict[str, Any]:
         """The states of that fingerprint. Raises DefiniteError if their file is gone or is not what its name says."""
-        path = self._states(fingerprint)
-        text = self._read(path)
-        if _digest(text) != fingerprint:
-            raise DefiniteError(f"the file of states {fingerprint} was changed", where=str(path), hint="restore it")
-        states: dict[str, Any] = json.loads(text)
+        states: dict[str, Any] = json.loads(self._checked(self._states(fingerprint), fingerprint, "states"))
         return states
 
     def mark_gap(self, offset: Offset) -> None:
@@ -72,6 +82,15 @@ class SchemaStore:
 
     def _states(self, fingerprint: str) -> Path:
         return self._folder / f"states-{fingerprint}.json"
+
+    def _change(self, fingerprint: str) -> Path:
+        return self._folder / f"change-{fingerprint}.json"
+
+    def _checked(self, path: Path, fingerprint: str, what: str) -> str:
+        text = self._read(path)
+        if _digest(text) != fingerprint:
+            raise DefiniteError(f"the file of {what} {fingerprint} was changed", where=str(path), hint="restore it")
+        return text
 
     def _read(self, path: Path) -> str:
         try:

@@ -11,6 +11,7 @@ from lakehouse_cdc.model.offset import Cursor, Identity, Offset
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.model.xa import Prepared
+from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.rows import Stamp
 
@@ -21,6 +22,14 @@ class SchemaSplit(InputPartition):
 
     stamp: Stamp
     schemas: tuple[TableSchema, ...]
+
+
+@dataclass
+class AlterSplit(InputPartition):
+    """The `s` rows of the changes that the statement made at which this batch ends."""
+
+    stamp: Stamp
+    changes: tuple[SchemaChange, ...]
 
 
 @dataclass
@@ -75,7 +84,7 @@ class BinlogSplit(InputPartition):
     ddl: bool = False
 
 
-Split = SchemaSplit | TruncateSplit | EndSplit | SnapshotSplit | BinlogSplit
+Split = SchemaSplit | AlterSplit | TruncateSplit | EndSplit | SnapshotSplit | BinlogSplit
 
 
 def stamp_of(offset: Offset, since: int | None = None) -> Stamp:

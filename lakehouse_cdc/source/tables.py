@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
+from fnmatch import fnmatchcase
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.offset import TableState
 from lakehouse_cdc.mysql import catalog
 from lakehouse_cdc.mysql.keys import KeySpace
 from lakehouse_cdc.mysql.session import Session
-from lakehouse_cdc.schema.carry import carry
+from lakehouse_cdc.schema.carry import carry, carry_on, require_same_choice
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import check_table
@@ -32,6 +34,36 @@ class Tables:
         for schema in tables.values():
             check_table(schema)
         return tables
+
+    def now(self, session: Session, name: str) -> TableSchema:
+        """One table as the catalog has it, with the columns left out that are excluded; nothing else is configured.
+
+        Raises DefiniteError where it is gone, or cannot be captured.
+        """
+        found = catalog.read_catalog(session, self.selection, self._options.exclude)
+        for fault in found.faults:
+            if fault.where == name:
+                raise fault
+        if name not in found.tables:
+            raise DefiniteError("the table is gone", where=name, hint="leave it out (source.tables)")
+        return found.tables[name]
+
+    def configured(self, schema: TableSchema, before: TableSchema, origin: Mapping[str, str]) -> TableSchema:
+        """What a DDL made of `before`, with the user's choices; `origin` has the old names of columns that there were.
+
+        Raises DefiniteError for a type or a key that cannot be carried.
+        """
+        patterns = [p for p in self._options.exclude if fnmatchcase(schema.name, p)]
+        left_out = {name.lower() for p in patterns for name in self._options.exclude[p]}
+        columns = (replace(c, captured=c.captured and c.name.lower() not in left_out) for c in schema.columns)
+        found = carry_on(replace(schema, columns=tuple(columns)), before, origin, self._options.rules)
+        check_table(found)
+        return found
+
+    def require_same_choice(self, known: Mapping[str, TableState], now: Mapping[str, TableSchema]) -> None:
+        """Raise DefiniteError where a table of `now` is configured otherwise than it was."""
+        for name in known.keys() & now.keys():
+            require_same_choice(self._store.get(known[name].schema), now[name])
 
     def unstarted(self, schema: TableSchema) -> TableState:
         """The state of a table of which nothing has been read."""

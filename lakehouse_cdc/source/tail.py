@@ -96,19 +96,26 @@ class Tail:
         prepared: Sequence[Prepared] = (),
     ) -> None:
         self.origin = origin
-        self._by_name = {s.name: s for s in schemas}
         self._origin_gtids = gtids
         self._open_rows = 0  # of the transaction that the last buffer ended in
         self._ended = _Ended()
-        self._statements: list[LoggedStatement] = []
+        self._statements: list[LoggedStatement] = []  # that concern us, or name a captured table
+        self.schema_ids = {schema.id for schema in schemas}
         self.xa = XaHistory(prepared, counted=bool(schemas))
         self._sources: tuple[str, ...] = ()
         self._rest: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._created: dict[int, int] = {}
         self._programs: ProgramSet | None = None
         session = connect(options.connection)
+        self._lower_case = session.lower_case
+        self._names = {self._cased(schema.name) for schema in schemas}
         self._scanner = BinlogScanner(
-            origin, self._by_name, watched=matches, gtids=gtids, lower_case=session.lower_case, checked=False
+            origin,
+            {s.name: s for s in schemas},
+            watched=matches,
+            gtids=gtids,
+            lower_case=self._lower_case,
+            checked=False,
         )
         try:
             self._dump = BinlogDump(session.connection, origin, server_id=options.server_ids[0])
@@ -139,7 +146,7 @@ class Tail:
 
     def _take(self, scan: Scan) -> None:
         self._sources = scan.sources
-        self._statements += [s for s in scan.statements if s.concerns]
+        self._statements += [s for s in scan.statements if s.concerns or self._names & set(s.statement.tables)]
         done, txns = scan.ended, scan.transactions
         numbers = np.array([Position(name, 0).number for name in scan.files], np.int64)
         rows, size = self._rows(scan), txns.end - txns.begin
@@ -161,9 +168,7 @@ class Tail:
         rows = np.zeros(len(scan.transactions), np.int64)
         if len(scan.rows):
             if self._programs is None or len(self._programs.schemas) != len(scan.tables):
-                self._programs = ProgramSet.of(
-                    [countable(t, self._by_name[t.name]) for t in scan.tables], [t.types for t in scan.tables]
-                )
+                self._programs = ProgramSet.of([countable(t) for t in scan.tables], [t.types for t in scan.tables])
             np.add.at(rows, scan.rows.txn, count_rows(scan.buffer, scan.rows, self._programs))
         if len(rows):
             rows[0] += self._open_rows
@@ -209,12 +214,22 @@ class Tail:
 
     def statements(self, after: Position) -> list[LoggedStatement]:
         """The statements behind `after` that concern a captured table."""
-        return [s for s in self._statements if s.position > after]
+        return [s for s in self._statements if s.concerns and s.position > after]
+
+    def naming(self, table: str, after: Position) -> list[LoggedStatement]:
+        """The statements behind `after` that name the table, or may mean it; also those that are proven harmless."""
+        behind = [s for s in self._statements if s.position > after]
+        return [s for s in behind if self._cased(table) in s.statement.tables or not s.statement.tables]
+
+    def _cased(self, name: str) -> str:
+        return name.lower() if self._lower_case else name
 
     def stop_before(self, statement: LoggedStatement) -> Position:
         """Where a batch must end at the latest: behind a statement whose effects are known, else before it."""
-        if statement.effects is not None:
-            return statement.position
+        return statement.position if statement.effects is not None else self.end_before(statement)
+
+    def end_before(self, statement: LoggedStatement) -> Position:
+        """Where the last transaction in front of a statement ends."""
         count = self._ended.until(statement.position)
         if count and self._position_of(count - 1) == statement.position:
             count -= 1

@@ -55,6 +55,7 @@ ATTRIBUTES = [
 NOTHING = [
     "ADD INDEX i{n} (id)", "ADD KEY k{n} (`c0`, id)", "ADD CONSTRAINT u{n} UNIQUE (id)", "COMMENT = 'a, b'", "FORCE",
     "ENGINE=InnoDB", "ROW_FORMAT=DYNAMIC", "ALGORITHM=COPY", "AUTO_INCREMENT=77",
+    "DEFAULT CHARACTER SET = latin1", "CHARSET utf8mb4 COLLATE utf8mb4_bin", "DEFAULT COLLATE latin1_bin",
     "ADD CONSTRAINT c{n} CHECK (id <> -5)", "ALTER COLUMN id SET DEFAULT 5", "ALTER id DROP DEFAULT", "ORDER BY id",
     "STATS_PERSISTENT=1 STATS_SAMPLE_PAGES 9, KEY_BLOCK_SIZE 0", "ENABLE KEYS", "PARTITION BY HASH(id) PARTITIONS 3",
 ]  # fmt: skip
@@ -111,7 +112,9 @@ class Ddl:
         if what < 8:
             return f"DROP {self.rng.choice(['', 'COLUMN '])}{name}"
         if what < 9:
-            return f"RENAME COLUMN {name} TO {new}"
+            other = self.rng.choice(names)
+            swap = f"RENAME COLUMN {name} TO {other}, RENAME COLUMN {other} TO {name}"
+            return self.rng.choice([f"RENAME COLUMN {name} TO {new}", swap])
         if what < 10:
             return self.rng.choice([
                 f"ADD PRIMARY KEY ({name}, id)", "DROP PRIMARY KEY", "DROP PRIMARY KEY, ADD PRIMARY KEY (id DESC)",
@@ -135,19 +138,11 @@ def known(session: Session, database: str) -> TableSchema:
     return plain(schema)
 
 
-def default_charset(cursor: Any) -> str:
-    """Of the table's new columns."""
-    cursor.execute("SELECT TABLE_COLLATION FROM INFORMATION_SCHEMA.TABLES WHERE TABLE_SCHEMA = DATABASE()")
-    [(collation,)] = cursor.fetchall()
-    charset = str(collation).partition("_")[0]
-    return "utf8mb3" if charset == "utf8" else charset
-
-
 def plain(schema: TableSchema) -> TableSchema:
     columns = [
         replace(c, collation=None, charset="utf8mb3" if c.charset == "utf8" else c.charset) for c in schema.columns
     ]
-    return replace(schema, columns=tuple(columns))
+    return replace(schema, columns=tuple(columns), charset="utf8mb3" if schema.charset == "utf8" else schema.charset)
 
 
 def rows(cursor: Any, schema: TableSchema, names: list[str]) -> Counter[Any]:
@@ -186,7 +181,7 @@ def agree(any_server: MySqlServer, any_database: str, session: Session, seed: in
         before = known(session, any_database)
         for _ in range(25):
             sql = ddl.statement([column.name for column in before.columns])
-            given = Given(default_charset(cursor), any_server.version in MARIADB, nullable)
+            given = Given(before.charset, any_server.version in MARIADB, nullable)
             held = rows(cursor, before, [column.name for column in before.columns])
             try:
                 cursor.execute(sql)
@@ -198,7 +193,7 @@ def agree(any_server: MySqlServer, any_database: str, session: Session, seed: in
                 said = altered(sql, before, given)
             except NotUnderstood:
                 seen["not understood"] += 1
-                assert any(word in sql for word in ("CONVERT", "IF", "AFTER")), sql
+                assert any(word in sql for word in ("CONVERT", "IF", "AFTER", "CHARACTER", "CHARSET", "COLLATE")), sql
             else:
                 seen["understood"] += 1
                 assert plain(said.schema) == after, sql

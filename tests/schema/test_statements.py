@@ -90,7 +90,10 @@ TABLES = {
 @pytest.mark.parametrize("sql", TABLES)
 def test_tables_of_ddl(sql: str) -> None:
     kind = StatementKind.TRUNCATE if sql.upper().startswith("TRUNCATE") else DDL
-    assert classify(sql, "d") == Statement(kind, TABLES[sql])
+    found = classify(sql, "d")
+    assert (found.kind, found.tables) == (kind, TABLES[sql])
+    assert found.alters == (sql.upper().startswith("ALTER") and len(found.tables) == 1)
+    assert found.if_absent == ("if not exists" in sql)
 
 
 @pytest.mark.parametrize(

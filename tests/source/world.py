@@ -143,7 +143,9 @@ class World:
     counter: int = 0
     mariadb: bool = False
     truncates: float = 0.0  # how often a transaction is a TRUNCATE instead
-    truncated: dict[str, tuple[str, int]] = field(default_factory=dict)  # where each table was, the last time
+    alters: float = 0.0  # how often it is an ALTER TABLE
+    calm: bool = False  # no DDL any more
+    altered: dict[str, tuple[str, int]] = field(default_factory=dict)  # where each table was, the last time
     doubtful: list[tuple[str, tuple[str, int], tuple[str, int]]] = field(default_factory=list)  # see `test_exact`
     second: Callable[[], pymysql.Connection] | None = None  # for XA transactions, which outlive their sessions
     pending: list[str] = field(default_factory=list)
@@ -166,7 +168,7 @@ class World:
         self.states[self.position()] = {table.full: self.rows(table) for table in self.tables}
 
     def rows(self, table: Table) -> dict[Any, Row]:
-        columns = ["v", *reversed(table.keys), "note"]
+        columns = ["v", *reversed(table.keys), "note", *(self.more(table) if self.alters else [])]
         kinds = dict(zip(table.keys, table.kinds, strict=True))
         shown = [SHOWN.get(kinds.get(name, ""), "{}").format(name) for name in columns]
         found = self.run(f"SELECT {', '.join(shown)} FROM `{table.database}`.`{table.name}`")
@@ -175,11 +177,15 @@ class World:
 
     def transaction(self, size: int | None = None) -> None:
         """One random transaction over random tables; one in eight is rolled back."""
-        if self.rng.random() < self.truncates:
+        ddl = self.rng.random() + self.calm
+        if ddl < self.truncates:
             table = self.rng.choice(self.tables)
             self.run(f"TRUNCATE TABLE `{table.database}`.`{table.name}`")
             self.remember()
-            self.truncated[table.full] = self.position()
+            self.altered[table.full] = self.position()
+            return
+        if ddl < self.truncates + self.alters:
+            self.alter(self.rng.choice(self.tables))
             return
         if self.second is not None and self.rng.random() < 0.4:
             self.xa(self.second())
@@ -191,6 +197,33 @@ class World:
                 raise
             self.run("ROLLBACK")
             self.decide()
+
+    def alter(self, table: Table) -> None:
+        """Something that the rows bear: columns x0, x1, ... come, go, and change; `v` and `note` get another type."""
+        more, self.counter = self.more(table), self.counter + 1
+        new, kind = f"x{self.counter}", self.rng.choice(["INT", "BIGINT", "VARCHAR(30)", "VARCHAR(40) CHARSET utf8mb4"])
+        place = self.rng.choice(["", " FIRST", " AFTER v", " AFTER k0"])
+        clauses = [
+            f"ADD COLUMN {new} {kind}{place}", f"ADD COLUMN {new} {kind}{place}, ADD {new}b DECIMAL(9,2)",
+            f"ADD COLUMN {new} INT NOT NULL DEFAULT 7", f"MODIFY v {self.rng.choice(['INT', 'BIGINT', 'INT FIRST'])}",
+            f"MODIFY note VARCHAR({self.rng.choice([300, 400])}) CHARSET {self.rng.choice(['latin1', 'utf8mb4'])}",
+            f"ADD INDEX {new} (v)",
+        ]  # fmt: skip
+        if more:
+            one, two = self.rng.choice(more), self.rng.choice(more)
+            clauses += [
+                f"DROP COLUMN {one}", f"DROP COLUMN {one}, ADD COLUMN {one} {kind}", f"CHANGE {one} {new} {kind}",
+                f"CHANGE {one} {two} INT, CHANGE {two} {one} INT" if one != two else f"MODIFY {one} {kind}{place}",
+                f"DROP {one}, CHANGE v v INT, ADD {new} {kind}",
+            ]  # fmt: skip
+        self.run(f"ALTER TABLE `{table.database}`.`{table.name}` {self.rng.choice(clauses)}")
+        self.remember()
+        self.altered[table.full] = self.position()
+
+    def more(self, table: Table) -> list[str]:
+        """The columns that have been added."""
+        sql = "SELECT COLUMN_NAME FROM INFORMATION_SCHEMA.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
+        return sorted(str(name) for (name,) in self.run(sql, [table.database, table.name]) if name[0] == "x")
 
     def xa(self, session: pymysql.Connection) -> None:
         """Prepare one in a session that then ends; or decide on one that is prepared."""
@@ -243,6 +276,10 @@ class World:
         self.counter += 1
         values = [self.counter, *key, self.rng.choice([None, "", "x" * 300, f"é{self.counter}"])]
         what = self.rng.randrange(10)
+        more = self.more(table) if self.alters else []
+        if more and self.rng.random() < 0.2:
+            self.run(f"UPDATE {name} SET {self.rng.choice(more)} = %s", [self.counter])
+            return
         if what < 4:
             columns = ", ".join(["v", *keys, "note"])
             self.run(f"REPLACE INTO {name} ({columns}) VALUES ({', '.join(['%s'] * len(values))})", values)

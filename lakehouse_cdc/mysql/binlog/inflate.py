@@ -34,7 +34,7 @@ from lakehouse_cdc.mysql.kernels import layout
 from lakehouse_cdc.mysql.kernels.events import UPDATE
 from lakehouse_cdc.mysql.kernels.extents import COLUMN_FIELDS, SPOT_FIELDS, find_values
 from lakehouse_cdc.mysql.kernels.layout import BinlogType
-from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.schema.table import Column, TableSchema
 
 LARGEST = 2 << 30  # bytes that the rows of one buffer may become: all of them have to be in memory at once
 _LARGEST_VALUE = 1 << 30  # bytes: max_allowed_packet goes no further
@@ -75,12 +75,11 @@ def inflated(scan: Scan, schemas: Sequence[TableSchema]) -> Scan:
     return replace(scan, buffer=buffer, rows=replace(rows, start=start, end=end), tables=tables)
 
 
-def countable(table: TableMap, schema: TableSchema) -> TableSchema:
-    """The schema with compressed columns left out: with that and the table's own types its rows can be counted."""
-    if not table.compressed:
-        return schema
-    columns = (replace(c, captured=c.captured and i not in table.compressed) for i, c in enumerate(schema.columns))
-    return replace(schema, columns=tuple(columns))
+def countable(table: TableMap) -> TableSchema:
+    """What is enough, with the table's own types, to count its rows: columns of which none is captured."""
+    database, _, name = table.name.partition(".")
+    columns = tuple(Column(str(i), "", captured=False) for i in range(len(table.types)))
+    return TableSchema(database, name, columns, key=())
 
 
 class _Values:

@@ -16,7 +16,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakehouse_cdc.schema.charsets import MAX_BYTES, UNICODE, WIDE
-from lakehouse_cdc.schema.ddl.clauses import Action, Add, Change, Convert, Drop, Key, Rename, Unproven, actions
+from lakehouse_cdc.schema.ddl.clauses import (
+    Action,
+    Add,
+    Change,
+    Convert,
+    Default,
+    Drop,
+    Key,
+    Rename,
+    Unproven,
+    actions,
+)
 from lakehouse_cdc.schema.ddl.column_type import BLOBS, TEXTS, Given
 from lakehouse_cdc.schema.lexer import NotUnderstood, Reader, tokens
 from lakehouse_cdc.schema.table import Column, TableSchema
@@ -27,11 +38,15 @@ _ALL = (*UNICODE[:1], *(name for name in WIDE if name != "ucs2"), "gb18030")  # 
 
 @dataclass(frozen=True)
 class Altered:
-    """See above. `origin` has the old name of each column of the new schema that there was before."""
+    """See above. `origin` has the old name of each column of the new schema that there was before.
+
+    `silent`: no clause speaks of columns or rows, so this holds for whatever the table was before.
+    """
 
     schema: TableSchema
     kept: bool
     origin: Mapping[str, str]
+    silent: bool
 
 
 def altered(sql: str, schema: TableSchema, given: Given) -> Altered:
@@ -75,8 +90,9 @@ def _apply(schema: TableSchema, todo: Sequence[Action]) -> Altered:
     by_old = {column.name: column for column in schema.columns}
     kept = columns.kept and not any(isinstance(action, Unproven) for action in todo)
     kept = kept and all(_holds(by_old[columns.origin[new.name]], new) for new in found if new.name in columns.origin)
-    after = replace(schema, columns=found, key=key)
-    return Altered(after, kept and _same_key(schema, after, columns.origin), columns.origin)
+    charsets = [action.charset for action in todo if isinstance(action, Convert | Default)]
+    after = replace(schema, columns=found, key=key, charset=(*charsets, schema.charset)[0])
+    return Altered(after, kept and _same_key(schema, after, columns.origin), columns.origin, silent=not todo)
 
 
 def _same_key(before: TableSchema, after: TableSchema, origin: Mapping[str, str]) -> bool:
@@ -118,14 +134,15 @@ class _Columns:
             if isinstance(action, Drop) and _same(action.name, column.name):
                 return
             if isinstance(action, Rename) and _same(action.old, column.name):
-                column = self._named(replace(column, name=action.new), column)
-            elif isinstance(action, Change) and _same(action.old, column.name):
+                self.now.append(self._named(replace(column, name=action.new), column))
+                return
+            if isinstance(action, Change) and _same(action.old, column.name):
                 new = self._from(action, column)
                 self.origin[new.name] = column.name
                 if action.definition.place is None:
                     self.now.append(new)
                 return
-        self.now.append(self._named(column, column) if column.name not in self.origin else column)
+        self.now.append(self._named(column, column))
 
     def _named(self, new: Column, old: Column) -> Column:
         self.origin[new.name] = old.name

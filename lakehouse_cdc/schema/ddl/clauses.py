@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lakehouse_cdc.schema.ddl.column_type import Given, charset_name
+from lakehouse_cdc.schema.ddl.column_type import Given, charset_name, charset_of_collation
 from lakehouse_cdc.schema.ddl.definition import Definition, check, definition
 from lakehouse_cdc.schema.ddl.literals import number, parentheses, text
 from lakehouse_cdc.schema.lexer import NotUnderstood, Reader
@@ -60,11 +60,18 @@ class Convert:
 
 
 @dataclass(frozen=True)
+class Default:
+    """A new column of text that names no character set gets that one."""
+
+    charset: str
+
+
+@dataclass(frozen=True)
 class Unproven:
     """The rows may change, without an event that says how."""
 
 
-Action = Add | Drop | Change | Rename | Key | Convert | Unproven
+Action = Add | Drop | Change | Rename | Key | Convert | Default | Unproven
 
 _KEPT = ("COALESCE", "REORGANIZE", "ANALYZE", "CHECK", "OPTIMIZE", "REBUILD")  # the rows, by operations on partitions
 _LOST = ("TRUNCATE", "DROP", "EXCHANGE", "DISCARD", "IMPORT", "REPAIR")
@@ -87,6 +94,9 @@ def actions(reader: Reader, given: Given) -> list[Action]:
         if clause.skip("ORDER", "BY"):
             break  # names of columns follow, and nothing else
         found += _action(clause, given)
+    defaults = [one for one in found if isinstance(one, Convert | Default)]
+    if len(defaults) > 1 or (defaults and any(isinstance(one, Add | Change) for one in found)):
+        raise NotUnderstood  # which of the defaults a new column gets
     return found
 
 
@@ -251,7 +261,11 @@ def _convert(clause: Reader) -> list[Action]:
 
 def _options(clause: Reader) -> list[Action]:
     """Options of the table, which need no commas, and how to go about it."""
+    found: list[Action] = []
     while clause.at < len(clause.tokens):
+        if (charset := _default_charset(clause)) is not None:
+            found = [Default(charset)]
+            continue
         if clause.either("FORCE", "ENABLE KEYS", "DISABLE KEYS", "WITH VALIDATION", "WITHOUT VALIDATION"):
             continue
         if clause.either("REMOVE PARTITIONING", "UPGRADE PARTITIONING"):
@@ -271,7 +285,31 @@ def _options(clause: Reader) -> list[Action]:
             _option(clause)
         else:
             raise NotUnderstood
-    return []
+    return found
+
+
+def _default_charset(clause: Reader) -> str | None:
+    """`[DEFAULT] CHARACTER SET [=] x [[DEFAULT] COLLATE [=] y]`, or COLLATE alone."""
+    begin = clause.at
+    clause.skip("DEFAULT")
+    if clause.either("CHARACTER SET", "CHARSET"):
+        clause.skip("=")
+        charset = clause.identifier()
+        if charset.upper() == "DEFAULT":
+            raise NotUnderstood
+        behind = clause.at
+        clause.skip("DEFAULT")
+        if clause.skip("COLLATE"):
+            clause.skip("=")
+            clause.identifier()
+        else:
+            clause.at = behind
+        return charset_name(charset)
+    if clause.skip("COLLATE"):
+        clause.skip("=")
+        return charset_of_collation(clause.identifier().lower())
+    clause.at = begin
+    return None
 
 
 def _option(clause: Reader) -> None:

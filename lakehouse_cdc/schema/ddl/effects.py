@@ -1,7 +1,8 @@
 """What a DDL in the log does to the captured tables, as far as this version follows it.
 
 No effect at all is a proof, too: such a statement is passed over. A table is read again where its rows changed and the
-log does not say how. Whatever changes a table's schema raises `NotUnderstood`, as does what is not known.
+log does not say how. An ALTER TABLE that may change the schema, or is not understood, is said to alter it: what became
+of the table is found out where the statement is followed. All other DDL raises `NotUnderstood`.
 """
 
 from __future__ import annotations
@@ -23,14 +24,22 @@ def effects(statement: Statement, text: str, tables: Mapping[str, TableSchema]) 
     found = []
     for name in dict.fromkeys(statement.tables):
         schema = tables.get(name)
-        if schema is None:
+        if schema is None or statement.if_absent:
             continue
         if statement.kind is StatementKind.TRUNCATE:
             found.append(Effect("truncate", schema.name))
-            continue
-        after = altered(text, schema, Given())
-        if after.schema != schema:
-            raise NotUnderstood
-        if not after.kept:
-            found.append(Effect("again", schema.name))
+        else:
+            found += _altered(statement, text, schema)
     return tuple(found)
+
+
+def _altered(statement: Statement, text: str, schema: TableSchema) -> list[Effect]:
+    try:
+        after = altered(text, schema, Given(schema.charset))
+    except NotUnderstood:
+        if not statement.alters:
+            raise
+        return [Effect("alter", schema.name)]
+    if after.schema != schema:
+        return [Effect("alter", schema.name)]
+    return [] if after.kept else [Effect("again", schema.name)]

@@ -83,7 +83,7 @@ def read(scan: Scan) -> list[dict[str, Any]]:
     found = inflated(scan, schemas)
     programs = ProgramSet.of(schemas, [table.types for table in found.tables])
     out = decode_rows(guarded_copy(found.buffer), found.rows, programs)
-    stripped = [countable(table, schema) for table, schema in zip(scan.tables, schemas, strict=True)]
+    stripped = [countable(table) for table in scan.tables]
     counted = count_rows(scan.buffer, scan.rows, ProgramSet.of(stripped, [table.types for table in scan.tables]))
     assert counted.tolist() == count_rows(found.buffer, found.rows, programs).tolist()
     tables = found.rows.table[out.event].tolist()

@@ -1,0 +1,50 @@
+"""One change of a table's schema: what the stream hands on where a DDL stands in it.
+
+Rows before it were written under `before`, rows behind it under `after`. The two schemas say what there was and what
+there is; `origin` says which column is which, so that a rename is not a column dropped and another one added.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakehouse_cdc.schema.table import TableSchema
+
+
+@dataclass(frozen=True)
+class SchemaChange:
+    """`statement` turned `before` into `after`.
+
+    `origin` has the old name of each column of `after` that there was before. `kept`: it is proven that every row holds
+    what it held, and NULL in new columns; where it is not, all rows of the table are read again from there on.
+    """
+
+    statement: str
+    before: TableSchema
+    after: TableSchema
+    origin: Mapping[str, str]
+    kept: bool
+
+    def images(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What an `s` row of bronze holds in `before` and in `after`."""
+        said = {"statement": self.statement, "origin": dict(self.origin), "kept": self.kept}
+        return self.before.to_dict(), {**self.after.to_dict(), **said}
+
+    def to_json(self) -> str:
+        """Canonical: sorted keys, no spaces."""
+        before, after = self.images()
+        return json.dumps({"before": before, "after": after}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+    @classmethod
+    def from_images(cls, before: dict[str, Any], after: dict[str, Any]) -> SchemaChange:
+        """The inverse of `images`."""
+        schemas = TableSchema.from_dict(before), TableSchema.from_dict(after)
+        return cls(after["statement"], *schemas, after["origin"], after["kept"])
+
+    @classmethod
+    def from_json(cls, text: str) -> SchemaChange:
+        """The inverse of `to_json`."""
+        return cls.from_images(**json.loads(text))

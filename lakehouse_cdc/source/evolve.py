@@ -1,0 +1,105 @@
+"""What a table's schema is behind a DDL that may have changed it.
+
+Two things know. The statement itself, as far as its grammar is ours (`schema.ddl`): it also says which column is which,
+and whether the rows are kept. And the server's catalog, which says what is there *now*: that is what there was behind
+the statement where no later one in the log touched columns. So the catalog's word counts where it can be had, and where
+the statement is then found to have been read otherwise, or could not be read, columns are told by their names and the
+rows are read again. In a backlog, where the table was altered again since, the statement is all there is; if that
+cannot be read, the stream stops.
+
+What the catalog says belongs to a place in the log: DDL that was under way while it was asked has ended, and is in the
+log, when a SELECT on the table returns; the log is then read up to there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.mysql import server
+from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
+from lakehouse_cdc.mysql.session import Session
+from lakehouse_cdc.schema.change import SchemaChange
+from lakehouse_cdc.schema.ddl.alter import Altered, altered
+from lakehouse_cdc.schema.ddl.column_type import Given, charset_name
+from lakehouse_cdc.schema.lexer import NotUnderstood
+from lakehouse_cdc.schema.statements import StatementKind
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.source.tables import Tables, wait_for_ddl
+from lakehouse_cdc.source.tail import Tail
+
+
+def schema_change(
+    session: Session, tables: Tables, tail: Tail, statement: LoggedStatement, before: TableSchema, *, near: bool
+) -> SchemaChange:
+    """What `statement` made of the table `before`. `near`: the log is known up to its end, so the catalog may be asked.
+
+    Raises DefiniteError where that cannot be known, or where the table cannot be captured any more.
+    """
+    said = _altered(statement.text, before, session)
+    if said is not None and any(c.charset and c.collation is None for c in said.schema.key_columns):
+        said = None  # the order of such keys is not known
+    now = _now(session, tables, tail, statement, before) if near or said is None else None
+    if now is None and said is None:
+        raise not_followed(statement, ", and the table was altered again since")
+    if said is not None and (now is None or _plain(said.schema) == _plain(now)):
+        after, origin, kept = now or said.schema, said.origin, said.kept
+    else:
+        assert now is not None
+        names = {column.name for column in before.columns}
+        after, origin, kept = now, {c.name: c.name for c in now.columns if c.name in names}, False
+    return SchemaChange(statement.text, before, tables.configured(after, before, origin), origin, kept)
+
+
+def not_followed(statement: LoggedStatement, why: str = "") -> DefiniteError:
+    """The error for a statement at which the stream stops."""
+    return DefiniteError(
+        f"a statement that may change a captured table cannot be followed{why}: {statement.text[:200]}",
+        where=str(statement.position),
+        hint="begin anew with a fresh checkpoint and fresh tables, or leave the table out (source.tables)",
+    )
+
+
+def _altered(text: str, schema: TableSchema, session: Session) -> Altered | None:
+    try:
+        return altered(text, schema, Given(schema.charset, session.is_mariadb))
+    except NotUnderstood:
+        return None
+
+
+def _now(
+    session: Session, tables: Tables, tail: Tail, statement: LoggedStatement, before: TableSchema
+) -> TableSchema | None:
+    """The table as the catalog has it, None where that is not what stood behind `statement`."""
+    found: TableSchema | None = None
+    failure: DefiniteError | None = None
+    try:
+        found = tables.now(session, before.name)
+    except DefiniteError as error:
+        failure = error
+    wait_for_ddl(session, [before])
+    tail.advance(server.log_position(session).position)
+    if any(not _silent(later, before, session) for later in tail.naming(before.name, after=statement.position)):
+        return None
+    if failure is not None:
+        raise failure
+    return found
+
+
+def _silent(later: LoggedStatement, schema: TableSchema, session: Session) -> bool:
+    """Whether a statement leaves the columns as they are, whatever they are."""
+    if later.statement.kind is StatementKind.TRUNCATE or later.statement.if_absent:
+        return True
+    if later.statement.kind is not StatementKind.TABLE_DDL:
+        return False
+    said = _altered(later.text, schema, session)
+    return said is not None and said.silent
+
+
+def _plain(schema: TableSchema) -> TableSchema:
+    """What a statement tells of a schema: no collations, and nothing that is the user's choice."""
+    columns = (
+        replace(c, collation=None, charset=charset_name(c.charset) if c.charset else None, captured=True, carried="")
+        for c in schema.columns
+    )
+    return replace(schema, columns=tuple(columns), charset=charset_name(schema.charset) if schema.charset else None)

@@ -1,0 +1,43 @@
+"""Tables that match since the configuration changed, or were born: captured from W on, beside the others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.mysql import server
+from lakehouse_cdc.mysql.session import Session
+from lakehouse_cdc.source.floor import Floor
+from lakehouse_cdc.source.tables import Tables, wait_for_ddl
+from lakehouse_cdc.source.tail import Tail
+
+
+def with_new_tables(session: Session, tables: Tables, tail: Tail, floor: Floor, offset: Offset) -> Offset | None:
+    """`offset`, near the end of the log, with the tables that are new; itself where there are none.
+
+    None where that cannot be said yet, since a table was altered meanwhile. Raises DefiniteError for a table that is
+    not to be captured any more, or otherwise than before.
+    """
+    known = {name for name in offset.tables if tables.selection.matches(name)}
+    if known != offset.tables.keys():
+        gone = sorted(offset.tables.keys() - known)
+        raise DefiniteError(
+            f"{', '.join(gone[:5])} was captured before and is not in source.tables any more",
+            hint="take tables out with a new pipeline; a table cannot leave one and come back exactly yet",
+        )
+    found = tables.read(session)
+    tables.require_same_choice(offset.tables, found)
+    new = {name: schema for name, schema in found.items() if name not in known}
+    if not new:
+        return offset
+    wait_for_ddl(session, new.values())
+    tail.advance(server.log_position(session).position)
+    if tail.statements(after=offset.position):
+        return None  # what was read may be another shape than that at the position
+    # their last DDL may lie anywhere below W: only W itself, settled, is a safe floor for them
+    floor.wait_for(offset.position)
+    for name, schema in new.items():
+        offset = offset.with_table(name, replace(tables.unstarted(schema), floor=offset.position))
+    # their rows in what is prepared were not counted
+    return replace(offset, prepared=tuple(replace(p, rows=max(p.rows, 1)) for p in offset.prepared))

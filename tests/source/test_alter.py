@@ -1,0 +1,236 @@
+"""DDL that changes the columns or the key of a captured table, at every moment of the algorithm."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadMaxRows
+
+from lakehouse_cdc.errors import CdcError, DefiniteError
+from lakehouse_cdc.model.changes import Op
+from lakehouse_cdc.source.hooks import Step
+from lakehouse_cdc.testing import MySqlServer
+from tests.source.conftest import Stage, on_stage
+from tests.source.driver import Driver
+
+# what proves itself to keep the rows, and what does not
+KEPT = [
+    "ALTER TABLE t ADD COLUMN note VARCHAR(20)",
+    "ALTER TABLE t ADD COLUMN first INT FIRST, ADD w BIGINT AFTER id",
+    "ALTER TABLE t DROP COLUMN v",
+    "ALTER TABLE t RENAME COLUMN v TO value",
+    "ALTER TABLE t CHANGE v V INT",
+    "ALTER TABLE t RENAME COLUMN id TO v, RENAME COLUMN v TO id",
+    "ALTER TABLE t MODIFY v BIGINT",
+    "ALTER TABLE t MODIFY v INT FIRST",
+    "ALTER TABLE t MODIFY id BIGINT NOT NULL",
+    "ALTER TABLE t DROP COLUMN v, ADD COLUMN v DATETIME(3)",
+]
+READ_AGAIN = [
+    "ALTER TABLE t ADD COLUMN n INT NOT NULL DEFAULT 7",
+    "ALTER TABLE t MODIFY v TINYINT",
+    "ALTER TABLE t MODIFY v VARCHAR(20)",
+    "ALTER TABLE t ADD COLUMN k INT NOT NULL DEFAULT 3, DROP PRIMARY KEY, ADD PRIMARY KEY (k, id)",
+]
+
+
+@pytest.fixture
+def any_stage(any_server: MySqlServer, any_database: str, tmp_path: Path) -> Iterator[Stage]:
+    yield from on_stage(any_server, any_database, tmp_path)
+
+
+def finish(stage: Stage, driver: Driver, *, valid: bool = True) -> None:
+    """Some more of everything, each batch executed twice; then bronze is the source, and a valid changelog."""
+    stage.run("INSERT IGNORE INTO t (id) VALUES (1), (61)")
+    while driver.batch(between=lambda: None):
+        pass
+    stage.run("DELETE FROM t WHERE id IN (10, 61)")
+    stage.drain(driver)
+    assert all(state["done"] for state in driver.offset["tables"].values())
+    if not valid or any(change.op is Op.END for change in driver.log):
+        stage.same_rows(driver)  # rows that the log says nothing of are no valid changelog until they are read again
+    else:
+        stage.same(driver)
+
+
+def changed(driver: Driver) -> list[Any]:
+    """The changes of schemas that bronze holds."""
+    return [change for change in driver.log if change.op is Op.SCHEMA and change.before is not None]
+
+
+@pytest.mark.parametrize("step", [*Step, None])
+@pytest.mark.parametrize("ddl", ["ALTER TABLE t ADD COLUMN note VARCHAR(20)", "ALTER TABLE t MODIFY v TINYINT"])
+@pytest.mark.parametrize("batch", [1, 2, 4])
+def test_at_any_moment(stage: Stage, at: Callable[..., None], step: Step | None, ddl: str, batch: int) -> None:
+    stage.create(rows=30)
+    driver = stage.driver()
+    for _ in range(batch - 1):
+        driver.batch()
+        stage.run("UPDATE t SET v = v + 1")
+
+    def act() -> None:
+        stage.run("UPDATE t SET v = v + 1")
+        stage.run(ddl)
+        stage.run("INSERT INTO t (id, v) VALUES (5, 5), (500, 9)")
+
+    if step is not None:
+        at(step, act)
+    driver.batch()
+    if step is None:
+        act()
+    # a chunk that met it has emitted nothing: then its rows may be updated before they come
+    finish(stage, driver, valid=step is None)
+
+
+@pytest.mark.parametrize("ddl", [*KEPT, *READ_AGAIN])
+def test_each_kind(stage: Stage, ddl: str) -> None:
+    stage.create(rows=12)
+    driver = stage.driver()
+    stage.snapshot(driver)
+    stage.run("UPDATE t SET v = id")
+    stage.run(ddl)
+    finish(stage, driver)
+    [change] = changed(driver)
+    assert dict(change.after)["statement"] == ddl
+    assert [c.op for c in driver.log].count(Op.END) == (ddl in READ_AGAIN)
+
+
+def alter(stage: Stage, *statements: str) -> None:
+    """Each statement with rows before and behind it, in files of their own."""
+    for n, sql in enumerate(statements):
+        stage.run(f"INSERT IGNORE INTO t (id) VALUES ({n + 1}), ({1000 + n})")
+        stage.run(sql)
+        stage.run(f"DELETE FROM t WHERE id = {1000 + n}")
+        if n % 2:
+            stage.run("FLUSH BINARY LOGS")
+
+
+BACKLOG = [
+    "ALTER TABLE t ADD note VARCHAR(20), ADD INDEX (v)",
+    "ALTER TABLE t ADD COLUMN w BIGINT AFTER id, CHANGE v value INT",
+    "CREATE TABLE IF NOT EXISTS t (other INT)",
+    "ALTER TABLE t MODIFY value BIGINT FIRST",
+    "ALTER TABLE t CHANGE w value BIGINT, CHANGE value w BIGINT",
+    "ALTER TABLE t DROP INDEX v, DROP COLUMN note, ADD note DATETIME(3)",
+    "ALTER TABLE t DEFAULT CHARACTER SET latin1",
+    "ALTER TABLE t ADD name VARCHAR(9), MODIFY id BIGINT NOT NULL",
+]
+
+
+def test_a_backlog_of_changes(any_stage: Stage) -> None:
+    """The catalog knows the last schema alone: the others are read from the statements."""
+    stage = any_stage
+    stage.create(rows=12)
+    driver = stage.driver()
+    stage.snapshot(driver)
+    stage.drain(driver)
+    alter(stage, *BACKLOG)
+    finish(stage, driver)
+    assert [dict(change.after)["statement"] for change in changed(driver)] == [s for s in BACKLOG if "IF NOT" not in s]
+    assert not [change for change in driver.log if change.op is Op.END]
+
+
+def test_a_backlog_of_changes_that_are_read_again(any_stage: Stage) -> None:
+    stage = any_stage
+    stage.create(rows=12)
+    driver = stage.driver()
+    stage.snapshot(driver)
+    alter(
+        stage, "ALTER TABLE t ADD n INT NOT NULL DEFAULT 7", "ALTER TABLE t MODIFY v VARCHAR(20)",
+        "ALTER TABLE t DROP PRIMARY KEY, ADD k INT NOT NULL DEFAULT 3, ADD PRIMARY KEY (k, id)", "ALTER TABLE t DROP n",
+    )  # fmt: skip
+    finish(stage, driver)
+    assert len(changed(driver)) == 4
+
+
+def test_a_change_that_the_grammar_does_not_have(stage: Stage) -> None:
+    """The catalog has it, as long as nothing else happened to the table since."""
+    stage.create(rows=12)
+    driver = stage.driver()
+    stage.snapshot(driver)
+    stage.run("ALTER TABLE t ADD COLUMN total INT AS (v + 1) STORED")
+    stage.run("ALTER TABLE t ADD INDEX (v)")
+    stage.run("TRUNCATE TABLE t")
+    finish(stage, driver)
+    [change] = changed(driver)
+    assert not dict(change.after)["kept"]
+    stage.run("ALTER TABLE t ADD COLUMN twice INT AS (v * 2) STORED")
+    stage.run("ALTER TABLE t MODIFY v BIGINT")
+    with pytest.raises(DefiniteError, match="cannot be followed, and the table was altered again since"):
+        driver.batches(9)
+
+
+def test_a_table_that_cannot_be_captured_any_more(stage: Stage) -> None:
+    stage.create(rows=3)
+    driver = stage.driver()
+    stage.snapshot(driver)
+    stage.run("UPDATE t SET v = 2")
+    stage.run("ALTER TABLE t DROP PRIMARY KEY")
+    with pytest.raises(DefiniteError, match="has no primary key"):
+        driver.batches(9)
+    updates = [change for change in driver.log if change.op is Op.UPDATE]
+    assert len(updates) == 3  # all before it is through
+    stage.run("ALTER TABLE t ADD PRIMARY KEY (id)")
+    with pytest.raises(DefiniteError, match="has no primary key"):
+        driver.batches(2)
+
+
+def test_a_column_that_is_left_out_stays_so_under_another_name(stage: Stage) -> None:
+    stage.create(rows=3)
+    stage.run("ALTER TABLE t ADD email VARCHAR(20) DEFAULT 'secret'")
+    driver = stage.driver(exclude=f'{{"{stage.name()}": ["email"]}}')
+    stage.snapshot(driver)
+    stage.drain(driver)
+    stage.run("ALTER TABLE t CHANGE email mail VARCHAR(30) DEFAULT 'secret'")
+    stage.run("INSERT INTO t (id) VALUES (77)")
+    stage.drain(driver)
+    assert "secret" not in repr([(c.before, c.after) for c in driver.log if c.op is not Op.SCHEMA])
+    assert len(changed(driver)) == 1
+    for excluded, said in (("email", "the excluded column email does not exist"), ("v", "left out")):
+        driver.options["exclude"] = f'{{"{stage.name()}": ["{excluded}"]}}'
+        driver.restart()
+        with pytest.raises(CdcError, match=said):
+            driver.batch()
+    driver.options["exclude"] = f'{{"{stage.name()}": ["mail"]}}'
+    driver.restart()
+    stage.drain(driver)
+
+
+def test_changes_in_a_small_batch(stage: Stage) -> None:
+    """Batches that end at limits of their own, in front of the statement and behind it."""
+    stage.create(rows=12)
+    driver = stage.driver(limit=ReadMaxRows(3), maxRowsPerTrigger="3")
+    for n in range(4):
+        driver.batch()
+        stage.run("UPDATE t SET v = v + 1")
+        stage.run(f"ALTER TABLE t ADD c{n} INT")
+    finish(stage, driver)
+
+
+def test_a_change_that_is_under_way_while_the_catalog_is_asked(stage: Stage) -> None:
+    """It is in the log when the table can be selected from; so the catalog's word is not taken for an older place."""
+    stage.create(rows=4000)
+    driver = stage.driver(chunkRows="10000")
+    stage.snapshot(driver)
+    stop = threading.Event()
+
+    def ddl() -> None:
+        with closing(stage.server.connect(autocommit=True, database=stage.database)) as connection:
+            cursor = connection.cursor()
+            for n in range(12):
+                cursor.execute(f"ALTER TABLE t ADD c{n} INT, ALGORITHM=COPY")
+                cursor.execute(f"UPDATE t SET c{n} = {n} WHERE id < 40")
+        stop.set()
+
+    thread = threading.Thread(target=ddl)
+    thread.start()
+    while not stop.is_set():
+        driver.batch()
+    thread.join()
+    finish(stage, driver)
+    assert len(changed(driver)) == 12
