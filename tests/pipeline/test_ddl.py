@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pymysql
+import pytest
 from pyspark.sql import SparkSession
 
+from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.testing import MySqlServer
 from tests.pipeline.test_run import bronze, pipeline
 
 PARTITIONS = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (5), PARTITION p1 VALUES LESS THAN MAXVALUE)"
 
 
-def test_truncated_tables_and_partitions(
-    spark: SparkSession, mysql: MySqlServer, mysql_client: pymysql.Connection[Any], database: str, tmp_path: Path
-) -> None:
-    def run(*statements: str) -> None:
+@pytest.fixture
+def run(mysql_client: pymysql.Connection[Any], database: str) -> Callable[..., None]:
+    """`run(*statements)` in the test's own database."""
+
+    def execute(*statements: str) -> None:
         with mysql_client.cursor() as cursor:
             cursor.execute(f"USE {database}")
             for sql in statements:
                 cursor.execute(sql)
 
+    return execute
+
+
+def test_truncated_tables_and_partitions(
+    spark: SparkSession, mysql: MySqlServer, run: Callable[..., None], database: str, tmp_path: Path
+) -> None:
     run(
         "CREATE TABLE whole (id INT PRIMARY KEY, v INT)",
         f"CREATE TABLE parts (id INT PRIMARY KEY, v INT) {PARTITIONS}",
@@ -43,3 +53,39 @@ def test_truncated_tables_and_partitions(
     assert all(t.complete for t in report.tables)
     found = Counter(tuple(r) for r in bronze(spark, lake).select("source_table", "op").collect())
     assert found[(f"{database}.whole", "t")] == found[(f"{database}.parts", "x")] == 1
+
+
+def test_silver_evolves(
+    spark: SparkSession, mysql: MySqlServer, run: Callable[..., None], database: str, tmp_path: Path
+) -> None:
+    """All in one run of the stream, and again in the next: columns come, go, change, and change places."""
+    run(
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(20))",
+        f"INSERT INTO t VALUES {', '.join(f'({n}, {n}, {n})' for n in range(10))}",
+    )
+    lake = pipeline(spark, mysql, database, tmp_path)
+    lake.run(once=True)
+    run(
+        "UPDATE t SET a = a + 1 WHERE id < 5", "ALTER TABLE t ADD COLUMN c DATETIME(3) AFTER id",
+        "INSERT INTO t VALUES (20, NOW(3), 1, 'x')", "ALTER TABLE t CHANGE a x BIGINT, CHANGE b a VARCHAR(30)",
+        "UPDATE t SET x = 5000000000 WHERE id = 3", "DELETE FROM t WHERE id = 4",
+    )  # fmt: skip
+    lake.run(once=True)
+    report = lake.verify()
+    assert report.verified, report.to_json()
+    silver = read(spark, lake.layout.silver_table(f"{database}.t"))
+    assert dict(silver.dtypes) == {
+        "id": "int", "c": "timestamp_ntz", "x": "bigint", "a": "string", "_seq": "decimal(38,0)",
+        "_commit_ts": "timestamp",
+    }  # fmt: skip
+    run(
+        "ALTER TABLE t ADD COLUMN n INT NOT NULL DEFAULT 7, DROP COLUMN c", "UPDATE t SET n = 8 WHERE id = 5",
+        "ALTER TABLE t MODIFY x VARCHAR(30)", "INSERT INTO t (id, x) VALUES (30, 'many')",
+        "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (n, id)", "UPDATE t SET n = 9 WHERE id = 6",
+    )  # fmt: skip
+    lake.run(once=True)
+    report = lake.verify()
+    assert report.verified, report.to_json()
+    assert all(t.complete for t in report.tables)
+    statements = spark.sql(f"SELECT statement FROM {lake.layout.schemas.sql} ORDER BY seq").collect()
+    assert [str(row.statement)[:7] for row in statements] == ["None", *["ALTER T"] * 5]
