@@ -82,17 +82,16 @@ def create(
     comment: str,
     properties: Mapping[str, str],
     partition_by: Sequence[str] = (),
-    replace: bool = False,
 ) -> None:
-    """Create the table, empty and owned by `pipeline`; `replace` empties one that is there."""
+    """Create the table, empty and owned by `pipeline`; one that is there stays."""
     if table.path is None:
         spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quoted(table.catalog or '')}.{quoted(table.schema)}")
     inside = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
     marks = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in {PIPELINE: pipeline, **properties}.items())
     partitioning = f" PARTITIONED BY ({', '.join(map(quoted, partition_by))})" if partition_by else ""
-    verb = "CREATE OR REPLACE TABLE" if replace else "CREATE TABLE IF NOT EXISTS"
     spark.sql(
-        f"{verb} {table.sql} ({inside}) USING delta{partitioning} COMMENT {literal(comment)} TBLPROPERTIES ({marks})"
+        f"CREATE TABLE IF NOT EXISTS {table.sql} ({inside}) USING delta{partitioning} COMMENT {literal(comment)} "
+        f"TBLPROPERTIES ({marks})"
     )
 
 

@@ -122,10 +122,12 @@ def make(spark: SparkSession, layout: Layout, schema: TableSchema, *, in_steps: 
     wanted = columns(schema)
     if exists(spark, beside):
         require_marked(spark, beside, layout.pipeline, mark)
-    create(
-        spark, beside, tombstones.columns(schema), pipeline=layout.pipeline, properties={**_PROPERTIES, **mark},
-        comment=f"Keys deleted from {schema.name}, so that an older change cannot bring them back.", replace=True,
-    )  # fmt: skip
+        tombstones.empty(spark, beside, schema)
+    else:
+        create(
+            spark, beside, tombstones.columns(schema), pipeline=layout.pipeline, properties={**_PROPERTIES, **mark},
+            comment=f"Keys deleted from {schema.name}, so that an older change cannot bring them back.",
+        )  # fmt: skip
     own = {SCHEMA_ID: schema.id, STATISTICS: statistics(schema, schema.key), WIDENING: "true"}
     create(
         spark, table, wanted, pipeline=layout.pipeline,

@@ -117,6 +117,11 @@ def forget(spark: SparkSession, table: Table, schema: TableSchema, horizon: int,
     write(_horizon(spark, schema, horizon), table, options, mode="overwrite")
 
 
+def empty(spark: SparkSession, table: Table, schema: TableSchema) -> None:
+    """Take all tombstones away; the table gets the shape of the key of `schema`."""
+    write(_horizon(spark, schema, 0).where("false"), table, {"overwriteSchema": "true"}, mode="overwrite")
+
+
 def _horizon(spark: SparkSession, schema: TableSchema, seq: int) -> DataFrame:
     return spark.sql(
         f"SELECT '{HORIZON}' AS op, CAST(NULL AS {key_type(schema)}) AS key, "
