@@ -92,7 +92,7 @@ def altered_with_crashes(spark: SparkSession, seed: int, *, moments: int, parts:
 @runs(2)
 @given(seed=seeds)
 def test_silver_is_the_fold_whatever_is_altered_and_crashes(spark: SparkSession, seed: int) -> None:
-    altered_with_crashes(spark, seed, moments=24, parts=3)
+    altered_with_crashes(spark, seed, moments=14, parts=2)
 
 
 @pytest.mark.long
