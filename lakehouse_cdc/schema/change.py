@@ -16,17 +16,24 @@ from lakehouse_cdc.schema.table import TableSchema
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """`statement` turned `before` into `after`.
+    """`statement` turned `before` into `after`; it is None where nobody has read it, since the log has a gap.
 
     `origin` has the old name of each column of `after` that there was before. `kept`: it is proven that every row holds
     what it held, and NULL in new columns; where it is not, all rows of the table are read again from there on.
     """
 
-    statement: str
+    statement: str | None
     before: TableSchema
     after: TableSchema
     origin: Mapping[str, str]
     kept: bool
+
+    @classmethod
+    def by_names(cls, statement: str | None, before: TableSchema, after: TableSchema) -> SchemaChange:
+        """A change of which no more is known than the two schemas: columns of one name are one column."""
+        names = {column.name for column in before.columns}
+        origin = {column.name: column.name for column in after.columns if column.name in names}
+        return cls(statement, before, after, origin, kept=False)
 
     def images(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What an `s` row of bronze holds in `before` and in `after`."""

@@ -43,12 +43,11 @@ def schema_change(
     if now is None and said is None:
         raise not_followed(statement, ", and the table was altered again since")
     if said is not None and (now is None or _plain(said.schema) == _plain(now)):
-        after, origin, kept = now or said.schema, said.origin, said.kept
-    else:
-        assert now is not None
-        names = {column.name for column in before.columns}
-        after, origin, kept = now, {c.name: c.name for c in now.columns if c.name in names}, False
-    return SchemaChange(statement.text, before, tables.configured(after, before, origin), origin, kept)
+        after = tables.configured(now or said.schema, before, said.origin)
+        return SchemaChange(statement.text, before, after, said.origin, said.kept)
+    assert now is not None
+    change = SchemaChange.by_names(statement.text, before, now)
+    return replace(change, after=tables.configured(now, before, change.origin))
 
 
 def not_followed(statement: LoggedStatement, why: str = "") -> DefiniteError:

@@ -7,7 +7,7 @@ may cut otherwise and still emit the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from lakehouse_cdc.model.offset import Cursor, Offset, TableState
@@ -43,14 +43,14 @@ def plan(
     log_cuts: LogCuts,
 ) -> list[Split]:
     """All splits of the batch (start, end]. A new epoch has no binlog range: it continues nothing."""
+    last_epoch: Mapping[str, TableState] = {}
     if start is not None and start.epoch != end.epoch:
-        start = None
+        last_epoch, start = start.tables, None
     before = start.tables if start else {}
     splits: list[Split] = []
     stamp = stamp_of(end)
-    new = [s for name, s in end.tables.items() if _announced(s) and not _announced(before.get(name))]
-    if new:
-        splits.append(SchemaSplit(stamp, tuple(schema_of(s.schema) for s in new)))
+    new = {name: s for name, s in end.tables.items() if _announced(s) and not _announced(before.get(name))}
+    splits.extend(_begin(new, last_epoch, stamp, schema_of))
     if start is not None:
         splits.extend(_binlog(start, end, schema_of, log_cuts))
         splits.extend(_ddl(start, end, stamp, schema_of, change_of))
@@ -60,6 +60,21 @@ def plan(
         if state.since is not None and _ends_pass(before.get(name), state):
             splits.append(EndSplit(stamp_of(end, state.since), schema_of(state.schema), state.since))
     return splits
+
+
+def _begin(
+    new: Mapping[str, TableState], last_epoch: Mapping[str, TableState], stamp: Stamp, schema_of: SchemaOf
+) -> list[Split]:
+    """The schemas of tables that begin: as a change where bronze has rows of another schema, from before a gap."""
+    schemas, changes = [], []
+    for name, state in new.items():
+        known = last_epoch.get(name)
+        if known is not None and _announced(known) and known.schema != state.schema:
+            changes.append(SchemaChange.by_names(None, schema_of(known.schema), schema_of(state.schema)))
+        else:
+            schemas.append(schema_of(state.schema))
+    splits: list[Split] = [SchemaSplit(stamp, tuple(schemas))] if schemas else []
+    return [*splits, AlterSplit(stamp, tuple(changes))] if changes else splits
 
 
 def _ddl(start: Offset, end: Offset, stamp: Stamp, schema_of: SchemaOf, change_of: ChangeOf) -> list[Split]:

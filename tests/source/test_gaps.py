@@ -289,6 +289,24 @@ def test_a_batch_that_was_planned_when_the_purge_came_yields_nothing(stage: Stag
     healed(stage, driver, epoch=2)
 
 
+def test_a_table_that_was_altered_in_the_gap(stage: Stage) -> None:
+    """Bronze says so, where it has rows of the old schema: nobody has read the statement."""
+    stage.create("other", rows=5)
+    driver = running(stage, onGap="resnapshot")
+    driver.reader.stop()
+    gap_writes(stage)
+    stage.run("ALTER TABLE t CHANGE v w BIGINT, ADD COLUMN n INT DEFAULT 3")
+    purge(stage)
+    driver.restart()
+    stage.drain(driver)
+    stage.same(driver, "t", "other")
+    [change] = [c for c in driver.log if c.op is Op.SCHEMA and c.before is not None]
+    said = dict(change.after)
+    assert (change.table, said["statement"], said["kept"], dict(said["origin"])) == (
+        stage.name(), None, False, {"id": "id"},
+    )  # fmt: skip
+
+
 def test_a_gap_in_the_middle_of_the_snapshot(stage: Stage) -> None:
     stage.create(rows=40)
     driver = stage.driver(onGap="resnapshot")
