@@ -92,7 +92,7 @@ def test_every_type_is_read_as_declared(session: Session, database: str) -> None
     body = ", ".join(f"c{i} {declared}" for i, (declared, _) in enumerate(DECLARATIONS))
     session.query(f"CREATE TABLE {database}.t ({body})")
     expected = tuple(Column(f"c{i}", **fields) for i, (_, fields) in enumerate(DECLARATIONS))
-    assert one(session, f"{database}.t") == TableSchema(database, "t", expected, ())
+    assert one(session, f"{database}.t") == TableSchema(database, "t", expected, (), "utf8mb4")
 
 
 @given(st.data())
@@ -119,7 +119,7 @@ def test_order_nullability_and_keys_of_any_table(session: Session, database: str
         parts.append(f"PRIMARY KEY ({', '.join(quoted[name] for name in key)})")
     session.query(f"DROP TABLE IF EXISTS {database}.`a table`")
     session.query(f"CREATE TABLE {database}.`a table` ({', '.join(parts)})")
-    assert one(session, f"{database}.a table") == TableSchema(database, "a table", tuple(in_key), tuple(key))
+    assert one(session, f"{database}.a table") == TableSchema(database, "a table", tuple(in_key), tuple(key), "utf8mb4")
 
 
 def test_base_tables_of_all_kinds_in_order_and_no_views(session: Session, database: str) -> None:
