@@ -97,7 +97,7 @@ class TableKeeper:
         Done already, it is passed over.
         """
         if until is not None and until.seq <= held.applied:
-            return held
+            return held  # without a look at its rows
         if change is not None and change.seq > held.schema_seq:
             held = self._evolve(session, held, change, note)
         mine: TableBatch | None = part
