@@ -78,6 +78,10 @@ def test_a_rename_and_an_addition_move_no_data(spark: SparkSession, tmp_path: Pa
     for again in (Versions(None, first), Versions(None, second)):
         Applier(spark, lake.layout).apply(again, lake.note(again, query="anew"))
     assert history(spark, place)[0].version == before + 6
+    # DROP and ADD of one name, beside a key with a name that Delta quotes among its statistics
+    anew = replace(two, columns=(*two.columns[:2], Column("n", "int")))
+    apply(lake, applier, [altered(two, anew, 4, n=""), Change(seq(5, Rank.SCHEMA), Op.TRUNCATE, one.name)], second)
+    assert dict(read(spark, place).dtypes)["n"] == "int"
 
 
 def test_a_dropped_column_is_kept_and_ends_with_its_name(spark: SparkSession, tmp_path: Path) -> None:
