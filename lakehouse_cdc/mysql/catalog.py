@@ -88,14 +88,18 @@ def read_catalog(
     keys = _grouped(session, _KEYS, chosen.values())
     for name, (database, table) in chosen.items():
         rows, key = columns.get((database, table), []), keys.get((database, table), [])
-        patterns = [p for p in excluded or {} if fnmatchcase(name, p)]
-        left_out = {column.lower() for p in patterns for column in (excluded or {})[p]}
-        described = tuple(replace(_column(row), captured=row[0].lower() not in left_out) for row in rows)
+        gone = left_out(name, excluded or {})
+        described = tuple(replace(_column(row), captured=row[0].lower() not in gone) for row in rows)
         engine, charset = bases[database, table]
         found.tables[name] = TableSchema(database, table, described, tuple(str(row[0]) for row in key), charset)
         found.faults += _table_faults(found.tables[name], engine, rows, key)
     found.faults += _unknown_exclusions(found.tables, excluded or {})
     return found
+
+
+def left_out(name: str, excluded: Mapping[str, Sequence[str]]) -> set[str]:
+    """The columns of the table that `excluded` names, in lower case."""
+    return {column.lower() for pattern in excluded if fnmatchcase(name, pattern) for column in excluded[pattern]}
 
 
 def _base_tables(session: Session) -> dict[_Name, tuple[str, str | None]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from fnmatch import fnmatchcase
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.offset import TableState
@@ -53,9 +52,8 @@ class Tables:
 
         Raises DefiniteError for a type or a key that cannot be carried.
         """
-        patterns = [p for p in self._options.exclude if fnmatchcase(schema.name, p)]
-        left_out = {name.lower() for p in patterns for name in self._options.exclude[p]}
-        columns = (replace(c, captured=c.captured and c.name.lower() not in left_out) for c in schema.columns)
+        gone = catalog.left_out(schema.name, self._options.exclude)
+        columns = (replace(c, captured=c.captured and c.name.lower() not in gone) for c in schema.columns)
         found = carry_on(replace(schema, columns=tuple(columns)), before, origin, self._options.rules)
         check_table(found)
         return found

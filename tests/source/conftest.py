@@ -110,6 +110,12 @@ def stage(mysql: MySqlServer, database: str, tmp_path: Path) -> Iterator[Stage]:
     yield from on_stage(mysql, database, tmp_path)
 
 
+@pytest.fixture
+def any_stage(any_server: MySqlServer, any_database: str, tmp_path: Path) -> Iterator[Stage]:
+    """A stage on each server in turn."""
+    yield from on_stage(any_server, any_database, tmp_path)
+
+
 def on_stage(server: MySqlServer, database: str, folder: Path) -> Iterator[Stage]:
     """A stage on any server, until the test ends."""
     with closing(server.connect(autocommit=True, charset="utf8mb4")) as connection:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +13,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 from lakehouse_cdc.errors import CdcError, DefiniteError
 from lakehouse_cdc.model.changes import Op
 from lakehouse_cdc.source.hooks import Step
-from lakehouse_cdc.testing import MySqlServer
-from tests.source.conftest import Stage, on_stage
+from tests.source.conftest import Stage
 from tests.source.driver import Driver
 
 # what proves itself to keep the rows, and what does not
@@ -37,11 +35,6 @@ READ_AGAIN = [
     "ALTER TABLE t MODIFY v VARCHAR(20)",
     "ALTER TABLE t ADD COLUMN k INT NOT NULL DEFAULT 3, DROP PRIMARY KEY, ADD PRIMARY KEY (k, id)",
 ]
-
-
-@pytest.fixture
-def any_stage(any_server: MySqlServer, any_database: str, tmp_path: Path) -> Iterator[Stage]:
-    yield from on_stage(any_server, any_database, tmp_path)
 
 
 def finish(stage: Stage, driver: Driver, *, valid: bool = True) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -11,17 +10,11 @@ from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.changes import Op, fold
 from lakehouse_cdc.source.hooks import Step
 from lakehouse_cdc.source.signals import Signals
-from lakehouse_cdc.testing import MySqlServer
-from tests.source.conftest import Stage, on_stage
+from tests.source.conftest import Stage
 from tests.source.driver import Driver
 
 PARTITIONS = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (60), PARTITION p1 VALUES LESS THAN MAXVALUE)"
 AGAIN = ["TRUNCATE PARTITION p0", "DROP PARTITION p0", "EXCHANGE PARTITION p0 WITH TABLE away.u"]
-
-
-@pytest.fixture
-def any_stage(any_server: MySqlServer, any_database: str, tmp_path: Path) -> Iterator[Stage]:
-    yield from on_stage(any_server, any_database, tmp_path)
 
 
 @pytest.fixture
