@@ -26,6 +26,7 @@ from lakehouse_cdc.mysql.tls import authorities
 from lakehouse_cdc.pipeline.config import PipelineConfig, load
 from lakehouse_cdc.pipeline.failures import translate
 from lakehouse_cdc.pipeline.report import Progress, RunReport, VerifyReport
+from lakehouse_cdc.pipeline.restarts import while_late
 from lakehouse_cdc.pipeline.streams import Streams
 from lakehouse_cdc.runtime.databricks import brought_session
 from lakehouse_cdc.schema.selection import Selection
@@ -209,7 +210,8 @@ class Pipeline:
             self._before_the_first_batch()
             create_bronze(self.spark, self.layout)
             try:
-                while not self._follow(None if once else every_seconds, report):
+                every = None if once else every_seconds
+                while not while_late(lambda: self._follow(every, report), report.batches.total, report.restarted):
                     while self.signals.paused:
                         time.sleep(_REST_SECONDS)
             except KeyboardInterrupt:

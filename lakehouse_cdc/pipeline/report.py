@@ -35,6 +35,7 @@ class RunReport:
         self.batches: Counter[str] = Counter()
         self.standing: dict[str, Any] | None = None
         self.interrupted = False
+        self.restarts = 0
 
     def bronze(self, batch: BronzeBatch) -> None:
         """Bronze committed a batch."""
@@ -52,6 +53,10 @@ class RunReport:
         rows: dict[str, dict[str, int]] = {table: {} for table in batch.tables}
         self._tell(Progress("silver", batch.batch, f"{place.file}:{place.pos}", place.commit_ts, rows))
 
+    def restarted(self) -> None:
+        """The streams were started again within this run (see `restarts`)."""
+        self.restarts += 1
+
     def _tell(self, progress: Progress) -> None:
         if self._progress is not None:
             self._progress(progress)
@@ -67,6 +72,7 @@ class RunReport:
             "tables": tables,
             "batches": dict(self.batches),
             "interrupted": self.interrupted,
+            "restarts": self.restarts,
         }
 
 

@@ -1,0 +1,38 @@
+"""Start the streams again where Spark did not wait long enough for a process of its own.
+
+Spark gives a Python process that it starts ten seconds to call back (PythonWorkerFactory, not configurable), and ends
+the query when it is later: on a machine with much else to do that is a matter of luck. Such a process has read and
+written nothing yet. And a run that starts its queries again does what the next run would: what Spark had planned is in
+the checkpoint, a batch is a function of its offsets, and bronze and silver take each batch once. So no row can be lost
+or doubled by it. Nothing is hidden either: each time is logged and counted in the run's report, and without a batch in
+between it is tried three times only. Any other failure ends the run.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+_LATE = "Python worker failed to connect back"  # Spark's words, in a Java exception or the text of one
+_TIMES = 3
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+def while_late(streams: Callable[[], T], done: Callable[[], int], again: Callable[[], None]) -> T:
+    """The result of `streams`, which is called again, after `again`, when it fails as a process of Spark's was late.
+
+    `done` counts batches: only those failures that none lies between are counted together.
+    """
+    late = 0
+    while True:
+        before = done()
+        try:
+            return streams()
+        except Exception as error:
+            late = 1 if done() > before else late + 1
+            if _LATE not in str(error) or late > _TIMES:
+                raise
+            _log.warning("a Python process took Spark more than 10 s to start; the streams start again: %s", error)
+            again()
