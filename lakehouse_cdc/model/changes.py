@@ -3,7 +3,8 @@
 This is the specification of silver. `fold` takes the change events of bronze in seq order and gives the rows that
 stand after the last of them; MERGE, and any other engine, is tested against it. `invalid` is the invariant that
 bronze keeps for each key: it begins with r or c, each `before` equals the state before it, and after a d only a c (or
-another read) follows. t, x and repeated reads reset it. A key is compared by its stored bytes: under a
+another read) follows. t, x and repeated reads reset it. A table that is dropped keeps its rows; they are no state of
+the one that comes under its name. A key is compared by its stored bytes: under a
 case-insensitive collation 'a' -> 'A' is a delete and an insert. A change of the schema migrates the rows that stand
 (see `migration`); what it may have done to their values is not held against the images that follow.
 """
@@ -34,7 +35,8 @@ class Op(str, Enum):
 class Change:
     """One row of bronze, reduced to what the fold needs. Images are None where bronze holds NULL.
 
-    The images of an `s` are its schemas: `before` is None for a table's first, which changes no row.
+    The images of an `s` are its schemas: `before` is None for a table's first, which changes no row; of one that is
+    dropped, `after` says so and holds none.
     """
 
     seq: int
@@ -44,6 +46,16 @@ class Change:
     before: Any = None
     after: Any = None
 
+    @property
+    def drops(self) -> bool:
+        """Whether the table is gone from here on."""
+        return self.op is Op.SCHEMA and self.before is not None and "dropped" in dict(self.after)
+
+    @property
+    def alters(self) -> bool:
+        """Whether the table gets another schema."""
+        return self.op is Op.SCHEMA and self.before is not None and not self.drops
+
 
 Rows = dict[tuple[str, Hashable], tuple[int, Any]]  # (table, key) -> (seq, after image)
 
@@ -51,7 +63,7 @@ Rows = dict[tuple[str, Hashable], tuple[int, Any]]  # (table, key) -> (seq, afte
 def apply(state: Rows, change: Change) -> None:
     """Let one change event act on `state`, in place. Events come in seq order."""
     if change.op is Op.SCHEMA:
-        if change.before is not None:
+        if change.alters:
             _migrate(state, change)
     elif change.op is Op.TRUNCATE:
         for name in [n for n in state if n[0] == change.table]:
@@ -113,7 +125,9 @@ class _Doubts:
 
     def note(self, change: Change) -> None:
         """A change of the schema makes doubts, the end of a read that began behind it takes them away."""
-        if change.op is Op.SCHEMA and change.before is not None:
+        if change.drops:
+            self._rekeyed[change.table] = change.seq
+        if change.alters:
             migration = Migration.of(change.before, change.after)
             older = [(seq, migration.renamed(names)) for seq, names in self._columns.get(change.table, [])]
             self._columns[change.table] = [*older, (change.seq, migration.added | migration.retyped)]

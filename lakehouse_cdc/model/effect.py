@@ -8,12 +8,14 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Effect:
-    """All rows of the table went (`truncate`), some may have changed (`again`), or its schema did (`alter`).
+    """The table's rows went (`truncate`) or changed (`again`), its schema did (`alter`), or it is gone (`drop`).
 
-    `again` means that the table must be read again. `change` names the stored change of the schema, where it is known.
+    `again` means that the table must be read again. `replace`: its name stands for another table from there on; that
+    becomes an `alter` where the other's schema can be told, else a `drop`, and the table is found anew later. `change`
+    names the stored change of the schema, where it is known.
     """
 
-    kind: Literal["truncate", "again", "alter"]
+    kind: Literal["truncate", "again", "alter", "replace", "drop"]
     table: str
     change: str = ""
 

@@ -45,6 +45,7 @@ class TableState:
     `moved_from`: the cursor before the batch that ends here, where that moved it. Its chunks emitted nothing if they
     met DDL behind this offset; then the cursor is put back to there. Whether they did is not known, so events go on to
     pass up to where the cursor had been: `passed` (True: everywhere), until all up to there has been read again.
+    `dropped`: there is no such table, though rows of one have been emitted.
     """
 
     schema: str
@@ -55,6 +56,16 @@ class TableState:
     floor: Position | None = None
     moved_from: Cursor | None = None
     passed: Cursor | Literal[True] | None = None
+    dropped: bool = False
+
+    @property
+    def announced(self) -> bool:
+        """Whether rows of the table may have been emitted, so that its schema must stand in bronze."""
+        return self.begun or self.mode == "again"
+
+    def gone(self) -> TableState:
+        """The state from where the table is gone: what has been emitted of it is remembered, in case it comes back."""
+        return TableState(self.schema, done=True, since=self.since, dropped=True)
 
     @property
     def begun(self) -> bool:
@@ -69,6 +80,8 @@ class TableState:
     @property
     def bound(self) -> Cursor | None:
         """The key below which events pass; None where all do, [] where none does."""
+        if self.dropped:
+            return []
         if self.done or self.mode == "again" or self.passed is True:
             return None
         return self.cursor if self.passed is None else self.passed
@@ -86,6 +99,8 @@ class TableState:
             data["moved_from"] = self.moved_from
         if self.passed is not None:
             data["passed"] = self.passed
+        if self.dropped:
+            data["dropped"] = True
         return data
 
     @classmethod
@@ -101,6 +116,7 @@ class TableState:
             floor=Position(*floor) if floor else None,
             moved_from=data.get("moved_from"),
             passed=data.get("passed"),
+            dropped=data.get("dropped", False),
         )
 
 
@@ -134,6 +150,11 @@ class Offset:
     def first_seq(self) -> int:
         """The first seq at the position: whatever is read there or later is not below it."""
         return Seq(self.epoch, self.position.number, self.position.pos, Rank.EVENT, 0).pack()
+
+    @property
+    def there(self) -> dict[str, TableState]:
+        """The tables that are not gone."""
+        return {name: state for name, state in self.tables.items() if not state.dropped}
 
     def with_table(self, name: str, state: TableState) -> Offset:
         """A copy in which one table stands elsewhere."""

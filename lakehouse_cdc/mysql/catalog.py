@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -57,30 +57,39 @@ class Catalog:
 
 
 def read_tables(
-    session: Session, selection: Selection, excluded: Mapping[str, Sequence[str]] | None = None
+    session: Session,
+    selection: Selection,
+    excluded: Mapping[str, Sequence[str]] | None = None,
+    *,
+    known: Collection[str] = (),
 ) -> dict[str, TableSchema]:
     """The selected tables, by `database.table`, sorted by it.
 
     `excluded` maps patterns on `database.table` to names of columns (in any case, as in MySQL), which get
-    captured = False. Types and keys are not judged here (see schema.types.check_table).
+    captured = False. A pattern is no mistake where it matches one of `known`, tables that may be gone by now. Types and
+    keys are not judged here (see schema.types.check_table).
     Raises DefiniteError where no table, or none for one of the patterns, exists (or may be seen by this user), and for
     the first table with another engine than InnoDB, a primary key on prefixes, a captured virtual column, columns that
     the user may not see, or a dot in its name; ConfigError for an excluded column that no matching table has.
     """
-    found = read_catalog(session, selection, excluded)
+    found = read_catalog(session, selection, excluded, known=known)
     if found.faults:
         raise found.faults[0]
     return found.tables
 
 
 def read_catalog(
-    session: Session, selection: Selection, excluded: Mapping[str, Sequence[str]] | None = None
+    session: Session,
+    selection: Selection,
+    excluded: Mapping[str, Sequence[str]] | None = None,
+    *,
+    known: Collection[str] = (),
 ) -> Catalog:
     """As `read_tables`, with every fault collected instead of the first one raised."""
     bases = _base_tables(session)
     names = {f"{database}.{table}": (database, table) for database, table in bases}
     chosen = {name: names[name] for name in sorted(names) if selection.matches(name)}
-    found = Catalog(faults=_unmatched(selection, names, chosen))
+    found = Catalog(faults=_unmatched(selection, names, chosen, known))
     if chosen and not session.is_mariadb and session.version >= _GENERATED_KEYS_SHOWN:
         # else a server may hide a generated key that stands in every row image
         session.query("SET SESSION show_gipk_in_create_table_and_information_schema = ON")
@@ -93,7 +102,7 @@ def read_catalog(
         engine, charset = bases[database, table]
         found.tables[name] = TableSchema(database, table, described, tuple(str(row[0]) for row in key), charset)
         found.faults += _table_faults(found.tables[name], engine, rows, key)
-    found.faults += _unknown_exclusions(found.tables, excluded or {})
+    found.faults += _unknown_exclusions(found.tables, excluded or {}, known)
     return found
 
 
@@ -165,9 +174,11 @@ def _labels(column_type: str) -> tuple[str, ...]:
     return tuple(re.sub(r"''|\\.", lambda m: _ESCAPES.get(m[0], m[0][1:]), label) for label in found)
 
 
-def _unmatched(selection: Selection, names: Mapping[str, _Name], chosen: Mapping[str, _Name]) -> list[DefiniteError]:
+def _unmatched(
+    selection: Selection, names: Mapping[str, _Name], chosen: Mapping[str, _Name], known: Collection[str]
+) -> list[DefiniteError]:
     faults = []
-    for pattern in selection.unmatched(names):
+    for pattern in selection.unmatched([*names, *known]):
         near = difflib.get_close_matches(pattern, names, n=_LISTED, cutoff=0.5)
         listed = (near + [n for n in sorted(names) if n not in near])[:_LISTED]
         seen = f"this user sees {', '.join(listed)}" if listed else "this user sees no table at all"
@@ -178,7 +189,7 @@ def _unmatched(selection: Selection, names: Mapping[str, _Name], chosen: Mapping
                 hint=f"{seen}; check the name, or GRANT SELECT on it",
             )
         )
-    if not chosen and not faults:
+    if not chosen and not known and not faults:
         faults.append(
             DefiniteError(
                 "no table is selected: the exclusions shut out all that the other patterns match",
@@ -216,14 +227,16 @@ def _table_faults(
 
 
 def _unknown_exclusions(
-    tables: Mapping[str, TableSchema], excluded: Mapping[str, Sequence[str]]
+    tables: Mapping[str, TableSchema], excluded: Mapping[str, Sequence[str]], known: Collection[str]
 ) -> list[DefiniteError]:
     faults: list[DefiniteError] = []
     for pattern, names in excluded.items():
-        known = {c.name.lower(): c.name for name, t in tables.items() if fnmatchcase(name, pattern) for c in t.columns}
+        there = {c.name.lower(): c.name for name, t in tables.items() if fnmatchcase(name, pattern) for c in t.columns}
+        if not there and any(fnmatchcase(name, pattern) for name in known):
+            continue
         for name in names:
-            if name.lower() not in known:
-                near = [known[c] for c in difflib.get_close_matches(name.lower(), known, n=_LISTED, cutoff=0.0)]
+            if name.lower() not in there:
+                near = [there[c] for c in difflib.get_close_matches(name.lower(), there, n=_LISTED, cutoff=0.0)]
                 faults.append(
                     ConfigError(
                         f"the excluded column {name} does not exist in any captured table that matches '{pattern}'",

@@ -23,12 +23,15 @@ from lakehouse_cdc.silver import stream as silver
 from lakehouse_cdc.source.offsets import restored
 from lakehouse_cdc.source.schemas import SchemaStore
 
-Snapshot = Literal["waiting", "running", "done"]
+Snapshot = Literal["waiting", "running", "done", "dropped"]
 
 
 @dataclass(frozen=True)
 class TableStatus:
-    """One table. `cursor` is the key below which a running snapshot has read; silver None: there is no such table."""
+    """One table; `dropped` is one that the source has no more.
+
+    `cursor` is the key below which a running snapshot has read; silver None: there is no such table.
+    """
 
     snapshot: Snapshot
     cursor: Cursor
@@ -94,6 +97,8 @@ def status(
 
 
 def _snapshot(state: TableState) -> Snapshot:
+    if state.dropped:
+        return "dropped"
     if state.complete:
         return "done"
     return "running" if state.begun else "waiting"

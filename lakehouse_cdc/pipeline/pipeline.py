@@ -256,9 +256,9 @@ class Pipeline:
         if offset is None:
             raise DefiniteError("nothing has been read yet", where=self.config.name, hint="run first")
         for pattern in patterns:
-            if not any(fnmatchcase(name, pattern) for name in offset.tables):
-                raise ConfigError(f"no captured table matches '{pattern}'", hint=f"one of {', '.join(offset.tables)}")
-        found = [name for name in offset.tables if any(fnmatchcase(name, pattern) for pattern in patterns)]
+            if not any(fnmatchcase(name, pattern) for name in offset.there):
+                raise ConfigError(f"no captured table matches '{pattern}'", hint=f"one of {', '.join(offset.there)}")
+        found = [name for name in offset.there if any(fnmatchcase(name, pattern) for pattern in patterns)]
         for name in found:
             self.signals.request(name)
         return found

@@ -18,15 +18,26 @@ from lakehouse_cdc.schema.table import TableSchema
 class SchemaChange:
     """`statement` turned `before` into `after`; it is None where nobody has read it, since the log has a gap.
 
-    `origin` has the old name of each column of `after` that there was before. `kept`: it is proven that every row holds
-    what it held, and NULL in new columns; where it is not, all rows of the table are read again from there on.
+    `after` is None where the table is gone. `origin` has the old name of each column of `after` that there was before.
+    `kept`: it is proven that every row holds what it held, and NULL in new columns; where it is not, all rows of the
+    table are read again from there on.
     """
 
     statement: str | None
     before: TableSchema
-    after: TableSchema
+    after: TableSchema | None
     origin: Mapping[str, str]
     kept: bool
+
+    @property
+    def schema(self) -> TableSchema:
+        """The schema that the `s` row stands for: the new one, or the last that the table had."""
+        return self.after or self.before
+
+    @classmethod
+    def drop(cls, statement: str | None, before: TableSchema) -> SchemaChange:
+        """The table is gone."""
+        return cls(statement, before, None, {}, kept=True)
 
     @classmethod
     def by_names(cls, statement: str | None, before: TableSchema, after: TableSchema) -> SchemaChange:
@@ -37,6 +48,8 @@ class SchemaChange:
 
     def images(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What an `s` row of bronze holds in `before` and in `after`."""
+        if self.after is None:
+            return self.before.to_dict(), {"statement": self.statement, "dropped": True}
         said = {"statement": self.statement, "origin": dict(self.origin), "kept": self.kept}
         return self.before.to_dict(), {**self.after.to_dict(), **said}
 
@@ -48,6 +61,8 @@ class SchemaChange:
     @classmethod
     def from_images(cls, before: dict[str, Any], after: dict[str, Any]) -> SchemaChange:
         """The inverse of `images`."""
+        if after.get("dropped"):
+            return cls.drop(after["statement"], TableSchema.from_dict(before))
         schemas = TableSchema.from_dict(before), TableSchema.from_dict(after)
         return cls(after["statement"], *schemas, after["origin"], after["kept"])
 

@@ -3,15 +3,20 @@
 The answer depends on the name alone, not on the order of the patterns or on what else exists: an exclusion wins
 wherever it stands, so adding a pattern can never bring back what another one shuts out. MySQL's own schemas never
 match, whatever the patterns say: their tables are not the user's data, and several are not in the binlog at all.
+
+Nor does a glob match the tables that gh-ost and pt-online-schema-change work in, named as their sources name them: what
+matters of them comes when one takes the place of the table that it is for. A pattern that spells such a name is meant.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from lakehouse_cdc.errors import ConfigError
 
+_SHADOW = re.compile(r"_+.+_(?:gho|ghc|del|new|old)", re.DOTALL)
 SYSTEM_SCHEMAS = ("mysql", "sys", "information_schema", "performance_schema")
 
 
@@ -38,12 +43,19 @@ class Selection:
 
     def matches(self, name: str) -> bool:
         """Whether the table `name` (`database.table`) is captured."""
-        return _any(name, self._included) and not any(fnmatchcase(name, p) for p in self._shut_out)
+        if any(fnmatchcase(name, pattern) for pattern in self._shut_out):
+            return False
+        return _any(name, self._included) and (name in self._included or not is_shadow(name))
 
     def unmatched(self, names: Iterable[str]) -> list[str]:
         """The patterns that match none of `names`, exclusions aside: most likely misspelt."""
         known = list(names)
         return [p for p in self._included if not any(_any(name, (p,)) for name in known)]
+
+
+def is_shadow(name: str) -> bool:
+    """Whether `database.table` is named as tools for online schema changes name the tables that they work in."""
+    return _SHADOW.fullmatch(name.partition(".")[2]) is not None
 
 
 def _any(name: str, patterns: Sequence[str]) -> bool:

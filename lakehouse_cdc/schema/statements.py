@@ -31,7 +31,8 @@ class Statement:
     """A classified statement: `tables` are `database.table`, in the order of the text; `databases` those dropped.
 
     `alters`: it is an ALTER TABLE of one table, which is there afterwards under its name. `if_absent`: it is a CREATE
-    TABLE that does nothing where the table is there.
+    TABLE that does nothing where the table is there; `replaces`: one that drops that table before. `drops`: it is a
+    DROP TABLE. `renames` are pairs of an old and a new name, one after the other.
     """
 
     kind: StatementKind
@@ -39,6 +40,9 @@ class Statement:
     databases: tuple[str, ...] = ()
     alters: bool = False
     if_absent: bool = False
+    drops: bool = False
+    replaces: bool = False
+    renames: tuple[tuple[str, str], ...] = ()
 
 
 _HARMLESS_OBJECTS = frozenset(
@@ -146,7 +150,7 @@ def _definition(reader: Reader) -> Statement:
     """CREATE, ALTER and DROP of everything."""
     verb = reader.word()
     reader.at += 1
-    reader.skip("OR", "REPLACE")
+    replaces = reader.skip("OR", "REPLACE")
     if reader.skip("TEMPORARY"):
         _tables_keyword(reader)
         return Statement(StatementKind.HARMLESS)
@@ -164,11 +168,11 @@ def _definition(reader: Reader) -> Statement:
     _tables_keyword(reader)
     if verb == "DROP":
         reader.skip("IF", "EXISTS")
-        return Statement(StatementKind.TABLE_DDL, _list(reader, "RESTRICT", "CASCADE"))
+        return Statement(StatementKind.TABLE_DDL, _list(reader, "RESTRICT", "CASCADE"), drops=True)
     if_absent = reader.skip("IF", "NOT", "EXISTS")
     created = reader.table()
     reader.outside_parentheses()
-    return Statement(StatementKind.TABLE_DDL, (created,), if_absent=if_absent)
+    return Statement(StatementKind.TABLE_DDL, (created,), if_absent=if_absent, replaces=replaces)
 
 
 def _tables_keyword(reader: Reader) -> None:
@@ -218,6 +222,7 @@ def _alter_table(reader: Reader) -> Statement:
     reader.skip("IGNORE")
     reader.expect("TABLE")
     tables = [reader.table()]
+    renames = []
     for i in reader.outside_parentheses():
         reader.at = i
         if reader.skip("RENAME"):
@@ -225,11 +230,12 @@ def _alter_table(reader: Reader) -> Statement:
                 continue
             _any(reader, "TO", "AS", "=")
             tables.append(reader.table())
+            renames.append((tables[0], tables[-1]))
         elif reader.skip("EXCHANGE", "PARTITION"):
             reader.identifier()
             reader.expect("WITH", "TABLE")
             tables.append(reader.table())
-    return Statement(StatementKind.TABLE_DDL, tuple(tables), alters=len(tables) == 1)
+    return Statement(StatementKind.TABLE_DDL, tuple(tables), alters=len(tables) == 1, renames=tuple(renames))
 
 
 def _index(reader: Reader) -> Statement:
@@ -268,4 +274,5 @@ def _rename(reader: Reader) -> Statement:
         tables.append(reader.table())
         if not reader.skip(","):
             reader.end()
-            return Statement(StatementKind.TABLE_DDL, tuple(tables))
+            pairs = tuple(zip(tables[::2], tables[1::2], strict=True))
+            return Statement(StatementKind.TABLE_DDL, tuple(tables), renames=pairs)

@@ -36,6 +36,7 @@ from lakehouse_cdc.silver.evolution import (
 from lakehouse_cdc.silver.table import (
     BUILDING,
     CHANGING,
+    DROPPED,
     KEPT,
     SCHEMA_ID,
     SCHEMA_SEQ,
@@ -64,6 +65,12 @@ def finish_building(session: SparkSession, layout: Layout, name: str, note: Comm
     """Say that a table which was built from the whole of bronze holds all of it."""
     with noting(session, note):
         _set(session, layout.silver_table(name), {BUILDING: "false"})
+
+
+def mark_dropped(session: SparkSession, layout: Layout, name: str, seq: int, note: CommitNote) -> None:
+    """Say that the source's table went at `seq`, or, where that is 0, that there is one again."""
+    with noting(session, note):
+        _set(session, layout.silver_table(name), {DROPPED: str(seq)})
 
 
 def perform(session: SparkSession, layout: Layout, change: SchemaChange, step: Step, note: CommitNote) -> None:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.bronze import DROPPED
 from lakehouse_cdc.model.changes import Op
 from lakehouse_cdc.schema.table import TableSchema
 
@@ -45,7 +46,7 @@ class TableBatch:
 
     `single_read` is True where all row changes are snapshot rows of one position: one read of the source gives each
     key once. `barrier` is the seq below which no row survives, 0 if there is none. `end` is the greatest seq of all,
-    and `changes` those of the schema, in order.
+    and `changes` those of the schema, in order. `dropped` is the seq at which the table went for the last time, or 0.
     """
 
     table: str
@@ -56,6 +57,7 @@ class TableBatch:
     barrier: int
     end: int
     changes: tuple[SchemaChange, ...]
+    dropped: int
 
     @property
     def single_read(self) -> bool:
@@ -80,7 +82,7 @@ def split(rows: DataFrame) -> dict[str, TableBatch]:
         .collect()
     )
     barriers = _barriers(rows) if any(row["op"] in _BARRIERS for row in found) else {}
-    changes = _changes(rows) if any(row["op"] == Op.SCHEMA.value for row in found) else {}
+    changes, dropped = _changes(rows) if any(row["op"] == Op.SCHEMA.value for row in found) else ({}, {})
     parts: dict[str, TableBatch] = {}
     for name in sorted({row["source_table"] for row in found}):
         mine = [row for row in found if row["source_table"] == name]
@@ -94,6 +96,7 @@ def split(rows: DataFrame) -> dict[str, TableBatch]:
             barrier=barriers.get(name, 0),
             end=max(int(row["last"]) for row in mine),
             changes=tuple(changes.get(name, ())),
+            dropped=dropped.get(name, 0),
         )
     return parts
 
@@ -106,12 +109,17 @@ def _barriers(rows: DataFrame) -> dict[str, int]:
     return {row["source_table"]: int(row["below"]) for row in marks.collect()}
 
 
-def _changes(rows: DataFrame) -> dict[str, list[SchemaChange]]:
-    """table -> the changes of its schema in the order of seq; a table's first schema is none."""
+def _changes(rows: DataFrame) -> tuple[dict[str, list[SchemaChange]], dict[str, int]]:
+    """table -> the changes of its schema in the order of seq; a table's first is none. And table -> when it went."""
     found = rows.where((F.col("op") == Op.SCHEMA.value) & F.col("before").isNotNull())
     images = [F.to_json(name).alias(name) for name in ("before", "after")]
     changes: dict[str, list[SchemaChange]] = {}
-    for row in found.select("source_table", "seq", "schema_id", *images).orderBy("seq").collect():
+    dropped: dict[str, int] = {}
+    wanted = found.select("source_table", "seq", "schema_id", F.expr(DROPPED).alias("dropped"), *images)
+    for row in wanted.orderBy("seq").collect():
+        if row["dropped"]:
+            dropped[row["source_table"]] = int(row["seq"])
+            continue
         change = SchemaChange.parse(int(row["seq"]), row["schema_id"], row["before"], row["after"])
         changes.setdefault(row["source_table"], []).append(change)
-    return changes
+    return changes, dropped

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.tables import read
+from lakehouse_cdc.model.bronze import DROPPED
 from lakehouse_cdc.model.changes import Op
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.schema.table import TableSchema
@@ -30,10 +31,10 @@ class Schemas:
         wanted = set(ids) - set(self._known)
         if wanted:
             rows = read(spark, self._layout.schemas).where(F.col("schema_id").isin(*wanted))
-            self._add(rows.select("schema_id", "schema").distinct())
+            self._add(rows.select("schema_id", "schema").dropna().distinct())
             wanted -= set(self._known)
         if wanted:
-            rows = batch.where((F.col("op") == Op.SCHEMA.value) & F.col("schema_id").isin(*wanted))
+            rows = batch.where((F.col("op") == Op.SCHEMA.value) & F.col("schema_id").isin(*wanted) & ~F.expr(DROPPED))
             self._add(rows.select("schema_id", F.to_json("after").alias("schema")))
             wanted -= set(self._known)
         if wanted:

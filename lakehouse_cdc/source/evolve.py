@@ -4,8 +4,7 @@ Two things know. The statement itself, as far as its grammar is ours (`schema.dd
 and whether the rows are kept. And the server's catalog, which says what is there *now*: that is what there was behind
 the statement where no later one in the log touched columns. So the catalog's word counts where it can be had, and where
 the statement is then found to have been read otherwise, or could not be read, columns are told by their names and the
-rows are read again. In a backlog, where the table was altered again since, the statement is all there is; if that
-cannot be read, the stream stops.
+rows are read again. In a backlog, where the table was altered again since, the statement is all there is.
 
 What the catalog says belongs to a place in the log: DDL that was under way while it was asked has ended, and is in the
 log, when a SELECT on the table returns; the log is then read up to there.
@@ -16,6 +15,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.effect import Effect
+from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
 from lakehouse_cdc.mysql.session import Session
@@ -25,23 +26,53 @@ from lakehouse_cdc.schema.ddl.column_type import Given, charset_name
 from lakehouse_cdc.schema.lexer import NotUnderstood
 from lakehouse_cdc.schema.statements import StatementKind
 from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.source.schemas import SchemaStore
 from lakehouse_cdc.source.tables import Tables, wait_for_ddl
 from lakehouse_cdc.source.tail import Tail
 
 
-def schema_change(
-    session: Session, tables: Tables, tail: Tail, statement: LoggedStatement, before: TableSchema, *, near: bool
-) -> SchemaChange:
-    """What `statement` made of the table `before`. `near`: the log is known up to its end, so the catalog may be asked.
+def resolved(
+    session: Session,
+    tables: Tables,
+    store: SchemaStore,
+    tail: Tail,
+    start: Offset,
+    statement: LoggedStatement,
+    *,
+    near: bool,
+) -> tuple[Effect, ...]:
+    """The effects of a statement behind `start`, with what it made of schemas, which is stored.
 
-    Raises DefiniteError where that cannot be known, or where the table cannot be captured any more.
+    `near`: the log is known up to its end, so the catalog may be asked. Raises DefiniteError where the statement cannot
+    be followed. A table that was replaced by one of which nothing is known is gone; `newcomers` finds it anew.
+    """
+    found = []
+    for effect in statement.effects or ():
+        if effect.kind in ("truncate", "again"):
+            found.append(effect)
+            continue
+        before = store.get(start.tables[effect.table].schema)
+        change = None if effect.kind == "drop" else _change(session, tables, tail, statement, before, near=near)
+        if change is None and effect.kind == "alter":
+            raise not_followed(statement, ", and the table was altered again since")
+        change = change or SchemaChange.drop(statement.text, before)
+        found.append(Effect("alter" if change.after else "drop", effect.table, store.put_change(change)))
+    return tuple(found)
+
+
+def _change(
+    session: Session, tables: Tables, tail: Tail, statement: LoggedStatement, before: TableSchema, *, near: bool
+) -> SchemaChange | None:
+    """What `statement` made of the table `before`, None where that cannot be known.
+
+    Raises DefiniteError where the table cannot be captured any more.
     """
     said = _altered(statement.text, before, session)
     if said is not None and any(c.charset and c.collation is None for c in said.schema.key_columns):
         said = None  # the order of such keys is not known
     now = _now(session, tables, tail, statement, before) if near or said is None else None
     if now is None and said is None:
-        raise not_followed(statement, ", and the table was altered again since")
+        return None
     if said is not None and (now is None or _plain(said.schema) == _plain(now)):
         after = tables.configured(now or said.schema, before, said.origin)
         return SchemaChange(statement.text, before, after, said.origin, said.kept)

@@ -45,11 +45,15 @@ def followed(offset: Offset, effects: tuple[Effect, ...], change_of: Callable[[s
     offset = replace(offset, ddl=effects)
     for effect in effects:
         state = replace(offset.tables[effect.table], floor=offset.position)
+        if effect.kind == "drop":
+            others = {name: s for name, s in offset.tables.items() if name != effect.table}
+            offset = replace(offset, tables={**others, effect.table: state.gone()} if state.announced else others)
+            continue
         again = effect.kind == "again"
         if effect.kind == "alter":
             change = change_of(effect.change)
             again = not change.kept or not (state.done or _same_order(change))
-            state = replace(state, schema=change.after.id)
+            state = replace(state, schema=change.schema.id)
         if again and state.mode != "never" and (state.begun or state.mode == "again"):
             state = anew(state, offset)
         offset = offset.with_table(effect.table, state)
@@ -58,7 +62,7 @@ def followed(offset: Offset, effects: tuple[Effect, ...], change_of: Callable[[s
 
 def _same_order(change: SchemaChange) -> bool:
     """Whether a cursor means the same as before; the columns of the key may have other names, or be wider."""
-    before, after = ([_ordered(column) for column in schema.key_columns] for schema in (change.before, change.after))
+    before, after = ([_ordered(column) for column in schema.key_columns] for schema in (change.before, change.schema))
     return before == after
 
 

@@ -1,4 +1,4 @@
-"""Tables that match since the configuration changed, or were born: captured from W on, beside the others."""
+"""Tables that match since the configuration changed, were born, or came back: captured from W on, beside the others."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.session import Session
 from lakehouse_cdc.source.floor import Floor
+from lakehouse_cdc.source.follow import anew
 from lakehouse_cdc.source.tables import Tables, wait_for_ddl
 from lakehouse_cdc.source.tail import Tail
 
@@ -19,15 +20,14 @@ def with_new_tables(session: Session, tables: Tables, tail: Tail, floor: Floor, 
     None where that cannot be said yet, since a table was altered meanwhile. Raises DefiniteError for a table that is
     not to be captured any more, or otherwise than before.
     """
-    known = {name for name in offset.tables if tables.selection.matches(name)}
-    if known != offset.tables.keys():
-        gone = sorted(offset.tables.keys() - known)
+    known = offset.there
+    if gone := sorted(name for name in known if not tables.selection.matches(name)):
         raise DefiniteError(
             f"{', '.join(gone[:5])} was captured before and is not in source.tables any more",
             hint="take tables out with a new pipeline; a table cannot leave one and come back exactly yet",
         )
-    found = tables.read(session)
-    tables.require_same_choice(offset.tables, found)
+    found = tables.read(session, known=offset.tables)
+    tables.require_same_choice(known, found)
     new = {name: schema for name, schema in found.items() if name not in known}
     if not new:
         return offset
@@ -38,6 +38,9 @@ def with_new_tables(session: Session, tables: Tables, tail: Tail, floor: Floor, 
     # their last DDL may lie anywhere below W: only W itself, settled, is a safe floor for them
     floor.wait_for(offset.position)
     for name, schema in new.items():
-        offset = offset.with_table(name, replace(tables.unstarted(schema), floor=offset.position))
+        state, before = replace(tables.unstarted(schema), floor=offset.position), offset.tables.get(name)
+        if before is not None and state.mode != "never":
+            state = anew(replace(state, since=before.since), offset)  # rows of the one that is gone go with its x
+        offset = offset.with_table(name, state)
     # their rows in what is prepared were not counted
     return replace(offset, prepared=tuple(replace(p, rows=max(p.rows, 1)) for p in offset.prepared))

@@ -49,8 +49,7 @@ def plan(
     before = start.tables if start else {}
     splits: list[Split] = []
     stamp = stamp_of(end)
-    new = {name: s for name, s in end.tables.items() if _announced(s) and not _announced(before.get(name))}
-    splits.extend(_begin(new, last_epoch, stamp, schema_of))
+    splits.extend(_begin(before, end, last_epoch, stamp, schema_of))
     if start is not None:
         splits.extend(_binlog(start, end, schema_of, log_cuts))
         splits.extend(_ddl(start, end, stamp, schema_of, change_of))
@@ -63,18 +62,33 @@ def plan(
 
 
 def _begin(
-    new: Mapping[str, TableState], last_epoch: Mapping[str, TableState], stamp: Stamp, schema_of: SchemaOf
+    before: Mapping[str, TableState],
+    end: Offset,
+    last_epoch: Mapping[str, TableState],
+    stamp: Stamp,
+    schema_of: SchemaOf,
 ) -> list[Split]:
-    """The schemas of tables that begin: as a change where bronze has rows of another schema, from before a gap."""
-    schemas, changes = [], []
-    for name, state in new.items():
-        known = last_epoch.get(name)
-        if known is not None and _announced(known) and known.schema != state.schema:
-            changes.append(SchemaChange.by_names(None, schema_of(known.schema), schema_of(state.schema)))
-        else:
-            schemas.append(schema_of(state.schema))
+    """The schemas of tables that begin: as a change where bronze has rows of one that is gone, or from before a gap."""
+    schemas, changes, emptied = [], [], []
+    for name, state in end.tables.items():
+        known, schema = before.get(name) or last_epoch.get(name), schema_of(state.schema)
+        if not state.announced:
+            continue
+        if known is None or not known.announced:
+            schemas.append(schema)
+        elif known.dropped and not state.dropped:
+            changes.append(SchemaChange.by_names(None, schema_of(known.schema), schema))
+            if state.mode == "never":
+                emptied.append(schema)  # else what was there goes with the end of the pass
+        elif name in last_epoch and state.dropped != known.dropped:
+            changes.append(SchemaChange.drop(None, schema))
+        elif name in last_epoch and not state.dropped:
+            same = known.schema == state.schema
+            schemas += [schema] if same else []
+            changes += [] if same else [SchemaChange.by_names(None, schema_of(known.schema), schema)]
     splits: list[Split] = [SchemaSplit(stamp, tuple(schemas))] if schemas else []
-    return [*splits, AlterSplit(stamp, tuple(changes))] if changes else splits
+    splits += [AlterSplit(stamp, tuple(changes))] if changes else []
+    return [*splits, TruncateSplit(stamp, tuple(emptied))] if emptied else splits
 
 
 def _ddl(start: Offset, end: Offset, stamp: Stamp, schema_of: SchemaOf, change_of: ChangeOf) -> list[Split]:
@@ -83,29 +97,24 @@ def _ddl(start: Offset, end: Offset, stamp: Stamp, schema_of: SchemaOf, change_o
     emptied = [end.tables[effect.table].schema for effect in end.ddl if effect.kind == "truncate"]
     if emptied:
         splits.append(TruncateSplit(stamp, tuple(map(schema_of, emptied))))
-    altered = [effect for effect in end.ddl if effect.kind == "alter" and _announced(start.tables.get(effect.table))]
-    if altered:
-        splits.append(AlterSplit(stamp, tuple(change_of(effect.change) for effect in altered)))
+    changed = [e for e in end.ddl if e.kind in ("alter", "drop") and start.tables[e.table].announced]
+    if changed:
+        splits.append(AlterSplit(stamp, tuple(change_of(effect.change) for effect in changed)))
     return splits
 
 
 def _ends_pass(before: TableState | None, state: TableState) -> bool:
     """Whether a repeated pass has its last row here: the batch before read the rest of it, and met no DDL."""
-    if before is None or not _same_pass(before, state):
+    if before is None or not _same_pass(before, state) or state.dropped:
         return False
     return before.done and before.moved_from is not None and state.done
-
-
-def _announced(state: TableState | None) -> bool:
-    """Whether rows of the table may have been emitted, so that its schema must stand in bronze."""
-    return state is not None and (state.begun or state.mode == "again")
 
 
 def _snapshot(
     before: TableState | None, state: TableState, end: Offset, schema: TableSchema, key_cuts: KeyCuts
 ) -> list[SnapshotSplit]:
     """The as-of reads between two cursors of one table."""
-    if state.mode == "never" or not state.begun or state.passed is not None:
+    if state.mode == "never" or not state.begun or state.passed is not None or state.dropped:
         return []
     if not _same_pass(before, state):
         before = None

@@ -21,12 +21,11 @@ from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.xa import Prepared, follow, needed, open_at
 from lakehouse_cdc.mysql import server
-from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
 from lakehouse_cdc.mysql.session import Session, connect
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.source import gaps, partitions
 from lakehouse_cdc.source.chunks import Chunks
-from lakehouse_cdc.source.evolve import not_followed, schema_change
+from lakehouse_cdc.source.evolve import not_followed, resolved
 from lakehouse_cdc.source.first import first_offset, read_again
 from lakehouse_cdc.source.floor import Floor
 from lakehouse_cdc.source.follow import followed, without_met
@@ -37,8 +36,12 @@ from lakehouse_cdc.source.partitions import Cut
 from lakehouse_cdc.source.schemas import SchemaStore
 from lakehouse_cdc.source.signals import Signals
 from lakehouse_cdc.source.splits import SnapshotSplit, Split
-from lakehouse_cdc.source.tables import Tables
+from lakehouse_cdc.source.tables import Tables, wait_for_ddl
 from lakehouse_cdc.source.tail import Tail
+
+
+class _AlteredMeanwhile(Exception):
+    """DDL came between W and the look at the tables: it is in the log by now, and W must be chosen anew."""
 
 
 class Planner:
@@ -79,9 +82,13 @@ class Planner:
         `max_rows` and `max_bytes` bound the captured rows and the binlog bytes of the batch, to the next transaction
         boundary. Raises DefiniteError where going on would lose or invent rows.
         """
-        self._chunks.forget()
-        self._planned = self._next(start, max_rows, max_bytes)
-        return self._planned
+        while True:
+            self._chunks.forget()
+            try:
+                self._planned = self._next(start, max_rows, max_bytes)
+            except _AlteredMeanwhile:
+                continue
+            return self._planned
 
     def _next(self, start: Offset | None, max_rows: int | None, max_bytes: int | None) -> Offset | None:
         if start is None:
@@ -152,7 +159,7 @@ class Planner:
             return gap
         if (gap := gaps.missing(self._session(), start)) is not None:
             return gap  # asked also where a tail stands there: what it reads may be a file that was deleted since
-        schemas = {state.schema for state in start.tables.values()}
+        schemas = {state.schema for state in start.there.values()}
         if self._tail is not None and self._tail.schema_ids == schemas and self._tail.continues(start.position):
             return None
         self._open_tail(start)
@@ -189,15 +196,15 @@ class Planner:
             tail.advance(end, max_rows=max_rows, max_bytes=max_bytes)
         found = tail.statements(after=start.position)
         met = [statement for statement in found if statement.effects != ()]
-        if len(met) < len(found):
-            self._selection_checked = False  # tables are born, or came under another name
+        if not all(statement.statement.alters for statement in found):
+            self._selection_checked = False  # tables may be born, or come under another name
         effects: tuple[Effect, ...] = ()
         failure: DefiniteError | None = None
         until = min(end, tail.stop_before(met[0])) if met else end
         mark = tail.mark(max_rows=max_rows, max_bytes=max_bytes, until=until)
         if met and mark.position == met[0].position:
             try:
-                effects = self._effects(start, met[0], near=tail.reached(tip))
+                effects = resolved(session, self._tables, self._store, tail, start, met[0], near=tail.reached(tip))
             except DefiniteError as error:
                 failure, until = error, tail.end_before(met[0])
                 mark = tail.mark(max_rows=max_rows, max_bytes=max_bytes, until=until)
@@ -221,18 +228,6 @@ class Planner:
         near = not met and tail.reached(end) and mark.position == tail.mark(until=end).position
         return offset, near, mark.rows
 
-    def _effects(self, start: Offset, statement: LoggedStatement, *, near: bool) -> tuple[Effect, ...]:
-        """The statement's effects, with what it made of schemas stored."""
-        assert self._tail is not None
-        effects = []
-        for effect in statement.effects or ():
-            if effect.kind == "alter":
-                before = self._store.get(start.tables[effect.table].schema)
-                change = schema_change(self._session(), self._tables, self._tail, statement, before, near=near)
-                effect = replace(effect, change=self._store.put_change(change))
-            effects.append(effect)
-        return tuple(effects)
-
     def _prepared(self, start: Offset, end: Position, settled: Position) -> tuple[Prepared, ...]:
         """The XA transactions that whoever reads this batch, or a later one, must be told of: see `model.xa`."""
         assert self._tail is not None
@@ -254,7 +249,17 @@ class Planner:
         return found
 
     def _with_chunks(self, offset: Offset, max_rows: int | None) -> Offset:
-        return self._chunks.move(self._session(), offset, max_rows)
+        try:
+            return self._chunks.move(self._session(), offset, max_rows)
+        except DefiniteError as error:  # a table, or its key, may not be there any more
+            if self._tail is None:
+                self._open_tail(offset)
+            assert self._tail is not None
+            wait_for_ddl(self._session(), [self._store.get(s.schema) for s in offset.there.values() if not s.done])
+            self._tail.advance(server.log_position(self._session()).position)
+            if self._tail.statements(after=offset.position):
+                raise _AlteredMeanwhile from error
+            raise
 
     def _finished(self, start: Offset) -> bool:
         """True where no further batch may be offered."""
@@ -313,6 +318,6 @@ class Planner:
             offset.position,
             matches=self._selection.matches,
             gtids=offset.gtids(),
-            schemas=[self._store.get(state.schema) for state in offset.tables.values()],
+            schemas=[self._store.get(state.schema) for state in offset.there.values()],
             prepared=offset.prepared,
         )

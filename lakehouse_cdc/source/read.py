@@ -71,4 +71,4 @@ def _variant(value: Any) -> pa.Array:
 
 def _changed(stamp: Stamp, change: SchemaChange) -> pa.RecordBatch:
     before, after = change.images()
-    return _single(stamp, Rank.SCHEMA, "s", change.after.name, change.after.id, after, before)
+    return _single(stamp, Rank.SCHEMA, "s", change.schema.name, change.schema.id, after, before)

@@ -42,8 +42,8 @@ class SchemaStore:
         return schema
 
     def put_change(self, change: SchemaChange) -> str:
-        """Store the change and the schema that it leads to, and give the change's fingerprint."""
-        self.put(change.after)
+        """Store the change and the schema that it leads to, if any, and give the change's fingerprint."""
+        self.put(change.schema)
         text = change.to_json()
         fingerprint = _digest(text)
         self._write(self._change(fingerprint), text)

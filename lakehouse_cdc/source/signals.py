@@ -38,7 +38,7 @@ class Signals:
     def wanted(self, start: Offset) -> bool:
         """Whether there is a request that the offset `start` has not taken up."""
         noted = self.requests()
-        return any(name in noted and noted[name] != str(state.since) for name, state in start.tables.items())
+        return any(name in noted and noted[name] != str(state.since) for name, state in start.there.items())
 
     def taken_up(self, start: Offset, offset: Offset) -> Offset:
         """`offset`, which follows `start`, with a new pass for the tables asked for.
@@ -46,7 +46,7 @@ class Signals:
         A table that is just being read has to be complete first; a request for one that is not captured is void.
         """
         for name, noted in self.requests().items():
-            state, before = offset.tables.get(name), start.tables.get(name)
+            state, before = offset.there.get(name), start.tables.get(name)
             if state is None or (before is not None and noted == str(before.since)):
                 self._path(name).unlink(missing_ok=True)
             elif state.done and (before is None or before.complete):

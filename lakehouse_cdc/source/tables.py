@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -26,9 +26,9 @@ class Tables:
         self._options, self._store = options, store
         self.selection = selection
 
-    def read(self, session: Session) -> Mapping[str, TableSchema]:
-        """Their schemas. Raises DefiniteError for a type that cannot be carried."""
-        found = catalog.read_tables(session, self.selection, self._options.exclude)
+    def read(self, session: Session, *, known: Collection[str] = ()) -> Mapping[str, TableSchema]:
+        """Their schemas; those in `known` may be gone. Raises DefiniteError for a type that cannot be carried."""
+        found = catalog.read_tables(session, self.selection, self._options.exclude, known=known)
         tables = {name: carry(schema, self._options.rules) for name, schema in found.items()}
         for schema in tables.values():
             check_table(schema)

@@ -11,6 +11,7 @@ import pymysql
 import pytest
 from pyspark.sql import SparkSession
 
+from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.testing import MySqlServer
 from tests.pipeline.test_run import bronze, pipeline
@@ -89,3 +90,39 @@ def test_silver_evolves(
     assert all(t.complete for t in report.tables)
     statements = spark.sql(f"SELECT statement FROM {lake.layout.schemas.sql} ORDER BY seq").collect()
     assert [str(row.statement)[:7] for row in statements] == ["None", *["ALTER T"] * 5]
+
+
+def test_tables_come_and_go_under_a_name(
+    spark: SparkSession, mysql: MySqlServer, run: Callable[..., None], database: str, tmp_path: Path
+) -> None:
+    """One is dropped and stays so, one is dropped and made anew, one is replaced by an online schema change."""
+    names = ("lost", "anew", "live")
+    run(
+        *(f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT)" for name in names),
+        *(f"INSERT INTO {name} VALUES {', '.join(f'({n}, {n})' for n in range(10))}" for name in names),
+    )
+    lake = pipeline(spark, mysql, database, tmp_path)
+    lake.run(once=True)
+    run(
+        "UPDATE lost SET v = 70 WHERE id = 7", "DROP TABLE lost, anew",
+        "CREATE TABLE anew (v VARCHAR(9), id INT PRIMARY KEY)", "INSERT INTO anew VALUES ('x', 1), ('y', 11)",
+        "CREATE TABLE _live_gho LIKE live", "ALTER TABLE _live_gho ADD COLUMN w INT NOT NULL DEFAULT 3",
+        "INSERT INTO _live_gho (id, v) SELECT id, v FROM live", "RENAME TABLE live TO _live_del, _live_gho TO live",
+        "UPDATE live SET w = 4 WHERE id = 5", "DROP TABLE _live_del",
+    )  # fmt: skip
+    lake.run(once=True)
+    report = lake.verify()
+    assert report.verified, report.to_json()
+    found = {name: str(lake.layout.silver_table(f"{database}.{name}")) for name in names}
+    assert {t.table: (t.silver_rows, t.complete) for t in report.tables} == {
+        f"{database}.anew": (2, True), f"{database}.live": (10, True)
+    }  # fmt: skip
+    lost = spark.read.format("delta").load(found["lost"])
+    assert sorted((r.id, r.v) for r in lost.collect()) == [(n, 70 if n == 7 else n) for n in range(10)]
+    status = lake.status()
+    assert {name: status.tables[f"{database}.{name}"].snapshot for name in names} == {
+        "lost": "dropped", "anew": "done", "live": "done"
+    }  # fmt: skip
+    assert set(status.tables) == {f"{database}.{name}" for name in names}
+    with pytest.raises(ConfigError, match="no captured table matches"):
+        lake.read_again([f"{database}.lost"])

@@ -33,6 +33,16 @@ NAMES = st.builds("{}.{}".format, st.text("abAB_", min_size=1, max_size=3), st.t
         (["shop.*", "!*.tmp_*"], "shop.tmp_1", False),
         (["shop.*", "!*.tmp_*"], "shop.orders", True),
         (["a.x", "b.y"], "a.y", False),
+        (["shop.*"], "shop._orders_gho", False),
+        (["shop.*"], "shop._orders_ghc", False),
+        (["shop.*"], "shop._orders_20261122120000_del", False),
+        (["shop._*"], "shop.__orders_new", False),
+        (["shop.*"], "shop._orders_old", False),
+        (["shop.*", "shop._orders_old"], "shop._orders_old", True),
+        (["shop._orders_old", "!*._*"], "shop._orders_old", False),
+        (["shop.*"], "shop.orders_old", True),
+        (["shop.*"], "shop._new", True),
+        (["shop.*"], "shop._orders_news", True),
     ],
 )
 def test_matches(patterns: list[str], name: str, matches: bool) -> None:

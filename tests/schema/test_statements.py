@@ -132,7 +132,7 @@ def test_what_is_not_understood_is_unknown(sql: str) -> None:
 
 def test_a_table_without_any_database_is_unknown() -> None:
     assert classify("DROP TABLE t").kind is UNKNOWN
-    assert classify("DROP TABLE x.t") == Statement(DDL, ("x.t",))
+    assert classify("DROP TABLE x.t") == Statement(DDL, ("x.t",), drops=True)
 
 
 def test_backslashes_are_not_trusted_where_the_session_gave_them_another_meaning() -> None:
@@ -178,7 +178,7 @@ def quoted(name: str) -> str:
 def test_quoted_names_survive(names: list[tuple[str, str]], gap: str, verb: str) -> None:
     listed = f"{gap},{gap}".join(f"{quoted(database)}{gap}.{gap}{quoted(table)}" for database, table in names)
     found = classify(f"{gap}{verb}{gap}TABLE{gap}{listed}{gap};", "d")
-    assert found == Statement(DDL, tuple(f"{database}.{table}" for database, table in names))
+    assert found == Statement(DDL, tuple(f"{database}.{table}" for database, table in names), drops=True)
 
 
 @given(st.text(st.sampled_from("`'\"\\/*!-# ;().,aT\n0") | st.characters(blacklist_categories=["Cs"]), max_size=60))

@@ -21,7 +21,7 @@ from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver import alter
 from lakehouse_cdc.silver.apply import Applier
 from lakehouse_cdc.silver.stream import version_at
-from lakehouse_cdc.silver.table import CHANGING, SCHEMA_ID, SCHEMA_SEQ, STATISTICS, WIDENING
+from lakehouse_cdc.silver.table import CHANGING, DROPPED, SCHEMA_ID, SCHEMA_SEQ, STATISTICS, WIDENING
 from tests.bronze_writer import Lake
 from tests.silver.histories import TEXT
 from tests.silver.test_tables import ID, N, apply, begin, delete, insert, seq, table
@@ -162,6 +162,44 @@ def test_rows_that_meet_under_a_new_key_do_not_stay_two(spark: SparkSession, tmp
     end = Change(seq(8, Rank.END), Op.END, name, None, None, seq(7))
     apply(lake, applier, [*back, end], second)
     assert held_rows(lake, name, "id", "c") == [(1, 3)]
+
+
+def gone(schema: TableSchema, pos: int) -> Change:
+    after = {"statement": "DROP TABLE ...", "dropped": True}
+    return Change(seq(pos, Rank.SCHEMA), Op.SCHEMA, schema.name, None, schema.to_dict(), after)
+
+
+def test_a_table_that_was_dropped_is_kept_and_says_so_until_there_is_one_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    one, two = table("one", N), table("one", Column("x", "text", **TEXT))
+    lake = Lake(spark, tmp_path, {one.name: one})
+    place = lake.layout.silver_table(one.name)
+
+    def marked() -> int:
+        return int(require_owner(spark, place, "tests").get(DROPPED, "0"))
+
+    first = apply(lake, Applier(spark, lake.layout), [begin(one), insert(one, 2, 1, n=5)], None)
+    applier = Applier(spark, lake.layout)
+    second = apply(lake, applier, [insert(one, 3, 2, n=6), gone(one, 4)], first)
+    assert (held_rows(lake, one.name, "id", "n"), marked()) == ([(1, 5), (2, 6)], seq(4, Rank.SCHEMA))
+    row = Change(seq(6, Rank.READ), Op.READ, one.name, (2,), None, {"id": 2, "x": "a"})
+    end = Change(seq(8, Rank.END), Op.END, one.name, None, None, seq(6))
+    third = apply(lake, applier, [altered(one, two, 6), row, insert(two, 7, 3, x="b"), end], second)
+    assert (held_rows(lake, one.name, "id", "x"), marked()) == ([(2, "a"), (3, "b")], 0)
+    # the older batches again, in a process that knows nothing of them
+    for again in (Versions(first, second), Versions(None, third)):
+        Applier(spark, lake.layout).apply(again, lake.note(again, query="anew"))
+        assert (held_rows(lake, one.name, "id", "x"), marked()) == ([(2, "a"), (3, "b")], 0)
+    # gone, back under the same schema, and gone again, in one batch
+    come_and_go = [gone(two, 9), altered(two, two, 10), insert(two, 11, 4, x="c"), gone(two, 12)]
+    apply(lake, applier, come_and_go, third)
+    assert (held_rows(lake, one.name, "id"), marked()) == ([(2,), (3,), (4,)], seq(12, Rank.SCHEMA))
+    assert lake.silver(one.name) == fold(lake.written)
+    schemas = read(spark, lake.layout.schemas).orderBy("seq").collect()
+    assert [(r["schema_id"], r["schema"] is None) for r in schemas] == [
+        (one.id, False), (one.id, True), (two.id, False), (two.id, True), (two.id, False), (two.id, True)
+    ]  # fmt: skip
 
 
 def test_what_is_no_change_of_this_table_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pymysql
 import pytest
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.changes import Op
+from lakehouse_cdc.model.changes import Op, fold
 from lakehouse_cdc.testing import MySqlServer
 from tests.source.conftest import Stage, on_stage
 from tests.source.driver import Driver
@@ -305,6 +305,29 @@ def test_a_table_that_was_altered_in_the_gap(stage: Stage) -> None:
     assert (change.table, said["statement"], said["kept"], dict(said["origin"])) == (
         stage.name(), None, False, {"id": "id"},
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("again", ["", "before", "after"])
+def test_a_table_that_was_dropped_in_the_gap(stage: Stage, again: str) -> None:
+    """Its rows stand, and go when there is a table under the name again, in the gap or behind it."""
+    driver = running(stage, onGap="resnapshot")
+    stage.create("other", rows=5)
+    stage.drain(driver)
+    driver.reader.stop()
+    born = ["CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (10, 5), (11, 5)"]
+    for sql in ["UPDATE t SET v = 3", "DROP TABLE t", *(born if again == "before" else [])]:
+        stage.run(sql)
+    purge(stage)
+    driver.restart()
+    stage.drain(driver)
+    for sql in born if again == "after" else []:
+        stage.run(sql)
+    stage.drain(driver)
+    stage.same_rows(driver, *(["t", "other"] if again else ["other"]))
+    said = [dict(c.after) for c in driver.log if c.op is Op.SCHEMA and c.table == stage.name()][1:]
+    assert ["dropped" in one for one in said] == {"": [True], "before": [False], "after": [True, False]}[again]
+    if not again:
+        assert sum(name == stage.name() for name, _ in fold(driver.log)) == 20
 
 
 def test_a_gap_in_the_middle_of_the_snapshot(stage: Stage) -> None:

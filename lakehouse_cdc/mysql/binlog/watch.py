@@ -52,8 +52,7 @@ class Watch:
         return statement, found != () or self._names_others(statement), found
 
     def _effects(self, statement: Statement, query: Query) -> tuple[Effect, ...] | None:
-        known = any(name in self._tables for name in statement.tables)
-        if self._captured_predicate or (known and self._names_others(statement)):
+        if self._captured_predicate:
             return None
         try:
             return effects(statement, query.text, self._tables)

@@ -2,7 +2,8 @@
 
 No effect at all is a proof, too: such a statement is passed over. A table is read again where its rows changed and the
 log does not say how. An ALTER TABLE that may change the schema, or is not understood, is said to alter it: what became
-of the table is found out where the statement is followed. All other DDL raises `NotUnderstood`.
+of the table is found out where the statement is followed. A table is known by its name, so one that is renamed is gone
+under the old name, and what has its name then replaces it. All other DDL raises `NotUnderstood`.
 """
 
 from __future__ import annotations
@@ -19,18 +20,38 @@ from lakehouse_cdc.schema.table import TableSchema
 
 def effects(statement: Statement, text: str, tables: Mapping[str, TableSchema]) -> tuple[Effect, ...]:
     """The effects of `statement`, which is `text`, on `tables` (by `database.table`). Raises NotUnderstood."""
+    if statement.kind is StatementKind.DROP_DATABASE:
+        lost = [schema for name, schema in tables.items() if name.partition(".")[0] in statement.databases]
+        return tuple(Effect("drop", schema.name) for schema in lost)
     if statement.kind not in (StatementKind.TABLE_DDL, StatementKind.TRUNCATE):
         raise NotUnderstood
     found = []
+    held = _held(statement)
     for name in dict.fromkeys(statement.tables):
         schema = tables.get(name)
         if schema is None or statement.if_absent:
             continue
         if statement.kind is StatementKind.TRUNCATE:
             found.append(Effect("truncate", schema.name))
-        else:
+        elif name not in held:
+            found.append(Effect("drop", schema.name))
+        elif held[name] != name:
+            found.append(Effect("replace", schema.name))
+        elif not statement.renames or (name, name) in statement.renames:
             found += _altered(statement, text, schema)
     return tuple(found)
+
+
+def _held(statement: Statement) -> dict[str, str]:
+    """Which of the tables that are named, by its old name, has which name afterwards."""
+    if statement.drops:
+        return {}
+    held = {name: name for name in statement.tables}
+    if statement.replaces:
+        return dict.fromkeys(held, "")
+    for old, new in statement.renames:
+        held[new] = held.pop(old, old)
+    return held
 
 
 def _altered(statement: Statement, text: str, schema: TableSchema) -> list[Effect]:
