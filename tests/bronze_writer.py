@@ -109,7 +109,7 @@ class Lake:
         path = self.folder / "checkpoint" / "offsets" / str(batch)
         path.write_text("v1\n{}\n" + json.dumps(offset))
         for c in changes:
-            if c.op is Op.SCHEMA and not isinstance(c.after, TableSchema) and not c.drops:
+            if c.op is Op.SCHEMA and not isinstance(c.after, TableSchema) and not c.leaves:
                 self.altered.append((c.seq, c.table, TableSchema.from_dict(c.after)))
         rows = bronze_rows(self.spark, changes, self.schema_at)
         done = write_batch(self.spark, rows, batch, self.layout, self.checkpoint)

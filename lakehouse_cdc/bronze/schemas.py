@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.commits import writer_options
 from lakehouse_cdc.lake.tables import append
-from lakehouse_cdc.model.bronze import DROPPED
+from lakehouse_cdc.model.bronze import LEFT
 from lakehouse_cdc.model.changes import Op
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import CommitNote
@@ -21,7 +21,7 @@ from lakehouse_cdc.model.standing import CommitNote
 def record_schemas(spark: SparkSession, layout: Layout, versions: Versions, note: CommitNote) -> None:
     """Append the schemas of the s rows in those commits. `statement` is the DDL, NULL for a table's first schema.
 
-    Of a table that was dropped `schema` is NULL, and `schema_id` that of its last one.
+    Where a table is left off (dropped, or quarantined) `schema` is NULL, and `schema_id` that of its last one.
     """
     rows = versions.rows(spark, layout.changes).where(F.col("op") == Op.SCHEMA.value)
     found = rows.select(
@@ -30,6 +30,6 @@ def record_schemas(spark: SparkSession, layout: Layout, versions: Versions, note
         "seq",
         "position",
         F.expr("variant_get(after, '$.statement', 'string')").alias("statement"),
-        F.when(~F.expr(DROPPED), F.to_json("after")).alias("schema"),
+        F.when(~F.expr(LEFT), F.to_json("after")).alias("schema"),
     )
     append(found, layout.schemas, writer_options(note, "schemas"))

@@ -102,6 +102,7 @@ def run(
             screen.table("Into bronze", ["table", "rows", "read", "inserts", "updates", "deletes"], rows)
             if data["position"]:
                 screen.say(f"stands at {data['position']['file']}:{data['position']['pos']}")
+            screen.quarantined(report.quarantined)
         screen.result(data)
         if report.interrupted:
             raise KeyboardInterrupt

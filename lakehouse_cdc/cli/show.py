@@ -66,6 +66,13 @@ class Screen:
             for d in t.differences:
                 columns = f" in {', '.join(d.columns)}" if d.columns else ""
                 self.say(f"  {t.table} {d.key}: {d.kind}{columns}")
+        self.quarantined(report.quarantined)
+
+    def quarantined(self, tables: Mapping[str, str]) -> None:
+        """Tables that are not followed: a line each, the way out below."""
+        for name, reason in tables.items():
+            self.say(f"{name} is not followed: {reason}", "quarantined", _STYLES["error"])
+            self.say(f"        -> mend that on the source, then: lakehouse-cdc signal ... snapshot {name}")
 
     def status(self, status: Status) -> None:
         """What `status` found."""
@@ -81,6 +88,7 @@ class Screen:
         self.say(f"bronze stands at {status.bronze.file}:{status.bronze.pos}, {_lag(status.lag)}")
         if status.silver is not None:
             self.say(f"silver stands at {status.silver.file}:{status.silver.pos}")
+        self.quarantined({name: t.quarantined for name, t in status.tables.items() if t.quarantined})
 
     def result(self, data: Mapping[str, Any]) -> None:
         """With --json, the one line that machines read."""

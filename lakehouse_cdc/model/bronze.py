@@ -7,8 +7,8 @@ and has no key; every other row has the primary key's columns in `key`.
 An `s` row with a schema in `before`, too, is a change from that one, at its seq: rows below were written under the old
 schema, rows above under the new. Its `after` also has `origin`, which maps each column that existed before to the name
 it had. Where the rows that stand do not hold the same values under the new schema, the source reads the table again.
-Of a table that was dropped, `after` has no schema but `dropped`; one that comes back under the name begins with a
-change, and is read from its begin.
+Of a table that was dropped, `after` has no schema but `dropped`, and of one that is not followed from there on
+`quarantined`, the reason. If it comes back it begins with a change, and is read from its begin.
 """
 
 from __future__ import annotations
@@ -19,4 +19,4 @@ SCHEMA = (
     "schema_id STRING"
 )
 PARTITION = "source_table"
-DROPPED = "variant_get(after, '$.dropped', 'boolean') IS NOT NULL"  # whether an s row says that the table is gone
+LEFT = "variant_get(after, '$.columns', 'variant') IS NULL"  # whether an s row says that the table is left off there

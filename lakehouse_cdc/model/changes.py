@@ -3,8 +3,8 @@
 This is the specification of silver. `fold` takes the change events of bronze in seq order and gives the rows that
 stand after the last of them; MERGE, and any other engine, is tested against it. `invalid` is the invariant that
 bronze keeps for each key: it begins with r or c, each `before` equals the state before it, and after a d only a c (or
-another read) follows. t, x and repeated reads reset it. A table that is dropped keeps its rows; they are no state of
-the one that comes under its name. A key is compared by its stored bytes: under a
+another read) follows. t, x and repeated reads reset it. A table that is left off keeps its rows; they are no state of
+what comes under its name. A key is compared by its stored bytes: under a
 case-insensitive collation 'a' -> 'A' is a delete and an insert. A change of the schema migrates the rows that stand
 (see `migration`); what it may have done to their values is not held against the images that follow.
 """
@@ -36,7 +36,7 @@ class Change:
     """One row of bronze, reduced to what the fold needs. Images are None where bronze holds NULL.
 
     The images of an `s` are its schemas: `before` is None for a table's first, which changes no row; of one that is
-    dropped, `after` says so and holds none.
+    left off, `after` says so and holds none.
     """
 
     seq: int
@@ -47,14 +47,14 @@ class Change:
     after: Any = None
 
     @property
-    def drops(self) -> bool:
-        """Whether the table is gone from here on."""
-        return self.op is Op.SCHEMA and self.before is not None and "dropped" in dict(self.after)
+    def leaves(self) -> bool:
+        """Whether the table is left off here: dropped, or quarantined."""
+        return self.op is Op.SCHEMA and self.before is not None and "columns" not in dict(self.after)
 
     @property
     def alters(self) -> bool:
         """Whether the table gets another schema."""
-        return self.op is Op.SCHEMA and self.before is not None and not self.drops
+        return self.op is Op.SCHEMA and self.before is not None and not self.leaves
 
 
 Rows = dict[tuple[str, Hashable], tuple[int, Any]]  # (table, key) -> (seq, after image)
@@ -125,7 +125,7 @@ class _Doubts:
 
     def note(self, change: Change) -> None:
         """A change of the schema makes doubts, the end of a read that began behind it takes them away."""
-        if change.drops:
+        if change.leaves:
             self._rekeyed[change.table] = change.seq
         if change.alters:
             migration = Migration.of(change.before, change.after)

@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+Kind = Literal["truncate", "again", "alter", "replace", "drop", "quarantine"]
+
 
 @dataclass(frozen=True)
 class Effect:
     """The table's rows went (`truncate`) or changed (`again`), its schema did (`alter`), or it is gone (`drop`).
 
     `again` means that the table must be read again. `replace`: its name stands for another table from there on; that
-    becomes an `alter` where the other's schema can be told, else a `drop`, and the table is found anew later. `change`
-    names the stored change of the schema, where it is known.
+    becomes an `alter` where the other's schema can be told, else a `drop`, and the table is found anew later. What
+    cannot be followed becomes a `quarantine`. `change` names the stored change of the schema, where it is known.
     """
 
-    kind: Literal["truncate", "again", "alter", "replace", "drop"]
+    kind: Kind
     table: str
     change: str = ""
 

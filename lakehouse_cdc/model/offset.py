@@ -45,7 +45,8 @@ class TableState:
     `moved_from`: the cursor before the batch that ends here, where that moved it. Its chunks emitted nothing if they
     met DDL behind this offset; then the cursor is put back to there. Whether they did is not known, so events go on to
     pass up to where the cursor had been: `passed` (True: everywhere), until all up to there has been read again.
-    `dropped`: there is no such table, though rows of one have been emitted.
+    `dropped`: there is no such table, though rows of one have been emitted. `quarantined`: why it is not followed. Such
+    a table is done if and only if rows of it have been emitted.
     """
 
     schema: str
@@ -57,15 +58,22 @@ class TableState:
     moved_from: Cursor | None = None
     passed: Cursor | Literal[True] | None = None
     dropped: bool = False
+    quarantined: str = ""
+
+    @property
+    def away(self) -> bool:
+        """True of a table that is not followed."""
+        return self.dropped or bool(self.quarantined)
 
     @property
     def announced(self) -> bool:
         """Whether rows of the table may have been emitted, so that its schema must stand in bronze."""
         return self.begun or self.mode == "again"
 
-    def gone(self) -> TableState:
-        """The state from where the table is gone: what has been emitted of it is remembered, in case it comes back."""
-        return TableState(self.schema, done=True, since=self.since, dropped=True)
+    def left(self, reason: str = "") -> TableState:
+        """The state from where the table is gone, or, for that reason, is not followed."""
+        done = self.announced
+        return TableState(self.schema, done=done, since=self.since, dropped=not reason, quarantined=reason)
 
     @property
     def begun(self) -> bool:
@@ -80,7 +88,7 @@ class TableState:
     @property
     def bound(self) -> Cursor | None:
         """The key below which events pass; None where all do, [] where none does."""
-        if self.dropped:
+        if self.away:
             return []
         if self.done or self.mode == "again" or self.passed is True:
             return None
@@ -101,6 +109,8 @@ class TableState:
             data["passed"] = self.passed
         if self.dropped:
             data["dropped"] = True
+        if self.quarantined:
+            data["quarantined"] = self.quarantined
         return data
 
     @classmethod
@@ -117,6 +127,7 @@ class TableState:
             moved_from=data.get("moved_from"),
             passed=data.get("passed"),
             dropped=data.get("dropped", False),
+            quarantined=data.get("quarantined", ""),
         )
 
 
@@ -153,8 +164,13 @@ class Offset:
 
     @property
     def there(self) -> dict[str, TableState]:
-        """The tables that are not gone."""
-        return {name: state for name, state in self.tables.items() if not state.dropped}
+        """The tables that are followed."""
+        return {name: state for name, state in self.tables.items() if not state.away}
+
+    @property
+    def quarantined(self) -> dict[str, str]:
+        """The tables that are quarantined, and why."""
+        return {name: state.quarantined for name, state in self.tables.items() if state.quarantined}
 
     def with_table(self, name: str, state: TableState) -> Offset:
         """A copy in which one table stands elsewhere."""

@@ -23,12 +23,12 @@ from lakehouse_cdc.silver import stream as silver
 from lakehouse_cdc.source.offsets import restored
 from lakehouse_cdc.source.schemas import SchemaStore
 
-Snapshot = Literal["waiting", "running", "done", "dropped"]
+Snapshot = Literal["waiting", "running", "done", "dropped", "quarantined"]
 
 
 @dataclass(frozen=True)
 class TableStatus:
-    """One table; `dropped` is one that the source has no more.
+    """One table; `dropped` is one that the source has no more, `quarantined` one that is not followed, for that reason.
 
     `cursor` is the key below which a running snapshot has read; silver None: there is no such table.
     """
@@ -37,6 +37,7 @@ class TableStatus:
     cursor: Cursor
     bronze_rows: int
     silver_rows: int | None
+    quarantined: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,9 @@ def status(
     counts = read(spark, layout.changes).where("op <> 's'").groupBy(PARTITION).count().collect()
     rows = {row[PARTITION]: int(row["count"]) for row in counts}
     tables = {
-        name: TableStatus(_snapshot(state), state.cursor, rows.get(name, 0), _silver_rows(spark, layout, name))
+        name: TableStatus(
+            _snapshot(state), state.cursor, rows.get(name, 0), _silver_rows(spark, layout, name), state.quarantined
+        )
         for name, state in sorted(offset.tables.items())
     }
     lag = None if logs is None else _lag(standing, logs)
@@ -97,8 +100,8 @@ def status(
 
 
 def _snapshot(state: TableState) -> Snapshot:
-    if state.dropped:
-        return "dropped"
+    if state.away:
+        return "dropped" if state.dropped else "quarantined"
     if state.complete:
         return "done"
     return "running" if state.begun else "waiting"

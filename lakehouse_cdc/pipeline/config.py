@@ -82,6 +82,7 @@ class TableConfig(_Strict):
     scd: Literal[1, 2] = 1
     exclude: list[str] = Field(default_factory=list)
     types: dict[str, Literal["text", "native"]] = Field(default_factory=dict)
+    schema_changes: Literal["evolve", "stop"] = "evolve"
 
     @field_validator("scd")
     @classmethod

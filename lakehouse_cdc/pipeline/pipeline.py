@@ -7,7 +7,6 @@ Nothing is decided here; every part is told where its tables and checkpoints lie
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -17,16 +16,16 @@ from typing import TYPE_CHECKING
 
 from lakehouse_cdc.errors import CdcError, ConfigError, DefiniteError, TransientError
 from lakehouse_cdc.model.layout import Layout
-from lakehouse_cdc.model.standing import Standing
+from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.mysql import preflight
 from lakehouse_cdc.mysql.preflight_settings import Finding
 from lakehouse_cdc.mysql.server import binary_logs
 from lakehouse_cdc.mysql.session import ConnectionOptions, connect
-from lakehouse_cdc.mysql.tls import authorities
 from lakehouse_cdc.pipeline.config import PipelineConfig, load
 from lakehouse_cdc.pipeline.failures import translate
 from lakehouse_cdc.pipeline.report import Progress, RunReport, VerifyReport
 from lakehouse_cdc.pipeline.restarts import while_late
+from lakehouse_cdc.pipeline.source_options import connection_options, source_options
 from lakehouse_cdc.pipeline.streams import Streams
 from lakehouse_cdc.runtime.databricks import brought_session
 from lakehouse_cdc.schema.selection import Selection
@@ -40,20 +39,6 @@ if TYPE_CHECKING:
     from lakehouse_cdc.ops.status import Status
 
 _REST_SECONDS = 1.0  # between looks whether a paused pipeline may go on
-_TUNING = {  # configuration key -> option of the source
-    "snapshot": "snapshot",
-    "tls": "tls",
-    "on_gap": "onGap",
-    "settle": "settle",
-    "zero_dates": "zeroDates",
-    "type_map": "typeMap",
-    "settle_seconds": "settleSeconds",
-    "server_ids": "serverIds",
-    "chunk_rows": "chunkRows",
-    "chunks_per_trigger": "chunksPerTrigger",
-    "max_rows_per_trigger": "maxRowsPerTrigger",
-    "max_bytes_per_trigger": "maxBytesPerTrigger",
-}
 
 
 class Pipeline:
@@ -135,29 +120,10 @@ class Pipeline:
 
     def source_options(self) -> dict[str, str]:
         """The options of the `mysql_cdc` source, the password among them."""
-        source = self.config.source
-        options = {
-            "url": source.url,
-            "password": source.password.reveal(),
-            "tables": json.dumps(source.tables),
-            "exclude": json.dumps({p: t.exclude for p, t in self.config.tables.items() if t.exclude}),
-            "types": json.dumps({p: t.types for p, t in self.config.tables.items() if t.types}),
-            "schemaFolder": self.schemas,
-        }
-        for key, option in _TUNING.items():
-            if (value := getattr(source, key)) is not None:
-                options[option] = str(value)
-        return options | ({"tlsCa": self._authorities()} if source.tls_ca else {})
-
-    def _authorities(self) -> str:
-        """Read here, so that Spark's workers need no file."""
-        given = self.config.source.tls_ca
-        return authorities(str(self._home / given)) if given else ""
+        return source_options(self.config, self._home, self.schemas)
 
     def _connection(self) -> ConnectionOptions:
-        source = self.config.source
-        password, trusted = source.password.reveal(), self._authorities()
-        return ConnectionOptions.from_url(source.url, password=password, tls=source.tls, tls_ca=trusted)
+        return connection_options(self.config, self._home)
 
     @property
     def spark(self) -> SparkSession:
@@ -216,7 +182,8 @@ class Pipeline:
                         time.sleep(_REST_SECONDS)
             except KeyboardInterrupt:
                 report.interrupted = True
-        report.standing = self._standing()
+        if (offset := self._offset()) is not None:
+            report.end_at(offset)
         return report
 
     def _follow(self, every: float | None, report: RunReport) -> bool:
@@ -245,20 +212,18 @@ class Pipeline:
     def read_again(self, patterns: Sequence[str]) -> list[str]:
         """Have the captured tables that match be read again as of now, beside the stream; their names.
 
-        What the pass does not find is deleted in silver, so it mends whatever differs. Raises ConfigError for a pattern
+        What the pass does not find is deleted in silver, so it mends whatever differs; a table that is quarantined is
+        followed again, if it can be. Raises ConfigError for a pattern
         that no captured table matches, DefiniteError before the first run.
         """
-        from lakehouse_cdc.lake.checkpoint import Checkpoint
-
-        place = Checkpoint(self.checkpoint("bronze"))
-        batch = place.last_offset()
-        offset = None if batch is None else restored(place.offset(batch), SchemaStore(self.schemas))
+        offset = self._offset()
         if offset is None:
             raise DefiniteError("nothing has been read yet", where=self.config.name, hint="run first")
+        there = [name for name, state in offset.tables.items() if not state.dropped]
         for pattern in patterns:
-            if not any(fnmatchcase(name, pattern) for name in offset.there):
-                raise ConfigError(f"no captured table matches '{pattern}'", hint=f"one of {', '.join(offset.there)}")
-        found = [name for name in offset.there if any(fnmatchcase(name, pattern) for pattern in patterns)]
+            if not any(fnmatchcase(name, pattern) for name in there):
+                raise ConfigError(f"no captured table matches '{pattern}'", hint=f"one of {', '.join(there)}")
+        found = [name for name in there if any(fnmatchcase(name, pattern) for pattern in patterns)]
         for name in found:
             self.signals.request(name)
         return found
@@ -288,17 +253,13 @@ class Pipeline:
         except Exception as error:
             raise translate(error, self.log if self._made_session else None) from error
 
-    def _standing(self) -> dict[str, object] | None:
-        """Where bronze stands."""
+    def _offset(self) -> Offset | None:
+        """The source's last offset."""
         from lakehouse_cdc.lake.checkpoint import Checkpoint
 
         place = Checkpoint(self.checkpoint("bronze"))
         batch = place.last_offset()
-        data = None if batch is None else place.offset(batch)
-        if not data:
-            return None
-        standing = Standing.of_offset(data)
-        return {name: getattr(standing, name) for name in ("server_uuid", "file", "pos", "gtid")}
+        return None if batch is None else restored(place.offset(batch), SchemaStore(self.schemas))
 
     def verify(self) -> VerifyReport:
         """Compare every silver table with the source, as both stood at the position that silver stands at.
@@ -313,7 +274,7 @@ class Pipeline:
             offset, results = verify_tables(
                 self.spark, self.layout, self.source_options(), self.checkpoint("bronze"), self.checkpoint("silver")
             )
-        return VerifyReport(offset.position, offset.gtid_set, tuple(results))
+        return VerifyReport(offset.position, offset.gtid_set, tuple(results), offset.quarantined)
 
     def status(self) -> Status:
         """Where the pipeline stands, and how far behind its source, if that can be reached."""

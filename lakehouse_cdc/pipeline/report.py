@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.position import Position
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class RunReport:
         self.standing: dict[str, Any] | None = None
         self.interrupted = False
         self.restarts = 0
+        self.quarantined: dict[str, str] = {}
 
     def bronze(self, batch: BronzeBatch) -> None:
         """Bronze committed a batch."""
@@ -57,6 +59,13 @@ class RunReport:
         """The streams were started again within this run (see `restarts`)."""
         self.restarts += 1
 
+    def end_at(self, offset: Offset) -> None:
+        """Where the source stands at the end."""
+        place = offset.position
+        uuid = offset.identity.server_uuid
+        self.standing = {"server_uuid": uuid, "file": place.file, "pos": place.pos, "gtid": offset.gtid_set}
+        self.quarantined = offset.quarantined
+
     def _tell(self, progress: Progress) -> None:
         if self._progress is not None:
             self._progress(progress)
@@ -73,6 +82,7 @@ class RunReport:
             "batches": dict(self.batches),
             "interrupted": self.interrupted,
             "restarts": self.restarts,
+            "quarantined": self.quarantined,
         }
 
 
@@ -83,11 +93,12 @@ class VerifyReport:
     position: Position
     gtid_set: str
     tables: tuple[TableResult, ...]
+    quarantined: Mapping[str, str] = field(default_factory=dict)  # tables that are not followed, and why
 
     @property
     def verified(self) -> bool:
-        """True if there was something to compare and no row differs."""
-        return bool(self.tables) and all(t.equal for t in self.tables)
+        """True if there was something to compare, no row differs, and no table is quarantined."""
+        return bool(self.tables) and all(t.equal for t in self.tables) and not self.quarantined
 
     @property
     def rows(self) -> int:
@@ -101,4 +112,5 @@ class VerifyReport:
             "rows_compared": self.rows,
             "position": {"file": self.position.file, "pos": self.position.pos, "gtid": self.gtid_set},
             "tables": {t.table: t.to_json() for t in self.tables},
+            "quarantined": dict(self.quarantined),
         }

@@ -18,9 +18,9 @@ from lakehouse_cdc.schema.table import TableSchema
 class SchemaChange:
     """`statement` turned `before` into `after`; it is None where nobody has read it, since the log has a gap.
 
-    `after` is None where the table is gone. `origin` has the old name of each column of `after` that there was before.
-    `kept`: it is proven that every row holds what it held, and NULL in new columns; where it is not, all rows of the
-    table are read again from there on.
+    `after` is None where the table is gone, or, for that `reason`, is not followed from there on. `origin` has the old
+    name of each column of `after` that there was before. `kept`: it is proven that every row holds what it held, and
+    NULL in new columns; where it is not, all rows of the table are read again from there on.
     """
 
     statement: str | None
@@ -28,6 +28,7 @@ class SchemaChange:
     after: TableSchema | None
     origin: Mapping[str, str]
     kept: bool
+    reason: str = ""
 
     @property
     def schema(self) -> TableSchema:
@@ -35,9 +36,9 @@ class SchemaChange:
         return self.after or self.before
 
     @classmethod
-    def drop(cls, statement: str | None, before: TableSchema) -> SchemaChange:
-        """The table is gone."""
-        return cls(statement, before, None, {}, kept=True)
+    def leaving(cls, statement: str | None, before: TableSchema, reason: str = "") -> SchemaChange:
+        """The table is gone, or, for that reason, is not followed."""
+        return cls(statement, before, None, {}, kept=True, reason=reason)
 
     @classmethod
     def by_names(cls, statement: str | None, before: TableSchema, after: TableSchema) -> SchemaChange:
@@ -49,7 +50,8 @@ class SchemaChange:
     def images(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What an `s` row of bronze holds in `before` and in `after`."""
         if self.after is None:
-            return self.before.to_dict(), {"statement": self.statement, "dropped": True}
+            why = {"quarantined": self.reason} if self.reason else {"dropped": True}
+            return self.before.to_dict(), {"statement": self.statement, **why}
         said = {"statement": self.statement, "origin": dict(self.origin), "kept": self.kept}
         return self.before.to_dict(), {**self.after.to_dict(), **said}
 
@@ -61,8 +63,8 @@ class SchemaChange:
     @classmethod
     def from_images(cls, before: dict[str, Any], after: dict[str, Any]) -> SchemaChange:
         """The inverse of `images`."""
-        if after.get("dropped"):
-            return cls.drop(after["statement"], TableSchema.from_dict(before))
+        if "columns" not in after:
+            return cls.leaving(after["statement"], TableSchema.from_dict(before), after.get("quarantined", ""))
         schemas = TableSchema.from_dict(before), TableSchema.from_dict(after)
         return cls(after["statement"], *schemas, after["origin"], after["kept"])
 

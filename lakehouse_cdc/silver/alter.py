@@ -36,8 +36,8 @@ from lakehouse_cdc.silver.evolution import (
 from lakehouse_cdc.silver.table import (
     BUILDING,
     CHANGING,
-    DROPPED,
     KEPT,
+    LEFT,
     SCHEMA_ID,
     SCHEMA_SEQ,
     STATISTICS,
@@ -67,10 +67,10 @@ def finish_building(session: SparkSession, layout: Layout, name: str, note: Comm
         _set(session, layout.silver_table(name), {BUILDING: "false"})
 
 
-def mark_dropped(session: SparkSession, layout: Layout, name: str, seq: int, note: CommitNote) -> None:
-    """Say that the source's table went at `seq`, or, where that is 0, that there is one again."""
+def mark_left(session: SparkSession, layout: Layout, name: str, seq: int, note: CommitNote) -> None:
+    """Say that the table was left off at `seq`, or, where that is 0, that it is followed again."""
     with noting(session, note):
-        _set(session, layout.silver_table(name), {DROPPED: str(seq)})
+        _set(session, layout.silver_table(name), {LEFT: str(seq)})
 
 
 def perform(session: SparkSession, layout: Layout, change: SchemaChange, step: Step, note: CommitNote) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.bronze import DROPPED
+from lakehouse_cdc.model.bronze import LEFT
 from lakehouse_cdc.model.changes import Op
 from lakehouse_cdc.schema.table import TableSchema
 
@@ -46,7 +46,7 @@ class TableBatch:
 
     `single_read` is True where all row changes are snapshot rows of one position: one read of the source gives each
     key once. `barrier` is the seq below which no row survives, 0 if there is none. `end` is the greatest seq of all,
-    and `changes` those of the schema, in order. `dropped` is the seq at which the table went for the last time, or 0.
+    and `changes` those of the schema, in order. `left` is the seq at which the table was left off last, or 0.
     """
 
     table: str
@@ -57,7 +57,7 @@ class TableBatch:
     barrier: int
     end: int
     changes: tuple[SchemaChange, ...]
-    dropped: int
+    left: int
 
     @property
     def single_read(self) -> bool:
@@ -82,7 +82,7 @@ def split(rows: DataFrame) -> dict[str, TableBatch]:
         .collect()
     )
     barriers = _barriers(rows) if any(row["op"] in _BARRIERS for row in found) else {}
-    changes, dropped = _changes(rows) if any(row["op"] == Op.SCHEMA.value for row in found) else ({}, {})
+    changes, left = _changes(rows) if any(row["op"] == Op.SCHEMA.value for row in found) else ({}, {})
     parts: dict[str, TableBatch] = {}
     for name in sorted({row["source_table"] for row in found}):
         mine = [row for row in found if row["source_table"] == name]
@@ -96,7 +96,7 @@ def split(rows: DataFrame) -> dict[str, TableBatch]:
             barrier=barriers.get(name, 0),
             end=max(int(row["last"]) for row in mine),
             changes=tuple(changes.get(name, ())),
-            dropped=dropped.get(name, 0),
+            left=left.get(name, 0),
         )
     return parts
 
@@ -110,16 +110,16 @@ def _barriers(rows: DataFrame) -> dict[str, int]:
 
 
 def _changes(rows: DataFrame) -> tuple[dict[str, list[SchemaChange]], dict[str, int]]:
-    """table -> the changes of its schema in the order of seq; a table's first is none. And table -> when it went."""
+    """table -> the changes of its schema in the order of seq (its first is none); table -> where it was left off."""
     found = rows.where((F.col("op") == Op.SCHEMA.value) & F.col("before").isNotNull())
     images = [F.to_json(name).alias(name) for name in ("before", "after")]
     changes: dict[str, list[SchemaChange]] = {}
-    dropped: dict[str, int] = {}
-    wanted = found.select("source_table", "seq", "schema_id", F.expr(DROPPED).alias("dropped"), *images)
+    left: dict[str, int] = {}
+    wanted = found.select("source_table", "seq", "schema_id", F.expr(LEFT).alias("left"), *images)
     for row in wanted.orderBy("seq").collect():
-        if row["dropped"]:
-            dropped[row["source_table"]] = int(row["seq"])
+        if row["left"]:
+            left[row["source_table"]] = int(row["seq"])
             continue
         change = SchemaChange.parse(int(row["seq"]), row["schema_id"], row["before"], row["after"])
         changes.setdefault(row["source_table"], []).append(change)
-    return changes, dropped
+    return changes, left

@@ -5,7 +5,7 @@ those above of the schema after it, and so on. Each segment is applied by a writ
 own; between two, the table evolves. Bronze is written and read in the order of seq, so a table that has gone through a
 change, or has begun to, has had everything older: of a batch that comes again, after a crash at any point or from an
 older checkpoint, the segments below are passed over, the change that was under way goes on (see `evolution`), and what
-remains is known to Delta, or moves no row backwards. A table that the source has dropped stays as it is, and says so.
+remains is known to Delta, or moves no row backwards. A table that is left off stays as it is, and says so.
 
 A table that is met for the first time, or was moved away, is built from the whole of bronze, which may hold changes as
 well; then it says that it is being built until all segments are in, so that a crash does not pass for the end.
@@ -52,7 +52,7 @@ class TableKeeper:
             self._held = self._open(session, held, part, rows)
         for change, until in pairwise([None, *part.changes, None]):
             self._held = self._segment(session, self._held, part, rows, change, until, note)
-        self._held = self._mark(session, self._held, part.dropped, note)
+        self._held = self._mark(session, self._held, part.left, note)
         if self._held.building:
             alter.finish_building(session, self._layout, self._name, note)
             self._held = replace(self._held, building=False)
@@ -114,13 +114,13 @@ class TableKeeper:
         self._writer.write(session, mine, rows, note)
         return held
 
-    def _mark(self, session: SparkSession, held: Held, dropped: int, note: CommitNote) -> Held:
-        """Whether the source still has the table: one that comes back begins with a change of its schema."""
-        last = max(dropped, held.dropped)
-        gone = last if last > held.schema_seq else 0
-        if gone != held.dropped:
-            alter.mark_dropped(session, self._layout, self._name, gone, note)
-        return replace(held, dropped=gone)
+    def _mark(self, session: SparkSession, held: Held, left: int, note: CommitNote) -> Held:
+        """Whether the table is still followed: one that comes back begins with a change of its schema."""
+        last = max(left, held.left)
+        left = last if last > held.schema_seq else 0
+        if left != held.left:
+            alter.mark_left(session, self._layout, self._name, left, note)
+        return replace(held, left=left)
 
     def _evolve(self, session: SparkSession, held: Held, change: SchemaChange, note: CommitNote) -> Held:
         if self._writer is not None:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.tables import read
-from lakehouse_cdc.model.bronze import DROPPED
+from lakehouse_cdc.model.bronze import LEFT
 from lakehouse_cdc.model.changes import Op
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.schema.table import TableSchema
@@ -34,7 +34,7 @@ class Schemas:
             self._add(rows.select("schema_id", "schema").dropna().distinct())
             wanted -= set(self._known)
         if wanted:
-            rows = batch.where((F.col("op") == Op.SCHEMA.value) & F.col("schema_id").isin(*wanted) & ~F.expr(DROPPED))
+            rows = batch.where((F.col("op") == Op.SCHEMA.value) & F.col("schema_id").isin(*wanted) & ~F.expr(LEFT))
             self._add(rows.select("schema_id", F.to_json("after").alias("schema")))
             wanted -= set(self._known)
         if wanted:

@@ -32,7 +32,7 @@ SCHEMA_ID = "lakehouse_cdc.schema_id"
 SCHEMA_SEQ = "lakehouse_cdc.schema_seq"
 CHANGING = "lakehouse_cdc.schema_change"  # <seq of the change>:<its phase>
 KEPT = "lakehouse_cdc.kept_columns"
-DROPPED = "lakehouse_cdc.dropped"  # the seq at which the source's table went; 0 once there is one again
+LEFT = "lakehouse_cdc.left_off"  # the seq at which the source's table was dropped, or quarantined; 0: followed again
 BUILDING = "lakehouse_cdc.building"  # true while several commits build a table from the whole of bronze
 STATISTICS = "delta.dataSkippingStatsColumns"
 WIDENING = "delta.enableTypeWidening"
@@ -50,8 +50,8 @@ class Held:
     """What a silver table says of itself. `schema_id` is None for one of a release that did not say it.
 
     `schema_seq` is the seq of the last change of the schema, `changing` of the one under way, each 0 for none.
-    `building`: not everything that bronze held when the table was made has been applied to it yet. `dropped` is the seq
-    at which the source's table went, 0 if it is there.
+    `building`: not everything that bronze held when the table was made has been applied to it yet. `left` is the seq
+    at which the source's table was left off (dropped, or quarantined), 0 if it is followed.
     """
 
     schema_id: str | None
@@ -60,7 +60,7 @@ class Held:
     phase: Phase
     building: bool
     kept: frozenset[str]
-    dropped: int
+    left: int
 
     @property
     def applied(self) -> int:
@@ -80,7 +80,7 @@ class Held:
             phase=Phase(int(phase)) if changing else Phase.BEFORE,
             building=not begun or properties.get(BUILDING) == "true",
             kept=frozenset(json.loads(properties.get(KEPT, "[]"))),
-            dropped=int(properties.get(DROPPED, "0")),
+            left=int(properties.get(LEFT, "0")),
         )
 
 

@@ -41,7 +41,7 @@ class Chunks:
         most = options.chunks_per_trigger
         if max_rows is not None:
             most = min(most, -(-max_rows // options.chunk_rows))
-        while most > 0 and (unfinished := [n for n, s in offset.tables.items() if not s.done]):
+        while most > 0 and (unfinished := [n for n, s in offset.there.items() if not s.done]):
             for name in unfinished:
                 if most <= 0 or self._clock() > deadline:
                     return offset

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.effect import Effect
+from lakehouse_cdc.model.effect import Effect, Kind
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
@@ -43,20 +43,30 @@ def resolved(
 ) -> tuple[Effect, ...]:
     """The effects of a statement behind `start`, with what it made of schemas, which is stored.
 
-    `near`: the log is known up to its end, so the catalog may be asked. Raises DefiniteError where the statement cannot
-    be followed. A table that was replaced by one of which nothing is known is gone; `newcomers` finds it anew.
+    `near`: the log is known up to its end, so the catalog may be asked. A table that was replaced by one of which
+    nothing is known is gone; `newcomers` finds it anew. One that cannot be followed any more is quarantined. Raises
+    DefiniteError where the user wants the stream to stop instead.
     """
     found = []
     for effect in statement.effects or ():
         if effect.kind in ("truncate", "again"):
             found.append(effect)
             continue
-        before = store.get(start.tables[effect.table].schema)
-        change = None if effect.kind == "drop" else _change(session, tables, tail, statement, before, near=near)
-        if change is None and effect.kind == "alter":
-            raise not_followed(statement, ", and the table was altered again since")
-        change = change or SchemaChange.drop(statement.text, before)
-        found.append(Effect("alter" if change.after else "drop", effect.table, store.put_change(change)))
+        if tables.options.stops(effect.table):
+            raise stopped(f"{effect.table} was changed: {statement.text[:200]}", effect.table, str(statement.position))
+        before, change, reason = store.get(start.tables[effect.table].schema), None, ""
+        try:
+            if effect.kind != "drop":
+                change = _change(session, tables, tail, statement, before, near=near)
+            if change is None and effect.kind == "alter":
+                raise not_followed(statement, before.name)
+        except DefiniteError as error:
+            if error.where != before.name:
+                raise
+            reason = error.what
+        change = change or SchemaChange.leaving(statement.text, before, reason)
+        kind: Kind = "alter" if change.after else "quarantine" if reason else "drop"
+        found.append(Effect(kind, effect.table, store.put_change(change)))
     return tuple(found)
 
 
@@ -81,13 +91,19 @@ def _change(
     return replace(change, after=tables.configured(now, before, change.origin))
 
 
-def not_followed(statement: LoggedStatement, why: str = "") -> DefiniteError:
-    """The error for a statement at which the stream stops."""
-    return DefiniteError(
-        f"a statement that may change a captured table cannot be followed{why}: {statement.text[:200]}",
-        where=str(statement.position),
-        hint="begin anew with a fresh checkpoint and fresh tables, or leave the table out (source.tables)",
-    )
+def not_followed(statement: LoggedStatement, table: str = "") -> DefiniteError:
+    """The error for a statement that may change a captured table: at which the stream stops, if no table is named."""
+    what = f"a statement that may change a captured table cannot be followed: {statement.text[:200]}"
+    if table:
+        return DefiniteError(f"{what} (at {statement.position}; the table was altered again since)", where=table)
+    hint = "begin anew with a fresh checkpoint and fresh tables, or leave the table out (source.tables)"
+    return DefiniteError(what, where=str(statement.position), hint=hint)
+
+
+def stopped(what: str, table: str, where: str) -> DefiniteError:
+    """The error for a table that the user wants no change of."""
+    hint = f"tables.{table}.schema_changes is stop; make it evolve for the next run to go on"
+    return DefiniteError(what, where=where, hint=hint)
 
 
 def _altered(text: str, schema: TableSchema, session: Session) -> Altered | None:

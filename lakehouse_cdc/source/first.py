@@ -63,7 +63,7 @@ def first_offset(options: SourceOptions, session: Session, floor: Floor, tables:
 def read_again(offset: Offset, before: Offset) -> Offset:
     """`offset` as the first of a new epoch: what bronze knows from `before` ends its pass with x, or is gone."""
     since = offset.first_seq
-    gone = {n: s.gone() for n, s in before.tables.items() if n not in offset.tables and s.announced}
+    gone = {n: s.left() for n, s in before.tables.items() if n not in offset.tables and s.announced}
     tables = {
         name: replace(state, mode="again", since=since) if name in before.tables and not state.done else state
         for name, state in offset.tables.items()

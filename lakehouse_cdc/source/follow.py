@@ -45,9 +45,8 @@ def followed(offset: Offset, effects: tuple[Effect, ...], change_of: Callable[[s
     offset = replace(offset, ddl=effects)
     for effect in effects:
         state = replace(offset.tables[effect.table], floor=offset.position)
-        if effect.kind == "drop":
-            others = {name: s for name, s in offset.tables.items() if name != effect.table}
-            offset = replace(offset, tables={**others, effect.table: state.gone()} if state.announced else others)
+        if effect.kind in ("drop", "quarantine"):
+            offset = _without(offset, effect.table, change_of(effect.change).reason)
             continue
         again = effect.kind == "again"
         if effect.kind == "alter":
@@ -58,6 +57,14 @@ def followed(offset: Offset, effects: tuple[Effect, ...], change_of: Callable[[s
             state = anew(state, offset)
         offset = offset.with_table(effect.table, state)
     return offset
+
+
+def _without(offset: Offset, table: str, reason: str) -> Offset:
+    """The table is left off; one that is gone, and of which nothing has been emitted, never was."""
+    state = offset.tables[table].left(reason)
+    if state.dropped and not state.done:
+        return replace(offset, tables={name: s for name, s in offset.tables.items() if name != table})
+    return offset.with_table(table, state)
 
 
 def _same_order(change: SchemaChange) -> bool:

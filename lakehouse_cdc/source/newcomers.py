@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from lakehouse_cdc.errors import DefiniteError
@@ -14,11 +15,13 @@ from lakehouse_cdc.source.tables import Tables, wait_for_ddl
 from lakehouse_cdc.source.tail import Tail
 
 
-def with_new_tables(session: Session, tables: Tables, tail: Tail, floor: Floor, offset: Offset) -> Offset | None:
-    """`offset`, near the end of the log, with the tables that are new; itself where there are none.
+def with_new_tables(
+    session: Session, tables: Tables, tail: Tail, floor: Floor, offset: Offset, *, mended: Collection[str] = ()
+) -> Offset | None:
+    """`offset`, near the end of the log, with the tables that are new, or `mended`; itself where there are none.
 
-    None where that cannot be said yet, since a table was altered meanwhile. Raises DefiniteError for a table that is
-    not to be captured any more, or otherwise than before.
+    A new table that cannot be captured is quarantined. None where nothing can be said yet, since a table was altered
+    meanwhile. Raises DefiniteError for a table that is not to be captured any more, or otherwise than before.
     """
     known = offset.there
     if gone := sorted(name for name in known if not tables.selection.matches(name)):
@@ -26,9 +29,10 @@ def with_new_tables(session: Session, tables: Tables, tail: Tail, floor: Floor, 
             f"{', '.join(gone[:5])} was captured before and is not in source.tables any more",
             hint="take tables out with a new pipeline; a table cannot leave one and come back exactly yet",
         )
-    found = tables.read(session, known=offset.tables)
+    found, faults = tables.found(session, known=offset.tables)
     tables.require_same_choice(known, found)
-    new = {name: schema for name, schema in found.items() if name not in known}
+    waiting = {n for n, state in offset.tables.items() if state.quarantined and n not in mended}
+    new = {name: schema for name, schema in found.items() if name not in known and name not in waiting}
     if not new:
         return offset
     wait_for_ddl(session, new.values())
@@ -38,9 +42,15 @@ def with_new_tables(session: Session, tables: Tables, tail: Tail, floor: Floor, 
     # their last DDL may lie anywhere below W: only W itself, settled, is a safe floor for them
     floor.wait_for(offset.position)
     for name, schema in new.items():
-        state, before = replace(tables.unstarted(schema), floor=offset.position), offset.tables.get(name)
-        if before is not None and state.mode != "never":
-            state = anew(replace(state, since=before.since), offset)  # rows of the one that is gone go with its x
+        before = offset.tables.get(name)
+        if (fault := faults.get(name)) is not None:
+            if tables.options.stops(name):
+                raise fault
+            offset = offset.with_table(name, tables.quarantined(schema, fault.what, before))
+            continue
+        state = replace(tables.unstarted(schema), floor=offset.position)
+        if before is not None and before.done and state.mode != "never":
+            state = anew(replace(state, since=before.since), offset)  # rows that stand since before go with its x
         offset = offset.with_table(name, state)
     # their rows in what is prepared were not counted
     return replace(offset, prepared=tuple(replace(p, rows=max(p.rows, 1)) for p in offset.prepared))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any, Literal, cast, get_args
 
 from lakehouse_cdc.errors import ConfigError
@@ -17,6 +18,7 @@ from lakehouse_cdc.schema.carry import Rules, TypeMap, ZeroDates
 
 Snapshot = Literal["initial", "never", "only"]
 OnGap = Literal["fail", "resnapshot"]
+SchemaChanges = Literal["evolve", "stop"]
 Settle = Literal["auto", "gtid", "process", "snapshot", "age"]
 
 _KNOWN = {
@@ -24,7 +26,7 @@ _KNOWN = {
     for name in (
         "url", "password", "tls", "tlsCa", "tables", "exclude", "snapshot", "onGap", "settle", "settleSeconds",
         "serverIds", "chunkRows", "chunksPerTrigger", "planSeconds", "maxRowsPerTrigger", "maxBytesPerTrigger",
-        "splitBytes", "idleSeconds", "schemaFolder", "asOf", "zeroDates", "typeMap", "types",
+        "splitBytes", "idleSeconds", "schemaFolder", "asOf", "zeroDates", "typeMap", "types", "schemaChanges",
     )
 }  # fmt: skip
 _DEFAULT_IDS = (1_700_000_000, 1_700_009_999)
@@ -36,7 +38,8 @@ class SourceOptions:
 
     `tables` are patterns on `database.table`, `!` excludes; `exclude` maps a table to the columns left out;
     `schema_folder` is a folder beside the checkpoint for the schemas; `server_ids` an inclusive range of replica ids
-    that nobody else uses; `rules` say how columns are carried (options zeroDates, typeMap, types).
+    that nobody else uses; `rules` say how columns are carried (options zeroDates, typeMap, types). `schema_changes`
+    maps patterns to what happens where a table's schema changes: it is followed (evolve), or the stream stops.
     """
 
     connection: ConnectionOptions
@@ -44,6 +47,7 @@ class SourceOptions:
     schema_folder: str
     exclude: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     rules: Rules = field(default_factory=Rules)
+    schema_changes: Mapping[str, SchemaChanges] = field(default_factory=dict)
     snapshot: Snapshot = "initial"
     on_gap: OnGap = "fail"
     settle: Settle = "auto"
@@ -81,6 +85,7 @@ class SourceOptions:
             "schema_folder": given.get("schemaFolder", ""),
             "exclude": _exclude(given.get("exclude", "{}")),
             "rules": _rules(given),
+            "schema_changes": _schema_changes(given.get("schemaChanges", "{}")),
             "snapshot": cast(Snapshot, _one_of(given, "snapshot", ("initial", "never", "only"), "initial")),
             "on_gap": cast(OnGap, _one_of(given, "onGap", ("fail", "resnapshot"), "fail")),
             "settle": cast(Settle, _one_of(given, "settle", get_args(Settle), "auto")),
@@ -101,6 +106,11 @@ class SourceOptions:
             if option in given:
                 values[attribute] = _positive(option, given[option], kind)
         return cls(**values)
+
+    def stops(self, table: str) -> bool:
+        """Whether the stream stops where the table's schema changes; the last pattern that matches decides."""
+        found = [what for pattern, what in self.schema_changes.items() if fnmatchcase(table, pattern)]
+        return bool(found) and found[-1] == "stop"
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -153,6 +163,18 @@ def _rules(given: Mapping[str, str]) -> Rules:
         type_map=cast(TypeMap, _one_of(given, "typeMap", ("native", "lakeflow"), "native")),
         types=types,
     )
+
+
+def _schema_changes(text: str) -> dict[str, SchemaChanges]:
+    try:
+        found = dict(json.loads(text))
+    except (ValueError, TypeError):
+        raise ConfigError("option 'schemaChanges' is not a JSON object of table: evolve or stop") from None
+    for what in found.values():
+        if what not in get_args(SchemaChanges):
+            hint = f"one of {', '.join(get_args(SchemaChanges))}"
+            raise ConfigError(f"option 'schemaChanges' says '{what}'", hint=hint)
+    return found
 
 
 def _exclude(text: str) -> dict[str, tuple[str, ...]]:

@@ -76,13 +76,13 @@ def _begin(
             continue
         if known is None or not known.announced:
             schemas.append(schema)
-        elif known.dropped and not state.dropped:
+        elif known.away and not state.away:
             changes.append(SchemaChange.by_names(None, schema_of(known.schema), schema))
-            if state.mode == "never":
+            if known.dropped and state.mode == "never":
                 emptied.append(schema)  # else what was there goes with the end of the pass
-        elif name in last_epoch and state.dropped != known.dropped:
-            changes.append(SchemaChange.drop(None, schema))
-        elif name in last_epoch and not state.dropped:
+        elif name in last_epoch and state.away and not known.away:
+            changes.append(SchemaChange.leaving(None, schema))
+        elif name in last_epoch and not state.away:
             same = known.schema == state.schema
             schemas += [schema] if same else []
             changes += [] if same else [SchemaChange.by_names(None, schema_of(known.schema), schema)]
@@ -97,7 +97,7 @@ def _ddl(start: Offset, end: Offset, stamp: Stamp, schema_of: SchemaOf, change_o
     emptied = [end.tables[effect.table].schema for effect in end.ddl if effect.kind == "truncate"]
     if emptied:
         splits.append(TruncateSplit(stamp, tuple(map(schema_of, emptied))))
-    changed = [e for e in end.ddl if e.kind in ("alter", "drop") and start.tables[e.table].announced]
+    changed = [e for e in end.ddl if e.kind in ("alter", "drop", "quarantine") and start.tables[e.table].announced]
     if changed:
         splits.append(AlterSplit(stamp, tuple(change_of(effect.change) for effect in changed)))
     return splits
@@ -105,7 +105,7 @@ def _ddl(start: Offset, end: Offset, stamp: Stamp, schema_of: SchemaOf, change_o
 
 def _ends_pass(before: TableState | None, state: TableState) -> bool:
     """Whether a repeated pass has its last row here: the batch before read the rest of it, and met no DDL."""
-    if before is None or not _same_pass(before, state) or state.dropped:
+    if before is None or not _same_pass(before, state) or state.away:
         return False
     return before.done and before.moved_from is not None and state.done
 
@@ -114,7 +114,7 @@ def _snapshot(
     before: TableState | None, state: TableState, end: Offset, schema: TableSchema, key_cuts: KeyCuts
 ) -> list[SnapshotSplit]:
     """The as-of reads between two cursors of one table."""
-    if state.mode == "never" or not state.begun or state.passed is not None or state.dropped:
+    if state.mode == "never" or not state.begun or state.passed is not None or state.away:
         return []
     if not _same_pass(before, state):
         before = None

@@ -32,6 +32,7 @@ from lakehouse_cdc.source.follow import followed, without_met
 from lakehouse_cdc.source.hooks import Step, reached
 from lakehouse_cdc.source.newcomers import with_new_tables
 from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.pace import Pace
 from lakehouse_cdc.source.partitions import Cut
 from lakehouse_cdc.source.schemas import SchemaStore
 from lakehouse_cdc.source.signals import Signals
@@ -57,16 +58,14 @@ class Planner:
         self._opened: Session | None = None
         self._tail: Tail | None = None
         self._floor: Floor | None = None
-        self._available_now = False
-        self._target: Position | None = None
-        self._offered_at = -float("inf")
+        self._pace = Pace(options, self._signals, clock)
         self._selection_checked = False
         self._planned: Offset | None = None
         self._chunks = Chunks(options, self._store, clock)
 
     def available_now(self) -> None:
         """Stop at what is there when the last chunk has been planned."""
-        self._available_now, self._target = True, None
+        self._pace.available_now()
 
     def close(self) -> None:
         """End the session and the dump; both are opened again when needed."""
@@ -93,7 +92,7 @@ class Planner:
     def _next(self, start: Offset | None, max_rows: int | None, max_bytes: int | None) -> Offset | None:
         if start is None:
             return self._with_chunks(self._first(epoch=1), max_rows)
-        if self._finished(start):
+        if self._pace.finished(start, lambda: server.log_position(self._session()).position):
             return None
         gap, moved = self._gap(start), None
         if gap is None:
@@ -108,11 +107,11 @@ class Planner:
                 raise gap
             return self._with_chunks(read_again(self._first(start.epoch + 1), start), max_rows)
         offset, near, captured_rows = moved
-        offset = self._signals.taken_up(start, self._with_new_tables(offset) if near else offset)
+        offset = self._signals.taken_up(start, self._with_new_tables(offset) if near else offset, near=near)
         if near:
             left = None if max_rows is None else max_rows - captured_rows
             offset = self._with_chunks(offset, left)
-        return offset if self._worth_offering(start, offset, captured_rows) else None
+        return offset if self._pace.worth_offering(start, offset, captured_rows) else None
 
     def all_chunks(self, offset: Offset) -> list[Split]:
         """As-of reads of all that an offset has passed: each table up to its cursor, at the offset's position."""
@@ -189,7 +188,7 @@ class Planner:
         reached(Step.BEFORE_POSITION)
         tip = server.log_position(session).position
         reached(Step.AFTER_POSITION)
-        end = tip if self._target is None else min(tip, self._target)
+        end = self._pace.end(tip)
         if any(state.moved_from is not None for state in start.tables.values()):
             tail.advance(tip)  # wherever their chunks may have met DDL
         else:
@@ -238,10 +237,11 @@ class Planner:
 
     def _with_new_tables(self, offset: Offset) -> Offset:
         """Tables that match since the configuration changed, or were born; asked only where there may be some."""
-        if self._selection_checked:
+        mended = self._signals.mended(offset)
+        if self._selection_checked and not mended:
             return offset
         assert self._tail is not None
-        found = with_new_tables(self._session(), self._tables, self._tail, self._floors(offset), offset)
+        found = with_new_tables(self._session(), self._tables, self._tail, self._floors(offset), offset, mended=mended)
         self._selection_checked = found is not None
         if found is None or found is offset:
             return offset
@@ -260,37 +260,6 @@ class Planner:
             if self._tail.statements(after=offset.position):
                 raise _AlteredMeanwhile from error
             raise
-
-    def _finished(self, start: Offset) -> bool:
-        """True where no further batch may be offered."""
-        done = all(s.done for s in start.tables.values())
-        everything, checked = done and not self._signals.wanted(start), done and not self._unchecked(start)
-        if self._options.snapshot == "only" and everything and checked:
-            return True
-        if not self._available_now:
-            return False
-        if not done:
-            self._target = None  # DDL has put a cursor back
-        elif self._target is None and everything:
-            self._target = server.log_position(self._session()).position
-        if self._target is None or self._target.base != start.position.base:
-            return False
-        return start.position >= self._target and checked
-
-    def _unchecked(self, start: Offset) -> bool:
-        """Whether a batch must follow that says that the last chunks met no DDL."""
-        return all(s.done for s in start.tables.values()) and not all(s.complete for s in start.tables.values())
-
-    def _worth_offering(self, start: Offset, offset: Offset, captured_rows: int) -> bool:
-        """A move without captured rows is offered now and then only, so that idle sources make few batches."""
-        if offset.tables == without_met(start, ()).tables and captured_rows == 0 and not self._unchecked(start):
-            if offset.position == start.position:
-                return False
-            quiet = self._clock() - self._offered_at < self._options.idle_seconds
-            if quiet and not self._available_now:
-                return False
-        self._offered_at = self._clock()
-        return True
 
     # ------------------------------------------------------------------ what is opened on demand
 

@@ -38,18 +38,27 @@ class Signals:
     def wanted(self, start: Offset) -> bool:
         """Whether there is a request that the offset `start` has not taken up."""
         noted = self.requests()
-        return any(name in noted and noted[name] != str(state.since) for name, state in start.there.items())
+        states = {name: state for name, state in start.tables.items() if not state.dropped}
+        return any(name in noted and noted[name] != str(state.since) for name, state in states.items())
 
-    def taken_up(self, start: Offset, offset: Offset) -> Offset:
+    def mended(self, offset: Offset) -> set[str]:
+        """The quarantined tables that are to be tried again."""
+        return {name for name in self.requests() if name in offset.tables and offset.tables[name].quarantined}
+
+    def taken_up(self, start: Offset, offset: Offset, *, near: bool) -> Offset:
         """`offset`, which follows `start`, with a new pass for the tables asked for.
 
-        A table that is just being read has to be complete first; a request for one that is not captured is void.
+        A table that is just being read has to be complete first; a request for one that is not captured is void, and
+        so is, at the end of the log (`near`), where it was tried, one for a table that still cannot be.
         """
         for name, noted in self.requests().items():
-            state, before = offset.there.get(name), start.tables.get(name)
-            if state is None or (before is not None and noted == str(before.since)):
+            state, before = offset.tables.get(name), start.tables.get(name)
+            done = before is not None and noted == str(before.since) and not before.away
+            if state is None or state.dropped or done or (state.quarantined and near):
                 self._path(name).unlink(missing_ok=True)
-            elif state.done and (before is None or before.complete):
+            elif before is not None and before.quarantined and not state.quarantined:
+                write_whole(self._path(name), str(state.since))  # it is read anew as it is
+            elif state.done and not state.away and (before is None or before.complete):
                 state = anew(state, offset)
                 write_whole(self._path(name), str(state.since))
                 offset = offset.with_table(name, state)

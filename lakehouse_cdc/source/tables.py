@@ -11,6 +11,7 @@ from lakehouse_cdc.model.offset import TableState
 from lakehouse_cdc.mysql import catalog
 from lakehouse_cdc.mysql.keys import KeySpace
 from lakehouse_cdc.mysql.session import Session
+from lakehouse_cdc.schema import types
 from lakehouse_cdc.schema.carry import carry, carry_on, require_same_choice
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import TableSchema
@@ -23,23 +24,41 @@ class Tables:
     """The tables of one stream."""
 
     def __init__(self, options: SourceOptions, selection: Selection, store: SchemaStore) -> None:
-        self._options, self._store = options, store
+        self.options, self._store = options, store
         self.selection = selection
 
-    def read(self, session: Session, *, known: Collection[str] = ()) -> Mapping[str, TableSchema]:
-        """Their schemas; those in `known` may be gone. Raises DefiniteError for a type that cannot be carried."""
-        found = catalog.read_tables(session, self.selection, self._options.exclude, known=known)
-        tables = {name: carry(schema, self._options.rules) for name, schema in found.items()}
-        for schema in tables.values():
-            check_table(schema)
+    def read(self, session: Session) -> Mapping[str, TableSchema]:
+        """Their schemas. Raises DefiniteError for one that cannot be captured."""
+        tables, faults = self.found(session)
+        for fault in faults.values():
+            raise fault
         return tables
+
+    def found(
+        self, session: Session, *, known: Collection[str] = ()
+    ) -> tuple[Mapping[str, TableSchema], Mapping[str, DefiniteError]]:
+        """Their schemas, and why some of them cannot be captured. Tables in `known` may be gone.
+
+        Raises DefiniteError for what is wrong with the configuration.
+        """
+        there = catalog.read_catalog(session, self.selection, self.options.exclude, known=known)
+        faults: dict[str, DefiniteError] = {}
+        for fault in there.faults:
+            if fault.where not in there.tables:
+                raise fault
+            faults.setdefault(fault.where, fault)
+        tables = {name: carry(schema, self.options.rules) for name, schema in there.tables.items()}
+        for name, schema in tables.items():
+            for fault in types.faults(schema):
+                faults.setdefault(name, fault)
+        return tables, faults
 
     def now(self, session: Session, name: str) -> TableSchema:
         """One table as the catalog has it, with the columns left out that are excluded; nothing else is configured.
 
         Raises DefiniteError where it is gone, or cannot be captured.
         """
-        found = catalog.read_catalog(session, self.selection, self._options.exclude)
+        found = catalog.read_catalog(session, self.selection, self.options.exclude)
         for fault in found.faults:
             if fault.where == name:
                 raise fault
@@ -52,9 +71,9 @@ class Tables:
 
         Raises DefiniteError for a type or a key that cannot be carried.
         """
-        gone = catalog.left_out(schema.name, self._options.exclude)
+        gone = catalog.left_out(schema.name, self.options.exclude)
         columns = (replace(c, captured=c.captured and c.name.lower() not in gone) for c in schema.columns)
-        found = carry_on(replace(schema, columns=tuple(columns)), before, origin, self._options.rules)
+        found = carry_on(replace(schema, columns=tuple(columns)), before, origin, self.options.rules)
         check_table(found)
         return found
 
@@ -63,9 +82,13 @@ class Tables:
         for name in known.keys() & now.keys():
             require_same_choice(self._store.get(known[name].schema), now[name])
 
+    def quarantined(self, schema: TableSchema, reason: str, before: TableState | None) -> TableState:
+        """The state of a table that cannot be captured; `before` is its state, if it had one."""
+        return before.left(reason) if before else TableState(self._store.put(schema), quarantined=reason)
+
     def unstarted(self, schema: TableSchema) -> TableState:
         """The state of a table of which nothing has been read."""
-        never = self._options.snapshot == "never"
+        never = self.options.snapshot == "never"
         return TableState(self._store.put(schema), done=never, mode="never" if never else "first")
 
 

@@ -33,7 +33,7 @@ def verify_tables(
     offset = _offset_of(spark, layout, Checkpoint(bronze_checkpoint), store, applied.bronze_version)
     results = []
     for name, state in sorted(offset.tables.items()):
-        if not state.begun or state.dropped:
+        if not state.begun or state.away:
             continue
         table = layout.silver_table(name)
         version = silver.version_at(spark, table, applied.bronze_version)

@@ -21,7 +21,7 @@ from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver import alter
 from lakehouse_cdc.silver.apply import Applier
 from lakehouse_cdc.silver.stream import version_at
-from lakehouse_cdc.silver.table import CHANGING, DROPPED, SCHEMA_ID, SCHEMA_SEQ, STATISTICS, WIDENING
+from lakehouse_cdc.silver.table import CHANGING, LEFT, SCHEMA_ID, SCHEMA_SEQ, STATISTICS, WIDENING
 from tests.bronze_writer import Lake
 from tests.silver.histories import TEXT
 from tests.silver.test_tables import ID, N, apply, begin, delete, insert, seq, table
@@ -177,7 +177,7 @@ def test_a_table_that_was_dropped_is_kept_and_says_so_until_there_is_one_again(
     place = lake.layout.silver_table(one.name)
 
     def marked() -> int:
-        return int(require_owner(spark, place, "tests").get(DROPPED, "0"))
+        return int(require_owner(spark, place, "tests").get(LEFT, "0"))
 
     first = apply(lake, Applier(spark, lake.layout), [begin(one), insert(one, 2, 1, n=5)], None)
     applier = Applier(spark, lake.layout)

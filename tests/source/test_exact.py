@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,9 @@ def check(driver: Driver, world: World) -> None:
     for (table, key), (_, image) in fold(driver.log).items():
         got[table][key] = image
     for table, rows in world.state(where).items():
-        state = driver.offset["tables"][table]
+        state = driver.offset["tables"].get(table)
+        if state is None or "dropped" in state:
+            continue  # it comes back, and is read again
         if "moved_from" in state and (met := world.altered.get(table, where)) > where:
             world.doubtful.append((table, where, met))
             continue  # its chunk may have met that, and its cursor will be put back
@@ -67,14 +70,14 @@ def check(driver: Driver, world: World) -> None:
         else:  # the keys below the cursor; all others must be absent
             assert {k: want.get(k) for k in got[table]} == got[table], f"{table} at {where}, cursor {state['cursor']}"
     again = {change.table for change in driver.log if change.op is Op.SCHEMA and change.before and not kept(change)}
-    if world.alters:  # keys that a chunk has not emitted, and that come again, may be updated before they do
+    if world.ddl.keys() - {"truncate"}:  # keys that a chunk has not emitted may be updated before they come again
         again |= {table for table, _, _ in world.doubtful}
     assert invalid(c for c in without_doubtful(driver.log, world) if c.table not in again) is None
 
 
 def kept(change: Change) -> bool:
     """Whether the rows are said to be what they were."""
-    return bool(dict(change.after)["kept"])
+    return bool(dict(change.after).get("kept"))
 
 
 def without_doubtful(log: list[Change], world: World) -> list[Change]:
@@ -109,20 +112,19 @@ def play(
     folder: Path,
     kinds: list[tuple[str, ...]],
     seed: int,
+    ddl: Mapping[str, float] | None = None,
     session: str = "",
-    truncates: float = 0.0,
-    alters: float = 0.0,
     xa: bool = False,
     **more: str,
 ) -> None:
-    """`session`: settings of the session that writes; it truncates and alters that often, out of 1, or uses XA, too."""
+    """`session`: settings of the session that writes; `ddl`: how often, out of 1, it does that; or it uses XA, too."""
     database = "exact"
     with closing(server.connect(autocommit=True, charset="utf8mb4")) as connection:
         fresh(connection, database)
         configure(connection, session)
         tables = [Table(database, f"t{i}", k) for i, k in enumerate(kinds)]
         second = (lambda: writer(server, session)) if xa else None
-        world = World(connection, tables, random.Random(seed), truncates=truncates, alters=alters, second=second)
+        world = World(connection, tables, random.Random(seed), ddl=ddl or {}, second=second)
         world.create()
         for _ in range(5):
             world.transaction()
@@ -133,7 +135,7 @@ def play(
         hooks.install(lambda step, table: world.some(1))
         try:
             for n in range(40):
-                world.calm = alters > 0 and n > 20  # so that what is read again has time to end
+                world.calm = bool(ddl) and n > 20  # so that what is read again has time to end
                 if driver.batch(between=lambda: world.some(2), altered=lambda: altered(driver, world)):
                     check(driver, world)
                     if all(t["done"] for t in driver.offset["tables"].values()) and world.rng.random() < 0.4:
@@ -145,17 +147,23 @@ def play(
             hooks.install(None)
             driver.stop()
         assert all(t["done"] for t in driver.offset["tables"].values()), "the snapshot did not end"
+        finish(driver, world)
+
+
+def finish(driver: Driver, world: World) -> None:
+    """All that is there; what is prepared is decided on then, and comes, too."""
+    while True:
         final = Driver(driver.options, offset=driver.offset, log=driver.log, available_now=True)
         while final.batch():
             check(final, world)
-        if world.pending:
-            world.decide()
-            final = Driver(driver.options, offset=final.offset, log=driver.log, available_now=True)
-            while final.batch():
-                check(final, world)
-            final.stop()
-        assert world.is_end((final.offset["file"], final.offset["pos"]))
-        assert all(t["done"] for t in final.offset["tables"].values())
+        driver.offset = final.offset
+        if not world.pending:
+            break
+        final.stop()
+        world.decide()
+    assert world.is_end((final.offset["file"], final.offset["pos"]))
+    assert all(final.offset["tables"][table.full]["done"] for table in world.tables)
+    assert not any("dropped" in state for state in final.offset["tables"].values())
 
 
 def altered(driver: Driver, world: World) -> list[str]:
@@ -214,7 +222,7 @@ def test_every_offset_is_exact_on_every_server(any_server: MySqlServer, tmp_path
 
 @pytest.mark.parametrize("seed", range(4))
 def test_tables_that_are_truncated(mysql: MySqlServer, tmp_path: Path, seed: int) -> None:
-    play(mysql, tmp_path, [("int",), ("few", "general_ci"), ("bin",)], seed, truncates=0.1)
+    play(mysql, tmp_path, [("int",), ("few", "general_ci"), ("bin",)], seed, {"truncate": 0.1})
 
 
 @pytest.mark.long
@@ -223,18 +231,35 @@ def test_tables_that_are_truncated(mysql: MySqlServer, tmp_path: Path, seed: int
 def test_tables_that_are_truncated_many_times(
     mysql: MySqlServer, tmp_path_factory: Any, kinds: list[tuple[str, ...]], seed: int
 ) -> None:
-    play(mysql, tmp_path_factory.mktemp("schemas"), kinds, seed, truncates=0.1)
+    play(mysql, tmp_path_factory.mktemp("schemas"), kinds, seed, {"truncate": 0.1})
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_tables_that_are_altered(any_server: MySqlServer, tmp_path: Path, seed: int) -> None:
-    play(any_server, tmp_path, [("int",), ("few", "general_ci")], seed, alters=0.2, truncates=0.02)
+    play(any_server, tmp_path, [("int",), ("few", "general_ci")], seed, {"alter": 0.2, "truncate": 0.02})
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 130))
 def test_tables_that_are_altered_many_times(any_server: MySqlServer, tmp_path: Path, seed: int) -> None:
-    play(any_server, tmp_path, [("int",), ("few", "general_ci"), ("bin",)], seed, alters=0.2, truncates=0.02)
+    play(any_server, tmp_path, [("int",), ("few", "general_ci"), ("bin",)], seed, {"alter": 0.2, "truncate": 0.02})
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_tables_that_are_replaced(any_server: MySqlServer, tmp_path: Path, seed: int) -> None:
+    play(any_server, tmp_path, [("int",), ("few", "general_ci")], seed, {"replace": 0.1, "alter": 0.05})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(200, 240))
+def test_tables_that_are_replaced_many_times(any_server: MySqlServer, tmp_path: Path, seed: int) -> None:
+    play(
+        any_server,
+        tmp_path,
+        [("int",), ("few", "general_ci"), ("bin",)],
+        seed,
+        {"replace": 0.1, "alter": 0.1, "truncate": 0.02},
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.changes import Op, fold
 from lakehouse_cdc.source.hooks import Step
 from lakehouse_cdc.source.signals import Signals
@@ -190,16 +189,3 @@ def test_a_table_that_is_born(stage: Stage, at: Callable[..., None], step: Step,
     stage.drain(driver)
     stage.same(driver, "t", "u")
     assert set(driver.offset["tables"]) == {stage.name("t"), stage.name("u")}
-
-
-def test_a_table_that_cannot_be_captured_is_born(stage: Stage) -> None:
-    stage.create(rows=3)
-    driver = stage.driver()
-    stage.snapshot(driver)
-    stage.run("CREATE TABLE keyless (v INT)")
-    stage.run("UPDATE t SET v = 2")
-    with pytest.raises(DefiniteError, match="keyless has no primary key"):
-        driver.batches(2)
-    stage.run("DROP TABLE keyless")
-    stage.drain(driver)
-    stage.same(driver)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -142,8 +142,7 @@ class World:
     states: dict[tuple[str, int], dict[str, dict[Any, Row]]] = field(default_factory=dict)
     counter: int = 0
     mariadb: bool = False
-    truncates: float = 0.0  # how often a transaction is a TRUNCATE instead
-    alters: float = 0.0  # how often it is an ALTER TABLE
+    ddl: Mapping[str, float] = field(default_factory=dict)  # how often a transaction is one of these instead
     calm: bool = False  # no DDL any more
     altered: dict[str, tuple[str, int]] = field(default_factory=dict)  # where each table was, the last time
     doubtful: list[tuple[str, tuple[str, int], tuple[str, int]]] = field(default_factory=list)  # see `test_exact`
@@ -168,25 +167,28 @@ class World:
         self.states[self.position()] = {table.full: self.rows(table) for table in self.tables}
 
     def rows(self, table: Table) -> dict[Any, Row]:
-        columns = ["v", *reversed(table.keys), "note", *(self.more(table) if self.alters else [])]
+        columns = ["v", *reversed(table.keys), "note", *self.more(table)]
         kinds = dict(zip(table.keys, table.kinds, strict=True))
         shown = [SHOWN.get(kinds.get(name, ""), "{}").format(name) for name in columns]
-        found = self.run(f"SELECT {', '.join(shown)} FROM `{table.database}`.`{table.name}`")
+        try:
+            found = self.run(f"SELECT {', '.join(shown)} FROM `{table.database}`.`{table.name}`")
+        except pymysql.err.ProgrammingError as error:
+            if error.args[0] != 1146:
+                raise
+            return {}  # there is none at the moment
         rows = [dict(zip(columns, values, strict=True)) for values in found]
         return {tuple(sorted((k, row[k]) for k in table.keys)): row for row in rows}
 
     def transaction(self, size: int | None = None) -> None:
         """One random transaction over random tables; one in eight is rolled back."""
-        ddl = self.rng.random() + self.calm
-        if ddl < self.truncates:
-            table = self.rng.choice(self.tables)
-            self.run(f"TRUNCATE TABLE `{table.database}`.`{table.name}`")
-            self.remember()
-            self.altered[table.full] = self.position()
-            return
-        if ddl < self.truncates + self.alters:
-            self.alter(self.rng.choice(self.tables))
-            return
+        draw = self.rng.random() + self.calm
+        for kind, often in self.ddl.items():
+            if 0 <= draw < often:
+                {"truncate": self.truncate, "alter": self.alter, "replace": self.replace}[kind](
+                    self.rng.choice(self.tables)
+                )
+                return
+            draw -= often
         if self.second is not None and self.rng.random() < 0.4:
             self.xa(self.second())
             return
@@ -197,6 +199,11 @@ class World:
                 raise
             self.run("ROLLBACK")
             self.decide()
+
+    def truncate(self, table: Table) -> None:
+        self.run(f"TRUNCATE TABLE `{table.database}`.`{table.name}`")
+        self.remember()
+        self.altered[table.full] = self.position()
 
     def alter(self, table: Table) -> None:
         """Something that the rows bear: columns x0, x1, ... come, go, and change; `v` and `note` get another type."""
@@ -220,8 +227,32 @@ class World:
         self.remember()
         self.altered[table.full] = self.position()
 
+    def replace(self, table: Table) -> None:
+        """Another table gets the name: one made beside it, with some of its rows, or a new one; or it comes back."""
+        self.counter += 1
+        name, new, old = (f"`{table.database}`.`{n}`" for n in (table.name, f"_{table.name}_gho", f"_{table.name}_del"))
+        columns = ", ".join(["v", *table.keys, "note", *self.more(table)])
+        part = self.rng.choice(["", " WHERE v % 3 > 0"])
+        moves = self.rng.choice(
+            [
+                [
+                    f"CREATE TABLE {new} LIKE {name}", f"ALTER TABLE {new} ADD x{self.counter} INT NOT NULL DEFAULT 3",
+                    f"INSERT INTO {new} ({columns}) SELECT {columns} FROM {name}{part}",
+                    f"RENAME TABLE {name} TO {old}, {new} TO {name}", f"DROP TABLE {old}",
+                ],
+                [f"DROP TABLE {name}", table.create()],
+                [f"RENAME TABLE {name} TO {old}", f"RENAME TABLE {old} TO {name}"],
+            ]
+        )  # fmt: skip
+        for sql in moves:
+            self.run(sql)
+            self.remember()
+        self.altered[table.full] = self.position()
+
     def more(self, table: Table) -> list[str]:
         """The columns that have been added."""
+        if not self.ddl:
+            return []
         sql = "SELECT COLUMN_NAME FROM INFORMATION_SCHEMA.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
         return sorted(str(name) for (name,) in self.run(sql, [table.database, table.name]) if name[0] == "x")
 
@@ -276,7 +307,7 @@ class World:
         self.counter += 1
         values = [self.counter, *key, self.rng.choice([None, "", "x" * 300, f"é{self.counter}"])]
         what = self.rng.randrange(10)
-        more = self.more(table) if self.alters else []
+        more = self.more(table)
         if more and self.rng.random() < 0.2:
             self.run(f"UPDATE {name} SET {self.rng.choice(more)} = %s", [self.counter])
             return

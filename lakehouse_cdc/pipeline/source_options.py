@@ -1,0 +1,56 @@
+"""From the configuration to what the `mysql_cdc` source, and a session beside it, are told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from lakehouse_cdc.mysql.session import ConnectionOptions
+from lakehouse_cdc.mysql.tls import authorities
+from lakehouse_cdc.pipeline.config import PipelineConfig
+
+_TUNING = {  # configuration key -> option of the source
+    "snapshot": "snapshot",
+    "tls": "tls",
+    "on_gap": "onGap",
+    "settle": "settle",
+    "zero_dates": "zeroDates",
+    "type_map": "typeMap",
+    "settle_seconds": "settleSeconds",
+    "server_ids": "serverIds",
+    "chunk_rows": "chunkRows",
+    "chunks_per_trigger": "chunksPerTrigger",
+    "max_rows_per_trigger": "maxRowsPerTrigger",
+    "max_bytes_per_trigger": "maxBytesPerTrigger",
+}
+
+
+def source_options(config: PipelineConfig, home: Path, schemas: str) -> dict[str, str]:
+    """The options of the source, the password among them; `schemas` is its folder, relative paths start at `home`."""
+    source, tables = config.source, config.tables
+    options = {
+        "url": source.url,
+        "password": source.password.reveal(),
+        "tables": json.dumps(source.tables),
+        "exclude": json.dumps({p: t.exclude for p, t in tables.items() if t.exclude}),
+        "types": json.dumps({p: t.types for p, t in tables.items() if t.types}),
+        "schemaChanges": json.dumps({p: t.schema_changes for p, t in tables.items()}),
+        "schemaFolder": schemas,
+    }
+    for key, option in _TUNING.items():
+        if (value := getattr(source, key)) is not None:
+            options[option] = str(value)
+    return options | ({"tlsCa": _authorities(config, home)} if source.tls_ca else {})
+
+
+def connection_options(config: PipelineConfig, home: Path) -> ConnectionOptions:
+    """How to reach the source from here."""
+    source = config.source
+    trusted = _authorities(config, home)
+    return ConnectionOptions.from_url(source.url, password=source.password.reveal(), tls=source.tls, tls_ca=trusted)
+
+
+def _authorities(config: PipelineConfig, home: Path) -> str:
+    """Read here, so that Spark's workers need no file."""
+    given = config.source.tls_ca
+    return authorities(str(home / given)) if given else ""
