@@ -8,11 +8,16 @@ from typing import Any
 
 import pymysql
 import pytest
+from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.runtime.session import BRIEF, local_session
 from lakehouse_cdc.testing import VERSIONS, MySqlServer, Version
 from tests.servers import new_database, start_or_skip
+
+# how long an example takes is the machine's affair
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,9 @@ and has no key; every other row has the primary key's columns in `key`.
 
 An `s` row with a schema in `before`, too, is a change from that one, at its seq: rows below were written under the old
 schema, rows above under the new. Its `after` also has `origin`, which maps each column that existed before to the name
-it had. Where the rows that stand do not hold the same values under the new schema, the source reads the table again.
+it had, and may have `filled`: what all rows that stand hold in some of the new columns, as text. Where the rows that
+stand do not hold the same values under the new schema, the source reads the table again.
+
 Of a table that was dropped, `after` has no schema but `dropped`, and of one that is not followed from there on
 `quarantined`, the reason. If it comes back it begins with a change, and is read from its begin.
 """

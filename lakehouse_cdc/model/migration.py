@@ -1,9 +1,10 @@
 """What a change of a table's schema does to the rows that stand: the meaning, apart from any engine.
 
 An `s` row of a change holds the schema before and after, and the origin of each column that was there before. A column
-that has an origin keeps its values under its new name; one without begins as NULL; one without a successor, or left
-out from now on, goes. A column whose type changes keeps its values as they are. Where the source holds others (a
-default, what a narrower type made of them) it reads the table again behind the change, so nothing is computed here.
+that has an origin keeps its values under its new name; one without begins as NULL, or as the constant that `filled` has
+of it; one without a successor, or left out from now on, goes. A column whose type changes keeps its values as they are.
+Where the source holds others (what a narrower type made of them) it reads the table again behind the change, so nothing
+is computed here.
 
 A row is found by its key. Where the key gets other columns, rows are found by what they hold in these; a row that
 holds nothing there yet cannot be found by anybody until the table was read again, and stands under a name of its own.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 
@@ -25,6 +27,7 @@ class Migration:
     retyped: frozenset[str]
     old_key: tuple[str, ...]
     key: tuple[str, ...]
+    filled: Mapping[str, Any]
 
     @classmethod
     def of(cls, before: Any, after: Any) -> Migration:
@@ -39,6 +42,7 @@ class Migration:
             frozenset(name for name, old in origin.items() if {**was[old], "name": name} != now[name]),
             tuple(dict(before)["key"]),
             tuple(dict(after)["key"]),
+            {name: _value(now[name]["type"], text) for name, text in dict(dict(after).get("filled", ())).items()},
         )
 
     @property
@@ -50,7 +54,9 @@ class Migration:
         """The image under the new schema, in the form it came in."""
         held = dict(image)
         columns = [*self.origin, *self.added]
-        found = {name: held.get(self.origin[name]) if name in self.origin else None for name in columns}
+        found = {
+            name: held.get(self.origin[name]) if name in self.origin else self.filled.get(name) for name in columns
+        }
         return found if isinstance(image, Mapping) else tuple(sorted(found.items()))
 
     def row_key(self, key: Hashable, image: Any) -> Hashable:
@@ -71,3 +77,10 @@ class Migration:
         """What some of the old columns are called now."""
         old = set(columns)
         return frozenset(name for name, was in self.origin.items() if was in old)
+
+
+def _value(kind: str, text: str) -> Any:
+    """What images hold of a column of that type."""
+    if kind.endswith("int"):
+        return int(text)
+    return Decimal(text) if kind == "decimal" else float(text) if kind in ("float", "double") else text

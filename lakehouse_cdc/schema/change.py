@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lakehouse_cdc.schema.table import TableSchema
@@ -19,8 +19,8 @@ class SchemaChange:
     """`statement` turned `before` into `after`; it is None where nobody has read it, since the log has a gap.
 
     `after` is None where the table is gone, or, for that `reason`, is not followed from there on. `origin` has the old
-    name of each column of `after` that there was before. `kept`: it is proven that every row holds what it held, and
-    NULL in new columns; where it is not, all rows of the table are read again from there on.
+    name of each column of `after` that there was before. `kept`: it is proven that every row holds what it held, and in
+    new columns NULL, or what `filled` has as text; where it is not, all rows of the table are read again from there on.
     """
 
     statement: str | None
@@ -29,6 +29,7 @@ class SchemaChange:
     origin: Mapping[str, str]
     kept: bool
     reason: str = ""
+    filled: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def schema(self) -> TableSchema:
@@ -53,6 +54,7 @@ class SchemaChange:
             why = {"quarantined": self.reason} if self.reason else {"dropped": True}
             return self.before.to_dict(), {"statement": self.statement, **why}
         said = {"statement": self.statement, "origin": dict(self.origin), "kept": self.kept}
+        said |= {"filled": dict(self.filled)} if self.filled else {}
         return self.before.to_dict(), {**self.after.to_dict(), **said}
 
     def to_json(self) -> str:
@@ -66,7 +68,7 @@ class SchemaChange:
         if "columns" not in after:
             return cls.leaving(after["statement"], TableSchema.from_dict(before), after.get("quarantined", ""))
         schemas = TableSchema.from_dict(before), TableSchema.from_dict(after)
-        return cls(after["statement"], *schemas, after["origin"], after["kept"])
+        return cls(after["statement"], *schemas, after["origin"], after["kept"], filled=after.get("filled", {}))
 
     @classmethod
     def from_json(cls, text: str) -> SchemaChange:

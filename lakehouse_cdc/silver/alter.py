@@ -21,6 +21,7 @@ from lakehouse_cdc.silver.evolution import (
     AddColumn,
     DropColumn,
     Enter,
+    Fill,
     Finish,
     Forget,
     Phase,
@@ -56,7 +57,7 @@ def evolve(
     """
     table = layout.silver_table(change.new.name)
     present = columns_of_source(session, table)
-    for step in evolution(change.old, change.new, change.origin, present, phase):
+    for step in evolution(change.old, change.new, change.origin, present, phase, change.filled):
         perform(session, layout, change, step, note)
     return _beside(session, table, change)
 
@@ -87,6 +88,8 @@ def perform(session: SparkSession, layout: Layout, change: SchemaChange, step: S
         elif isinstance(step, AddColumn):
             place = "FIRST" if step.after is None else f"AFTER {quoted(step.after)}"
             _alter(session, table, f"ADD COLUMNS ({quoted(step.name)} {step.type} {place})")
+        elif isinstance(step, Fill):
+            _fill(session, table, step)
         elif isinstance(step, Widen):
             _widen(session, layout, table, step)
         elif isinstance(step, Rewrite):
@@ -111,6 +114,13 @@ def _set(session: SparkSession, table: Table, properties: dict[str, str]) -> Non
         table,
         f"SET TBLPROPERTIES ({', '.join(f'{literal(k)} = {literal(v)}' for k, v in properties.items())})",
     )
+
+
+def _fill(session: SparkSession, table: Table, step: Fill) -> None:
+    values = [(quoted(name), f"CAST({literal(text)} AS {kind})") for name, kind, text in step.columns]
+    filled = ", ".join(f"{name} = coalesce({name}, {value})" for name, value in values)
+    lacking = " OR ".join(f"{name} IS NULL" for name, _ in values)
+    session.sql(f"UPDATE {table.sql} SET {filled} WHERE {lacking}")
 
 
 def _widen(session: SparkSession, layout: Layout, table: Table, step: Widen) -> None:

@@ -19,12 +19,16 @@ _BARRIERS = (Op.TRUNCATE.value, Op.END.value)
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """A table got the schema `new` at `seq`; `origin` maps its columns to those of `old` that they were."""
+    """A table got the schema `new` at `seq`; `origin` maps its columns to those of `old` that they were.
+
+    `filled` is what all rows hold in some of the others, as text.
+    """
 
     seq: int
     old: TableSchema
     new: TableSchema
     origin: Mapping[str, str]
+    filled: Mapping[str, str]
 
     @classmethod
     def parse(cls, seq: int, schema_id: str, before: str, after: str) -> SchemaChange:
@@ -37,7 +41,7 @@ class SchemaChange:
                 where=f"{new.name} seq {seq}",
                 hint="bronze was written by another release; move it away, with its checkpoint, to begin anew",
             )
-        return cls(seq, old, new, data["origin"])
+        return cls(seq, old, new, data["origin"], data.get("filled", {}))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ phases, and the table itself says which it is in (`Enter`), so a name never has 
   if its old name is there. A name that the new schema needs and the old one lacks is an older, kept column as long as
   the rename to it is not done, and is dropped first. (Swaps, chains and changes of case go over temporary names.)
 - **Joining.** Nothing is left under a name of the new schema but what belongs there. So here a temporary name goes to
-  its end, a column that is not there is yet to be added, and one of another type is yet to be widened or rewritten.
+  its end, a column that is not there is yet to be added (and filled, where all rows hold a constant in it), and one of
+  another type is yet to be widened or rewritten.
 
 After a crash in either phase the steps that are found are those that are not yet done. `Enter` comes before the first
 step, so as long as it is not there the table is as it was, and batches are applied to it by the old schema; once it is
@@ -72,6 +73,13 @@ class AddColumn:
 
 
 @dataclass(frozen=True)
+class Fill:
+    """What rows hold in new columns where they have NULL: (name, type, value as text) of each."""
+
+    columns: tuple[tuple[str, str, str], ...]
+
+
+@dataclass(frozen=True)
 class DropColumn:
     """A column whose name is needed."""
 
@@ -118,16 +126,22 @@ class Finish:
     """The table is of the new schema."""
 
 
-Step = Enter | RenameColumn | AddColumn | DropColumn | Widen | Rewrite | Forget | Unite | Finish
+Step = Enter | RenameColumn | AddColumn | Fill | DropColumn | Widen | Rewrite | Forget | Unite | Finish
 
 
 def evolution(
-    old: TableSchema, new: TableSchema, origin: Mapping[str, str], present: Mapping[str, str], phase: Phase
+    old: TableSchema,
+    new: TableSchema,
+    origin: Mapping[str, str],
+    present: Mapping[str, str],
+    phase: Phase,
+    filled: Mapping[str, str] | None = None,
 ) -> list[Step]:
     """The steps that are left, in order.
 
-    `origin` maps the new schema's columns to the old one's, where these existed; `present` are the table's columns and
-    their types, without those that silver adds. Raises DefiniteError for an origin that is none.
+    `origin` maps the new schema's columns to the old one's, where these existed; `filled` has the text of what all rows
+    hold in some of the others. `present` are the table's columns and their types, without those that silver adds.
+    Raises DefiniteError for an origin that is none.
     """
     _check(old, new, origin)
     steps: list[Step] = []
@@ -137,7 +151,7 @@ def evolution(
         columns = _after(columns, steps)
         if steps and phase is Phase.BEFORE:
             steps.insert(0, Enter(Phase.PARTING))
-    joining = _joining(old, new, origin, columns)
+    joining = _joining(old, new, origin, columns, filled or {})
     if joining and phase is not Phase.JOINING:
         steps.append(Enter(Phase.JOINING))
     return [*steps, *joining, Finish()]
@@ -174,7 +188,13 @@ def _parting(old: TableSchema, new: TableSchema, origin: Mapping[str, str], pres
     return steps
 
 
-def _joining(old: TableSchema, new: TableSchema, origin: Mapping[str, str], present: Mapping[str, str]) -> list[Step]:
+def _joining(
+    old: TableSchema,
+    new: TableSchema,
+    origin: Mapping[str, str],
+    present: Mapping[str, str],
+    filled: Mapping[str, str],
+) -> list[Step]:
     on_their_way = [name for name in present if name.startswith(_ON_ITS_WAY)]
     steps: list[Step] = [RenameColumn(name, name.removeprefix(_ON_ITS_WAY)) for name in on_their_way]
     held = _after(present, steps)
@@ -189,6 +209,10 @@ def _joining(old: TableSchema, new: TableSchema, origin: Mapping[str, str], pres
         elif held[column.name] != kind:
             recast.append(Recast(column.name, held[column.name], kind))
         before = column.name
+    if constants := tuple(
+        (c.name, require(c, new.name).silver, filled[c.name]) for c in new.captured if c.name in filled
+    ):
+        steps.append(Fill(constants))  # done once more after a crash: no row has come since
     if recast:
         again = {one.name for one in recast}
         steps.append(Rewrite(tuple(recast), tuple(name for name in new.key if name not in again)))

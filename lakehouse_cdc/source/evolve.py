@@ -85,7 +85,9 @@ def _change(
         return None
     if said is not None and (now is None or _plain(said.schema) == _plain(now)):
         after = tables.configured(now or said.schema, before, said.origin)
-        return SchemaChange(statement.text, before, after, said.origin, said.kept)
+        filled = {c.name: said.filled[c.name] for c in after.captured if c.name in said.filled}
+        as_text = any(c.carried for c in after.columns if c.name in filled)  # which is not the server's
+        return SchemaChange(statement.text, before, after, said.origin, said.kept and not as_text, filled=filled)
     assert now is not None
     change = SchemaChange.by_names(statement.text, before, now)
     return replace(change, after=tables.configured(now, before, change.origin))

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pymysql
@@ -14,7 +15,7 @@ import pytest
 
 from lakehouse_cdc.mysql.catalog import read_tables
 from lakehouse_cdc.mysql.session import ConnectionOptions, Session, connect
-from lakehouse_cdc.schema.ddl.alter import altered
+from lakehouse_cdc.schema.ddl.alter import Altered, altered
 from lakehouse_cdc.schema.ddl.column_type import Given
 from lakehouse_cdc.schema.lexer import NotUnderstood
 from lakehouse_cdc.schema.selection import Selection
@@ -51,6 +52,8 @@ VALUES = [
 FAMILIES = (NUMBERS, TEXTS, BYTES, TIMES, OTHERS)
 ATTRIBUTES = [
     *("", "", "", "NULL", "NOT NULL", "NULL DEFAULT NULL", "COMMENT 'x, \\' (y'", "UNIQUE", "COLUMN_FORMAT DEFAULT"),
+    *("DEFAULT 7", "NOT NULL DEFAULT '5'", "DEFAULT -1", "DEFAULT 1.5 NOT NULL", "DEFAULT 'a'", "DEFAULT 'b '"),
+    *("DEFAULT TRUE", "DEFAULT (1 + 1)", "DEFAULT '2020-01-02'", "DEFAULT X'61'"),
 ]
 NOTHING = [
     "ADD INDEX i{n} (id)", "ADD KEY k{n} (`c0`, id)", "ADD CONSTRAINT u{n} UNIQUE (id)", "COMMENT = 'a, b'", "FORCE",
@@ -164,6 +167,28 @@ def test_the_server_agrees_many_times(any_server: MySqlServer, any_database: str
     agree(any_server, any_database, session, seed)
 
 
+def added(after: TableSchema, said: Altered) -> list[str]:
+    """The columns that were not there before."""
+    return [column.name for column in after.columns if column.name not in said.origin]
+
+
+def expected(before: TableSchema, after: TableSchema, said: Altered, held: Counter[Any]) -> Counter[Any]:
+    """The rows that were `held`, as they are to be now; new columns come last."""
+    names = [column.name for column in before.columns]
+    old = [names.index(name) for name in said.origin.values()]
+    new = [constant(after, name, said.filled.get(name)) for name in added(after, said)]
+    return Counter((*(row[i] for i in old), *new) for row in held.elements())
+
+
+def constant(schema: TableSchema, name: str, text: str | None) -> Any:
+    """The value that the client gives for a constant that is known as text."""
+    [kind] = [column.type for column in schema.columns if column.name == name]
+    if text is None:
+        return None
+    numbers = {"decimal": Decimal, "float": float, "double": float}
+    return numbers.get(kind, int if kind.endswith("int") else str)(text)
+
+
 def agree(any_server: MySqlServer, any_database: str, session: Session, seed: int) -> None:
     ddl = Ddl(seed, any_server.version in MARIADB)
     seen = Counter[str]()
@@ -199,11 +224,7 @@ def agree(any_server: MySqlServer, any_database: str, session: Session, seed: in
                 assert plain(said.schema) == after, sql
                 if said.kept:
                     seen["kept"] += 1
-                    names = [column.name for column in before.columns]
-                    old = [names.index(name) for name in said.origin.values()]
-                    new = [None] * (len(after.columns) - len(old))
-                    wanted = Counter((*(row[i] for i in old), *new) for row in held.elements())
-                    added = [column.name for column in after.columns if column.name not in said.origin]
-                    assert rows(cursor, after, [*said.origin, *added]) == wanted, sql
+                    found = rows(cursor, after, [*said.origin, *added(after, said)])
+                    assert found == expected(before, after, said, held), sql
             before = after
     assert seen["understood"] > seen["not understood"], seen

@@ -49,7 +49,12 @@ def test_nothing_changes(sql: str) -> None:
         "ALTER TABLE t TRUNCATE PARTITION ALL", "ALTER TABLE t DROP PARTITION p0, p1",
         "ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE u", "ALTER TABLE t DISCARD TABLESPACE",
         "ALTER TABLE t IMPORT PARTITION p0 TABLESPACE", "ALTER TABLE t MODIFY id INT NOT NULL AUTO_INCREMENT",
-        "ALTER TABLE t ADD n INT NOT NULL", "ALTER TABLE t ADD n INT DEFAULT 0",
+        "ALTER TABLE t ADD n DATE NOT NULL", "ALTER TABLE t ADD n INT DEFAULT (7)", "ALTER TABLE t ADD n BIT DEFAULT 1",
+        "ALTER TABLE t ADD n INT DEFAULT 1.5", "ALTER TABLE t ADD n DECIMAL(5,2) DEFAULT 1.005",
+        "ALTER TABLE t ADD n VARCHAR(5) CHARSET latin1 DEFAULT 'é'", "ALTER TABLE t ADD n BLOB NOT NULL",
+        "ALTER TABLE t ADD n VARCHAR(5) CHARSET latin1 DEFAULT 7",
+        "ALTER TABLE t ADD n INT NOT NULL DEFAULT 3, ADD m DATETIME NOT NULL", "ALTER TABLE t ADD n INT DEFAULT 1e1",
+        "ALTER TABLE t ADD n FLOAT DEFAULT 12345678", "ALTER TABLE t ADD n ENUM('a') CHARSET latin1 DEFAULT 'A'",
         "ALTER TABLE t MODIFY id SMALLINT NOT NULL",
         "ALTER TABLE t ADD n INT AUTO_INCREMENT UNIQUE", "ALTER TABLE t DROP PRIMARY KEY", "DROP INDEX `PRIMARY` ON t",
         "ALTER TABLE t MODIFY id INT UNSIGNED NOT NULL", "ALTER TABLE t MODIFY name VARCHAR(19) CHARSET latin1",
@@ -91,3 +96,24 @@ def test_columns_keep_how_they_are_captured() -> None:
     ]  # fmt: skip
     assert found.origin == {"id": "id", "name": "name", "moment": "at"}
     assert found.kept
+
+
+@pytest.mark.parametrize(
+    ("definition", "text"),
+    [
+        ("INT NOT NULL", "0"), ("INT DEFAULT 7", "7"), ("BIGINT NOT NULL DEFAULT '-07'", "-7"),
+        ("BOOL DEFAULT TRUE", "1"), ("SMALLINT UNSIGNED DEFAULT +65535", "65535"), ("DECIMAL(5,2) DEFAULT 1.5", "1.50"),
+        ("DEC(5,2) NOT NULL", "0.00"), ("DECIMAL(5,2) DEFAULT -0", "0.00"), ("DOUBLE DEFAULT -12", "-12"),
+        ("FLOAT NOT NULL", "0"),
+        ("VARCHAR(5) CHARSET latin1 NOT NULL", ""), ("VARCHAR(5) CHARSET latin1 NOT NULL DEFAULT 'a b '", "a b "),
+        ("CHAR(5) CHARSET latin1 DEFAULT 'ab  '", "ab"), ("ENUM('x', 'y') CHARSET latin1 NOT NULL", "x"),
+        ("ENUM('x', 'y') CHARSET latin1 DEFAULT 'y'", "y"), ("INT DEFAULT 5 NOT NULL COMMENT 'five'", "5"),
+    ],
+)  # fmt: skip
+def test_a_constant_that_all_rows_hold_in_a_new_column(definition: str, text: str) -> None:
+    found = altered(f"ALTER TABLE t ADD COLUMN n {definition} AFTER id", TABLE, Given())
+    assert (found.kept, found.filled) == (True, {"n": text})
+
+
+def test_null_fills_nothing() -> None:
+    assert altered("ALTER TABLE t ADD n INT NULL DEFAULT NULL", TABLE, Given()).filled == {}

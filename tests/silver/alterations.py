@@ -25,6 +25,7 @@ POOLS: dict[str, tuple[Any, ...]] = {
     "datetime": (datetime(2020, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)),
 }
 _WIDER = {"tinyint": "int", "int": "bigint", "float": "double", "date": "datetime"}
+_CONSTANTS = ("tinyint", "int", "bigint", "float", "decimal", "text")  # whose text says them
 _NAMES = ("a", "A", "b", "n", "N", "ü. `x`", "Ü. `X`", "o'k", "c,d")
 
 
@@ -44,7 +45,8 @@ def moment(value: Any) -> Any:
 class Alteration:
     """One statement as it is put together: (column, the name that it had or None), and what silver cannot know.
 
-    `values` draw a column's new values; `doubtful` are those that silver gets wrong until they are read.
+    `values` draw a column's new values; `doubtful` are those that silver gets wrong until they are read. `constants`
+    are draws of one value, with its text, which silver is told.
     """
 
     columns: list[tuple[Column, str | None]]
@@ -52,9 +54,15 @@ class Alteration:
     values: dict[str, Callable[[int, Any], Any]] = field(default_factory=dict)
     doubtful: set[str] = field(default_factory=set)
     rekeyed: bool = False
+    constants: list[tuple[Callable[[int, Any], Any], str]] = field(default_factory=list)
 
     def names(self) -> set[str]:
         return {c.name.lower() for c, _ in self.columns}
+
+    def filled(self) -> dict[str, str]:
+        """What all rows hold in some of the new columns, under the names that these have in the end."""
+        texts = {id(draw): text for draw, text in self.constants}
+        return {name: texts[id(draw)] for name, draw in self.values.items() if id(draw) in texts}
 
     def put(self, at: int, column: Column, source: str | None) -> None:
         """Declare the column at that place anew; its name may be another."""
@@ -91,8 +99,11 @@ def add(rng: Random, it: Alteration) -> None:
     it.columns.insert(rng.randint(0, len(it.columns)), (made(name, kind), None))
     if rng.random() < 0.3:
         value = rng.choice(POOLS[kind])
-        it.values[name] = lambda _n, _held: value
-        it.doubtful.add(name)
+        it.values[name] = draw = lambda _n, _held: value
+        if kind in _CONSTANTS and rng.random() < 0.5:
+            it.constants.append((draw, str(value)))
+        else:
+            it.doubtful.add(name)
 
 
 def drop(rng: Random, it: Alteration) -> None:

@@ -134,7 +134,7 @@ class AlteredHistory:
             image = {name: moment(value) if new_types[name] == "datetime" else value for name, value in image.items()}
             rows[tuple(image[name] for name in new.key)] = image
         assert len(rows) == len(self.truth)
-        after = {**new.to_dict(), "statement": "ALTER TABLE ...", "origin": origin}
+        after = {**new.to_dict(), "statement": "ALTER TABLE ...", "origin": origin, "filled": made_of.filled()}
         self._add(Op.SCHEMA, Rank.SCHEMA, before=old.to_dict(), after=after)
         self.schema, self.truth = new, rows
         doubtful = frozenset(made_of.doubtful) & {c.name for c in new.captured}

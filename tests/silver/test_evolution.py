@@ -16,6 +16,7 @@ from lakehouse_cdc.silver.evolution import (
     AddColumn,
     DropColumn,
     Enter,
+    Fill,
     Finish,
     Phase,
     RenameColumn,
@@ -40,7 +41,9 @@ class Columns:
 
     def perform(self, step: Step) -> None:
         """As Delta would, which refuses a name that is there."""
-        if isinstance(step, Enter):
+        if isinstance(step, Fill):
+            self._fill(step)
+        elif isinstance(step, Enter):
             assert step.phase > self.phase
             self.phase = step.phase
         elif isinstance(step, RenameColumn):
@@ -57,12 +60,20 @@ class Columns:
             assert widens(held, step.type)
             self.held[step.name] = (which, step.type)
         elif isinstance(step, Rewrite):
-            for one in step.columns:
-                which, held = self.held[one.name]
-                assert held == one.held
-                self.held[one.name] = (which, one.type)
+            self._rewrite(step)
         elif isinstance(step, Finish):
             self.finished = True
+
+    def _fill(self, step: Fill) -> None:
+        for name, kind, text in step.columns:
+            assert self.held[name] in (("new", kind), (f"filled {text}", kind))
+            self.held[name] = (f"filled {text}", kind)
+
+    def _rewrite(self, step: Rewrite) -> None:
+        for one in step.columns:
+            which, held = self.held[one.name]
+            assert held == one.held
+            self.held[one.name] = (which, one.type)
 
     def _free(self, name: str) -> None:
         assert name.lower() not in {n.lower() for n in self.held}, f"{name} is taken"
@@ -82,7 +93,7 @@ def names(rng: Random) -> list[str]:
     return list(chosen.values())
 
 
-def change(rng: Random) -> tuple[TableSchema, TableSchema, dict[str, str], Columns]:
+def change(rng: Random) -> tuple[TableSchema, TableSchema, dict[str, str], Columns, dict[str, str]]:
     """Two schemas, where each column of the new one comes from, and a table of the old one with kept columns."""
     key = Column("id", "int", False)
     old = TableSchema("shop", "t", (key, *(column(rng, n) for n in names(rng))), ("id",))
@@ -103,24 +114,27 @@ def change(rng: Random) -> tuple[TableSchema, TableSchema, dict[str, str], Colum
     for name in NAMES:
         if name.lower() not in {n.lower() for n in held} and rng.random() < 0.6:
             held[name] = (f"kept {name}", "int")
-    return old, new, origin, Columns(held)
+    new_ones = [c.name for c in new.captured if c.name not in origin]
+    return old, new, origin, Columns(held), {name: name * 2 for name in new_ones if rng.random() < 0.5}
 
 
 @given(seed=st.integers(0, 2**32), crashes=st.lists(st.integers(0, 6), max_size=4))
 def test_whatever_crashes_each_column_ends_where_it_belongs(seed: int, crashes: list[int]) -> None:
-    old, new, origin, table = change(Random(seed))
+    old, new, origin, table, filled = change(Random(seed))
     before, was = dict(table.held), {c.name for c in old.captured}
     for steps_before_the_crash in [*crashes, 1000]:
         held = {name: kind for name, (_, kind) in table.held.items()}
-        steps = evolution(old, new, origin, held, table.phase)
+        steps = evolution(old, new, origin, held, table.phase, filled)
         if table.phase is Phase.BEFORE and not table.finished:
             assert table.held == before, "something was done before the change had begun"
         for step in steps[:steps_before_the_crash]:
             table.perform(step)
         if table.finished:
             break
+    begun = {name: f"filled {text}" for name, text in filled.items()}
     wanted = {
-        c.name: (origin[c.name] if origin.get(c.name) in was else "new", require(c, "t").silver) for c in new.captured
+        c.name: (origin[c.name] if origin.get(c.name) in was else begun.get(c.name, "new"), require(c, "t").silver)
+        for c in new.captured
     }
     taken = {name.lower() for name in wanted}
     left = {source for source, _ in wanted.values()}

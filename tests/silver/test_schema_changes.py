@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -82,6 +83,24 @@ def test_a_rename_and_an_addition_move_no_data(spark: SparkSession, tmp_path: Pa
     anew = replace(two, columns=(*two.columns[:2], Column("n", "int")))
     apply(lake, applier, [altered(two, anew, 4, n=""), Change(seq(5, Rank.SCHEMA), Op.TRUNCATE, one.name)], second)
     assert dict(read(spark, place).dtypes)["n"] == "int"
+
+
+def test_a_new_column_is_filled_with_what_all_rows_hold(spark: SparkSession, tmp_path: Path) -> None:
+    one = table("one", N)
+    two = table("one", N, Column("d", "decimal", precision=5, scale=2), Column("t", "text", **TEXT), Column("x", "int"))
+    lake = Lake(spark, tmp_path, {one.name: one})
+    rows = [begin(one), insert(one, 2, 1, n=5), insert(one, 2, 2, n=None)]
+    first = apply(lake, Applier(spark, lake.layout), rows, None)
+    change = altered(one, two, 3)
+    change = replace(change, after={**change.after, "filled": {"d": "1.50", "t": "it's"}})
+    with patch.object(alter, "_finish", side_effect=DefiniteError("not today")), pytest.raises(DefiniteError):
+        apply(lake, Applier(spark, lake.layout), [change, insert(two, 4, 3, n=1, d=None, t=None, x=7)], first)
+    held = [(1, 5, Decimal("1.50"), "it's", None), (2, None, Decimal("1.50"), "it's", None)]
+    assert held_rows(lake, one.name, "id", "n", "d", "t", "x") == held
+    versions = Versions(first, lake.batches)
+    Applier(spark, lake.layout).apply(versions, lake.note(versions))
+    assert held_rows(lake, one.name, "id", "n", "d", "t", "x") == [*held, (3, 1, None, None, 7)]
+    assert lake.silver(one.name) == fold(lake.written)
 
 
 def test_a_dropped_column_is_kept_and_ends_with_its_name(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,9 +2,9 @@
 
 `altered` is exact or it raises: the schema is the one that the server has after the statement. `Altered.kept` is True
 only where each row of the table holds afterwards what its image said before, under the names and types of the new
-schema, and NULL in a new column. That is a proof from the statement and the old schema alone; where there is none
-(a default to be filled in, a narrower type, a partition that was dropped) it is False, and the table must be read
-again.
+schema, and in a new column NULL, or what `Altered.filled` says. That is a proof from the statement and the old schema
+alone; where there is none (a default that is no constant, a narrower type, a partition that was dropped) it is False,
+and the table must be read again.
 
 The columns are put in order as the server does it (sql_table.cc, mysql_prepare_alter_table): the old ones stay where
 they are, then each one that is new or has a place is put where its clause says, among the names as they are then.
@@ -38,7 +38,8 @@ _ALL = (*UNICODE[:1], *(name for name in WIDE if name != "ucs2"), "gb18030")  # 
 
 @dataclass(frozen=True)
 class Altered:
-    """See above. `origin` has the old name of each column of the new schema that there was before.
+    """See above. `origin` has the old name of each column of the new schema that there was before; `filled` the text of
+    what all rows hold in some of the others.
 
     `silent`: no clause speaks of columns or rows, so this holds for whatever the table was before.
     """
@@ -46,6 +47,7 @@ class Altered:
     schema: TableSchema
     kept: bool
     origin: Mapping[str, str]
+    filled: Mapping[str, str]
     silent: bool
 
 
@@ -92,7 +94,8 @@ def _apply(schema: TableSchema, todo: Sequence[Action]) -> Altered:
     kept = kept and all(_holds(by_old[columns.origin[new.name]], new) for new in found if new.name in columns.origin)
     charsets = [action.charset for action in todo if isinstance(action, Convert | Default)]
     after = replace(schema, columns=found, key=key, charset=(*charsets, schema.charset)[0])
-    return Altered(after, kept and _same_key(schema, after, columns.origin), columns.origin, silent=not todo)
+    kept = kept and _same_key(schema, after, columns.origin)
+    return Altered(after, kept, columns.origin, columns.filled if kept else {}, silent=not todo)
 
 
 def _same_key(before: TableSchema, after: TableSchema, origin: Mapping[str, str]) -> bool:
@@ -106,6 +109,7 @@ class _Columns:
     def __init__(self, schema: TableSchema, todo: Sequence[Action]) -> None:
         self.kept = True
         self.origin: dict[str, str] = {}
+        self.filled: dict[str, str] = {}
         self.now: list[Column] = []
         self._todo = todo
         known = {column.name.lower() for column in schema.columns}
@@ -117,7 +121,7 @@ class _Columns:
         for action in todo:
             if isinstance(action, Add):
                 self._put(action.definition.column, action.definition.place)
-                self.kept &= not (action.definition.fill or action.definition.numbered)
+                self._fill(action)
             elif isinstance(action, Change):
                 self.kept &= not action.definition.numbered
                 if action.definition.place is not None:
@@ -127,6 +131,12 @@ class _Columns:
         names = [column.name.lower() for column in self.now]
         if len(set(names)) < len(names) or not names:
             raise NotUnderstood
+
+    def _fill(self, action: Add) -> None:
+        one = action.definition
+        if one.filled is not None:
+            self.filled[one.column.name] = one.filled
+        self.kept &= not one.numbered and (one.filled is not None or not one.fill)
 
     def _old(self, column: Column) -> None:
         """A column that was there stays in its place, unless it goes or gets another."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lakehouse_cdc.schema.ddl.column_type import ColumnType, Given
+from lakehouse_cdc.schema.ddl.fill import Literal, filled
 from lakehouse_cdc.schema.ddl.literals import number, parentheses, text, value
 from lakehouse_cdc.schema.lexer import NotUnderstood, Reader
 from lakehouse_cdc.schema.table import Column
@@ -14,13 +15,15 @@ from lakehouse_cdc.schema.table import Column
 class Definition:
     """A column, and what else its definition says: `place` is FIRST (''), after a column, or None where it is not said.
 
-    `fill`: whether a new column holds something else than NULL in the rows that are there already. `numbered`: it is
-    AUTO_INCREMENT, so that a server numbers the rows that hold 0 or NULL.
+    `fill`: whether a new column holds something else than NULL in the rows that are there already; then `filled` is the
+    text of that, where it is proven. `numbered`: it is AUTO_INCREMENT, so that a server numbers the rows that hold 0 or
+    NULL.
     """
 
     column: Column
     primary: bool = False
     fill: bool = False
+    filled: str | None = None
     numbered: bool = False
     place: str | None = None
 
@@ -30,12 +33,17 @@ def definition(reader: Reader, given: Given) -> Definition:
     name = reader.identifier()
     column, said = ColumnType(reader, given).column(name)
     found = Definition(column)
+    default: Literal | None = None
     nullable: bool | None = None
     while reader.at < len(reader.tokens):
         if reader.skip("NOT", "NULL"):
             nullable = False
         elif reader.skip("NULL"):
             nullable = True
+        elif reader.skip("DEFAULT"):
+            null = reader.skip("NULL")
+            default = None if null else value(reader)
+            found = replace(found, fill=not null)
         else:
             found = _said(reader, found)
     if found.primary or found.numbered:
@@ -43,16 +51,13 @@ def definition(reader: Reader, given: Given) -> Definition:
     if nullable is None:
         nullable = _nullable(column, said, given)
     column = replace(column, nullable=nullable)
-    return replace(found, column=column, fill=found.fill or not nullable)
+    said_default, fill = found.fill, found.fill or not nullable
+    proven = fill and not found.numbered and (default is not None or not said_default)
+    return replace(found, column=column, fill=fill, filled=filled(column, default) if proven else None)
 
 
 def _said(reader: Reader, found: Definition) -> Definition:
     """What the attribute at the cursor adds."""
-    if reader.skip("DEFAULT"):
-        if reader.skip("NULL"):
-            return replace(found, fill=False)
-        value(reader)
-        return replace(found, fill=True)
     if reader.either("PRIMARY KEY", "KEY"):
         return replace(found, primary=True)
     if reader.skip("AUTO_INCREMENT"):

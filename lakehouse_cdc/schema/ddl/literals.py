@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from lakehouse_cdc.schema.ddl.fill import Literal
 from lakehouse_cdc.schema.lexer import NotUnderstood, Reader
 
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "b": "\b", "Z": "\x1a", "%": "\\%", "_": "\\_"}
@@ -40,21 +41,30 @@ def parentheses(reader: Reader) -> None:
         reader.at += 1
 
 
-def value(reader: Reader) -> None:
-    """Go past a default: an expression in parentheses, a function, or a literal with its sign or introducer."""
+def value(reader: Reader) -> Literal | None:
+    """A default: a number, a string, TRUE or FALSE as they are written; None for anything else, which is gone past."""
     if reader.word() == "(":
-        return parentheses(reader)
-    reader.either("-", "+")
+        parentheses(reader)
+        return None
+    sign = "-" if reader.skip("-") else ""
+    reader.skip("+")
     if reader.at >= len(reader.tokens):
         raise NotUnderstood
     token = reader.tokens[reader.at]
+    if token.form in ("string", "double"):
+        literal = Literal(text(reader), quoted=True)
+        return None if sign else literal
     reader.at += 1
+    found = {"TRUE": "1", "FALSE": "0"}.get(token.text.upper(), token.text)
     if token.form == "word" and reader.skip("."):  # 1.5
+        found += f".{reader.word()}"
         reader.at += 1
     elif token.form == "word" and reader.at < len(reader.tokens) and reader.tokens[reader.at].form == "string":
         reader.at += 1  # _latin1'x', b'1', DATE '...'
+        return None
     elif reader.word() == "(":
         parentheses(reader)
+        return None
     elif token.form == "mark" and token.text == ".":  # .5
         reader.at += 1
-    return None
+    return Literal(sign + found, quoted=False) if re.fullmatch("[0-9]+([.][0-9]+)?", found) else None
