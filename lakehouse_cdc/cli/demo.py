@@ -27,7 +27,7 @@ from lakehouse_cdc.pipeline.report import RunReport, VerifyReport
 from lakehouse_cdc.runtime.session import BRIEF
 from lakehouse_cdc.testing import MySqlServer, Shop, ShopWriter
 
-_RATE = 20.0  # transactions a second while everything runs
+_RATE = 10.0  # transactions a second while everything runs
 _PASSWORD = "LAKEHOUSE_CDC_PASSWORD"
 
 
