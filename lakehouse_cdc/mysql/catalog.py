@@ -57,22 +57,17 @@ class Catalog:
 
 
 def read_tables(
-    session: Session,
-    selection: Selection,
-    excluded: Mapping[str, Sequence[str]] | None = None,
-    *,
-    known: Collection[str] = (),
+    session: Session, selection: Selection, excluded: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, TableSchema]:
     """The selected tables, by `database.table`, sorted by it.
 
     `excluded` maps patterns on `database.table` to names of columns (in any case, as in MySQL), which get
-    captured = False. A pattern is no mistake where it matches one of `known`, tables that may be gone by now. Types and
-    keys are not judged here (see schema.types.check_table).
+    captured = False. Types and keys are not judged here (see schema.types.check_table).
     Raises DefiniteError where no table, or none for one of the patterns, exists (or may be seen by this user), and for
     the first table with another engine than InnoDB, a primary key on prefixes, a captured virtual column, columns that
     the user may not see, or a dot in its name; ConfigError for an excluded column that no matching table has.
     """
-    found = read_catalog(session, selection, excluded, known=known)
+    found = read_catalog(session, selection, excluded)
     if found.faults:
         raise found.faults[0]
     return found.tables
@@ -85,7 +80,10 @@ def read_catalog(
     *,
     known: Collection[str] = (),
 ) -> Catalog:
-    """As `read_tables`, with every fault collected instead of the first one raised."""
+    """As `read_tables`, with every fault collected instead of the first one raised.
+
+    A pattern is no mistake where it matches one of `known`, tables that may be gone by now.
+    """
     bases = _base_tables(session)
     names = {f"{database}.{table}": (database, table) for database, table in bases}
     chosen = {name: names[name] for name in sorted(names) if selection.matches(name)}

@@ -213,8 +213,8 @@ class Pipeline:
         """Have the captured tables that match be read again as of now, beside the stream; their names.
 
         What the pass does not find is deleted in silver, so it mends whatever differs; a table that is quarantined is
-        followed again, if it can be. Raises ConfigError for a pattern
-        that no captured table matches, DefiniteError before the first run.
+        followed again, if it can be. Raises ConfigError for a pattern that no captured table matches, DefiniteError
+        before the first run.
         """
         offset = self._offset()
         if offset is None:

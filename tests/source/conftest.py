@@ -91,6 +91,12 @@ class Stage:
                 return
         raise AssertionError(f"the stream does not reach {self.position()}: {driver.offset}")
 
+    def drain_twice(self, driver: Driver) -> None:
+        """`drain`, with each batch executed twice."""
+        while driver.batch(between=lambda: None):
+            pass
+        self.drain(driver)
+
     def same(self, driver: Driver, *tables: str) -> None:
         """After `drain`: fold(bronze) is the source, and bronze is a valid changelog."""
         self.same_rows(driver, *tables)

@@ -42,9 +42,7 @@ def rows(driver: Driver, stage: Stage, table: str = "t") -> int:
 
 def finish(stage: Stage, driver: Driver, *tables: str) -> None:
     """All that is there, each batch executed twice; then bronze is the source, in all tables."""
-    while driver.batch(between=lambda: None):
-        pass
-    stage.drain(driver)
+    stage.drain_twice(driver)
     assert all(state["done"] for state in driver.offset["tables"].values())
     stage.same_rows(driver, *(tables or ("t",)))
 
@@ -62,19 +60,13 @@ def test_a_table_that_is_gone_keeps_its_rows(stage: Stage, ddl: str) -> None:
         stage.run(ddl)
         stage.run("UPDATE u SET v = 7")
         finish(stage, driver, "u")
-    assert [said for said, _ in changed(driver, stage)] == [driver_statement(ddl, driver, stage)]
-    assert changed(driver, stage)[0][1]
+    [(said, dropped)] = changed(driver, stage)
+    assert said.split()[0] == ddl.split()[0]  # the server writes some statements in words of its own
+    assert dropped
     assert rows(driver, stage) == len(before)
     driver.restart()
     stage.run("UPDATE u SET v = 8")
     finish(stage, driver, "u")
-
-
-def driver_statement(ddl: str, driver: Driver, stage: Stage) -> str:
-    """The server writes some statements in words of its own."""
-    [(said, _)] = changed(driver, stage)
-    assert said.split()[0] == ddl.split()[0]
-    return str(said)
 
 
 @pytest.mark.parametrize("step", [*Step, None])

@@ -29,16 +29,9 @@ def state(stage: Stage, driver: Driver, table: str = "t") -> dict[str, Any]:
     return found
 
 
-def drain(stage: Stage, driver: Driver) -> None:
-    """All that is there, each batch executed twice."""
-    while driver.batch(between=lambda: None):
-        pass
-    stage.drain(driver)
-
-
 def mend(stage: Stage, driver: Driver) -> None:
     Signals(driver.options["schemaFolder"]).request(stage.name())
-    drain(stage, driver)
+    stage.drain_twice(driver)
 
 
 def changed(driver: Driver, stage: Stage) -> list[str]:
@@ -59,7 +52,7 @@ def test_one_table_is_left_off_and_the_others_go_on(stage: Stage, ddl: list[str]
         stage.run(sql)
     stage.run("UPDATE t SET v = 2")
     stage.run("UPDATE u SET v = 2")
-    drain(stage, driver)
+    stage.drain_twice(driver)
     stage.same_rows(driver, "u")
     assert {image for (table, _), (_, image) in fold(driver.log).items() if table == stage.name()} == set(before)
     [reason] = changed(driver, stage)
@@ -70,18 +63,18 @@ def test_one_table_is_left_off_and_the_others_go_on(stage: Stage, ddl: list[str]
     driver.restart()
     stage.run("UPDATE t SET v = 3")
     stage.run("UPDATE u SET v = 3")
-    drain(stage, driver)
+    stage.drain_twice(driver)
     stage.same_rows(driver, "u")
     if ddl[0] in MENDED:
         mend(stage, driver)  # which does not help yet
         assert state(stage, driver)["quarantined"] == reason
         stage.run(MENDED[ddl[0]])
-        drain(stage, driver)
+        stage.drain_twice(driver)
         assert state(stage, driver)["quarantined"] == reason
     mend(stage, driver)
     assert "quarantined" not in state(stage, driver)
     stage.run("DELETE FROM t WHERE id = 10")
-    drain(stage, driver)
+    stage.drain_twice(driver)
     stage.same_rows(driver, "t", "u")
     assert changed(driver, stage) == [reason, "changed"]
     assert not Signals(driver.options["schemaFolder"]).requests()
@@ -115,7 +108,7 @@ def test_at_any_moment(stage: Stage, at: Callable[..., None], step: Step | None,
         return
     if step is None:
         act()
-    drain(stage, driver)
+    stage.drain_twice(driver)
     assert "virtual" in state(stage, driver)["quarantined"]
     stage.same_rows(driver, "u")
     stage.run(MENDED[VIRTUAL[0]])
@@ -130,16 +123,16 @@ def test_a_table_that_is_born_so(stage: Stage) -> None:
     stage.run("CREATE TABLE t (id INT, v INT)")
     stage.run("INSERT INTO t VALUES (1, 1)")
     stage.run("UPDATE u SET v = 2")
-    drain(stage, driver)
+    stage.drain_twice(driver)
     assert "no primary key" in state(stage, driver)["quarantined"]
     assert not [c for c in driver.log if c.table == stage.name()]
     driver.restart()
     stage.run("ALTER TABLE t ADD PRIMARY KEY (id)")
     stage.run("UPDATE u SET v = 3")
-    drain(stage, driver)
+    stage.drain_twice(driver)
     mend(stage, driver)
     stage.run("UPDATE t SET v = 2")
-    drain(stage, driver)
+    stage.drain_twice(driver)
     stage.same(driver, "t", "u")
     assert not Signals(driver.options["schemaFolder"]).requests()
 
@@ -149,13 +142,13 @@ def test_one_that_is_dropped_meanwhile_stays_so_until_it_is_mended(stage: Stage)
     driver = stage.driver()
     stage.snapshot(driver)
     stage.run(KEYLESS[0])
-    drain(stage, driver)
+    stage.drain_twice(driver)
     stage.run("DROP TABLE t")
-    drain(stage, driver)
+    stage.drain_twice(driver)
     mend(stage, driver)
     assert "quarantined" in state(stage, driver)
     stage.create(rows=2, first=100)
-    drain(stage, driver)
+    stage.drain_twice(driver)
     mend(stage, driver)
     stage.same_rows(driver)
 
@@ -179,7 +172,7 @@ def test_where_the_user_says_so_the_stream_stops_instead(stage: Stage, ddl: str)
     driver.options["schemaChanges"] = "{}"
     driver.restart()
     stage.run("UPDATE w SET v = 5")
-    drain(stage, driver)
+    stage.drain_twice(driver)
     stage.same(driver, "w")
     assert set(driver.offset["tables"]) >= {stage.name(), stage.name("w")}
 

@@ -8,7 +8,6 @@ bytes) nothing is said, and the table is read again. Source: the reference manua
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -32,8 +31,8 @@ def filled(column: Column, default: Literal | None) -> str | None:
     if column.type in _BITS:
         return _whole(column, default or Literal("0", quoted=False))
     if column.type in _DIGITS:
-        digits = _DIGITS[column.type]
-        return _matched(rf"-?[0-9]{{1,{digits}}}", default or Literal("0", quoted=False), lambda text: str(int(text)))
+        number = default.text if default else "0"
+        return str(int(number)) if re.fullmatch(rf"-?[0-9]{{1,{_DIGITS[column.type]}}}", number) else None
     if column.type == "decimal":
         return _decimal(column, default or Literal("0", quoted=False))
     if column.type in ("char", "varchar"):
@@ -42,10 +41,6 @@ def filled(column: Column, default: Literal | None) -> str | None:
         text = default.text if default else column.values[0]
         return text if text in column.values and _SAME_EVERYWHERE.fullmatch(text) else None
     return None
-
-
-def _matched(pattern: str, literal: Literal, made: Callable[[str], str]) -> str | None:
-    return made(literal.text) if re.fullmatch(pattern, literal.text) else None
 
 
 def _whole(column: Column, literal: Literal) -> str | None:
