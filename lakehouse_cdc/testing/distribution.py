@@ -93,6 +93,15 @@ class Distribution:
         own = {name: value for name, value in os.environ.items() if not name.startswith(("MYSQL", "MARIADB"))}
         return {**own, **self.variables}
 
+    def arguments(self, data: Path, scratch: Path, settings: Mapping[str, str | None]) -> list[str]:
+        """The command that runs the server from a data directory, with these settings and no others."""
+        where = {**self.settings, "datadir": str(data), "tmpdir": str(scratch)}
+        # mysqld refuses to run as root unless told so by name
+        user = {"user": "root"} if os.geteuid() == 0 else {}
+        every = {**where, **user, **settings}
+        options = [f"--{name}" if value is None else f"--{name}={value}" for name, value in every.items()]
+        return [*self.command, "--no-defaults", *options]
+
 
 def install(version: Version) -> Distribution:
     """The server for this platform, fetched and unpacked if it is not yet there.

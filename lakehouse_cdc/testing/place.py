@@ -89,7 +89,7 @@ class Place:
 
         Raises DefiniteError where the directory holds anything else.
         """
-        ours = {"lock", "accounts.sql", self.data.name, self.scratch.name, self.log.name}
+        ours = {"lock", self.data.name, self.scratch.name, self.log.name}
         if foreign := sorted(entry.name for entry in self.directory.iterdir() if entry.name not in ours):
             raise DefiniteError(
                 f"the directory holds something else: {foreign[0]}",

@@ -33,12 +33,11 @@ from typing import Any
 import pymysql
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.testing import guard
-from lakehouse_cdc.testing.certificate import write_certificate
+from lakehouse_cdc.testing import datadir, guard
 from lakehouse_cdc.testing.distribution import Distribution, install
 from lakehouse_cdc.testing.place import Place, State, free_port, greeting, port_is_free
-from lakehouse_cdc.testing.settings import ROOT, accounts, service, storage, system_tables
-from lakehouse_cdc.testing.versions import MARIADB, RELEASES, Version
+from lakehouse_cdc.testing.settings import ROOT, service, storage
+from lakehouse_cdc.testing.versions import RELEASES, Version
 
 _START_SECONDS = 120.0
 
@@ -167,7 +166,7 @@ class MySqlServer:
         kept = self._place.state(self._version)
         if kept is None:
             self._place.clear()
-            self._initialise()
+            datadir.create(self._place.data, self._version, self._distribution)
             kept = State(version=self._version, port=port or free_port(), options={})
         self._options = kept["options"] if options is None else options
         if self._place.running_pid() is not None:
@@ -194,57 +193,23 @@ class MySqlServer:
         self._port = kept["port"]
         self._wait_until_ready()
 
-    def _arguments(self, settings: Mapping[str, str | None]) -> list[str]:
-        place = self._place
-        where = {
-            **self._distribution.settings,
-            "datadir": str(place.data),
-            "tmpdir": str(place.scratch),
-            "log_error": str(place.log),
-        }
-        # mysqld refuses to run as root unless told so by name
-        user = {"user": "root"} if os.geteuid() == 0 else {}
-        every = {**where, **user, **settings}
-        options = [f"--{name}" if value is None else f"--{name}={value}" for name, value in every.items()]
-        return [*self._distribution.command, "--no-defaults", *options]
-
-    def _initialise(self) -> None:
-        command, text = self._arguments(storage(self._version)), accounts(self._version)
-        first = self._place.directory / "accounts.sql"
-        if self._version in MARIADB:
-            self._place.data.mkdir(mode=0o750)
-            write_certificate(self._place.data)
-            command, text = [*command, "--bootstrap"], system_tables(self._distribution.share) + text
-        else:
-            first.write_text(text)
-            command, text = [*command, "--initialize-insecure", f"--init-file={first}"], ""
-        done = subprocess.run(
-            command,
-            env=self._distribution.environment(),
-            input=text,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-        )
-        first.unlink(missing_ok=True)
-        if done.returncode:
-            raise self._refusal("cannot initialise", done.stdout + done.stderr)
-
     def _run(self) -> None:
         place = self._place
         place.scratch.mkdir(exist_ok=True)
         settings = {
             **storage(self._version),
             **service(self._version),
+            "log_error": str(place.log),
             "port": str(self._port),
             "socket": "mysql.sock",  # relative to the data directory: a socket's path holds 107 bytes at most
             "pid_file": "mysqld.pid",
             **{name.replace("-", "_"): value for name, value in self._options.items()},
         }
+        command = self._distribution.arguments(place.data, place.scratch, settings)
         temporary = str(place.directory) if self._temporary else ""
         with open(place.log, "ab") as log:
             self._guard = subprocess.Popen(
-                [sys.executable, "-I", "-S", guard.__file__, temporary, *self._arguments(settings)],
+                [sys.executable, "-I", "-S", guard.__file__, temporary, *command],
                 env=self._distribution.environment(),
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -262,13 +227,13 @@ class MySqlServer:
         until = time.monotonic() + _START_SECONDS
         while not (self._place.running_pid() and (greeting(self._port) or "").startswith(RELEASES[self._version])):
             if self._guard is not None and self._guard.poll() is not None:
-                raise self._refusal("does not start", "")
+                raise self._refusal("does not start")
             if time.monotonic() > until:
-                raise self._refusal(f"did not answer within {_START_SECONDS:.0f} s", "")
+                raise self._refusal(f"did not answer within {_START_SECONDS:.0f} s")
             time.sleep(0.02)
 
-    def _refusal(self, what: str, output: str) -> DefiniteError:
-        text = output + (self._place.log.read_text(errors="replace") if self._place.log.exists() else "")
+    def _refusal(self, what: str) -> DefiniteError:
+        text = self._place.log.read_text(errors="replace") if self._place.log.exists() else ""
         errors = [line.split("] ", 3)[-1] for line in text.splitlines() if "[ERROR]" in line]
         return DefiniteError(
             f"{self._version} {what}: {' '.join(errors[-3:]) or text[-500:]}", where=str(self._place.log)

@@ -15,6 +15,7 @@ import pymysql
 import pytest
 
 from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.mysql.session import ConnectionOptions, connect
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.place import free_port
 from tests.servers import gone
@@ -161,3 +162,19 @@ def test_two_starts_at_once_share_one_server(tmp_path: Path) -> None:
     assert told[0][0] == told[1][0]
     assert sorted(started for _, started in told) == ["False", "True"]
     assert holds(lambda: gone(int(told[0][0])))
+
+
+def test_each_server_is_another_though_their_directories_are_copies(any_server: MySqlServer) -> None:
+    with MySqlServer.start(version=any_server.version) as server:
+        sessions = [connect(ConnectionOptions.from_url(each.url)) for each in (server, any_server)]
+        uuids = [session.server_uuid for session in sessions]
+        for session in sessions:
+            session.close()
+    assert len(set(uuids)) == 2
+
+
+def test_what_an_interrupted_first_start_left_is_redone(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "ibdata1").write_bytes(b"half of a copy")
+    with MySqlServer.start(tmp_path) as server:
+        assert ask(server, "SELECT 1") == (1,)
