@@ -156,7 +156,8 @@ def _settings(cores: int, log: Path | None) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
         "spark.sql.shuffle.partitions": str(max(2, cores)),
-        "spark.databricks.delta.snapshotPartitions": str(max(2, cores)),  # 50 by default, one task each
+        # 50 by default; the code that each such task writes for itself costs more than its work on one machine's tables
+        "spark.databricks.delta.snapshotPartitions": "1",
         "spark.driver.memory": "2g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
@@ -18,6 +19,8 @@ from lakehouse_cdc.source.schemas import SchemaStore
 from lakehouse_cdc.verify.compare import TableResult
 from lakehouse_cdc.verify.source import verify_table
 
+_AT_ONCE = 4  # tables that are compared side by side: what one waits for, another computes
+
 
 def verify_tables(
     spark: SparkSession, layout: Layout, options: Mapping[str, str], bronze_checkpoint: str, silver_checkpoint: str
@@ -31,15 +34,19 @@ def verify_tables(
         raise DefiniteError("silver has not been written yet", where=str(layout.changes), hint="run first")
     store = SchemaStore(options["schemaFolder"])
     offset = _offset_of(spark, layout, Checkpoint(bronze_checkpoint), store, applied.bronze_version)
-    results = []
-    for name, state in sorted(offset.tables.items()):
-        if not state.begun or state.away:
-            continue
-        table = layout.silver_table(name)
+
+    def verified(name: str) -> TableResult:
+        state, table = offset.tables[name], layout.silver_table(name)
         version = silver.version_at(spark, table, applied.bronze_version)
         result = verify_table(spark, options, _whole(offset, name), store.get(state.schema), table, version)
-        results.append(replace(result, complete=state.complete))
-    return offset, results
+        return replace(result, complete=state.complete)
+
+    names = sorted(name for name, state in offset.tables.items() if state.begun and not state.away)
+    pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="verify")
+    try:
+        return offset, list(pool.map(verified, names))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # after an error or a Ctrl-C, the rest is of no use
 
 
 def _whole(offset: Offset, table: str) -> Offset:
