@@ -28,8 +28,11 @@ class Pace:
         """Where the next batch ends at the latest."""
         return tip if self._target is None else min(tip, self._target)
 
-    def finished(self, start: Offset, tip: Callable[[], Position]) -> bool:
-        """True where no further batch may be offered; `tip` tells where the log ends."""
+    def finished(self, start: Offset, tip: Callable[[], Position], *, looked: bool) -> bool:
+        """True where no further batch may be offered; `tip` tells where the log ends.
+
+        `looked`: whether it is known which tables there are at `start`.
+        """
         done = all(s.done for s in start.there.values())
         everything, checked = done and not self._signals.wanted(start), done and not _unchecked(start)
         if self._options.snapshot == "only" and everything and checked:
@@ -42,7 +45,7 @@ class Pace:
             self._target = tip()
         if self._target is None or self._target.base != start.position.base:
             return False
-        return start.position >= self._target and checked
+        return start.position >= self._target and checked and looked
 
     def worth_offering(self, start: Offset, offset: Offset, captured_rows: int) -> bool:
         """A move without captured rows is offered now and then only, so that idle sources make few batches."""

@@ -92,7 +92,7 @@ class Planner:
     def _next(self, start: Offset | None, max_rows: int | None, max_bytes: int | None) -> Offset | None:
         if start is None:
             return self._with_chunks(self._first(epoch=1), max_rows)
-        if self._pace.finished(start, lambda: server.log_position(self._session()).position):
+        if self._pace.finished(start, self._tip, looked=self._selection_checked):
             return None
         gap, moved = self._gap(start), None
         if gap is None:
@@ -186,7 +186,7 @@ class Planner:
         session, tail, floor = self._session(), self._tail, self._floors(start)
         assert tail is not None
         reached(Step.BEFORE_POSITION)
-        tip = server.log_position(session).position
+        tip = self._tip()
         reached(Step.AFTER_POSITION)
         end = self._pace.end(tip)
         if any(state.moved_from is not None for state in start.tables.values()):
@@ -256,7 +256,7 @@ class Planner:
                 self._open_tail(offset)
             assert self._tail is not None
             wait_for_ddl(self._session(), [self._store.get(s.schema) for s in offset.there.values() if not s.done])
-            self._tail.advance(server.log_position(self._session()).position)
+            self._tail.advance(self._tip())
             if self._tail.statements(after=offset.position):
                 raise _AlteredMeanwhile from error
             raise
@@ -267,6 +267,10 @@ class Planner:
         if self._opened is None:
             self._opened = connect(self._options.connection)
         return self._opened
+
+    def _tip(self) -> Position:
+        """Where the log ends."""
+        return server.log_position(self._session()).position
 
     def _floors(self, start: Offset | None) -> Floor:
         if self._floor is None:

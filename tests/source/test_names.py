@@ -230,3 +230,38 @@ def test_without_a_snapshot_the_rows_of_one_that_is_gone_go_when_the_next_comes(
     stage.run("INSERT INTO t VALUES (9, 9)")
     stage.drain(driver)
     stage.same_rows(driver)
+
+
+def all_now(driver: Driver, **options: str) -> Driver:
+    """A stream that goes on where `driver` stands, and ends with what is there."""
+    driver.stop()
+    more = Driver({**driver.options, **options}, offset=driver.offset, log=driver.log, available_now=True)
+    while more.batch():
+        pass
+    more.stop()
+    return more
+
+
+def test_what_is_there_now_are_also_tables_that_came_back_in_the_last_batch(stage: Stage) -> None:
+    stage.create(rows=5)
+    stage.create("u", rows=3)
+    driver = stage.driver()
+    stage.snapshot(driver)
+    stage.drain(driver)
+    for sql in ("RENAME TABLE t TO _t_old", "RENAME TABLE _t_old TO t", "ALTER TABLE u ADD c INT"):
+        stage.run(sql)
+    now = all_now(driver)
+    stage.same_rows(now, "t", "u")
+    assert "dropped" not in now.offset["tables"][stage.name()]
+
+
+def test_what_is_there_now_are_also_tables_that_are_newly_asked_for(stage: Stage) -> None:
+    """Nothing happens at the source meanwhile."""
+    stage.create(rows=5)
+    stage.create("u", rows=3)
+    driver = stage.driver(tables=stage.name())
+    stage.snapshot(driver)
+    stage.drain(driver)
+    now = all_now(driver, tables=f"{stage.database}.*")
+    stage.same_rows(now, "t", "u")
+    assert all_now(now).offset == now.offset
