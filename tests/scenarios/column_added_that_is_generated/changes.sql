@@ -1,0 +1,3 @@
+ALTER TABLE t ADD COLUMN twice INT AS (v * 2) STORED;
+UPDATE t SET v = 11 WHERE id = 1;
+INSERT INTO t (id, v) VALUES (4, 40);

@@ -1,0 +1,4 @@
+UPDATE t SET v = 11 WHERE id = 1;
+ALTER TABLE t DROP COLUMN v;
+UPDATE t SET s = 'bb' WHERE id = 2;
+INSERT INTO t VALUES (4, 'd');

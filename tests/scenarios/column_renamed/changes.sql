@@ -1,0 +1,4 @@
+UPDATE t SET v = 11 WHERE id = 1;
+ALTER TABLE t CHANGE v value INT;
+UPDATE t SET value = 21 WHERE id = 2;
+INSERT INTO t VALUES (4, 40, 'd');

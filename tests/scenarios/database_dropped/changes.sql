@@ -1,0 +1,6 @@
+UPDATE t SET v = 11 WHERE id = 1;
+DROP DATABASE {database};
+CREATE DATABASE {database};
+USE {database};
+CREATE TABLE born (id INT PRIMARY KEY);
+INSERT INTO born VALUES (1);

@@ -1,0 +1,6 @@
+CREATE INDEX by_v ON t (v);
+ALTER TABLE t ADD UNIQUE by_s (s);
+UPDATE t SET v = 11 WHERE id = 1;
+DROP INDEX by_v ON t;
+ALTER TABLE t DROP INDEX by_s;
+INSERT INTO t VALUES (4, 40, 'd');

@@ -1,0 +1,11 @@
+CREATE TABLE _t_gho LIKE t;
+ALTER TABLE _t_gho ADD COLUMN w BIGINT NOT NULL DEFAULT 7;
+CREATE TABLE _t_ghc (id BIGINT AUTO_INCREMENT PRIMARY KEY, hint VARCHAR(64));
+INSERT IGNORE INTO _t_gho (id, v, s) SELECT id, v, s FROM t;
+UPDATE t SET v = 11 WHERE id = 1;
+UPDATE _t_gho SET v = 11 WHERE id = 1;
+CREATE TABLE _t_del (id INT PRIMARY KEY);
+DROP TABLE _t_del;
+RENAME TABLE t TO _t_del, _t_gho TO t;
+DROP TABLE _t_del, _t_ghc;
+UPDATE t SET w = 8 WHERE id = 2;

@@ -1,0 +1,3 @@
+UPDATE t SET v = v + 1;
+ALTER TABLE t DROP PARTITION low;
+INSERT INTO t VALUES (2, 5, 'new');

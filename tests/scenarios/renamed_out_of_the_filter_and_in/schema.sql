@@ -1,0 +1,4 @@
+CREATE TABLE t (id INT PRIMARY KEY, v INT, s VARCHAR(20));
+INSERT INTO t VALUES (1, 10, 'a'), (2, 20, 'b'), (3, 30, 'c');
+CREATE TABLE _u_old (id INT PRIMARY KEY, v INT);
+INSERT INTO _u_old VALUES (1, 100);

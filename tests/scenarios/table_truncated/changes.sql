@@ -1,0 +1,3 @@
+UPDATE t SET v = 11 WHERE id = 1;
+TRUNCATE TABLE t;
+INSERT INTO t VALUES (1, 12, 'new'), (9, 90, 'i');

@@ -1,0 +1,3 @@
+RENAME TABLE t TO x, u TO t, x TO u;
+INSERT INTO t VALUES (8, NULL);
+UPDATE u SET v = 11 WHERE id = 1;

@@ -1,0 +1,3 @@
+ALTER TABLE t MODIFY v VARCHAR(20);
+UPDATE t SET v = 'many' WHERE id = 2;
+INSERT INTO t VALUES (4, 'more', 'd');

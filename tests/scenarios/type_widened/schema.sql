@@ -1,0 +1,2 @@
+CREATE TABLE t (id INT PRIMARY KEY, v INT, f FLOAT, d DECIMAL(5,2), s VARCHAR(5));
+INSERT INTO t VALUES (1, 10, 1.5, 1.25, 'a'), (2, 20, 2.5, 2.25, 'b');
