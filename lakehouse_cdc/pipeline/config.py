@@ -83,6 +83,7 @@ class TableConfig(_Strict):
     exclude: list[str] = Field(default_factory=list)
     types: dict[str, Literal["text", "native"]] = Field(default_factory=dict)
     schema_changes: Literal["evolve", "stop"] = "evolve"
+    dropped_columns: Literal["keep", "drop"] = "keep"
 
     @field_validator("scd")
     @classmethod
@@ -104,6 +105,15 @@ class PipelineConfig(_Strict):
         """The columns left out of `database.table`: of every pattern under `tables` that matches it."""
         found = [c for pattern, t in self.tables.items() if fnmatchcase(table, pattern) for c in t.exclude]
         return tuple(dict.fromkeys(found))
+
+    def drops(self, table: str) -> bool:
+        """Whether silver drops the columns that `database.table` loses; the last pattern that says so decides."""
+        said = [t.dropped_columns for pattern, t in self.said("dropped_columns").items() if fnmatchcase(table, pattern)]
+        return bool(said) and said[-1] == "drop"
+
+    def said(self, setting: str) -> dict[str, TableConfig]:
+        """The patterns under `tables` that give a setting; its default in the others says nothing."""
+        return {pattern: t for pattern, t in self.tables.items() if setting in t.model_fields_set}
 
 
 def load(path: Path) -> PipelineConfig:

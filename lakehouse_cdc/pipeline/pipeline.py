@@ -201,7 +201,10 @@ class Pipeline:
             streams.wait(until=lambda: every is not None and begun.last_commit() is not None)
             if layout.silver is not None:
                 place = self.checkpoint("silver")
-                streams.add(silver.start(spark, layout, place, every_seconds=every, on_batch=report.silver))
+                drops = self.config.drops
+                streams.add(
+                    silver.start(spark, layout, place, every_seconds=every, drops=drops, on_batch=report.silver)
+                )
             return streams.wait(until=lambda: every is not None and self.signals.paused)
 
     @property

@@ -49,15 +49,15 @@ from lakehouse_cdc.silver.table import (
 
 
 def evolve(
-    session: SparkSession, layout: Layout, change: SchemaChange, phase: Phase, note: CommitNote
+    session: SparkSession, layout: Layout, change: SchemaChange, phase: Phase, note: CommitNote, *, drops: bool
 ) -> frozenset[str]:
-    """Bring the table to the schema after `change`; the columns that it keeps beside.
+    """Bring the table to the schema after `change`; the columns that it keeps beside, which are none with `drops`.
 
     `phase` is how far it has come, in an attempt that failed.
     """
     table = layout.silver_table(change.new.name)
     present = columns_of_source(session, table)
-    for step in evolution(change.old, change.new, change.origin, present, phase, change.filled):
+    for step in evolution(change.old, change.new, change.origin, present, phase, change.filled, drops=drops):
         perform(session, layout, change, step, note)
     return _beside(session, table, change)
 

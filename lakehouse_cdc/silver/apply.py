@@ -7,7 +7,7 @@ says. A table that fails does not stop the others; the batch as a whole then fai
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from pyspark.sql import SparkSession
@@ -25,11 +25,20 @@ class Applier:
     """Keeps the silver tables of one pipeline, as their only writer. Not for use by two threads at a time.
 
     `threads` tables are written at once; tombstones older than `keep_days` days are pruned, once a day for each table.
+    `drops` says of a source table whether silver drops the columns that its schema loses; by default none.
     """
 
-    def __init__(self, spark: SparkSession, layout: Layout, *, threads: int = 4, keep_days: float = 7.0) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        layout: Layout,
+        *,
+        threads: int = 4,
+        keep_days: float = 7.0,
+        drops: Callable[[str], bool] = lambda _: False,
+    ) -> None:
         self._layout = layout
-        self._keep_days = keep_days
+        self._keep_days, self._drops = keep_days, drops
         self._spark = spark
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="silver")
         self._of_thread = threading.local()
@@ -54,7 +63,8 @@ class Applier:
         # a table that fails is looked at anew in the next batch
         keeper = self._keepers.pop(part.table, None)
         if keeper is None:
-            keeper = TableKeeper(self._layout, self._schemas, part.table, keep_days=self._keep_days)
+            drops = self._drops(part.table)
+            keeper = TableKeeper(self._layout, self._schemas, part.table, keep_days=self._keep_days, drops=drops)
         keeper.apply(self._session(), part, versions, note)
         self._keepers[part.table] = keeper
 

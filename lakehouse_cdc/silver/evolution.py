@@ -17,11 +17,12 @@ After a crash in either phase the steps that are found are those that are not ye
 step, so as long as it is not there the table is as it was, and batches are applied to it by the old schema; once it is
 there, all that is older than the change has been applied, and is not applied again. `Finish` comes last, in one commit.
 
-A column that the new schema lacks is kept, under its name. Rewriting keeps a value only where the way back gives the
-same value again, so no two keys become one; else NULL. Whatever the source holds elsewise it reads again (see
-`model.migration`). Still two rows may meet under a key of other columns, where an earlier change of the key has not
-been read to its end: a row that the source has and one that it has no more. They would be one to every MERGE from then
-on, and stay two, so both go, and the one returns with the read that follows every change of the key.
+A column that the new schema lacks is kept, under its name, or dropped while joining, as is wished. Rewriting keeps a
+value only where the way back gives the same value again, so no two keys become one; else NULL. Whatever the source
+holds elsewise it reads again (see `model.migration`). Still two rows may meet under a key of other columns, where an
+earlier change of the key has not been read to its end: a row that the source has and one that it has no more. They
+would be one to every MERGE from then on, and stay two, so both go, and the one returns with the read that follows every
+change of the key.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class Fill:
 
 @dataclass(frozen=True)
 class DropColumn:
-    """A column whose name is needed."""
+    """A column whose name is needed, or that is not to be kept. Moves no data."""
 
     name: str
 
@@ -136,11 +137,14 @@ def evolution(
     present: Mapping[str, str],
     phase: Phase,
     filled: Mapping[str, str] | None = None,
+    *,
+    drops: bool = False,
 ) -> list[Step]:
     """The steps that are left, in order.
 
     `origin` maps the new schema's columns to the old one's, where these existed; `filled` has the text of what all rows
-    hold in some of the others. `present` are the table's columns and their types, without those that silver adds.
+    hold in some of the others. `present` are the table's columns and their types, without those that silver adds; with
+    `drops` those go that the new schema lacks, else they are kept.
     Raises DefiniteError for an origin that is none.
     """
     _check(old, new, origin)
@@ -151,7 +155,7 @@ def evolution(
         columns = _after(columns, steps)
         if steps and phase is Phase.BEFORE:
             steps.insert(0, Enter(Phase.PARTING))
-    joining = _joining(old, new, origin, columns, filled or {})
+    joining = _joining(old, new, origin, columns, filled or {}, drops=drops)
     if joining and phase is not Phase.JOINING:
         steps.append(Enter(Phase.JOINING))
     return [*steps, *joining, Finish()]
@@ -194,10 +198,14 @@ def _joining(
     origin: Mapping[str, str],
     present: Mapping[str, str],
     filled: Mapping[str, str],
+    *,
+    drops: bool,
 ) -> list[Step]:
     on_their_way = [name for name in present if name.startswith(_ON_ITS_WAY)]
     steps: list[Step] = [RenameColumn(name, name.removeprefix(_ON_ITS_WAY)) for name in on_their_way]
     held = _after(present, steps)
+    if drops:
+        steps += [DropColumn(name) for name in held if name not in {c.name for c in new.captured}]
     recast: list[Recast] = []
     before: str | None = None
     for column in new.captured:

@@ -35,8 +35,9 @@ from lakehouse_cdc.silver.writer import TableWriter
 class TableKeeper:
     """The only writer of one silver table. After an exception the keeper is of no more use."""
 
-    def __init__(self, layout: Layout, schemas: Schemas, name: str, *, keep_days: float) -> None:
-        self._layout, self._schemas, self._name, self._keep_days = layout, schemas, name, keep_days
+    def __init__(self, layout: Layout, schemas: Schemas, name: str, *, keep_days: float, drops: bool) -> None:
+        self._layout, self._schemas, self._name = layout, schemas, name
+        self._keep_days, self._drops = keep_days, drops
         self._held: Held | None = None
         self._writer: TableWriter | None = None
 
@@ -129,7 +130,7 @@ class TableKeeper:
             raise self._amid_a_change(held)
         table.columns(change.new)  # refused before the first step
         self._writer = None
-        kept = alter.evolve(session, self._layout, change, held.phase, note)
+        kept = alter.evolve(session, self._layout, change, held.phase, note, drops=self._drops)
         done = replace(held, schema_id=change.new.id, schema_seq=change.seq, changing=0, phase=Phase.BEFORE, kept=kept)
         self._writer = self._writer_for(session, change.new, done)
         return done

@@ -57,14 +57,17 @@ def start(
     every_seconds: float | None = None,
     threads: int = 4,
     keep_days: float = 7.0,
+    drops: Callable[[str], bool] = lambda _: False,
     on_batch: Callable[[SilverBatch], None] | None = None,
 ) -> StreamingQuery:
     """Start the stream from `<bronze>.changes`, which must exist, into the silver tables.
 
     Without `every_seconds` it takes what is there now and ends (availableNow), else it runs until it is stopped.
-    `on_batch` is called after each batch, on a thread of Spark's; an exception of it fails the query.
+    `threads`, `keep_days` and `drops` are the `Applier`'s. `on_batch` is called after each batch, on a thread of
+    Spark's; an exception of it fails the query.
     """
-    place, applier = Checkpoint(checkpoint), Applier(spark, layout, threads=threads, keep_days=keep_days)
+    place = Checkpoint(checkpoint)
+    applier = Applier(spark, layout, threads=threads, keep_days=keep_days, drops=drops)
 
     def write(_: DataFrame, batch: int) -> None:
         done = apply_batch(spark, applier, layout, place, batch)

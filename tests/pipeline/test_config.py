@@ -9,6 +9,8 @@ import pytest
 from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.pipeline.config import load
 from lakehouse_cdc.pipeline.secrets import Secret
+from lakehouse_cdc.pipeline.source_options import source_options
+from lakehouse_cdc.source.options import SourceOptions
 
 GOOD = """\
 name: shop
@@ -81,3 +83,17 @@ def test_secrets_are_revealed_only_on_demand(tmp_path: Path, monkeypatch: pytest
     monkeypatch.delenv("SHOP_PASSWORD")
     with pytest.raises(ConfigError, match="SHOP_PASSWORD is not set"):
         config.source.password.reveal()
+
+
+def test_the_last_pattern_that_says_it_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = """\
+  "shop.*": {dropped_columns: drop, schema_changes: stop}
+  shop.orders: {exclude: [note]}
+  shop.lines: {dropped_columns: keep, schema_changes: evolve}
+"""
+    config = load(write(tmp_path, GOOD + rules))
+    assert [config.drops(f"shop.{table}") for table in ("orders", "lines", "customer")] == [True, False, True]
+    assert not config.drops("other.orders")
+    monkeypatch.setenv("SHOP_PASSWORD", "x")
+    options = SourceOptions.parse(source_options(config, tmp_path, str(tmp_path)))
+    assert [options.stops(f"shop.{table}") for table in ("orders", "lines", "customer")] == [True, False, True]

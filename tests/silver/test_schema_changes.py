@@ -128,6 +128,26 @@ def test_a_dropped_column_is_kept_and_ends_with_its_name(spark: SparkSession, tm
     assert lake.silver(one.name) == fold(lake.written)
 
 
+def test_dropped_columns_go_where_that_is_wished_without_a_file_moved(spark: SparkSession, tmp_path: Path) -> None:
+    odd = TableSchema("shop", "one", (replace(ID, name="Id of `it`"), N, Column("m", "int")), ("Id of `it`",))
+    less, least = replace(odd, columns=odd.columns[:2]), replace(odd, columns=odd.columns[:1])
+    lake = Lake(spark, tmp_path, {odd.name: odd})
+    place = lake.layout.silver_table(odd.name)
+    row = {"Id of `it`": 1, "n": 5, "m": 6}
+    begun = [begin(odd), Change(seq(2), Op.INSERT, odd.name, (1,), None, row)]
+    first = apply(lake, Applier(spark, lake.layout), begun, None)
+    second = apply(lake, Applier(spark, lake.layout), [altered(odd, less, 3)], first)  # kept as yet
+    before = history(spark, place)[0].version
+    change, drops = altered(less, least, 4), Applier(spark, lake.layout, drops=lambda name: name == odd.name)
+    with patch.object(alter, "_finish", side_effect=DefiniteError("not today")), pytest.raises(DefiniteError):
+        apply(lake, drops, [change], second)
+    versions = Versions(second, lake.batches)
+    drops.apply(versions, lake.note(versions))
+    assert read(spark, place).columns == ["Id of `it`", "_seq", "_commit_ts"]
+    assert not any({"add", "remove"} & commit.keys() for commit in actions(lake, odd.name, before))
+    assert lake.silver(odd.name) == fold(lake.written)
+
+
 def test_a_table_built_anew_goes_on_after_a_crash_between_two_schemas(spark: SparkSession, tmp_path: Path) -> None:
     one, two = table("one", N), table("one", Column("m", "smallint"))
     lake = Lake(spark, tmp_path, {one.name: one})
