@@ -32,7 +32,18 @@ def key_type(schema: TableSchema) -> str:
 def keyed(rows: DataFrame, schema: TableSchema) -> DataFrame:
     """The row changes among bronze rows of one table: key (typed), seq, op, commit_ts, after (VARIANT)."""
     changes = rows.where(F.col("op").isin(*ROW_OPS))
-    return changes.select(F.expr(f"CAST(key AS {key_type(schema)})").alias("key"), "seq", "op", "commit_ts", "after")
+    key = F.expr(f"CAST({_of_rows('key')} AS {key_type(schema)})").alias("key")
+    return changes.select(key, "seq", "op", "commit_ts", F.expr(_of_rows("after")).alias("after"))
+
+
+def _of_rows(variant: str) -> str:
+    """The column, and in rows that are no changes anything else: all that has to matter is that it is computed.
+
+    Spark moves a cast of a VARIANT column itself into the scan of the file (spark.sql.variant.pushVariantIntoScan), in
+    front of every filter. There it fails on what is not of this schema: other ops, and rows from before a change.
+    """
+    ops = ", ".join(f"'{op}'" for op in ROW_OPS)
+    return f"IF(op IN ({ops}), {variant}, CAST(op AS VARIANT))"
 
 
 def latest(changes: DataFrame) -> DataFrame:

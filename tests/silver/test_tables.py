@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply import Applier
 from lakehouse_cdc.silver.table import columns
 from tests.bronze_writer import Lake
+from tests.silver.histories import TEXT
 
 ID, N = Column("id", "int", False), Column("n", "smallint")
 
@@ -125,3 +127,23 @@ def test_lost_tombstones_are_missed(spark: SparkSession, tmp_path: Path) -> None
 def test_a_column_with_the_name_of_ours_is_refused() -> None:
     with pytest.raises(DefiniteError, match=r"_SEQ of shop\.one"):
         columns(table("one", Column("_SEQ", "int")))
+
+
+def test_rows_of_all_kinds_and_schemas_may_lie_in_one_file(spark: SparkSession, tmp_path: Path) -> None:
+    """Bronze may be compacted, by us or by the platform; a scan that casts what it reads must not meet the others."""
+    one, text = table("one", N), Column("n", "text", **TEXT)
+    two = TableSchema("shop", "one", (replace(ID, type="text", **TEXT), text), ("id",))
+    origin = {"statement": "ALTER ...", "origin": {"id": "id", "n": "n"}}
+    lake = Lake(spark, tmp_path, {one.name: one})
+    changes = [
+        begin(one),
+        *(Change(seq(2, Rank.READ), Op.READ, one.name, (n,), None, {"id": n, "n": n}) for n in (1, 2)),
+        Change(seq(3, Rank.SCHEMA), Op.SCHEMA, one.name, None, one.to_dict(), {**two.to_dict(), **origin}),
+        *(Change(seq(4, Rank.READ), Op.READ, two.name, (n,), None, {"id": n, "n": f"is {n}"}) for n in ("a", "b")),
+        Change(seq(5, Rank.END), Op.END, one.name, None, None, seq(3)),
+    ]
+    lake.commit(changes)
+    versions = Versions(None, lake.batches)
+    Applier(spark, lake.layout).apply(versions, lake.note(versions))
+    held = read(spark, lake.layout.silver_table(one.name)).collect()
+    assert sorted((row.id, row.n) for row in held) == [("a", "is a"), ("b", "is b")]
