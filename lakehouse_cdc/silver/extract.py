@@ -37,7 +37,7 @@ def keyed(rows: DataFrame, schema: TableSchema) -> DataFrame:
 
 
 def _of_rows(variant: str) -> str:
-    """The column, and in rows that are no changes anything else: all that has to matter is that it is computed.
+    """The column, as an expression that Spark cannot take for the column itself; of other rows it gives any VARIANT.
 
     Spark moves a cast of a VARIANT column itself into the scan of the file (spark.sql.variant.pushVariantIntoScan), in
     front of every filter. There it fails on what is not of this schema: other ops, and rows from before a change.

@@ -16,7 +16,7 @@ from pathlib import Path
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.runtime.cache import locked, publish
 from lakehouse_cdc.testing.certificate import write_certificate
-from lakehouse_cdc.testing.distribution import Distribution
+from lakehouse_cdc.testing.distribution import Distribution, complaint
 from lakehouse_cdc.testing.settings import accounts, storage, system_tables
 from lakehouse_cdc.testing.versions import MARIADB, Version
 
@@ -55,7 +55,5 @@ def _initialise(data: Path, version: Version, distribution: Distribution) -> Non
         errors="replace",
     )
     if done.returncode:
-        said = done.stdout + done.stderr
-        errors = [line.split("] ", 3)[-1] for line in said.splitlines() if "[ERROR]" in line]
-        raise DefiniteError(f"{version} cannot make a data directory: {' '.join(errors[-3:]) or said[-500:]}")
+        raise DefiniteError(f"{version} cannot make a data directory: {complaint(done.stdout + done.stderr)}")
     (data / "auto.cnf").unlink(missing_ok=True)

@@ -103,6 +103,12 @@ class Distribution:
         return [*self.command, "--no-defaults", *options]
 
 
+def complaint(text: str) -> str:
+    """The last errors in what a server has written, else the end of it."""
+    errors = [line.split("] ", 3)[-1] for line in text.splitlines() if "[ERROR]" in line]
+    return " ".join(errors[-3:]) or text[-500:]
+
+
 def install(version: Version) -> Distribution:
     """The server for this platform, fetched and unpacked if it is not yet there.
 

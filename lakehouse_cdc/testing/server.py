@@ -34,7 +34,7 @@ import pymysql
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.testing import datadir, guard
-from lakehouse_cdc.testing.distribution import Distribution, install
+from lakehouse_cdc.testing.distribution import Distribution, complaint, install
 from lakehouse_cdc.testing.place import Place, State, free_port, greeting, port_is_free
 from lakehouse_cdc.testing.settings import ROOT, service, storage
 from lakehouse_cdc.testing.versions import RELEASES, Version
@@ -234,10 +234,7 @@ class MySqlServer:
 
     def _refusal(self, what: str) -> DefiniteError:
         text = self._place.log.read_text(errors="replace") if self._place.log.exists() else ""
-        errors = [line.split("] ", 3)[-1] for line in text.splitlines() if "[ERROR]" in line]
-        return DefiniteError(
-            f"{self._version} {what}: {' '.join(errors[-3:]) or text[-500:]}", where=str(self._place.log)
-        )
+        return DefiniteError(f"{self._version} {what}: {complaint(text)}", where=str(self._place.log))
 
     def _must_be_ours(self) -> None:
         if self._guard is None:
