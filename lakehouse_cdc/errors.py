@@ -39,5 +39,9 @@ class ConfigError(DefiniteError):
     """Wrong use: a command line, a configuration file or an option that cannot be right (exit code 2)."""
 
 
+class TableError(DefiniteError):
+    """One table cannot go on until something changes; the others can, so it alone may be quarantined."""
+
+
 class TransientError(CdcError):
     """A time-out, a lost connection, a server that restarts: try again."""

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from lakehouse_cdc.cli.main import app
 from lakehouse_cdc.schema.typemap import markdown
 from lakehouse_cdc.testing import MySqlServer, Shop, ShopWriter
+from lakehouse_cdc.testing.shop import TABLES
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -63,7 +64,7 @@ def test_the_readme_runs(spark: SparkSession, tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SHOP_PASSWORD", "cdc-secret")
     (grants,) = [b for b in blocks("sql") if "GRANT" in b]
-    (query,) = [b for b in blocks("sql") if "SELECT op" in b]
+    of_changes, of_schemas = [b.replace("`./", f"`{tmp_path}/") for b in blocks("sql") if "delta.`./lakehouse" in b]
     run_code, testing_code = blocks("python")
     assert "with MySqlServer.start() as server:" in testing_code
     with MySqlServer.start() as server:
@@ -82,9 +83,12 @@ def test_the_readme_runs(spark: SparkSession, tmp_path: Path, monkeypatch: pytes
                 assert result.exit_code == 0, (command, result.output)
                 assert json.loads(result.stdout.splitlines()[-1])
             exec(run_code, {})
-    found = spark.sql(query.replace("`./", f"`{tmp_path}/")).collect()
+    found = spark.sql(of_changes).collect()
     assert found
     assert {row.op for row in found} >= {"r"}
+    schemas = {row.source_table: row for row in spark.sql(of_schemas).collect()}
+    assert set(schemas) == {f"shop.{name}" for name in TABLES}
+    assert all(row.valid_from.pos and row.valid_to is None for row in schemas.values())
     assert "email" not in spark.read.format("delta").load(f"{tmp_path}/lakehouse/shop_silver/customers").columns
 
 

@@ -88,6 +88,9 @@ class Screen:
         self.say(f"bronze stands at {status.bronze.file}:{status.bronze.pos}, {_lag(status.lag)}")
         if status.silver is not None:
             self.say(f"silver stands at {status.silver.file}:{status.silver.pos}")
+        for name, table in status.tables.items():
+            if table.ignored:
+                self.say(f"silver's {name} is frozen: it does not hold {', '.join(table.ignored)}")
         self.quarantined({name: t.quarantined for name, t in status.tables.items() if t.quarantined})
 
     def result(self, data: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
 
+SEQ, COMMIT_TS = "_seq", "_commit_ts"  # columns of every silver table, so no source column may have these names
 _UNSAFE = re.compile(r"[/\\%:\x00-\x1f]|^[.]")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from pyspark.sql import SparkSession
@@ -20,6 +20,7 @@ from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.offset import Cursor, TableState
 from lakehouse_cdc.model.standing import Standing
 from lakehouse_cdc.silver import stream as silver
+from lakehouse_cdc.silver.table import told
 from lakehouse_cdc.source.offsets import restored
 from lakehouse_cdc.source.schemas import SchemaStore
 
@@ -30,7 +31,8 @@ Snapshot = Literal["waiting", "running", "done", "dropped", "quarantined"]
 class TableStatus:
     """One table; `dropped` is one that the source has no more, `quarantined` one that is not followed, for that reason.
 
-    `cursor` is the key below which a running snapshot has read; silver None: there is no such table.
+    `cursor` is the key below which a running snapshot has read; silver None: there is no such table. `ignored` are the
+    source's columns that a frozen silver table does not hold.
     """
 
     snapshot: Snapshot
@@ -38,6 +40,7 @@ class TableStatus:
     bronze_rows: int
     silver_rows: int | None
     quarantined: str = ""
+    ignored: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -90,8 +93,8 @@ def status(
     counts = read(spark, layout.changes).where("op <> 's'").groupBy(PARTITION).count().collect()
     rows = {row[PARTITION]: int(row["count"]) for row in counts}
     tables = {
-        name: TableStatus(
-            _snapshot(state), state.cursor, rows.get(name, 0), _silver_rows(spark, layout, name), state.quarantined
+        name: _with_silver(
+            spark, layout, name, TableStatus(_snapshot(state), state.cursor, rows.get(name, 0), None, state.quarantined)
         )
         for name, state in sorted(offset.tables.items())
     }
@@ -107,10 +110,14 @@ def _snapshot(state: TableState) -> Snapshot:
     return "running" if state.begun else "waiting"
 
 
-def _silver_rows(spark: SparkSession, layout: Layout, name: str) -> int | None:
+def _with_silver(spark: SparkSession, layout: Layout, name: str, found: TableStatus) -> TableStatus:
     if layout.silver is None or not exists(spark, layout.silver_table(name)):
-        return None
-    return read(spark, layout.silver_table(name)).count()
+        return found
+    held = told(spark, layout, name)
+    rows = read(spark, layout.silver_table(name)).count()
+    if held.stuck is not None and not found.quarantined:
+        found = replace(found, snapshot="quarantined", quarantined=held.stuck.reason)
+    return replace(found, silver_rows=rows, ignored=held.frozen.ignored if held.frozen is not None else ())
 
 
 def _lag(standing: Standing, logs: Sequence[tuple[str, int]]) -> Lag:

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.mysql.tls import Tls
 from lakehouse_cdc.pipeline.secrets import Secret
+from lakehouse_cdc.silver.evolution import Policy
 
 
 class _Strict(BaseModel):
@@ -82,7 +83,7 @@ class TableConfig(_Strict):
     scd: Literal[1, 2] = 1
     exclude: list[str] = Field(default_factory=list)
     types: dict[str, Literal["text", "native"]] = Field(default_factory=dict)
-    schema_changes: Literal["evolve", "stop"] = "evolve"
+    schema_changes: Literal["evolve", "freeze", "stop"] = "evolve"
     dropped_columns: Literal["keep", "drop"] = "keep"
 
     @field_validator("scd")
@@ -106,10 +107,14 @@ class PipelineConfig(_Strict):
         found = [c for pattern, t in self.tables.items() if fnmatchcase(table, pattern) for c in t.exclude]
         return tuple(dict.fromkeys(found))
 
-    def drops(self, table: str) -> bool:
-        """Whether silver drops the columns that `database.table` loses; the last pattern that says so decides."""
-        said = [t.dropped_columns for pattern, t in self.said("dropped_columns").items() if fnmatchcase(table, pattern)]
-        return bool(said) and said[-1] == "drop"
+    def policy(self, table: str) -> Policy:
+        """What silver does as the schema of `database.table` changes; the last pattern that says it decides."""
+
+        def last(setting: str) -> object:
+            said = [getattr(t, setting) for pattern, t in self.said(setting).items() if fnmatchcase(table, pattern)]
+            return said[-1] if said else None
+
+        return Policy(drops=last("dropped_columns") == "drop", freezes=last("schema_changes") == "freeze")
 
     def said(self, setting: str) -> dict[str, TableConfig]:
         """The patterns under `tables` that give a setting; its default in the others says nothing."""

@@ -201,9 +201,9 @@ class Pipeline:
             streams.wait(until=lambda: every is not None and begun.last_commit() is not None)
             if layout.silver is not None:
                 place = self.checkpoint("silver")
-                drops = self.config.drops
+                policy = self.config.policy
                 streams.add(
-                    silver.start(spark, layout, place, every_seconds=every, drops=drops, on_batch=report.silver)
+                    silver.start(spark, layout, place, every_seconds=every, policy=policy, on_batch=report.silver)
                 )
             return streams.wait(until=lambda: every is not None and self.signals.paused)
 
@@ -274,10 +274,10 @@ class Pipeline:
         if self.layout.silver is None:
             raise ConfigError("this pipeline keeps no silver tables to verify", hint="name a schema as target.silver")
         with self._failures():
-            offset, results = verify_tables(
+            offset, results, quarantined = verify_tables(
                 self.spark, self.layout, self.source_options(), self.checkpoint("bronze"), self.checkpoint("silver")
             )
-        return VerifyReport(offset.position, offset.gtid_set, tuple(results), offset.quarantined)
+        return VerifyReport(offset.position, offset.gtid_set, tuple(results), quarantined)
 
     def status(self) -> Status:
         """Where the pipeline stands, and how far behind its source, if that can be reached."""

@@ -38,6 +38,7 @@ class RunReport:
         self.interrupted = False
         self.restarts = 0
         self.quarantined: dict[str, str] = {}
+        self._set_aside: Mapping[str, str] = {}  # by silver
 
     def bronze(self, batch: BronzeBatch) -> None:
         """Bronze committed a batch."""
@@ -51,6 +52,7 @@ class RunReport:
     def silver(self, batch: SilverBatch) -> None:
         """Silver committed a batch."""
         self.batches["silver"] += 1
+        self._set_aside = batch.quarantined
         place = batch.standing
         rows: dict[str, dict[str, int]] = {table: {} for table in batch.tables}
         self._tell(Progress("silver", batch.batch, f"{place.file}:{place.pos}", place.commit_ts, rows))
@@ -64,7 +66,7 @@ class RunReport:
         place = offset.position
         uuid = offset.identity.server_uuid
         self.standing = {"server_uuid": uuid, "file": place.file, "pos": place.pos, "gtid": offset.gtid_set}
-        self.quarantined = offset.quarantined
+        self.quarantined = {**self._set_aside, **offset.quarantined}
 
     def _tell(self, progress: Progress) -> None:
         if self._progress is not None:

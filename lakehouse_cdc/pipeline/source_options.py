@@ -34,7 +34,10 @@ def source_options(config: PipelineConfig, home: Path, schemas: str) -> dict[str
         "tables": json.dumps(source.tables),
         "exclude": json.dumps({p: t.exclude for p, t in tables.items() if t.exclude}),
         "types": json.dumps({p: t.types for p, t in tables.items() if t.types}),
-        "schemaChanges": json.dumps({p: t.schema_changes for p, t in config.said("schema_changes").items()}),
+        # a frozen table is silver's affair: bronze holds what there is
+        "schemaChanges": json.dumps(
+            {p: "stop" if t.schema_changes == "stop" else "evolve" for p, t in config.said("schema_changes").items()}
+        ),
         "schemaFolder": schemas,
     }
     for key, option in _TUNING.items():

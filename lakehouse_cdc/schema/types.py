@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.layout import COMMIT_TS, SEQ
 from lakehouse_cdc.schema.charsets import CHARSETS
 from lakehouse_cdc.schema.table import Column, TableSchema
 
@@ -133,12 +134,16 @@ def _unsupported(column: Column, table: str) -> DefiniteError:
 def faults(schema: TableSchema) -> list[DefiniteError]:
     """All that forbids to capture this table exactly.
 
-    That is each captured column that `mapped` does not know, a missing primary key, and each column of the key that is
-    excluded, a floating point number (their text and their order are not exact) or an ENUM whose values are not told
-    apart by their labels.
+    That is each captured column that `mapped` does not know or that has a name of silver's, a missing primary key, and
+    each column of the key that is excluded, a floating point number (their text and their order are not exact) or an
+    ENUM whose values are not told apart by their labels.
     """
     name = schema.name
     found = [_unsupported(column, name) for column in schema.captured if mapped(column) is None]
+    for column in schema.captured:
+        if column.name.lower() in (SEQ, COMMIT_TS):
+            what = f"column {column.name} of {name} has the name of one that silver adds"
+            found.append(DefiniteError(what, where=name, hint="exclude the column, or rename it on the source"))
     if not schema.key:
         what = f"{name} has no primary key, which is not supported yet"
         hint = f'add a primary key, or leave the table out ("!{name}" under source.tables)'

@@ -15,8 +15,10 @@ from lakehouse_cdc.lake.commits import noting
 from lakehouse_cdc.lake.tables import delta_table, read, require_owner, write
 from lakehouse_cdc.model.layout import Layout, Table, literal, quoted
 from lakehouse_cdc.model.standing import CommitNote
+from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver import tombstones
 from lakehouse_cdc.silver.batch import SchemaChange
+from lakehouse_cdc.silver.casts import castable
 from lakehouse_cdc.silver.evolution import (
     AddColumn,
     DropColumn,
@@ -27,22 +29,28 @@ from lakehouse_cdc.silver.evolution import (
     Phase,
     Recast,
     RenameColumn,
+    Retake,
     Rewrite,
+    Stay,
     Step,
     Unite,
     Widen,
-    castable,
     evolution,
 )
+from lakehouse_cdc.silver.shape import Frozen
 from lakehouse_cdc.silver.table import (
     BUILDING,
     CHANGING,
+    FROZEN,
     KEPT,
     LEFT,
     SCHEMA_ID,
     SCHEMA_SEQ,
     STATISTICS,
+    STUCK,
     WIDENING,
+    FrozenShape,
+    Stuck,
     columns_of_source,
     statistics,
 )
@@ -62,6 +70,18 @@ def evolve(
     return _beside(session, table, change)
 
 
+def stay(session: SparkSession, layout: Layout, change: SchemaChange, frozen: Frozen, note: CommitNote) -> None:
+    """Leave the table in its shape: it follows the source's columns by what they are called behind `change`.
+
+    Done again, before anything was applied after it, it makes the same.
+    """
+    shape = frozen.shape
+    kinds = {c.name: require(c, shape.schema.name).silver for c in shape.schema.captured}
+    if frozen.retaken:
+        perform(session, layout, change, Retake(tuple((n, kinds[n], text) for n, text in frozen.retaken.items())), note)
+    perform(session, layout, change, Stay(FrozenShape.of_shape(shape).text(change.seq)), note)
+
+
 def finish_building(session: SparkSession, layout: Layout, name: str, note: CommitNote) -> None:
     """Say that a table which was built from the whole of bronze holds all of it."""
     with noting(session, note):
@@ -74,6 +94,12 @@ def mark_left(session: SparkSession, layout: Layout, name: str, seq: int, note: 
         _set(session, layout.silver_table(name), {LEFT: str(seq)})
 
 
+def set_aside(session: SparkSession, layout: Layout, name: str, stuck: Stuck | None, note: CommitNote) -> None:
+    """Say that the table is quarantined, and why; or, with None, that it is not any more."""
+    with noting(session, note):
+        _set(session, layout.silver_table(name), {STUCK: "" if stuck is None else stuck.text()})
+
+
 def perform(session: SparkSession, layout: Layout, change: SchemaChange, step: Step, note: CommitNote) -> None:
     """One step; one commit."""
     table, new = layout.silver_table(change.new.name), change.new
@@ -81,14 +107,9 @@ def perform(session: SparkSession, layout: Layout, change: SchemaChange, step: S
         if isinstance(step, Enter):
             # Delta does not drop a column while others with odd names have statistics
             _set(session, table, {CHANGING: f"{change.seq}:{int(step.phase)}", STATISTICS: statistics(new, ())})
-        elif isinstance(step, RenameColumn):
-            _alter(session, table, f"RENAME COLUMN {quoted(step.name)} TO {quoted(step.to)}")
-        elif isinstance(step, DropColumn):
-            _alter(session, table, f"DROP COLUMN {quoted(step.name)}")
-        elif isinstance(step, AddColumn):
-            place = "FIRST" if step.after is None else f"AFTER {quoted(step.after)}"
-            _alter(session, table, f"ADD COLUMNS ({quoted(step.name)} {step.type} {place})")
-        elif isinstance(step, Fill):
+        elif isinstance(step, RenameColumn | DropColumn | AddColumn):
+            _alter(session, table, _of_one_column(step))
+        elif isinstance(step, Fill | Retake):
             _fill(session, table, step)
         elif isinstance(step, Widen):
             _widen(session, layout, table, step)
@@ -99,9 +120,20 @@ def perform(session: SparkSession, layout: Layout, change: SchemaChange, step: S
             tombstones.forget(session, layout.tombstones(new.name), new, change.seq, note)
         elif isinstance(step, Unite):
             _unite(session, table, new.key)
+        elif isinstance(step, Stay):
+            _set(session, table, {SCHEMA_ID: new.id, SCHEMA_SEQ: str(change.seq), FROZEN: step.frozen})
         else:
             assert isinstance(step, Finish)
             _finish(session, table, change)
+
+
+def _of_one_column(step: RenameColumn | DropColumn | AddColumn) -> str:
+    name = quoted(step.name)
+    if isinstance(step, RenameColumn):
+        return f"RENAME COLUMN {name} TO {quoted(step.to)}"
+    if isinstance(step, DropColumn):
+        return f"DROP COLUMN {name}"
+    return f"ADD COLUMNS ({name} {step.type} {'FIRST' if step.after is None else f'AFTER {quoted(step.after)}'})"
 
 
 def _alter(session: SparkSession, table: Table, what: str) -> None:
@@ -116,11 +148,18 @@ def _set(session: SparkSession, table: Table, properties: dict[str, str]) -> Non
     )
 
 
-def _fill(session: SparkSession, table: Table, step: Fill) -> None:
-    values = [(quoted(name), f"CAST({literal(text)} AS {kind})") for name, kind, text in step.columns]
+def _fill(session: SparkSession, table: Table, step: Fill | Retake) -> None:
+    values = [(quoted(name), _constant(text, kind)) for name, kind, text in step.columns]
+    if isinstance(step, Retake):
+        session.sql(f"UPDATE {table.sql} SET {', '.join(f'{name} = {value}' for name, value in values)}")
+        return
     filled = ", ".join(f"{name} = coalesce({name}, {value})" for name, value in values)
     lacking = " OR ".join(f"{name} IS NULL" for name, _ in values)
     session.sql(f"UPDATE {table.sql} SET {filled} WHERE {lacking}")
+
+
+def _constant(text: str | None, kind: str) -> str:
+    return f"CAST({'NULL' if text is None else literal(text)} AS {kind})"
 
 
 def _widen(session: SparkSession, layout: Layout, table: Table, step: Widen) -> None:

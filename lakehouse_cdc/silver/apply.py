@@ -2,30 +2,42 @@
 
 Tables are written side by side, each thread in a session of its own, since a session's settings carry what a commit
 says. A table that fails does not stop the others; the batch as a whole then fails, and is repeated as a whole.
+
+A table that cannot hold what comes (a frozen one under another key, a value that does not fit) is quarantined instead:
+it says so itself, and is passed over. It is tried again by another process, or when the source has read it once more.
 """
 
 from __future__ import annotations
 
+import logging
+import re
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.errors import CdcError, DefiniteError, TransientError
+from lakehouse_cdc.errors import CdcError, DefiniteError, TableError, TransientError
 from lakehouse_cdc.lake.changes import Versions
+from lakehouse_cdc.model.changes import Op
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.silver.batch import TableBatch, split
+from lakehouse_cdc.silver.evolution import Policy
+from lakehouse_cdc.silver.extract import DOES_NOT_FIT
 from lakehouse_cdc.silver.keeper import TableKeeper
 from lakehouse_cdc.silver.schemas import Schemas
+from lakehouse_cdc.silver.shape import THAW
+
+_AGAIN = Op.END.value  # a table was read again
+_log = logging.getLogger(__name__)
 
 
 class Applier:
     """Keeps the silver tables of one pipeline, as their only writer. Not for use by two threads at a time.
 
     `threads` tables are written at once; tombstones older than `keep_days` days are pruned, once a day for each table.
-    `drops` says of a source table whether silver drops the columns that its schema loses; by default none.
+    `policy` says of a source table what becomes of silver's as its schema changes.
     """
 
     def __init__(
@@ -35,24 +47,33 @@ class Applier:
         *,
         threads: int = 4,
         keep_days: float = 7.0,
-        drops: Callable[[str], bool] = lambda _: False,
+        policy: Callable[[str], Policy] = lambda _: Policy(),
     ) -> None:
         self._layout = layout
-        self._keep_days, self._drops = keep_days, drops
+        self._keep_days, self._policy = keep_days, policy
         self._spark = spark
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="silver")
         self._of_thread = threading.local()
         self._schemas = Schemas(layout)
         self._keepers: dict[str, TableKeeper] = {}  # of tables that are ours and hold all up to the last batch
+        self._quarantined: dict[str, str] = {}
+
+    @property
+    def quarantined(self) -> dict[str, str]:
+        """The tables that this applier has set aside, and why."""
+        return dict(self._quarantined)
 
     def apply(self, versions: Versions, note: CommitNote) -> list[str]:
         """Apply those commits of bronze; the tables that they touch. Done before, it changes nothing.
 
-        Raises DefiniteError or TransientError for the first table that failed, after all have been tried.
+        Raises DefiniteError or TransientError for the first table that failed, after all have been tried; not for one
+        that is quarantined.
         """
         rows = versions.rows(self._spark, self._layout.changes)
         parts = split(rows)
         self._layout.silver_tables({*parts, *self._keepers})
+        set_aside = {name for name, part in parts.items() if name in self._quarantined and _AGAIN not in part.ops}
+        parts = {name: part for name, part in parts.items() if name not in set_aside}
         self._schemas.learn(self._spark, {i for part in parts.values() for i in part.schema_ids}, rows)
         tasks = {part.table: self._pool.submit(self._table, part, versions, note) for part in parts.values()}
         failed = [(table, task.exception()) for table, task in tasks.items()]
@@ -63,9 +84,19 @@ class Applier:
         # a table that fails is looked at anew in the next batch
         keeper = self._keepers.pop(part.table, None)
         if keeper is None:
-            drops = self._drops(part.table)
-            keeper = TableKeeper(self._layout, self._schemas, part.table, keep_days=self._keep_days, drops=drops)
-        keeper.apply(self._session(), part, versions, note)
+            policy = self._policy(part.table)
+            keeper = TableKeeper(self._layout, self._schemas, part.table, keep_days=self._keep_days, policy=policy)
+        try:
+            keeper.apply(self._session(), part, versions, note)
+        except Exception as error:
+            if (refusal := _refusal(part.table, error)) is None:
+                raise
+            reason = f"{refusal.what}; {refusal.hint}"
+            keeper.set_aside(self._session(), reason, note)
+            _log.warning("%s is quarantined: %s", part.table, reason, exc_info=error)
+            self._quarantined[part.table] = reason
+            return
+        self._quarantined.pop(part.table, None)
         self._keepers[part.table] = keeper
 
     def _session(self) -> SparkSession:
@@ -76,6 +107,18 @@ class Applier:
         return session
 
 
+def _refusal(table: str, error: Exception) -> TableError | None:
+    """What one table alone cannot go on for, if that is what the error says."""
+    if isinstance(error, TableError):
+        return error
+    if (found := re.search(rf"{DOES_NOT_FIT} \S.*?(?=[\n\"]| SQLSTATE|$)", str(error))) is not None:
+        return TableError(found[0], where=table, hint=THAW)
+    if "INVALID_VARIANT_CAST" in str(error):
+        what = f"a value of {table} in bronze does not fit its column in silver"
+        return TableError(what, where=table, hint="the table was altered in a way that was not seen; read it again")
+    return None
+
+
 def _raise(failed: Sequence[tuple[str, BaseException]]) -> None:
     """The first failure as an error of ours, with Spark's as its cause; definite ones come first."""
     if not failed:
@@ -84,12 +127,6 @@ def _raise(failed: Sequence[tuple[str, BaseException]]) -> None:
     others = f" ({len(failed)} tables failed)" if len(failed) > 1 else ""
     if isinstance(error, CdcError):
         raise type(error)(error.what + others, where=error.where or table, hint=error.hint) from error
-    if "INVALID_VARIANT_CAST" in str(error):
-        raise DefiniteError(
-            f"a value of {table} in bronze does not fit its column in silver{others}",
-            where=table,
-            hint="the table was altered in a way that was not seen; read it again from the source",
-        ) from error
     line = next((text for text in str(error).splitlines() if text.strip()), type(error).__name__)
     what = f"the silver table of {table} could not be written{others}: {line[:300]}"
     raise TransientError(what, where=table) from error

@@ -27,7 +27,6 @@ change of the key.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -35,10 +34,23 @@ from enum import IntEnum
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import require
+from lakehouse_cdc.silver.casts import widens
 
 # longer than the 64 characters of a MySQL name
 _ON_ITS_WAY = "_lakehouse_cdc: this column is about to be renamed by the pipeline to "
 assert len(_ON_ITS_WAY) > 64
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What silver does as the schema of a table changes.
+
+    `drops`: it drops the columns that go, else it keeps them. `freezes`: it keeps its shape, whatever comes and goes
+    (see `shape`).
+    """
+
+    drops: bool = False
+    freezes: bool = False
 
 
 class Phase(IntEnum):
@@ -127,7 +139,21 @@ class Finish:
     """The table is of the new schema."""
 
 
-Step = Enter | RenameColumn | AddColumn | Fill | DropColumn | Widen | Rewrite | Forget | Unite | Finish
+@dataclass(frozen=True)
+class Retake:
+    """What every row of a frozen table holds in columns that follow another one: (name, type, text or NULL) of each."""
+
+    columns: tuple[tuple[str, str, str | None], ...]
+
+
+@dataclass(frozen=True)
+class Stay:
+    """The table is of the new schema, in the shape that it had; `frozen` is what it says of that."""
+
+    frozen: str
+
+
+Step = Enter | RenameColumn | AddColumn | Fill | DropColumn | Widen | Rewrite | Forget | Unite | Finish | Retake | Stay
 
 
 def evolution(
@@ -247,41 +273,3 @@ def _after(present: Mapping[str, str], steps: Sequence[Step]) -> dict[str, str]:
         elif isinstance(step, RenameColumn):
             columns[step.to] = columns.pop(step.name)
     return columns
-
-
-_INTEGERS = {"tinyint": 10, "smallint": 10, "int": 10, "bigint": 20}  # digits that Delta wants of a decimal for them
-_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
-
-
-def widens(held: str, wanted: str) -> bool:
-    """True if Delta widens the one to the other without touching a file, and every value stays the same."""
-    names = [*_INTEGERS]
-    if held in _INTEGERS and wanted in _INTEGERS:
-        return names.index(held) < names.index(wanted)
-    target = _DECIMAL.fullmatch(wanted)
-    if target is not None:
-        precision, scale = int(target[1]), int(target[2])
-        source = _DECIMAL.fullmatch(held)
-        if source is not None:
-            return scale >= int(source[2]) and precision - scale >= int(source[1]) - int(source[2])
-        return held in _INTEGERS and precision - scale >= _INTEGERS[held]
-    if wanted == "double":
-        return held in ("tinyint", "smallint", "int", "float")
-    return (held, wanted) == ("date", "timestamp_ntz")
-
-
-_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean")
-_TIMES = ("date", "timestamp", "timestamp_ntz")
-
-
-def castable(held: str, wanted: str) -> bool:
-    """True if Spark casts between the two, both ways; it refuses other pairs before it looks at a value."""
-
-    def family(kind: str) -> str:
-        if kind in _NUMBERS or _DECIMAL.fullmatch(kind):
-            return "number"
-        return "time" if kind in _TIMES else kind
-
-    one, other = family(held), family(wanted)
-    known = {"number", "time", "string"}
-    return one in known and other in known and (one == other or "string" in (one, other))

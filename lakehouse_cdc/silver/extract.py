@@ -3,19 +3,25 @@
 The cast fails on a value that does not fit its column, where a lookup that may fail (`try_variant_get`) would give
 NULL without a word. A field that an image lacks comes as NULL, so an image is only ever read by the schema it was
 written under; images hold every captured column, also those that are NULL.
+
+Of a frozen table the typed columns are then those of its shape. A value that has another type there is carried over
+where the way back gives the same value again, else it is an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.model.layout import quoted
+from lakehouse_cdc.model.layout import literal, quoted
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.types import Kind, require
+from lakehouse_cdc.silver.shape import Shape
 
+DOES_NOT_FIT = "a value of the source does not fit the frozen column"
 ROW_OPS = ("r", "c", "u", "d")
 
 
@@ -29,11 +35,12 @@ def key_type(schema: TableSchema) -> str:
     return _struct(schema, schema.key_columns)
 
 
-def keyed(rows: DataFrame, schema: TableSchema) -> DataFrame:
+def keyed(rows: DataFrame, shape: Shape) -> DataFrame:
     """The row changes among bronze rows of one table: key (typed), seq, op, commit_ts, after (VARIANT)."""
     changes = rows.where(F.col("op").isin(*ROW_OPS))
-    key = F.expr(f"CAST({_of_rows('key')} AS {key_type(schema)})").alias("key")
-    return changes.select(key, "seq", "op", "commit_ts", F.expr(_of_rows("after")).alias("after"))
+    key = F.expr(f"CAST({_of_rows('key')} AS {key_type(shape.rows)})").alias("key")
+    found = changes.select(key, "seq", "op", "commit_ts", F.expr(_of_rows("after")).alias("after"))
+    return found.withColumn("key", _shaped("key", shape, shape.schema.key_columns)) if shape.frozen else found
 
 
 def _of_rows(variant: str) -> str:
@@ -53,10 +60,40 @@ def latest(changes: DataFrame) -> DataFrame:
     return chosen.select("key", "seq", *(F.col(f"change.{name}").alias(name) for name in others))
 
 
-def typed(changes: DataFrame, schema: TableSchema) -> DataFrame:
+def typed(changes: DataFrame, shape: Shape) -> DataFrame:
     """`after` as the struct `row` of silver's columns; the other columns stay."""
+    schema = shape.rows
     row = F.expr(f"CAST(after AS {_struct(schema, schema.captured)})")
     for column in schema.captured:
         if require(column, schema.name).kind is Kind.JSON:
             row = row.withField(quoted(column.name), F.parse_json(row.getField(column.name)))
-    return changes.select(*(name for name in changes.columns if name != "after"), row.alias("row"))
+    found = changes.select(*(name for name in changes.columns if name != "after"), row.alias("row"))
+    return found.withColumn("row", _shaped("row", shape, shape.schema.captured)) if shape.frozen else found
+
+
+def _shaped(struct: str, shape: Shape, columns: Iterable[Column]) -> SparkColumn:
+    """Those columns of the shape, from a struct of the source's."""
+    comes = {c.name: require(c, shape.rows.name).silver for c in shape.rows.captured}
+    fields = []
+    for column in columns:
+        held, source = require(column, shape.schema.name).silver, shape.sources.get(column.name)
+        if source is None:
+            value = f"CAST(NULL AS {held})"
+        else:
+            value = _carried(f"{struct}.{quoted(source)}", comes[source], held, f"{shape.schema.name}.{column.name}")
+        fields.append(F.expr(value).alias(column.name))
+    # a row without an image, a deleted one, stays one
+    return F.when(F.col(struct).isNotNull(), F.struct(*fields)).alias(struct)
+
+
+def _carried(value: str, comes: str, held: str, name: str) -> str:
+    """The value in the type `held`, or an error where that does not hold it."""
+    if comes == held:
+        return value
+    if (comes, held) == ("string", "variant"):
+        return f"parse_json({value})"
+    if (comes, held) == ("variant", "string"):
+        return f"to_json({value})"
+    there = f"try_cast({value} AS {held})"
+    error = f"raise_error({literal(f'{DOES_NOT_FIT} {name}')})"
+    return f"CASE WHEN try_cast({there} AS {comes}) <=> {value} THEN {there} ELSE {error} END"

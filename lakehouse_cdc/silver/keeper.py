@@ -5,7 +5,9 @@ those above of the schema after it, and so on. Each segment is applied by a writ
 own; between two, the table evolves. Bronze is written and read in the order of seq, so a table that has gone through a
 change, or has begun to, has had everything older: of a batch that comes again, after a crash at any point or from an
 older checkpoint, the segments below are passed over, the change that was under way goes on (see `evolution`), and what
-remains is known to Delta, or moves no row backwards. A table that is left off stays as it is, and says so.
+remains is known to Delta, or moves no row backwards. A table that is left off stays as it is, and says so. So does one
+that is quarantined here, because silver cannot hold what comes: it says which part of bronze it holds, and takes up
+from there when it is tried again.
 
 A table that is met for the first time, or was moved away, is built from the whole of bronze, which may hold changes as
 well; then it says that it is being built until all segments are in, so that a crash does not pass for the end.
@@ -26,19 +28,21 @@ from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver import alter, table
 from lakehouse_cdc.silver.batch import SchemaChange, TableBatch, split
-from lakehouse_cdc.silver.evolution import Phase
+from lakehouse_cdc.silver.evolution import Phase, Policy
 from lakehouse_cdc.silver.schemas import Schemas
-from lakehouse_cdc.silver.table import SCHEMA_ID, Held
+from lakehouse_cdc.silver.shape import Shape
+from lakehouse_cdc.silver.table import SCHEMA_ID, FrozenShape, Held, Stuck
 from lakehouse_cdc.silver.writer import TableWriter
 
 
 class TableKeeper:
     """The only writer of one silver table. After an exception the keeper is of no more use."""
 
-    def __init__(self, layout: Layout, schemas: Schemas, name: str, *, keep_days: float, drops: bool) -> None:
+    def __init__(self, layout: Layout, schemas: Schemas, name: str, *, keep_days: float, policy: Policy) -> None:
         self._layout, self._schemas, self._name = layout, schemas, name
-        self._keep_days, self._drops = keep_days, drops
+        self._keep_days, self._policy = keep_days, policy
         self._held: Held | None = None
+        self._after: int | None = None  # the last version of bronze that the table is known to hold
         self._writer: TableWriter | None = None
 
     def apply(self, session: SparkSession, part: TableBatch, versions: Versions, note: CommitNote) -> None:
@@ -46,8 +50,14 @@ class TableKeeper:
         rows = self._rows(session, versions)
         if self._held is None:
             held = table.held(session, self._layout, self._name)
-            if (held is None or held.building) and versions.after is not None:
-                rows = self._rows(session, Versions(None, versions.last))
+            after = versions.after
+            if held is None or held.building:
+                after = None
+            elif held.stuck is not None:
+                after = held.stuck.after
+            self._after = after
+            if after != versions.after:
+                rows = self._rows(session, Versions(after, versions.last))
                 part = split(rows)[self._name]
                 self._schemas.learn(session, part.schema_ids, rows)
             self._held = self._open(session, held, part, rows)
@@ -57,6 +67,14 @@ class TableKeeper:
         if self._held.building:
             alter.finish_building(session, self._layout, self._name, note)
             self._held = replace(self._held, building=False)
+        if self._held.stuck is not None:
+            alter.set_aside(session, self._layout, self._name, None, note)
+            self._held = replace(self._held, stuck=None)
+        self._after = versions.last
+
+    def set_aside(self, session: SparkSession, reason: str, note: CommitNote) -> None:
+        """Quarantine the table, as the batch that has just failed found it. The keeper is of no more use."""
+        alter.set_aside(session, self._layout, self._name, Stuck(reason, self._after), note)
 
     def _rows(self, session: SparkSession, versions: Versions) -> DataFrame:
         return versions.rows(session, self._layout.changes).where(F.col("source_table") == self._name)
@@ -68,20 +86,31 @@ class TableKeeper:
             table.make(session, self._layout, schema, in_steps=bool(part.changes))
             held = Held.of({SCHEMA_ID: schema.id}, begun=False)
             held = replace(held, building=bool(part.changes))
-            self._writer = self._writer_for(session, schema, held, fresh=True)
+            self._writer = self._writer_for(session, Shape.of(schema), held, fresh=True)
         elif not held.changing:
             if held.schema_id is not None:
                 self._schemas.learn(session, [held.schema_id], rows)
                 schema = self._schemas[held.schema_id]
-            self._writer = self._writer_for(session, schema, held)
+            self._writer = self._writer_for(session, self._shape(session, schema, held, rows), held)
         return held
 
-    def _writer_for(
-        self, session: SparkSession, schema: TableSchema, held: Held, *, fresh: bool = False
-    ) -> TableWriter:
-        kept = table.require_shape(session, self._layout, schema, held.kept)
+    def _shape(self, session: SparkSession, schema: TableSchema, held: Held, rows: DataFrame) -> Shape:
+        """The table's own, with where its values come from."""
+        if held.frozen is None:
+            return Shape.of(schema)
+        self._schemas.learn(session, [held.frozen.schema_id], rows)
+        return Shape(self._schemas[held.frozen.schema_id], schema, held.frozen.sources)
+
+    def _writer_for(self, session: SparkSession, shape: Shape, held: Held, *, fresh: bool = False) -> TableWriter:
+        if shape.frozen and not self._policy.freezes:
+            raise DefiniteError(
+                f"the silver table of {self._name} was frozen while its source changed, and is to evolve now",
+                where=str(self._layout.silver_table(self._name)),
+                hint="move it away to have it built anew from bronze, or let its schema_changes be freeze",
+            )
+        kept = table.require_shape(session, self._layout, shape.schema, held.kept)
         return TableWriter(
-            session, self._layout, schema, since=held.schema_seq, kept=kept, fresh=fresh, keep_days=self._keep_days
+            session, self._layout, shape, since=held.schema_seq, kept=kept, fresh=fresh, keep_days=self._keep_days
         )
 
     def _segment(
@@ -111,7 +140,7 @@ class TableKeeper:
             return held
         if self._writer is None:
             raise self._amid_a_change(held)
-        table.require_same(self._writer.schema, {i: self._schemas[i] for i in sorted(mine.schema_ids)})
+        table.require_same(self._writer.shape.rows, {i: self._schemas[i] for i in sorted(mine.schema_ids)})
         self._writer.write(session, mine, rows, note)
         return held
 
@@ -125,14 +154,27 @@ class TableKeeper:
 
     def _evolve(self, session: SparkSession, held: Held, change: SchemaChange, note: CommitNote) -> Held:
         if self._writer is not None:
-            table.require_same(self._writer.schema, {change.old.id: change.old})
+            table.require_same(self._writer.shape.rows, {change.old.id: change.old})
+            if self._policy.freezes:
+                return self._stay(session, held, change, self._writer.shape, note)
         elif held.changing != change.seq:
             raise self._amid_a_change(held)
         table.columns(change.new)  # refused before the first step
         self._writer = None
-        kept = alter.evolve(session, self._layout, change, held.phase, note, drops=self._drops)
-        done = replace(held, schema_id=change.new.id, schema_seq=change.seq, changing=0, phase=Phase.BEFORE, kept=kept)
-        self._writer = self._writer_for(session, change.new, done)
+        kept = alter.evolve(session, self._layout, change, held.phase, note, drops=self._policy.drops)
+        done = replace(
+            held, schema_id=change.new.id, schema_seq=change.seq, changing=0, phase=Phase.BEFORE, kept=kept, frozen=None
+        )
+        self._writer = self._writer_for(session, Shape.of(change.new), done)
+        return done
+
+    def _stay(self, session: SparkSession, held: Held, change: SchemaChange, shape: Shape, note: CommitNote) -> Held:
+        where = f"{self._layout.silver_table(self._name)} seq {change.seq}"
+        frozen = shape.after(change.new, change.origin, change.filled, where)
+        self._writer = None
+        alter.stay(session, self._layout, change, frozen, note)
+        done = replace(held, schema_id=change.new.id, schema_seq=change.seq, frozen=FrozenShape.of_shape(frozen.shape))
+        self._writer = self._writer_for(session, frozen.shape, done)
         return done
 
     def _amid_a_change(self, held: Held) -> DefiniteError:

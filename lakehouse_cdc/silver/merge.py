@@ -14,10 +14,9 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.lake.commits import committing, writer_options
 from lakehouse_cdc.lake.tables import append, delta_table
-from lakehouse_cdc.model.layout import Table, quoted
+from lakehouse_cdc.model.layout import COMMIT_TS, SEQ, Table, quoted
 from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.silver.table import COMMIT_TS, SEQ
 
 Bounds = tuple[str, str]  # the least and the greatest first key column of a batch, as SQL literals
 

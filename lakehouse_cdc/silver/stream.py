@@ -7,7 +7,7 @@ would end inside one is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -22,18 +22,20 @@ from lakehouse_cdc.lake.commits import Commit, newest_first
 from lakehouse_cdc.model.layout import Layout, Table
 from lakehouse_cdc.model.standing import CommitNote, Standing
 from lakehouse_cdc.silver.apply import Applier
+from lakehouse_cdc.silver.evolution import Policy
 
 _ALL = 2**31 - 1  # files a trigger: more than a table has
 
 
 @dataclass(frozen=True)
 class SilverBatch:
-    """One batch that silver now holds: where all its tables stand, and those it touched."""
+    """One batch that silver now holds: where all its tables stand, those it touched, and those that are set aside."""
 
     batch: int
     bronze_version: int
     standing: Standing
     tables: tuple[str, ...]
+    quarantined: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -57,17 +59,17 @@ def start(
     every_seconds: float | None = None,
     threads: int = 4,
     keep_days: float = 7.0,
-    drops: Callable[[str], bool] = lambda _: False,
+    policy: Callable[[str], Policy] = lambda _: Policy(),
     on_batch: Callable[[SilverBatch], None] | None = None,
 ) -> StreamingQuery:
     """Start the stream from `<bronze>.changes`, which must exist, into the silver tables.
 
     Without `every_seconds` it takes what is there now and ends (availableNow), else it runs until it is stopped.
-    `threads`, `keep_days` and `drops` are the `Applier`'s. `on_batch` is called after each batch, on a thread of
+    `threads`, `keep_days` and `policy` are the `Applier`'s. `on_batch` is called after each batch, on a thread of
     Spark's; an exception of it fails the query.
     """
     place = Checkpoint(checkpoint)
-    applier = Applier(spark, layout, threads=threads, keep_days=keep_days, drops=drops)
+    applier = Applier(spark, layout, threads=threads, keep_days=keep_days, policy=policy)
 
     def write(_: DataFrame, batch: int) -> None:
         done = apply_batch(spark, applier, layout, place, batch)
@@ -93,7 +95,7 @@ def apply_batch(
     standing = _standing(spark, layout, versions.last)
     note = CommitNote(layout.pipeline, checkpoint.query_id(), batch, standing, versions.last)
     tables = applier.apply(versions, note)
-    return SilverBatch(batch, versions.last, standing, tuple(tables))
+    return SilverBatch(batch, versions.last, standing, tuple(tables), applier.quarantined)
 
 
 def applied(spark: SparkSession, layout: Layout, checkpoint: str) -> Applied | None:

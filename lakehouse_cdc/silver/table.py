@@ -19,20 +19,21 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.lake.tables import Columns, create, exists, held_columns, other_columns, plain, require_marked
-from lakehouse_cdc.model.layout import Layout, Table, quoted
+from lakehouse_cdc.model.layout import COMMIT_TS, SEQ, Layout, Table, quoted
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver import tombstones
 from lakehouse_cdc.silver.evolution import Phase
+from lakehouse_cdc.silver.shape import Shape
 
-SEQ = "_seq"
-COMMIT_TS = "_commit_ts"
 SOURCE = "lakehouse_cdc.source_table"
 SCHEMA_ID = "lakehouse_cdc.schema_id"
 SCHEMA_SEQ = "lakehouse_cdc.schema_seq"
 CHANGING = "lakehouse_cdc.schema_change"  # <seq of the change>:<its phase>
 KEPT = "lakehouse_cdc.kept_columns"
+FROZEN = "lakehouse_cdc.frozen"  # what a table keeps its shape by, and the seq of the last change for which it did
 LEFT = "lakehouse_cdc.left_off"  # the seq at which the source's table was dropped, or quarantined; 0: followed again
+STUCK = "lakehouse_cdc.quarantined"  # why no more of bronze is applied, and what was applied before
 BUILDING = "lakehouse_cdc.building"  # true while several commits build a table from the whole of bronze
 STATISTICS = "delta.dataSkippingStatsColumns"
 WIDENING = "delta.enableTypeWidening"
@@ -46,12 +47,57 @@ _PROPERTIES = {
 
 
 @dataclass(frozen=True)
+class FrozenShape:
+    """What a frozen table says of its shape: the id of that schema, what each column follows, and what none does."""
+
+    schema_id: str
+    sources: Mapping[str, str]
+    ignored: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str | None, schema_seq: int) -> FrozenShape | None:
+        """From the table's property; None where the last change of the schema was not one that it stood still for."""
+        data = json.loads(text or "{}")
+        if not data or data["seq"] != schema_seq:
+            return None
+        return cls(data["shape"], data["sources"], tuple(data["ignored"]))
+
+    @classmethod
+    def of_shape(cls, shape: Shape) -> FrozenShape:
+        """That of a table of this shape."""
+        return cls(shape.schema.id, dict(shape.sources), shape.ignored)
+
+    def text(self, seq: int) -> str:
+        """The property of a table that stood still for the change at `seq`."""
+        data = {"seq": seq, "shape": self.schema_id, "sources": self.sources, "ignored": self.ignored}
+        return json.dumps(data, ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """A table that silver set aside: why, and the last version of bronze that it holds (None: it lacks all)."""
+
+    reason: str
+    after: int | None
+
+    def text(self) -> str:
+        """The property."""
+        return json.dumps({"reason": self.reason, "after": self.after}, ensure_ascii=False)
+
+    @classmethod
+    def of(cls, text: str | None) -> Stuck | None:
+        """The inverse; None for a table that is not set aside."""
+        return cls(**json.loads(text)) if text else None
+
+
+@dataclass(frozen=True)
 class Held:
     """What a silver table says of itself. `schema_id` is None for one of a release that did not say it.
 
     `schema_seq` is the seq of the last change of the schema, `changing` of the one under way, each 0 for none.
     `building`: not everything that bronze held when the table was made has been applied to it yet. `left` is the seq
-    at which the source's table was left off (dropped, or quarantined), 0 if it is followed.
+    at which the source's table was left off (dropped, or quarantined), 0 if it is followed. `frozen` is None where the
+    table's shape is that of its schema.
     """
 
     schema_id: str | None
@@ -61,6 +107,8 @@ class Held:
     building: bool
     kept: frozenset[str]
     left: int
+    frozen: FrozenShape | None
+    stuck: Stuck | None
 
     @property
     def applied(self) -> int:
@@ -81,20 +129,18 @@ class Held:
             building=not begun or properties.get(BUILDING) == "true",
             kept=frozenset(json.loads(properties.get(KEPT, "[]"))),
             left=int(properties.get(LEFT, "0")),
+            frozen=FrozenShape.of(properties.get(FROZEN), schema_seq),
+            stuck=Stuck.of(properties.get(STUCK)),
         )
 
 
 def columns(schema: TableSchema) -> Columns:
-    """The silver table's columns. Raises DefiniteError for a type or a name that silver cannot hold."""
-    found = [(c.name, require(c, schema.name).silver) for c in schema.captured]
-    for name, _ in found:
-        if name.lower() in (SEQ, COMMIT_TS):
-            raise DefiniteError(
-                f"column {name} of {schema.name} has the name of one that silver adds",
-                where=schema.name,
-                hint="exclude the column, or rename it on the source",
-            )
-    return [*found, (SEQ, "decimal(38,0)"), (COMMIT_TS, "timestamp")]
+    """The silver table's columns. Raises DefiniteError for a type that silver cannot hold."""
+    return [
+        *((c.name, require(c, schema.name).silver) for c in schema.captured),
+        (SEQ, "decimal(38,0)"),
+        (COMMIT_TS, "timestamp"),
+    ]
 
 
 def held(spark: SparkSession, layout: Layout, name: str) -> Held | None:
@@ -114,6 +160,11 @@ def held(spark: SparkSession, layout: Layout, name: str) -> Held | None:
         )
     require_marked(spark, beside, layout.pipeline, mark)
     return Held.of(properties, begun=any(commit.note for commit in newest_first(spark, table)))
+
+
+def told(spark: SparkSession, layout: Layout, name: str) -> Held:
+    """What the silver table of `name`, which is there, says of itself; its tombstones are not looked at."""
+    return Held.of(require_marked(spark, layout.silver_table(name), layout.pipeline, {SOURCE: name}), begun=True)
 
 
 def make(spark: SparkSession, layout: Layout, schema: TableSchema, *, in_steps: bool) -> None:

@@ -16,11 +16,11 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import CommitNote
-from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver import extract, tombstones
 from lakehouse_cdc.silver.batch import TableBatch
 from lakehouse_cdc.silver.merge import Bounds, load, merge
+from lakehouse_cdc.silver.shape import Shape
 from lakehouse_cdc.silver.tombstones import Guards
 
 _DAY = 86400.0
@@ -31,26 +31,27 @@ class TableWriter:
     """The only writer of one silver table; remembers between batches what it would have to ask the tables for.
 
     It writes rows of one schema, in force since the change at `since` (0: the first). `kept` are columns that the table
-    has beside the schema's. `fresh` says that nothing was applied to the table yet. After an exception the writer is of
-    no more use.
+    has beside those of its shape. `fresh` says that nothing was applied to the table yet. After an exception the writer
+    is of no more use.
     """
 
     def __init__(
         self,
         session: SparkSession,
         layout: Layout,
-        schema: TableSchema,
+        shape: Shape,
         *,
         since: int,
         kept: Sequence[str],
         fresh: bool,
         keep_days: float,
     ) -> None:
-        self.schema = schema
+        self.shape, self._schema = shape, shape.schema
         self._kept = tuple(kept)
         # a batch has commits of its own under each schema
         self._suffix = f"@{since}" if since else ""
-        self._table, self._graves = layout.silver_table(schema.name), layout.tombstones(schema.name)
+        name = shape.schema.name
+        self._table, self._graves = layout.silver_table(name), layout.tombstones(name)
         self._fresh, self._keep_days = fresh, keep_days
         self._guards = Guards() if fresh else tombstones.guards(session, self._graves)
         self._has_rows = False  # True once it is known to
@@ -59,21 +60,21 @@ class TableWriter:
     def write(self, session: SparkSession, part: TableBatch, rows: DataFrame, note: CommitNote) -> None:
         """Apply `rows`, this table's bronze rows of a batch, of which `part` says what they hold."""
         if self._fresh or part.has_rows or part.barrier:
-            changes = extract.keyed(rows, self.schema)
+            changes = extract.keyed(rows, self.shape)
             before = self._guards
             self._bury(session, part, changes, note)
             survivors = self._survivors(session, part, changes, before)
-            self._commit(session, part, changes, extract.typed(survivors, self.schema), note)
+            self._commit(session, part, changes, extract.typed(survivors, self.shape), note)
         self._fresh = False
         if time.monotonic() - self._pruned >= _DAY:
-            pruned = tombstones.prune(session, self._graves, self.schema, self._keep_days)
+            pruned = tombstones.prune(session, self._graves, self._schema, self._keep_days)
             self._guards, self._pruned = self._guards.joined(pruned), time.monotonic()
 
     def _bury(self, session: SparkSession, part: TableBatch, changes: DataFrame, note: CommitNote) -> None:
         deleted = None
         if "d" in part.ops:  # reads no image but the keys
             deleted = extract.latest(changes.select("key", "seq", "op")).where("op = 'd'")
-        tombstones.bury(session, self._graves, self.schema, deleted, part.barrier, note, self._step("tombstones"))
+        tombstones.bury(session, self._graves, self._schema, deleted, part.barrier, note, self._step("tombstones"))
         added = Guards(delete=part.last if deleted is not None else -1, barrier=part.barrier)
         self._guards = self._guards.joined(added)
 
@@ -95,17 +96,17 @@ class TableWriter:
         if self._has_rows:
             bounds = self._bounds(changes) if part.has_rows and not part.barrier else None
             step, kept, barrier = self._step("rows"), self._kept, part.barrier
-            merge(session, rows, self._table, self.schema, note, step, kept=kept, barrier=barrier, bounds=bounds)
+            merge(session, rows, self._table, self._schema, note, step, kept=kept, barrier=barrier, bounds=bounds)
         else:
-            load(rows.where("op <> 'd'"), self._table, self.schema, note, self._step("rows"))
+            load(rows.where("op <> 'd'"), self._table, self._schema, note, self._step("rows"))
 
     def _step(self, what: str) -> str:
-        return f"{self.schema.name}:{what}{self._suffix}"
+        return f"{self._schema.name}:{what}{self._suffix}"
 
     def _bounds(self, changes: DataFrame) -> Bounds | None:
         """The range of the first key column, where its type has one that Delta keeps statistics of."""
-        column = self.schema.key_columns[0]
-        mapped = require(column, self.schema.name)
+        column = self._schema.key_columns[0]
+        mapped = require(column, self._schema.name)
         if mapped.kind not in _RANGED:
             return None
         first = F.col("key").getField(column.name)

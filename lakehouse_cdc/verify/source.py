@@ -7,7 +7,7 @@ side. Of a table whose snapshot is unfinished the keys that silver can have are 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,6 +19,7 @@ from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver import extract
+from lakehouse_cdc.silver.shape import Shape
 from lakehouse_cdc.verify.compare import TableResult, compare
 
 
@@ -26,34 +27,37 @@ def verify_table(
     spark: SparkSession,
     options: Mapping[str, str],
     offset: Offset,
-    schema: TableSchema,
+    shape: Shape,
     silver: Table,
     version: int | None,
 ) -> TableResult:
     """Compare the silver table at `version` (None: it does not exist) with the source at the offset's position.
 
-    `options` are those of the `mysql_cdc` source.
+    Columns of a frozen table that follow none of the source's are passed over. `options` are those of the `mysql_cdc`
+    source.
     """
-    expected = source_rows(spark, options, offset, schema)
-    columns = [c.name for c in schema.captured]
+    schema = shape.schema
+    expected = source_rows(spark, options, offset, shape)
+    columns = [c.name for c in schema.captured if c.name in shape.sources]
     if version is None:
         actual = spark.createDataFrame([], expected.schema)
     else:
         actual = read(spark, silver, version).select(*[F.col(quoted(c)) for c in columns])
-    expected, actual = (_comparable(side, schema) for side in (expected, actual))
+    expected, actual = (_comparable(side, schema, columns) for side in (expected, actual))
     return compare(schema.name, expected, actual, list(schema.key), columns, rows=actual.count())
 
 
-def _comparable(side: DataFrame, schema: TableSchema) -> DataFrame:
+def _comparable(side: DataFrame, schema: TableSchema, columns: Sequence[str]) -> DataFrame:
     """A VARIANT can be neither hashed nor compared: its JSON can."""
     for column in schema.captured:
-        if require(column, schema.name).kind is Kind.JSON:
+        if column.name in columns and require(column, schema.name).kind is Kind.JSON:
             side = side.withColumn(column.name, F.to_json(F.col(quoted(column.name))))
     return side
 
 
-def source_rows(spark: SparkSession, options: Mapping[str, str], offset: Offset, schema: TableSchema) -> DataFrame:
+def source_rows(spark: SparkSession, options: Mapping[str, str], offset: Offset, shape: Shape) -> DataFrame:
     """The rows of one source table as of the offset, typed as silver's columns."""
-    alone = replace(offset, tables={schema.name: offset.tables[schema.name]})
+    name = shape.schema.name
+    alone = replace(offset, tables={name: offset.tables[name]})
     bronze = spark.read.format("mysql_cdc").options(**options).option("asOf", json.dumps(alone.to_json())).load()
-    return extract.typed(bronze.select("after"), schema).select("row.*")
+    return extract.typed(bronze.select("after"), shape).select("row.*")

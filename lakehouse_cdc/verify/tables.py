@@ -8,12 +8,14 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, TransientError
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.silver import stream as silver
+from lakehouse_cdc.silver.shape import Shape
+from lakehouse_cdc.silver.table import Held, told
 from lakehouse_cdc.source.offsets import restored
 from lakehouse_cdc.source.schemas import SchemaStore
 from lakehouse_cdc.verify.compare import TableResult
@@ -24,10 +26,10 @@ _AT_ONCE = 4  # tables that are compared side by side: what one waits for, anoth
 
 def verify_tables(
     spark: SparkSession, layout: Layout, options: Mapping[str, str], bronze_checkpoint: str, silver_checkpoint: str
-) -> tuple[Offset, list[TableResult]]:
-    """The offset that they were compared at, and each table's result. `options` are those of the `mysql_cdc` source.
+) -> tuple[Offset, list[TableResult], dict[str, str]]:
+    """The offset that they were compared at, each table's result, and why others are not followed, by source or silver.
 
-    Raises DefiniteError before silver's first batch.
+    `options` are those of the `mysql_cdc` source. Raises DefiniteError before silver's first batch.
     """
     applied = silver.applied(spark, layout, silver_checkpoint)
     if applied is None:
@@ -35,16 +37,26 @@ def verify_tables(
     store = SchemaStore(options["schemaFolder"])
     offset = _offset_of(spark, layout, Checkpoint(bronze_checkpoint), store, applied.bronze_version)
 
-    def verified(name: str) -> TableResult:
-        state, table = offset.tables[name], layout.silver_table(name)
-        version = silver.version_at(spark, table, applied.bronze_version)
-        result = verify_table(spark, options, _whole(offset, name), store.get(state.schema), table, version)
+    set_aside: dict[str, str] = {}
+
+    def verified(name: str) -> TableResult | None:
+        state, place = offset.tables[name], layout.silver_table(name)
+        version = silver.version_at(spark, place, applied.bronze_version)
+        shape = Shape.of(store.get(state.schema))
+        if version is not None:
+            held = told(spark, layout, name)
+            if held.stuck is not None:
+                set_aside[name] = held.stuck.reason
+                return None
+            shape = _shape(store, shape, held)
+        result = verify_table(spark, options, _whole(offset, name), shape, place, version)
         return replace(result, complete=state.complete)
 
     names = sorted(name for name, state in offset.tables.items() if state.begun and not state.away)
     pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="verify")
     try:
-        return offset, list(pool.map(verified, names))
+        results = [result for result in pool.map(verified, names) if result is not None]
+        return offset, results, {**set_aside, **offset.quarantined}
     finally:
         pool.shutdown(wait=False, cancel_futures=True)  # after an error or a Ctrl-C, the rest is of no use
 
@@ -53,6 +65,16 @@ def _whole(offset: Offset, table: str) -> Offset:
     """Of a table that is read again silver has all keys meanwhile, of one read first those below the cursor."""
     state = offset.tables[table]
     return offset.with_table(table, replace(state, cursor=[], done=True)) if state.mode == "again" else offset
+
+
+def _shape(store: SchemaStore, shape: Shape, held: Held) -> Shape:
+    """What a silver table holds of the source's columns. Raises TransientError where that has changed."""
+    if held.frozen is None:
+        return shape
+    if not {*held.frozen.sources.values()} <= {*shape.sources}:
+        name = shape.rows.name
+        raise TransientError(f"the schema of {name} has changed meanwhile", where=name, hint="verify again")
+    return Shape(store.get(held.frozen.schema_id), shape.rows, held.frozen.sources)
 
 
 def _offset_of(

@@ -18,10 +18,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc import Pipeline
-from lakehouse_cdc.testing.shop import TABLES
 
 NOTEBOOKS = Path(__file__).parent.parent.parent / "notebooks"
 ROWS = 2000
+TABLES, CAPTURED = "shop.[cp]*", {"shop.customers", "shop.products"}  # half of the shop: each table takes its time
 AGAIN = "shop.customers"
 
 
@@ -56,9 +56,10 @@ def run(name: str, **given: object) -> dict[str, Any]:
 def quickstart(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """What the quickstart leaves, run without widgets; its server runs until the module's tests have ended."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("URL", "PASSWORD", "TABLES", "CATALOG"):
+        for name in ("URL", "PASSWORD", "CATALOG"):
             patch.delenv(f"LAKEHOUSE_CDC_{name}", raising=False)
         patch.setenv("LAKEHOUSE_CDC_ROWS", str(ROWS))
+        patch.setenv("LAKEHOUSE_CDC_TABLES", TABLES)
         patch.setenv("LAKEHOUSE_CDC_FOLDER", str(tmp_path_factory.mktemp("quickstart")))
         left = run("quickstart", spark=spark)
     yield left
@@ -86,12 +87,12 @@ def test_the_source_is_in_databricks_own_format(name: str) -> None:
 
 def test_both_runs_and_the_verification_saw_the_shop(quickstart: dict[str, Any]) -> None:
     first, second = quickstart["runs"]
-    assert sum(t.get("r", 0) for t in first["tables"].values()) >= ROWS * 0.9
+    assert sum(t.get("r", 0) for t in first["tables"].values()) >= ROWS * 0.2
     assert sum(t.get("r", 0) for t in second["tables"].values()) == 0
     assert sum(t.get(op, 0) for t in second["tables"].values() for op in "cud") > 0  # writes went on
     report = quickstart["report"]
     assert report.verified
-    assert {t.table for t in report.tables} == {f"shop.{name}" for name in TABLES}
+    assert {t.table for t in report.tables} == CAPTURED
     assert (report.position.file, report.position.pos) == (second["position"]["file"], second["position"]["pos"])
     assert quickstart["writer"].tally.transactions > 0
 

@@ -10,6 +10,7 @@ from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.pipeline.config import load
 from lakehouse_cdc.pipeline.secrets import Secret
 from lakehouse_cdc.pipeline.source_options import source_options
+from lakehouse_cdc.silver.evolution import Policy
 from lakehouse_cdc.source.options import SourceOptions
 
 GOOD = """\
@@ -90,10 +91,12 @@ def test_the_last_pattern_that_says_it_decides(tmp_path: Path, monkeypatch: pyte
   "shop.*": {dropped_columns: drop, schema_changes: stop}
   shop.orders: {exclude: [note]}
   shop.lines: {dropped_columns: keep, schema_changes: evolve}
+  shop.items: {schema_changes: freeze}
 """
     config = load(write(tmp_path, GOOD + rules))
-    assert [config.drops(f"shop.{table}") for table in ("orders", "lines", "customer")] == [True, False, True]
-    assert not config.drops("other.orders")
+    assert [config.policy(f"shop.{table}").drops for table in ("orders", "lines", "customer")] == [True, False, True]
+    assert config.policy("other.orders") == Policy()
     monkeypatch.setenv("SHOP_PASSWORD", "x")
     options = SourceOptions.parse(source_options(config, tmp_path, str(tmp_path)))
-    assert [options.stops(f"shop.{table}") for table in ("orders", "lines", "customer")] == [True, False, True]
+    assert [options.stops(f"shop.{table}") for table in ("orders", "lines", "items")] == [True, False, False]
+    assert config.policy("shop.items") == Policy(drops=True, freezes=True)

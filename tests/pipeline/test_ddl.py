@@ -59,17 +59,23 @@ def test_truncated_tables_and_partitions(
 def test_silver_evolves(
     spark: SparkSession, mysql: MySqlServer, run: Callable[..., None], database: str, tmp_path: Path
 ) -> None:
-    """All in one run of the stream, and again in the next: columns come, go, change, and change places."""
-    run(
-        "CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(20))",
-        f"INSERT INTO t VALUES {', '.join(f'({n}, {n}, {n})' for n in range(10))}",
-    )
-    lake = pipeline(spark, mysql, database, tmp_path)
+    """All in one run of the stream, and again in the next: columns come, go, change, and change places.
+
+    One table is frozen: its columns follow those of the source, and no other comes.
+    """
+    for name in ("t", "cold"):
+        run(
+            f"CREATE TABLE {name} (id INT PRIMARY KEY, a INT, b VARCHAR(20))",
+            f"INSERT INTO {name} VALUES {', '.join(f'({n}, {n}, {n})' for n in range(10))}",
+        )
+    lake = pipeline(spark, mysql, database, tmp_path, tables={f"{database}.cold": {"schema_changes": "freeze"}})
     lake.run(once=True)
     run(
         "UPDATE t SET a = a + 1 WHERE id < 5", "ALTER TABLE t ADD COLUMN c DATETIME(3) AFTER id",
         "INSERT INTO t VALUES (20, NOW(3), 1, 'x')", "ALTER TABLE t CHANGE a x BIGINT, CHANGE b a VARCHAR(30)",
         "UPDATE t SET x = 5000000000 WHERE id = 3", "DELETE FROM t WHERE id = 4",
+        "ALTER TABLE cold ADD COLUMN c INT NOT NULL DEFAULT 5, CHANGE a x BIGINT", "UPDATE cold SET x = 9 WHERE id = 3",
+        "ALTER TABLE cold CHANGE id ident BIGINT", "DELETE FROM cold WHERE ident = 5",
     )  # fmt: skip
     lake.run(once=True)
     report = lake.verify()
@@ -79,7 +85,14 @@ def test_silver_evolves(
         "id": "int", "c": "timestamp_ntz", "x": "bigint", "a": "string", "_seq": "decimal(38,0)",
         "_commit_ts": "timestamp",
     }  # fmt: skip
+    cold = read(spark, lake.layout.silver_table(f"{database}.cold"))
+    assert cold.columns == ["id", "a", "b", "_seq", "_commit_ts"]
+    assert sorted((r.id, r.a, r.b) for r in cold.collect()) == [
+        (n, 9 if n == 3 else n, str(n)) for n in range(10) if n != 5
+    ]  # fmt: skip
+    assert lake.status().tables[f"{database}.cold"].ignored == ("c",)
     run(
+        "ALTER TABLE cold DROP COLUMN b", "INSERT INTO cold VALUES (11, 11, 11)",
         "ALTER TABLE t ADD COLUMN n INT NOT NULL DEFAULT 7, DROP COLUMN c", "UPDATE t SET n = 8 WHERE id = 5",
         "ALTER TABLE t MODIFY x VARCHAR(30)", "INSERT INTO t (id, x) VALUES (30, 'many')",
         "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (n, id)", "UPDATE t SET n = 9 WHERE id = 6",
@@ -88,7 +101,10 @@ def test_silver_evolves(
     report = lake.verify()
     assert report.verified, report.to_json()
     assert all(t.complete for t in report.tables)
-    statements = spark.sql(f"SELECT statement FROM {lake.layout.schemas.sql} ORDER BY seq").collect()
+    cold = read(spark, lake.layout.silver_table(f"{database}.cold"))
+    assert sorted((r.id, r.b) for r in cold.where("id > 7").collect()) == [(8, "8"), (9, "9"), (11, None)]
+    mine = f"source_table = '{database}.t'"
+    statements = spark.sql(f"SELECT statement FROM {lake.layout.schemas.sql} WHERE {mine} ORDER BY seq").collect()
     assert [str(row.statement)[:7] for row in statements] == ["None", *["ALTER T"] * 5]
 
 

@@ -120,3 +120,10 @@ def test_faults_tells_all_of_them_and_check_table_the_first() -> None:
 
 def test_no_fault_where_all_is_known() -> None:
     assert faults(schema(Column("a", "int"))) == []
+
+
+def test_a_captured_column_with_a_name_of_silvers_is_a_fault() -> None:
+    table = schema(Column("_Seq", "int"), Column("_commit_ts", "int", captured=False), Column("_commit_tS", "int"))
+    assert [fault.what for fault in faults(table)] == [
+        f"column {name} of {table.name} has the name of one that silver adds" for name in ("_Seq", "_commit_tS")
+    ]

@@ -91,9 +91,9 @@ def _drawn(rng: Random, kind: str) -> Callable[[int, Any], Any]:
     return lambda _n, _held: rng.choice([None, *POOLS[kind]])
 
 
-def add(rng: Random, it: Alteration) -> None:
+def add(rng: Random, it: Alteration, kind: str = "") -> None:
     """A column of NULLs, or of a default."""
-    name, kind = _free(rng, it), rng.choice(sorted(POOLS))
+    name, kind = _free(rng, it), kind or rng.choice(sorted(POOLS))
     if name is None:
         return
     it.columns.insert(rng.randint(0, len(it.columns)), (made(name, kind), None))
@@ -114,10 +114,10 @@ def drop(rng: Random, it: Alteration) -> None:
         del it.columns[at]
 
 
-def replaced(rng: Random, it: Alteration) -> None:
+def replaced(rng: Random, it: Alteration, kind: str = "") -> None:
     """DROP and ADD of one name, not always in the same case."""
     for at in _others(rng, it)[:1]:
-        name, kind = it.columns[at][0].name, rng.choice(sorted(POOLS))
+        name, kind = it.columns[at][0].name, kind or rng.choice(sorted(POOLS))
         it.doubtful.discard(name)
         it.values.pop(name, None)
         it.columns[at] = (made(rng.choice([name, name.upper()]), kind), None)

@@ -6,7 +6,7 @@ since only a read of the table can tell silver.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -32,12 +32,18 @@ class Doubt:
 class AlteredHistory:
     """A valid changelog of one table, which ends when everything that had to be read again was."""
 
-    def __init__(self, rng: Random, name: str) -> None:
-        self._rng, self._pos = rng, 1
+    def __init__(
+        self,
+        rng: Random,
+        name: str,
+        kinds: Sequence[Callable[[Random, Alteration], None]] = KINDS,
+        pool: Sequence[str] = (),
+    ) -> None:
+        self._rng, self._pos, self._kinds = rng, 1, kinds
         keys = rng.choice([["id"], ["k`1", "k2"], ["te.xt"]])
-        kinds = {"te.xt": "text"}
-        key = [replace(made(k, kinds.get(k, "int")), nullable=False) for k in keys]
-        others = [made(n, k) for n, k in zip(("a", "b", "n"), rng.sample(sorted(POOLS), 3), strict=True)]
+        types = {"te.xt": "text"}
+        key = [replace(made(k, types.get(k, "int")), nullable=False) for k in keys]
+        others = [made(n, k) for n, k in zip(("a", "b", "n"), [*pool] * 3 or rng.sample(sorted(POOLS), 3), strict=True)]
         hidden = replace(made("secret", "int"), captured=False)
         self.schema = TableSchema("shop", name, (others[0], *key, *others[1:], hidden), tuple(keys))
         self.first = self.schema
@@ -117,7 +123,7 @@ class AlteredHistory:
         old = self.schema
         made_of = Alteration([(c, c.name) for c in old.columns], [*old.key])
         for _ in range(self._rng.choice([1, 1, 2, 3])):
-            self._rng.choice(KINDS)(self._rng, made_of)
+            self._rng.choice(self._kinds)(self._rng, made_of)
         new = replace(old, columns=tuple(c for c, _ in made_of.columns), key=tuple(made_of.key))
         if new.id == old.id:
             return

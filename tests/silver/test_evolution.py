@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.types import require
+from lakehouse_cdc.silver.casts import widens
 from lakehouse_cdc.silver.evolution import (
     AddColumn,
     DropColumn,
@@ -24,7 +25,6 @@ from lakehouse_cdc.silver.evolution import (
     Step,
     Widen,
     evolution,
-    widens,
 )
 
 NAMES = ("a", "A", "b", "B", "c", "d", "x", "X", "y")

@@ -119,14 +119,10 @@ def out_of_order(spark: SparkSession, seed: int, *, tables: int, parts: int) -> 
         check(lake, changes)
 
 
-@runs(2)
-@given(seed=seeds)
 def test_every_batch_ends_at_the_fold_whatever_crashes(spark: SparkSession, seed: int) -> None:
     in_order_with_crashes(spark, seed, tables=2, parts=3)
 
 
-@runs(2)
-@given(seed=seeds)
 def test_batches_in_any_order_and_any_number_of_times_end_at_the_fold(spark: SparkSession, seed: int) -> None:
     out_of_order(spark, seed, tables=2, parts=4)
 

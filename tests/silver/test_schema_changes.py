@@ -21,6 +21,7 @@ from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver import alter
 from lakehouse_cdc.silver.apply import Applier
+from lakehouse_cdc.silver.evolution import Policy
 from lakehouse_cdc.silver.stream import version_at
 from lakehouse_cdc.silver.table import CHANGING, LEFT, SCHEMA_ID, SCHEMA_SEQ, STATISTICS, WIDENING
 from tests.bronze_writer import Lake
@@ -138,7 +139,10 @@ def test_dropped_columns_go_where_that_is_wished_without_a_file_moved(spark: Spa
     first = apply(lake, Applier(spark, lake.layout), begun, None)
     second = apply(lake, Applier(spark, lake.layout), [altered(odd, less, 3)], first)  # kept as yet
     before = history(spark, place)[0].version
-    change, drops = altered(less, least, 4), Applier(spark, lake.layout, drops=lambda name: name == odd.name)
+    change, drops = (
+        altered(less, least, 4),
+        Applier(spark, lake.layout, policy=lambda name: Policy(drops=name == odd.name)),
+    )
     with patch.object(alter, "_finish", side_effect=DefiniteError("not today")), pytest.raises(DefiniteError):
         apply(lake, drops, [change], second)
     versions = Versions(second, lake.batches)
