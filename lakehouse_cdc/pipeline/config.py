@@ -85,6 +85,7 @@ class TableConfig(_Strict):
     types: dict[str, Literal["text", "native"]] = Field(default_factory=dict)
     schema_changes: Literal["evolve", "freeze", "stop"] = "evolve"
     dropped_columns: Literal["keep", "drop"] = "keep"
+    changed_types: Literal["rewrite", "beside"] = "rewrite"
 
     @field_validator("scd")
     @classmethod
@@ -114,7 +115,11 @@ class PipelineConfig(_Strict):
             said = [getattr(t, setting) for pattern, t in self.said(setting).items() if fnmatchcase(table, pattern)]
             return said[-1] if said else None
 
-        return Policy(drops=last("dropped_columns") == "drop", freezes=last("schema_changes") == "freeze")
+        return Policy(
+            drops=last("dropped_columns") == "drop",
+            beside=last("changed_types") == "beside",
+            freezes=last("schema_changes") == "freeze",
+        )
 
     def said(self, setting: str) -> dict[str, TableConfig]:
         """The patterns under `tables` that give a setting; its default in the others says nothing."""

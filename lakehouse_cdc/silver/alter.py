@@ -19,7 +19,9 @@ from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver import tombstones
 from lakehouse_cdc.silver.batch import SchemaChange
 from lakehouse_cdc.silver.casts import castable
-from lakehouse_cdc.silver.evolution import (
+from lakehouse_cdc.silver.evolution import Policy, evolution
+from lakehouse_cdc.silver.shape import Frozen
+from lakehouse_cdc.silver.steps import (
     AddColumn,
     DropColumn,
     Enter,
@@ -33,11 +35,10 @@ from lakehouse_cdc.silver.evolution import (
     Rewrite,
     Stay,
     Step,
+    TakeOver,
     Unite,
     Widen,
-    evolution,
 )
-from lakehouse_cdc.silver.shape import Frozen
 from lakehouse_cdc.silver.table import (
     BUILDING,
     CHANGING,
@@ -57,15 +58,15 @@ from lakehouse_cdc.silver.table import (
 
 
 def evolve(
-    session: SparkSession, layout: Layout, change: SchemaChange, phase: Phase, note: CommitNote, *, drops: bool
+    session: SparkSession, layout: Layout, change: SchemaChange, phase: Phase, note: CommitNote, *, policy: Policy
 ) -> frozenset[str]:
-    """Bring the table to the schema after `change`; the columns that it keeps beside, which are none with `drops`.
+    """Bring the table to the schema after `change`; the columns that it keeps beside, as `policy` says.
 
     `phase` is how far it has come, in an attempt that failed.
     """
     table = layout.silver_table(change.new.name)
     present = columns_of_source(session, table)
-    for step in evolution(change.old, change.new, change.origin, present, phase, change.filled, drops=drops):
+    for step in evolution(change.old, change.new, change.origin, present, phase, change.filled, policy):
         perform(session, layout, change, step, note)
     return _beside(session, table, change)
 
@@ -109,7 +110,7 @@ def perform(session: SparkSession, layout: Layout, change: SchemaChange, step: S
             _set(session, table, {CHANGING: f"{change.seq}:{int(step.phase)}", STATISTICS: statistics(new, ())})
         elif isinstance(step, RenameColumn | DropColumn | AddColumn):
             _alter(session, table, _of_one_column(step))
-        elif isinstance(step, Fill | Retake):
+        elif isinstance(step, Fill | Retake | TakeOver):
             _fill(session, table, step)
         elif isinstance(step, Widen):
             _widen(session, layout, table, step)
@@ -148,9 +149,12 @@ def _set(session: SparkSession, table: Table, properties: dict[str, str]) -> Non
     )
 
 
-def _fill(session: SparkSession, table: Table, step: Fill | Retake) -> None:
-    values = [(quoted(name), _constant(text, kind)) for name, kind, text in step.columns]
-    if isinstance(step, Retake):
+def _fill(session: SparkSession, table: Table, step: Fill | Retake | TakeOver) -> None:
+    if isinstance(step, TakeOver):
+        values = [(quoted(name), _carried_over(other)) for name, other in step.columns]
+    else:
+        values = [(quoted(name), _constant(text, kind)) for name, kind, text in step.columns]
+    if not isinstance(step, Fill):
         session.sql(f"UPDATE {table.sql} SET {', '.join(f'{name} = {value}' for name, value in values)}")
         return
     filled = ", ".join(f"{name} = coalesce({name}, {value})" for name, value in values)

@@ -17,143 +17,64 @@ After a crash in either phase the steps that are found are those that are not ye
 step, so as long as it is not there the table is as it was, and batches are applied to it by the old schema; once it is
 there, all that is older than the change has been applied, and is not applied again. `Finish` comes last, in one commit.
 
-A column that the new schema lacks is kept, under its name, or dropped while joining, as is wished. Rewriting keeps a
-value only where the way back gives the same value again, so no two keys become one; else NULL. Whatever the source
-holds elsewise it reads again (see `model.migration`). Still two rows may meet under a key of other columns, where an
-earlier change of the key has not been read to its end: a row that the source has and one that it has no more. They
-would be one to every MERGE from then on, and stay two, so both go, and the one returns with the read that follows every
-change of the key.
+A column that the new schema lacks is kept, under its name, or dropped while joining, as is wished. One whose type
+changes, other than to a wider one, is rewritten; or, as is wished, it stays beside a new one. Then it parts under a
+name that says whose it was, and while joining the new one takes over its values before it gets a name that is free.
+
+A value is carried over only where the way back gives the same value again, so no two keys become one; else it is NULL.
+Whatever the source holds elsewise it reads again (see `model.migration`). Still two rows may meet under a key of other
+columns, where an earlier change of the key has not been read to its end: a row that the source has and one that it has
+no more. They would be one to every MERGE from then on, and stay two, so both go, and the one returns with the read that
+follows every change of the key.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.casts import widens
+from lakehouse_cdc.silver.steps import (
+    AddColumn,
+    DropColumn,
+    Enter,
+    Fill,
+    Finish,
+    Forget,
+    Phase,
+    Recast,
+    RenameColumn,
+    Rewrite,
+    Step,
+    TakeOver,
+    Unite,
+    Widen,
+)
 
 # longer than the 64 characters of a MySQL name
 _ON_ITS_WAY = "_lakehouse_cdc: this column is about to be renamed by the pipeline to "
-assert len(_ON_ITS_WAY) > 64
+_ASIDE = "_lakehouse_cdc: this column is about to be kept by the pipeline beside the new "
+assert min(len(_ON_ITS_WAY), len(_ASIDE)) > 64
 
 
 @dataclass(frozen=True)
 class Policy:
     """What silver does as the schema of a table changes.
 
-    `drops`: it drops the columns that go, else it keeps them. `freezes`: it keeps its shape, whatever comes and goes
-    (see `shape`).
+    `drops`: it drops the columns that go, else it keeps them. `beside`: a column that gets another type stays as it is,
+    beside a new one, else it is rewritten. `freezes`: silver keeps its shape, whatever comes and goes (see `shape`).
     """
 
     drops: bool = False
+    beside: bool = False
     freezes: bool = False
 
 
-class Phase(IntEnum):
-    """How far a change has come, as the table says; BEFORE: it has not begun."""
-
-    BEFORE = 0
-    PARTING = 1
-    JOINING = 2
-
-
-@dataclass(frozen=True)
-class Enter:
-    """Say that a phase begins; everything older than the change has been applied."""
-
-    phase: Phase
-
-
-@dataclass(frozen=True)
-class RenameColumn:
-    """Moves no data."""
-
-    name: str
-    to: str
-
-
-@dataclass(frozen=True)
-class AddColumn:
-    """NULL in every row; behind the column `after`, or first."""
-
-    name: str
-    type: str
-    after: str | None
-
-
-@dataclass(frozen=True)
-class Fill:
-    """What rows hold in new columns where they have NULL: (name, type, value as text) of each."""
-
-    columns: tuple[tuple[str, str, str], ...]
-
-
-@dataclass(frozen=True)
-class DropColumn:
-    """A column whose name is needed, or that is not to be kept. Moves no data."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Widen:
-    """A type that Delta reads old files by."""
-
-    name: str
-    type: str
-
-
-@dataclass(frozen=True)
-class Recast:
-    """A column whose values are carried over where both types say the same, else NULL."""
-
-    name: str
-    held: str
-    type: str
-
-
-@dataclass(frozen=True)
-class Rewrite:
-    """All rows anew, in one commit. `key` are the new key's columns that stay as they are."""
-
-    columns: tuple[Recast, ...]
-    key: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Forget:
-    """All tombstones, for a horizon: deletions of keys that had another shape."""
-
-
-@dataclass(frozen=True)
-class Unite:
-    """Take rows away that met under one key."""
-
-
-@dataclass(frozen=True)
-class Finish:
-    """The table is of the new schema."""
-
-
-@dataclass(frozen=True)
-class Retake:
-    """What every row of a frozen table holds in columns that follow another one: (name, type, text or NULL) of each."""
-
-    columns: tuple[tuple[str, str, str | None], ...]
-
-
-@dataclass(frozen=True)
-class Stay:
-    """The table is of the new schema, in the shape that it had; `frozen` is what it says of that."""
-
-    frozen: str
-
-
-Step = Enter | RenameColumn | AddColumn | Fill | DropColumn | Widen | Rewrite | Forget | Unite | Finish | Retake | Stay
+_DEFAULT = Policy()
 
 
 def evolution(
@@ -163,25 +84,23 @@ def evolution(
     present: Mapping[str, str],
     phase: Phase,
     filled: Mapping[str, str] | None = None,
-    *,
-    drops: bool = False,
+    policy: Policy = _DEFAULT,
 ) -> list[Step]:
     """The steps that are left, in order.
 
     `origin` maps the new schema's columns to the old one's, where these existed; `filled` has the text of what all rows
-    hold in some of the others. `present` are the table's columns and their types, without those that silver adds; with
-    `drops` those go that the new schema lacks, else they are kept.
+    hold in some of the others. `present` are the table's columns and their types, without those that silver adds.
     Raises DefiniteError for an origin that is none.
     """
     _check(old, new, origin)
     steps: list[Step] = []
     columns = dict(present)
     if phase is not Phase.JOINING:
-        steps = _parting(old, new, origin, columns)
+        steps = _parting(old, new, origin, columns, beside=policy.beside)
         columns = _after(columns, steps)
         if steps and phase is Phase.BEFORE:
             steps.insert(0, Enter(Phase.PARTING))
-    joining = _joining(old, new, origin, columns, filled or {}, drops=drops)
+    joining = _joining(old, new, origin, columns, filled or {}, drops=policy.drops)
     if joining and phase is not Phase.JOINING:
         steps.append(Enter(Phase.JOINING))
     return [*steps, *joining, Finish()]
@@ -197,12 +116,15 @@ def _check(old: TableSchema, new: TableSchema, origin: Mapping[str, str]) -> Non
         )
 
 
-def _parting(old: TableSchema, new: TableSchema, origin: Mapping[str, str], present: Mapping[str, str]) -> list[Step]:
+def _parting(
+    old: TableSchema, new: TableSchema, origin: Mapping[str, str], present: Mapping[str, str], *, beside: bool
+) -> list[Step]:
     was = {c.name for c in old.captured}
     taken = {name.lower() for name in was}
     needed = {c.name.lower() for c in new.captured}
     comes_from = {c.name: origin[c.name] for c in new.captured if origin.get(c.name) in was}
-    moves = {source: name for name, source in comes_from.items() if source != name}
+    aside = {n: source for n, source in comes_from.items() if beside and _stays_beside(new, n, source, present)}
+    moves = {source: name for name, source in comes_from.items() if source != name and name not in aside}
     straight = {name for name in moves.values() if name.lower() not in taken}
     # an old name stays or leaves; a new one that the old schema lacks is there either because its rename is done ...
     belongs = set(comes_from.values()) | {n for s, n in moves.items() if n in straight and s not in present}
@@ -215,7 +137,14 @@ def _parting(old: TableSchema, new: TableSchema, origin: Mapping[str, str], pres
     for source, name in moves.items():
         if source in present:
             steps.append(RenameColumn(source, name if name in straight else _ON_ITS_WAY + name))
-    return steps
+    return steps + [RenameColumn(source, _ASIDE + name) for name, source in aside.items() if source in present]
+
+
+def _stays_beside(new: TableSchema, name: str, source: str, present: Mapping[str, str]) -> bool:
+    """Whether a column of the old schema gets a type that it cannot be widened to, or has gone aside for that."""
+    kind = {c.name: require(c, new.name).silver for c in new.captured}[name]
+    held = present.get(source, kind)
+    return _ASIDE + name in present or not (held == kind or widens(held, kind))
 
 
 def _joining(
@@ -233,6 +162,7 @@ def _joining(
     if drops:
         steps += [DropColumn(name) for name in held if name not in {c.name for c in new.captured}]
     recast: list[Recast] = []
+    over: list[tuple[str, Recast]] = []
     before: str | None = None
     for column in new.captured:
         kind = require(column, new.name).silver
@@ -242,7 +172,11 @@ def _joining(
             steps.append(Widen(column.name, kind))
         elif held[column.name] != kind:
             recast.append(Recast(column.name, held[column.name], kind))
+        if (other := _ASIDE + column.name) in held:
+            over.append((column.name, Recast(other, held[other], kind)))
         before = column.name
+    if over:
+        steps += _kept_beside(new, origin, held, over)
     if constants := tuple(
         (c.name, require(c, new.name).silver, filled[c.name]) for c in new.captured if c.name in filled
     ):
@@ -251,6 +185,20 @@ def _joining(
         again = {one.name for one in recast}
         steps.append(Rewrite(tuple(recast), tuple(name for name in new.key if name not in again)))
     return steps + _of_key(old, new, origin)
+
+
+def _kept_beside(
+    new: TableSchema, origin: Mapping[str, str], held: Mapping[str, str], over: Sequence[tuple[str, Recast]]
+) -> list[Step]:
+    """New columns take over what they can, then those that they were get names that are free."""
+    steps: list[Step] = [TakeOver(tuple(over))]
+    taken = {name.lower() for name in (*held, *(c.name for c in new.captured))}
+    for name, one in over:
+        stem = f"{origin[name]}__{re.sub('[^a-z0-9]+', '_', one.held).strip('_')}"
+        free = next(n for n in (stem, *(f"{stem}_{i}" for i in range(2, 1000))) if n.lower() not in taken)
+        taken.add(free.lower())
+        steps.append(RenameColumn(one.name, free))
+    return steps
 
 
 def _of_key(old: TableSchema, new: TableSchema, origin: Mapping[str, str]) -> list[Step]:

@@ -28,9 +28,10 @@ from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver import alter, table
 from lakehouse_cdc.silver.batch import SchemaChange, TableBatch, split
-from lakehouse_cdc.silver.evolution import Phase, Policy
+from lakehouse_cdc.silver.evolution import Policy
 from lakehouse_cdc.silver.schemas import Schemas
 from lakehouse_cdc.silver.shape import Shape
+from lakehouse_cdc.silver.steps import Phase
 from lakehouse_cdc.silver.table import SCHEMA_ID, FrozenShape, Held, Stuck
 from lakehouse_cdc.silver.writer import TableWriter
 
@@ -161,7 +162,7 @@ class TableKeeper:
             raise self._amid_a_change(held)
         table.columns(change.new)  # refused before the first step
         self._writer = None
-        kept = alter.evolve(session, self._layout, change, held.phase, note, drops=self._policy.drops)
+        kept = alter.evolve(session, self._layout, change, held.phase, note, policy=self._policy)
         done = replace(
             held, schema_id=change.new.id, schema_seq=change.seq, changing=0, phase=Phase.BEFORE, kept=kept, frozen=None
         )

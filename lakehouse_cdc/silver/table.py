@@ -23,8 +23,8 @@ from lakehouse_cdc.model.layout import COMMIT_TS, SEQ, Layout, Table, quoted
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver import tombstones
-from lakehouse_cdc.silver.evolution import Phase
 from lakehouse_cdc.silver.shape import Shape
+from lakehouse_cdc.silver.steps import Phase
 
 SOURCE = "lakehouse_cdc.source_table"
 SCHEMA_ID = "lakehouse_cdc.schema_id"

@@ -13,7 +13,8 @@ from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.casts import widens
-from lakehouse_cdc.silver.evolution import (
+from lakehouse_cdc.silver.evolution import Policy, evolution
+from lakehouse_cdc.silver.steps import (
     AddColumn,
     DropColumn,
     Enter,
@@ -23,8 +24,8 @@ from lakehouse_cdc.silver.evolution import (
     RenameColumn,
     Rewrite,
     Step,
+    TakeOver,
     Widen,
-    evolution,
 )
 
 NAMES = ("a", "A", "b", "B", "c", "d", "x", "X", "y")
@@ -41,8 +42,8 @@ class Columns:
 
     def perform(self, step: Step) -> None:
         """As Delta would, which refuses a name that is there."""
-        if isinstance(step, Fill):
-            self._fill(step)
+        if isinstance(step, Fill | Rewrite | TakeOver):
+            self._carry(step)
         elif isinstance(step, Enter):
             assert step.phase > self.phase
             self.phase = step.phase
@@ -59,21 +60,20 @@ class Columns:
             which, held = self.held[step.name]
             assert widens(held, step.type)
             self.held[step.name] = (which, step.type)
-        elif isinstance(step, Rewrite):
-            self._rewrite(step)
         elif isinstance(step, Finish):
             self.finished = True
 
-    def _fill(self, step: Fill) -> None:
-        for name, kind, text in step.columns:
-            assert self.held[name] in (("new", kind), (f"filled {text}", kind))
-            self.held[name] = (f"filled {text}", kind)
-
-    def _rewrite(self, step: Rewrite) -> None:
-        for one in step.columns:
+    def _carry(self, step: Fill | Rewrite | TakeOver) -> None:
+        if isinstance(step, Fill):
+            for name, kind, text in step.columns:
+                assert self.held[name] in (("new", kind), (f"filled {text}", kind))
+                self.held[name] = (f"filled {text}", kind)
+            return
+        for name, one in step.columns if isinstance(step, TakeOver) else [(one.name, one) for one in step.columns]:
             which, held = self.held[one.name]
             assert held == one.held
-            self.held[one.name] = (which, one.type)
+            assert name == one.name or self.held[name] in (("new", one.type), (which, one.type))
+            self.held[name] = (which, one.type)
 
     def _free(self, name: str) -> None:
         assert name.lower() not in {n.lower() for n in self.held}, f"{name} is taken"
@@ -118,13 +118,16 @@ def change(rng: Random) -> tuple[TableSchema, TableSchema, dict[str, str], Colum
     return old, new, origin, Columns(held), {name: name * 2 for name in new_ones if rng.random() < 0.5}
 
 
-@given(seed=st.integers(0, 2**32), crashes=st.lists(st.integers(0, 6), max_size=4), drops=st.booleans())
-def test_whatever_crashes_each_column_ends_where_it_belongs(seed: int, crashes: list[int], drops: bool) -> None:
+POLICIES = [Policy(), Policy(drops=True), Policy(beside=True)]
+
+
+@given(seed=st.integers(0, 2**32), crashes=st.lists(st.integers(0, 6), max_size=4), policy=st.sampled_from(POLICIES))
+def test_whatever_crashes_each_column_ends_where_it_belongs(seed: int, crashes: list[int], policy: Policy) -> None:
     old, new, origin, table, filled = change(Random(seed))
     before, was = dict(table.held), {c.name for c in old.captured}
     for steps_before_the_crash in [*crashes, 1000]:
         held = {name: kind for name, (_, kind) in table.held.items()}
-        steps = evolution(old, new, origin, held, table.phase, filled, drops=drops)
+        steps = evolution(old, new, origin, held, table.phase, filled, policy)
         if table.phase is Phase.BEFORE and not table.finished:
             assert table.held == before, "something was done before the change had begun"
         for step in steps[:steps_before_the_crash]:
@@ -136,10 +139,20 @@ def test_whatever_crashes_each_column_ends_where_it_belongs(seed: int, crashes: 
         c.name: (origin[c.name] if origin.get(c.name) in was else begun.get(c.name, "new"), require(c, "t").silver)
         for c in new.captured
     }
+
+    def retyped(name: str, one: tuple[str, str]) -> bool:
+        held = before[origin[name]][1] if origin.get(name) in was else one[1]
+        return held != one[1] and not widens(held, one[1])
+
     taken = {name.lower() for name in wanted}
     left = {source for source, _ in wanted.values()}
     kept = {n: c for n, c in before.items() if n.lower() not in taken and c[0] not in left}
-    assert table.held == {**wanted, **({} if drops else kept)}
+    if policy.beside:
+        stay = [before[origin[name]] for name, one in wanted.items() if retyped(name, one)]
+        aside = {f"{which}__{kind}": (which, kind) for which, kind in stay}
+        assert all(name not in {*wanted, *kept} for name in aside)
+        kept |= aside
+    assert table.held == {**wanted, **({} if policy.drops else kept)}
 
 
 def test_a_rename_and_an_addition_are_one_step_each() -> None:
@@ -172,3 +185,16 @@ def test_an_origin_that_is_none_is_refused() -> None:
 )  # fmt: skip
 def test_what_widens(held: str, wanted: str, so: bool) -> None:
     assert widens(held, wanted) is so
+
+
+def test_a_column_beside_gets_a_name_that_is_free() -> None:
+    key = Column("id", "int", False)
+    old = TableSchema("shop", "t", (key, Column("N", "decimal", precision=10, scale=2)), ("id",))
+    new = replace(old, columns=(key, Column("N", "text", charset="utf8mb4")))
+    present = {"id": "int", "N": "decimal(10,2)", "n__DECIMAL_10_2": "int", "N__decimal_10_2_2": "int"}
+    steps = evolution(old, new, {"id": "id", "N": "N"}, present, Phase.BEFORE, policy=Policy(beside=True))
+    [*_, last, finish] = steps
+    assert isinstance(last, RenameColumn)
+    assert last.to == "N__decimal_10_2_3"
+    assert finish == Finish()
+    assert not any(isinstance(step, Rewrite) for step in steps)

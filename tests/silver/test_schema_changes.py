@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, TransientError
 from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.commits import history
 from lakehouse_cdc.lake.tables import read, require_owner
@@ -26,6 +28,7 @@ from lakehouse_cdc.silver.stream import version_at
 from lakehouse_cdc.silver.table import CHANGING, LEFT, SCHEMA_ID, SCHEMA_SEQ, STATISTICS, WIDENING
 from tests.bronze_writer import Lake
 from tests.silver.histories import TEXT
+from tests.silver.test_fold import crashing
 from tests.silver.test_tables import ID, N, apply, begin, delete, insert, seq, table
 
 
@@ -150,6 +153,32 @@ def test_dropped_columns_go_where_that_is_wished_without_a_file_moved(spark: Spa
     assert read(spark, place).columns == ["Id of `it`", "_seq", "_commit_ts"]
     assert not any({"add", "remove"} & commit.keys() for commit in actions(lake, odd.name, before))
     assert lake.silver(odd.name) == fold(lake.written)
+
+
+def test_a_column_of_another_type_may_stay_beside_the_new_one(spark: SparkSession, tmp_path: Path) -> None:
+    one = table("one", Column("x", "text", **TEXT), Column("y", "int"))
+    two = TableSchema("shop", "one", (ID, Column("x", "int"), Column("z", "bigint")), ("id",))
+    lake = Lake(spark, tmp_path, {one.name: one})
+    rows = [begin(one), *(insert(one, 2, key, x=x, y=key) for key, x in ((1, "5"), (2, "05"), (3, "?")))]
+    first = apply(lake, Applier(spark, lake.layout), rows, None)
+    change, place = altered(one, two, 3, z="y"), lake.layout.silver_table(one.name)
+    beside = Applier(spark, lake.layout, policy=lambda _: Policy(beside=True))
+    versions = Versions(first, lake.commit([change, update(two, 4, {"id": 1, "x": 5, "z": 1}, x=6)]).version)
+    perform = alter.perform
+    dying = patch.object(alter, "perform", crashing(perform, Random(3), after=True))
+    with dying, suppress(TransientError):
+        beside.apply(versions, lake.note(versions))
+    assert {"x__string", "z"} - set(read(spark, place).columns)  # it had not come to the end
+    beside.apply(versions, lake.note(versions))
+    assert dict(read(spark, place).dtypes)["x__string"] == "string"
+    assert dict(read(spark, place).dtypes)["x"] == "int"
+    # wider, a column is the same one; of the others what both types say is carried over, the rest is read again
+    assert held_rows(lake, one.name, "id", "x", "z", "x__string") == [
+        (1, 6, 1, None), (2, None, 2, "05"), (3, None, 3, "?")
+    ]  # fmt: skip
+    versions = Versions(versions.last, lake.commit([insert(two, 5, 4, x=7, z=7)]).version)
+    Applier(spark, lake.layout).apply(versions, lake.note(versions))
+    assert held_rows(lake, one.name, "id", "x", "x__string")[-1] == (4, 7, None)
 
 
 def test_a_table_built_anew_goes_on_after_a_crash_between_two_schemas(spark: SparkSession, tmp_path: Path) -> None:
