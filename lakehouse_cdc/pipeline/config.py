@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.mysql.tls import Tls
 from lakehouse_cdc.pipeline.secrets import Secret
+from lakehouse_cdc.schema.selection import said_last
 from lakehouse_cdc.silver.evolution import Policy
 
 
@@ -112,8 +113,7 @@ class PipelineConfig(_Strict):
         """What silver does as the schema of `database.table` changes; the last pattern that says it decides."""
 
         def last(setting: str) -> object:
-            said = [getattr(t, setting) for pattern, t in self.said(setting).items() if fnmatchcase(table, pattern)]
-            return said[-1] if said else None
+            return said_last({pattern: getattr(t, setting) for pattern, t in self.said(setting).items()}, table)
 
         return Policy(
             drops=last("dropped_columns") == "drop",

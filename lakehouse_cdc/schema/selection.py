@@ -11,11 +11,13 @@ matters of them comes when one takes the place of the table that it is for. A pa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from typing import TypeVar
 
 from lakehouse_cdc.errors import ConfigError
 
+T = TypeVar("T")
 _SHADOW = re.compile(r"_+.+_(?:gho|ghc|del|new|old)", re.DOTALL)
 SYSTEM_SCHEMAS = ("mysql", "sys", "information_schema", "performance_schema")
 
@@ -51,6 +53,12 @@ class Selection:
         """The patterns that match none of `names`, exclusions aside: most likely misspelt."""
         known = list(names)
         return [p for p in self._included if not any(_any(name, (p,)) for name in known)]
+
+
+def said_last(rules: Mapping[str, T], name: str) -> T | None:
+    """What the last of the patterns that match the table `name` says of it; None where none does."""
+    found = [what for pattern, what in rules.items() if fnmatchcase(name, pattern)]
+    return found[-1] if found else None
 
 
 def is_shadow(name: str) -> bool:

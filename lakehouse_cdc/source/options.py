@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any, Literal, cast, get_args
 
 from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.mysql.session import ConnectionOptions
 from lakehouse_cdc.mysql.tls import MODES
 from lakehouse_cdc.schema.carry import Rules, TypeMap, ZeroDates
+from lakehouse_cdc.schema.selection import said_last
 
 Snapshot = Literal["initial", "never", "only"]
 OnGap = Literal["fail", "resnapshot"]
@@ -109,8 +109,7 @@ class SourceOptions:
 
     def stops(self, table: str) -> bool:
         """Whether the stream stops where the table's schema changes; the last pattern that matches decides."""
-        found = [what for pattern, what in self.schema_changes.items() if fnmatchcase(table, pattern)]
-        return bool(found) and found[-1] == "stop"
+        return said_last(self.schema_changes, table) == "stop"
 
 
 def _words(text: str) -> tuple[str, ...]:

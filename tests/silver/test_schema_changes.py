@@ -89,6 +89,22 @@ def test_a_rename_and_an_addition_move_no_data(spark: SparkSession, tmp_path: Pa
     assert dict(read(spark, place).dtypes)["n"] == "int"
 
 
+def test_an_addition_to_a_million_rows_moves_none(spark: SparkSession, tmp_path: Path) -> None:
+    one, two = table("one"), table("one", Column("m", "smallint"))
+    lake = Lake(spark, tmp_path, {one.name: one})
+    applier, place = Applier(spark, lake.layout), lake.layout.silver_table(one.name)
+    first = apply(lake, applier, [begin(one), insert(one, 2, 1)], None)
+    values = ["CAST(id AS INT) AS id", f"CAST({seq(2)}BD AS DECIMAL(38,0)) AS _seq", "now() AS _commit_ts"]
+    rows = spark.range(2, 1_000_001).selectExpr(*values)
+    rows.write.format("delta").mode("append").save(place.path)
+    before = history(spark, place)[0].version
+    apply(lake, applier, [altered(one, two, 3)], first)
+    commits = actions(lake, one.name, before)
+    assert commits
+    assert not any({"add", "remove"} & commit.keys() for commit in commits)
+    assert read(spark, place).where("m IS NULL").count() == 1_000_000
+
+
 def test_a_new_column_is_filled_with_what_all_rows_hold(spark: SparkSession, tmp_path: Path) -> None:
     one = table("one", N)
     two = table("one", N, Column("d", "decimal", precision=5, scale=2), Column("t", "text", **TEXT), Column("x", "int"))

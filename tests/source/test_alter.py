@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
+import pymysql
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
@@ -210,3 +211,43 @@ def test_a_change_that_is_under_way_while_the_catalog_is_asked(stage: Stage) -> 
     thread.join()
     finish(stage, driver)
     assert len(changed(driver)) == 12
+
+
+@pytest.mark.parametrize("any_server", ["mariadb-10.11", "mariadb-11"], indirect=True)
+def test_an_alter_that_mariadb_also_logs_when_it_begins(any_stage: Stage) -> None:
+    """With rows of the old columns in between, and one that is given up."""
+    stage = any_stage
+    stage.run("CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT)")
+    stage.run("INSERT INTO t SELECT seq, 1, seq FROM seq_1_to_50000")
+    driver = stage.driver(chunkRows="50000")
+    stage.snapshot(driver)
+    began = stage.position()
+    stop = threading.Event()
+
+    def write() -> None:
+        with closing(stage.server.connect(autocommit=True, database=stage.database)) as other, other.cursor() as cursor:
+            for n in range(60_000, 10**6):
+                cursor.execute(f"INSERT INTO t (id, v) VALUES ({n}, {n})")
+                if stop.is_set():
+                    return
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        stage.run("SET SESSION binlog_alter_two_phase = 1")
+        stage.run("ALTER TABLE t CHANGE w v INT, CHANGE v w INT, FORCE, ALGORITHM=INPLACE, LOCK=NONE")
+        with pytest.raises(pymysql.err.IntegrityError):
+            stage.run("ALTER TABLE t ADD x INT, ADD UNIQUE KEY (w)")
+    finally:
+        stop.set()
+        writer.join()
+    stage.run("UPDATE t SET w = 7 WHERE id = 5")
+    events = [(e[2], e[5]) for e in stage.run(f"SHOW BINLOG EVENTS IN '{began[0]}' FROM {began[1]}")]
+    halves = [n for n, (kind, info) in enumerate(events) if kind == "Gtid" and "ALTER" in info]
+    assert [events[n][1].split(" ", 2)[2].split(" id")[0] for n in halves] == [
+        "START ALTER", "COMMIT ALTER", "START ALTER", "ROLLBACK ALTER"
+    ]  # fmt: skip
+    assert any(kind.startswith("Write_rows") for kind, _ in events[halves[0] : halves[1]])
+    stage.drain(driver)
+    assert len(changed(driver)) == 1
+    stage.same(driver)

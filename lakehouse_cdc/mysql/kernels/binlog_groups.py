@@ -41,6 +41,7 @@ from lakehouse_cdc.mysql.kernels.binlog_words import (
     FULL,
     GROUP,
     GTID,
+    HALF,
     HEADER,
     HEARTBEAT,
     HEARTBEAT_V2,
@@ -83,8 +84,10 @@ from lakehouse_cdc.mysql.kernels.binlog_words import (
 )
 from lakehouse_cdc.mysql.kernels.compiled import compiled
 
-# flags of a MariaDB GTID: one statement follows; its rows are prepared only (XA)
-_STANDALONE, _PREPARED = 1, 64
+# flags of a MariaDB GTID: one statement follows; a commit id stands behind the flags; rows are prepared only, or were
+# (XA); and more flags that may stand behind all that: an ALTER begins, or is given up (binlog_alter_two_phase)
+_STANDALONE, _COMMIT_ID, _PREPARED, _COMPLETED = 1, 2, 64, 128
+_ALTER_BEGINS, _ALTER_FAILED, _KNOWN = 2, 8, 31
 
 
 @compiled
@@ -163,6 +166,21 @@ def _open(state: NDArray[np.int64], txns: NDArray[np.int64], source: int, number
 
 
 @compiled
+def _more_flags(data: NDArray[np.uint8], at: int, end: int, flags: int) -> int:
+    """The flags behind what the first ones say stands behind them; -1 where they are not known, or cut off."""
+    if flags & _COMMIT_ID:
+        at += 8
+    if flags & (_PREPARED | _COMPLETED):
+        if at + 6 > end:
+            return -1
+        at += 6 + np.int64(data[at + 4]) + np.int64(data[at + 5])
+    if at > end:
+        return -1
+    found = np.int64(data[at]) if at < end else 0
+    return -1 if found & ~_KNOWN else found
+
+
+@compiled
 def announce_mariadb(
     data: NDArray[np.uint8],
     at: int,
@@ -173,13 +191,16 @@ def announce_mariadb(
 ) -> int:
     """Begin a transaction by MariaDB's GTID event at `at`: it stands for BEGIN, too, unless one statement follows.
 
-    A source is the domain and the server's id, four bytes each; the commit time has whole seconds.
+    A source is the domain and the server's id, four bytes each; the commit time has whole seconds. Format: MariaDB
+    source, log_event_server.cc, Gtid_log_event.
     """
     body = at + HEADER
     if end - body < 13:
         return MALFORMED
     number = u32(data, body) | u32(data, body + 4) << 32
-    if number <= 0:
+    flags = np.int64(data[body + 12])
+    more = _more_flags(data, body + 13, end, flags)
+    if number <= 0 or more < 0:
         return MALFORMED
     for i in range(state[SOURCES] - 1, -1, -1):
         j = 0
@@ -187,7 +208,7 @@ def announce_mariadb(
             j += 1
         if j == 4:
             _open(state, txns, i, number, u32(data, at) * 1_000_000)
-            flags = data[body + 12]
+            state[HALF] = 1 if more & (_ALTER_BEGINS | _ALTER_FAILED) else 0
             if flags & _PREPARED:
                 state[GROUP] = XA
                 txns[state[TXNS] - 1, TXN_XA] = 1

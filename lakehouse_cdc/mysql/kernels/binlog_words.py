@@ -16,8 +16,8 @@ FAULTY = 0xFFFFFFFF  # ... the bytes of events that follow, or this where it cou
 # slots of `state`
 AT, POS, CHECKSUM, GROUP, ROWS, TXNS, SERIAL, SOURCES, FILE, TYPE, MARIADB = range(11)
 # whether the buffer is expanded; the size of the compressed event that we are in (0: none), where its events end, and
-# whether they must be one whole transaction
-EXPANDED, WITHIN, INNER_END, WHOLE, STATE_SIZE = range(11, 16)
+# whether they must be one whole transaction; whether the statement that follows is not done yet, or will not be
+EXPANDED, WITHIN, INNER_END, WHOLE, HALF, STATE_SIZE = range(11, 17)
 # values of state[GROUP]
 OUTSIDE, ANNOUNCED, BEGUN, XA = range(4)
 # columns of `rows`: one line for each rows event of a captured table
