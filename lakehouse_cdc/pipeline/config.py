@@ -110,16 +110,26 @@ class PipelineConfig(_Strict):
         return tuple(dict.fromkeys(found))
 
     def policy(self, table: str) -> Policy:
-        """What silver does as the schema of `database.table` changes; the last pattern that says it decides."""
+        """What silver does as the schema of `database.table` changes; the last pattern that says it decides.
+
+        Raises ConfigError for a table whose columns are to be kept beside others and to be dropped.
+        """
 
         def last(setting: str) -> object:
             return said_last({pattern: getattr(t, setting) for pattern, t in self.said(setting).items()}, table)
 
-        return Policy(
+        found = Policy(
             drops=last("dropped_columns") == "drop",
             beside=last("changed_types") == "beside",
             freezes=last("schema_changes") == "freeze",
         )
+        if found.drops and found.beside:
+            raise ConfigError(
+                "changed_types: beside keeps columns that dropped_columns: drop drops",
+                where=f"tables.{table}",
+                hint="choose one of the two",
+            )
+        return found
 
     def said(self, setting: str) -> dict[str, TableConfig]:
         """The patterns under `tables` that give a setting; its default in the others says nothing."""

@@ -91,7 +91,8 @@ def test_the_last_pattern_that_says_it_decides(tmp_path: Path, monkeypatch: pyte
   "shop.*": {dropped_columns: drop, schema_changes: stop}
   shop.orders: {exclude: [note]}
   shop.lines: {dropped_columns: keep, schema_changes: evolve}
-  shop.items: {schema_changes: freeze, changed_types: beside}
+  shop.items: {schema_changes: freeze, dropped_columns: keep, changed_types: beside}
+  shop.wrong: {changed_types: beside}
 """
     config = load(write(tmp_path, GOOD + rules))
     assert [config.policy(f"shop.{table}").drops for table in ("orders", "lines", "customer")] == [True, False, True]
@@ -99,4 +100,6 @@ def test_the_last_pattern_that_says_it_decides(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("SHOP_PASSWORD", "x")
     options = SourceOptions.parse(source_options(config, tmp_path, str(tmp_path)))
     assert [options.stops(f"shop.{table}") for table in ("orders", "lines", "items")] == [True, False, False]
-    assert config.policy("shop.items") == Policy(drops=True, beside=True, freezes=True)
+    assert config.policy("shop.items") == Policy(beside=True, freezes=True)
+    with pytest.raises(ConfigError, match=r"beside keeps columns that .* drops \[tables\.shop\.wrong\]"):
+        config.policy("shop.wrong")
