@@ -89,6 +89,8 @@ def altered_with_crashes(spark: SparkSession, seed: int, *, moments: int, parts:
         check(lake, history)
 
 
+@runs(1)
+@given(seed=seeds)
 def test_silver_is_the_fold_whatever_is_altered_and_crashes(spark: SparkSession, seed: int) -> None:
     altered_with_crashes(spark, seed, moments=14, parts=2, attempts=1)
 
