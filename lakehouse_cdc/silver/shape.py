@@ -26,6 +26,8 @@ from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.casts import castable
 
+THAW = "let its schema_changes be evolve, and move the silver table away to have it built anew"
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -50,8 +52,8 @@ class Shape:
         def silver(schema: TableSchema) -> list[tuple[str, str]]:
             return [(c.name, require(c, schema.name).silver) for c in schema.captured]
 
-        same = all(name == source for name, source in self.sources.items())
-        return not same or silver(self.schema) != silver(self.rows) or self.schema.key != self.rows.key
+        own = Shape.of(self.schema).sources
+        return self.sources != own or silver(self.schema) != silver(self.rows) or self.schema.key != self.rows.key
 
     @property
     def ignored(self) -> tuple[str, ...]:
@@ -100,9 +102,6 @@ class Shape:
                     where=where,
                     hint=THAW,
                 )
-
-
-THAW = "let its schema_changes be evolve, and move the silver table away to have it built anew"
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,14 @@ def test_what_no_frozen_table_can_follow_is_refused(new: tuple[Column, ...], ori
     assert "let its schema_changes be evolve" in str(error.value)
 
 
+def test_a_column_that_was_ignored_is_not_followed_for_the_name_that_it_gets() -> None:
+    """The columns look as they did, and are not: what silver knows nothing of cannot be what its rows hold."""
+    one, two = table("one", N), table("one", N, Column("x", "smallint"))
+    shape = Shape.of(one).after(two, {"id": "id", "n": "n"}, {}, "").shape
+    shape = shape.after(one, {"id": "id", "n": "x"}, {}, "").shape
+    assert (shape.sources, shape.ignored, shape.frozen) == ({"id": "id"}, ("n",), True)
+
+
 def frozen_lake(spark: SparkSession, folder: Path, *schemas: TableSchema) -> tuple[Lake, Applier]:
     lake = Lake(spark, folder, {s.name: s for s in schemas})
     return lake, Applier(spark, lake.layout, policy=lambda _: FROZEN)
