@@ -18,7 +18,7 @@ from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver import tombstones
 from lakehouse_cdc.silver.batch import SchemaChange
-from lakehouse_cdc.silver.casts import castable
+from lakehouse_cdc.silver.casts import carried_over
 from lakehouse_cdc.silver.evolution import Policy, evolution
 from lakehouse_cdc.silver.shape import Frozen
 from lakehouse_cdc.silver.steps import (
@@ -186,15 +186,7 @@ def _rewrite(session: SparkSession, table: Table, step: Rewrite, note: CommitNot
 
 def _carried_over(column: Recast) -> str:
     """The column's value in the other type where the way back gives the same again, else NULL."""
-    name, held, wanted = quoted(column.name), column.held, column.type
-    if (held, wanted) == ("string", "variant"):
-        return f"try_parse_json({name})"
-    if (held, wanted) == ("variant", "string"):
-        return f"to_json({name})"
-    if not castable(held, wanted):
-        return f"CAST(NULL AS {wanted})"
-    there = f"try_cast({name} AS {wanted})"
-    return f"CASE WHEN try_cast({there} AS {held}) = {name} THEN {there} END"
+    return carried_over(quoted(column.name), column.held, column.type, f"CAST(NULL AS {column.type})")
 
 
 def _unite(session: SparkSession, table: Table, key: tuple[str, ...]) -> None:

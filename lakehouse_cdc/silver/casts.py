@@ -40,3 +40,16 @@ def castable(held: str, wanted: str) -> bool:
     one, other = family(held), family(wanted)
     known = {"number", "time", "string"}
     return one in known and other in known and (one == other or "string" in (one, other))
+
+
+def carried_over(value: str, held: str, wanted: str, otherwise: str) -> str:
+    """SQL: a value of type `held` in another type where the way back gives the same again; elsewhere `otherwise`."""
+    if (held, wanted) == ("variant", "string"):
+        return f"to_json({value})"
+    if (held, wanted) == ("string", "variant"):
+        there = f"try_parse_json({value})"
+        return f"CASE WHEN {value} IS NULL OR {there} IS NOT NULL THEN {there} ELSE {otherwise} END"
+    if not castable(held, wanted):
+        return f"CASE WHEN {value} IS NULL THEN CAST(NULL AS {wanted}) ELSE {otherwise} END"
+    there = f"try_cast({value} AS {wanted})"
+    return f"CASE WHEN try_cast({there} AS {held}) <=> {value} THEN {there} ELSE {otherwise} END"

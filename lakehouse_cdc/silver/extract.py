@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.model.layout import literal, quoted
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.types import Kind, require
+from lakehouse_cdc.silver.casts import carried_over
 from lakehouse_cdc.silver.shape import Shape
 
 DOES_NOT_FIT = "a value of the source does not fit the frozen column"
@@ -77,23 +78,12 @@ def _shaped(struct: str, shape: Shape, columns: Iterable[Column]) -> SparkColumn
     fields = []
     for column in columns:
         held, source = require(column, shape.schema.name).silver, shape.sources.get(column.name)
-        if source is None:
-            value = f"CAST(NULL AS {held})"
-        else:
-            value = _carried(f"{struct}.{quoted(source)}", comes[source], held, f"{shape.schema.name}.{column.name}")
+        value = f"CAST(NULL AS {held})"
+        if source is not None:
+            error = f"raise_error({literal(f'{DOES_NOT_FIT} {shape.schema.name}.{column.name}')})"
+            value = f"{struct}.{quoted(source)}"
+            if comes[source] != held:
+                value = carried_over(value, comes[source], held, error)
         fields.append(F.expr(value).alias(column.name))
     # a row without an image, a deleted one, stays one
     return F.when(F.col(struct).isNotNull(), F.struct(*fields)).alias(struct)
-
-
-def _carried(value: str, comes: str, held: str, name: str) -> str:
-    """The value in the type `held`, or an error where that does not hold it."""
-    if comes == held:
-        return value
-    if (comes, held) == ("string", "variant"):
-        return f"parse_json({value})"
-    if (comes, held) == ("variant", "string"):
-        return f"to_json({value})"
-    there = f"try_cast({value} AS {held})"
-    error = f"raise_error({literal(f'{DOES_NOT_FIT} {name}')})"
-    return f"CASE WHEN try_cast({there} AS {comes}) <=> {value} THEN {there} ELSE {error} END"

@@ -295,13 +295,14 @@ class BinlogScanner:
         state = self._groups.state
         if state[k.HALF]:  # MariaDB says it again when it is done
             state[k.HALF] = 0
-            return self._groups.statement(seconds, size)
+            self._groups.statement(seconds, size)
+            return
         statement, concerned, effects = self._watch.judge(query)
         if statement.kind is StatementKind.TRANSACTION:
             words = (*query.text.upper().split(None, 2), "", "")[:2]
             self._groups.control((words[0], words[1]), seconds, size, self._where())
             if words not in XA_DECISIONS:
-                return None
+                return
             decision: Literal["commit", "rollback"] = "commit" if words[1] == "COMMIT" else "rollback"
             xid = rare.decided_xid(query.text, self._where())
             self._decisions.append(Decision(decision, xid, self._groups.count - 1))
@@ -311,4 +312,3 @@ class BinlogScanner:
         self._statements.append(
             LoggedStatement(position, self._groups.count - 1, query.database, query.text, statement, concerned, effects)
         )
-        return None
