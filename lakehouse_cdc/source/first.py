@@ -47,6 +47,8 @@ def first_offset(options: SourceOptions, session: Session, floor: Floor, tables:
             tip = now  # DDL came between W and the schemas: begin again behind it
         identity = Identity(session.server_uuid, mark.position.file, tail.created(mark.position))
         prepared = tail.xa.open_at(mark.position)
+        # a file without a transaction says no more than when it was begun
+        commit_ts = mark.commit_ts or tail.created(mark.position) * 1_000_000
     return Offset(
         epoch=epoch,
         identity=identity,
@@ -54,7 +56,7 @@ def first_offset(options: SourceOptions, session: Session, floor: Floor, tables:
         floor=mark.position,
         gtid_set=str(mark.gtids),
         last_gtid=mark.last_gtid,
-        commit_ts=mark.commit_ts,
+        commit_ts=commit_ts,
         tables={name: tables.unstarted(schema) for name, schema in found.items()},
         prepared=prepared,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -119,3 +120,14 @@ def test_a_stream_over_many_tables(stage: Stage) -> None:
     stage.same(driver, *names)
     assert all(len(now.tables) == 40 for now in held)
     assert replace(held[-1], tables={}) != replace(held[0], tables={})
+
+
+def test_what_is_read_at_the_beginning_of_a_binlog_file_is_dated_by_it(stage: Stage) -> None:
+    stage.create(rows=3)
+    before = time.time()
+    stage.run("FLUSH BINARY LOGS")
+    driver = stage.driver()
+    assert driver.plan()
+    rows = [row for batch in driver.read() for row in batch.to_pylist()]
+    assert len([row for row in rows if row["op"] == "r"]) == 3
+    assert all(before - 2 < row["commit_ts"].timestamp() < time.time() for row in rows)
