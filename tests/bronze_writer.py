@@ -19,11 +19,13 @@ from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.changes import Change, Op
-from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model.history import History, Version
+from lakehouse_cdc.model.layout import END_AT, Layout
 from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.model.standing import CommitNote, Standing
 from lakehouse_cdc.model.variant import encode
 from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.silver.versions import OPEN
 
 UUID = "6f0b0f2e-0000-4000-8000-000000000001"
 _VARIANT = [
@@ -128,12 +130,26 @@ class Lake:
         return max(found, key=lambda f: f[0])[1] if found else self.schemas[table]
 
     def rows(self, table: str) -> list[tuple[int, dict[str, Any]]]:
-        """The rows of the silver table, as (seq, image) under the newest schema."""
+        """The rows of the silver table as they are now, as (seq, image) under the newest schema."""
         schema = self.schema_at(table, 10**38)
         found = []
-        for row in read(self.spark, self.layout.silver_table(table)).collect():
+        frame = read(self.spark, self.layout.silver_table(table))
+        for row in (frame.where(OPEN) if END_AT in frame.columns else frame).collect():
             assert row["_commit_ts"].astimezone(timezone.utc) == commit_time(int(row["_seq"]))
             found.append((int(row["_seq"]), {c.name: _plain(row[c.name]) for c in schema.captured}))
+        return found
+
+    def history(self, table: str) -> History:
+        """The silver table of type 2 in the form of `histories`."""
+        schema = self.schema_at(table, 10**38)
+        found: History = {}
+        for row in read(self.spark, self.layout.silver_table(table)).orderBy("__START_AT.seq").collect():
+            start, end, seq = row["__START_AT"], row["__END_AT"], int(row["_seq"])
+            for at, moment in ((seq, row["_commit_ts"]), *((int(m.seq), m.commit_ts) for m in (start, end) if m)):
+                assert moment.astimezone(timezone.utc) == commit_time(at)
+            image = {c.name: _plain(row[c.name]) for c in schema.captured}
+            version = Version(int(start.seq), None if end is None else int(end.seq), seq, image)
+            found.setdefault((table, tuple(image[k] for k in schema.key)), []).append(version)
         return found
 
     def silver(self, table: str) -> dict[tuple[str, Any], tuple[int, Any]]:

@@ -64,7 +64,8 @@ def test_the_readme_runs(spark: SparkSession, tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SHOP_PASSWORD", "cdc-secret")
     (grants,) = [b for b in blocks("sql") if "GRANT" in b]
-    of_changes, of_schemas = [b.replace("`./", f"`{tmp_path}/") for b in blocks("sql") if "delta.`./lakehouse" in b]
+    queries = [b.replace("`./", f"`{tmp_path}/") for b in blocks("sql") if "delta.`./lakehouse" in b]
+    of_changes, of_schemas, of_a_moment = queries
     run_code, testing_code = blocks("python")
     assert "with MySqlServer.start() as server:" in testing_code
     with MySqlServer.start() as server:
@@ -89,6 +90,11 @@ def test_the_readme_runs(spark: SparkSession, tmp_path: Path, monkeypatch: pytes
     schemas = {row.source_table: row for row in spark.sql(of_schemas).collect()}
     assert set(schemas) == {f"shop.{name}" for name in TABLES}
     assert all(row.valid_from.pos and row.valid_to is None for row in schemas.values())
+    orders = spark.read.format("delta").load(f"{tmp_path}/lakehouse/shop_silver/orders")
+    now = orders.where("__END_AT IS NULL").count()
+    assert 0 < now < orders.count()
+    assert spark.sql(of_a_moment.replace("2026-01-31", "9999-01-31")).count() == now
+    assert spark.sql(of_a_moment.replace("2026-01-31", "2000-01-31")).count() == 0
     assert "email" not in spark.read.format("delta").load(f"{tmp_path}/lakehouse/shop_silver/customers").columns
 
 

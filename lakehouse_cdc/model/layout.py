@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
 
-SEQ, COMMIT_TS = "_seq", "_commit_ts"  # columns of every silver table, so no source column may have these names
+# columns of silver's own, so no column of a source may have these names
+SEQ, COMMIT_TS, START_AT, END_AT = OWN = ("_seq", "_commit_ts", "__START_AT", "__END_AT")
 _UNSAFE = re.compile(r"[/\\%:\x00-\x1f]|^[.]")
 
 

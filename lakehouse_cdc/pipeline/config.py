@@ -19,7 +19,7 @@ from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.mysql.tls import Tls
 from lakehouse_cdc.pipeline.secrets import Secret
 from lakehouse_cdc.schema.selection import said_last
-from lakehouse_cdc.silver.evolution import Policy
+from lakehouse_cdc.silver.policy import Policy
 
 
 class _Strict(BaseModel):
@@ -82,18 +82,12 @@ class TableConfig(_Strict):
     """What one table, or all that match a pattern, need beside the rule."""
 
     scd: Literal[1, 2] = 1
+    track: list[str] | None = None
     exclude: list[str] = Field(default_factory=list)
     types: dict[str, Literal["text", "native"]] = Field(default_factory=dict)
     schema_changes: Literal["evolve", "freeze", "stop"] = "evolve"
     dropped_columns: Literal["keep", "drop"] = "keep"
     changed_types: Literal["rewrite", "beside"] = "rewrite"
-
-    @field_validator("scd")
-    @classmethod
-    def _only_type_1(cls, scd: int) -> int:
-        if scd != 1:
-            raise ValueError("scd: 2 is not supported yet; silver tables are of type 1")
-        return scd
 
 
 class PipelineConfig(_Strict):
@@ -110,30 +104,36 @@ class PipelineConfig(_Strict):
         return tuple(dict.fromkeys(found))
 
     def policy(self, table: str) -> Policy:
-        """What silver does as the schema of `database.table` changes; the last pattern that says it decides.
+        """What silver keeps of `database.table`, and does as its schema changes; the last pattern that says it decides.
 
-        Raises ConfigError for a table whose columns are to be kept beside others and to be dropped.
+        Raises ConfigError for a table whose settings contradict each other.
         """
 
-        def last(setting: str) -> object:
+        def last(setting: str) -> Any:
             return said_last({pattern: getattr(t, setting) for pattern, t in self.said(setting).items()}, table)
 
-        found = Policy(
-            drops=last("dropped_columns") == "drop",
-            beside=last("changed_types") == "beside",
+        history, track, drops = last("scd") == 2, last("track"), last("dropped_columns") == "drop"
+        # no version loses what it holds, unless that is asked for
+        types = last("changed_types") or ("beside" if history and not drops else "rewrite")
+        if drops and types == "beside":
+            raise _contradicting(table, "changed_types: beside keeps columns that dropped_columns: drop drops")
+        if track is not None and not history:
+            raise _contradicting(table, "track says what begins a version, but without scd: 2 there are none")
+        return Policy(
+            drops=drops,
+            beside=types == "beside",
             freezes=last("schema_changes") == "freeze",
+            history=history,
+            track=None if track is None else tuple(track),
         )
-        if found.drops and found.beside:
-            raise ConfigError(
-                "changed_types: beside keeps columns that dropped_columns: drop drops",
-                where=f"tables.{table}",
-                hint="choose one of the two",
-            )
-        return found
 
     def said(self, setting: str) -> dict[str, TableConfig]:
         """The patterns under `tables` that give a setting; its default in the others says nothing."""
         return {pattern: t for pattern, t in self.tables.items() if setting in t.model_fields_set}
+
+
+def _contradicting(table: str, what: str) -> ConfigError:
+    return ConfigError(what, where=f"tables.{table}", hint="choose one of the two")
 
 
 def load(path: Path) -> PipelineConfig:

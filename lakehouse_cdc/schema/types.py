@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.layout import COMMIT_TS, SEQ
+from lakehouse_cdc.model.layout import OWN
 from lakehouse_cdc.schema.charsets import CHARSETS
 from lakehouse_cdc.schema.table import Column, TableSchema
 
@@ -141,7 +141,7 @@ def faults(schema: TableSchema) -> list[DefiniteError]:
     name = schema.name
     found = [_unsupported(column, name) for column in schema.captured if mapped(column) is None]
     for column in schema.captured:
-        if column.name.lower() in (SEQ, COMMIT_TS):
+        if column.name.lower() in {name.lower() for name in OWN}:
             what = f"column {column.name} of {name} has the name of one that silver adds"
             found.append(DefiniteError(what, where=name, hint="exclude the column, or rename it on the source"))
     if not schema.key:

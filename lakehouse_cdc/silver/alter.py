@@ -13,13 +13,14 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.lake.commits import noting
 from lakehouse_cdc.lake.tables import delta_table, read, require_owner, write
-from lakehouse_cdc.model.layout import Layout, Table, literal, quoted
+from lakehouse_cdc.model.layout import END_AT, Layout, Table, literal, quoted
 from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver import tombstones
 from lakehouse_cdc.silver.batch import SchemaChange
 from lakehouse_cdc.silver.casts import carried_over
-from lakehouse_cdc.silver.evolution import Policy, evolution
+from lakehouse_cdc.silver.evolution import evolution
+from lakehouse_cdc.silver.policy import Policy
 from lakehouse_cdc.silver.shape import Frozen
 from lakehouse_cdc.silver.steps import (
     AddColumn,
@@ -55,6 +56,7 @@ from lakehouse_cdc.silver.table import (
     columns_of_source,
     statistics,
 )
+from lakehouse_cdc.silver.versions import MOMENT, OPEN
 
 
 def evolve(
@@ -67,20 +69,24 @@ def evolve(
     table = layout.silver_table(change.new.name)
     present = columns_of_source(session, table)
     for step in evolution(change.old, change.new, change.origin, present, phase, change.filled, policy):
-        perform(session, layout, change, step, note)
+        perform(session, layout, change, step, note, history=policy.history)
     return _beside(session, table, change)
 
 
-def stay(session: SparkSession, layout: Layout, change: SchemaChange, frozen: Frozen, note: CommitNote) -> None:
+def stay(
+    session: SparkSession, layout: Layout, change: SchemaChange, frozen: Frozen, note: CommitNote, *, policy: Policy
+) -> None:
     """Leave the table in its shape: it follows the source's columns by what they are called behind `change`.
 
     Done again, before anything was applied after it, it makes the same.
     """
     shape = frozen.shape
     kinds = {c.name: require(c, shape.schema.name).silver for c in shape.schema.captured}
+    steps: list[Step] = [Stay(FrozenShape.of_shape(shape).text(change.seq))]
     if frozen.retaken:
-        perform(session, layout, change, Retake(tuple((n, kinds[n], text) for n, text in frozen.retaken.items())), note)
-    perform(session, layout, change, Stay(FrozenShape.of_shape(shape).text(change.seq)), note)
+        steps.insert(0, Retake(tuple((name, kinds[name], text) for name, text in frozen.retaken.items())))
+    for step in steps:
+        perform(session, layout, change, step, note, history=policy.history)
 
 
 def finish_building(session: SparkSession, layout: Layout, name: str, note: CommitNote) -> None:
@@ -101,31 +107,37 @@ def set_aside(session: SparkSession, layout: Layout, name: str, stuck: Stuck | N
         _set(session, layout.silver_table(name), {STUCK: "" if stuck is None else stuck.text()})
 
 
-def perform(session: SparkSession, layout: Layout, change: SchemaChange, step: Step, note: CommitNote) -> None:
-    """One step; one commit."""
+def perform(
+    session: SparkSession, layout: Layout, change: SchemaChange, step: Step, note: CommitNote, *, history: bool
+) -> None:
+    """One step; one commit. `history`: the table is of type 2."""
     table, new = layout.silver_table(change.new.name), change.new
     with noting(session, note):
         if isinstance(step, Enter):
             # Delta does not drop a column while others with odd names have statistics
-            _set(session, table, {CHANGING: f"{change.seq}:{int(step.phase)}", STATISTICS: statistics(new, ())})
+            _set(
+                session,
+                table,
+                {CHANGING: f"{change.seq}:{int(step.phase)}", STATISTICS: statistics(new, (), history=history)},
+            )
         elif isinstance(step, RenameColumn | DropColumn | AddColumn):
             _alter(session, table, _of_one_column(step))
         elif isinstance(step, Fill | Retake | TakeOver):
-            _fill(session, table, step)
+            _fill(session, table, step, OPEN if history else "true")
         elif isinstance(step, Widen):
             _widen(session, layout, table, step)
         elif isinstance(step, Rewrite):
-            _set(session, table, {STATISTICS: statistics(new, step.key)})
+            _set(session, table, {STATISTICS: statistics(new, step.key, history=history)})
             _rewrite(session, table, step, note)
         elif isinstance(step, Forget):
             tombstones.forget(session, layout.tombstones(new.name), new, change.seq, note)
         elif isinstance(step, Unite):
-            _unite(session, table, new.key)
+            _unite(session, table, change, history=history)
         elif isinstance(step, Stay):
             _set(session, table, {SCHEMA_ID: new.id, SCHEMA_SEQ: str(change.seq), FROZEN: step.frozen})
         else:
             assert isinstance(step, Finish)
-            _finish(session, table, change)
+            _finish(session, table, change, history=history)
 
 
 def _of_one_column(step: RenameColumn | DropColumn | AddColumn) -> str:
@@ -149,17 +161,17 @@ def _set(session: SparkSession, table: Table, properties: dict[str, str]) -> Non
     )
 
 
-def _fill(session: SparkSession, table: Table, step: Fill | Retake | TakeOver) -> None:
+def _fill(session: SparkSession, table: Table, step: Fill | Retake | TakeOver, where: str) -> None:
     if isinstance(step, TakeOver):
         values = [(quoted(name), _carried_over(other)) for name, other in step.columns]
     else:
         values = [(quoted(name), _constant(text, kind)) for name, kind, text in step.columns]
     if not isinstance(step, Fill):
-        session.sql(f"UPDATE {table.sql} SET {', '.join(f'{name} = {value}' for name, value in values)}")
+        session.sql(f"UPDATE {table.sql} SET {', '.join(f'{name} = {value}' for name, value in values)} WHERE {where}")
         return
     filled = ", ".join(f"{name} = coalesce({name}, {value})" for name, value in values)
     lacking = " OR ".join(f"{name} IS NULL" for name, _ in values)
-    session.sql(f"UPDATE {table.sql} SET {filled} WHERE {lacking}")
+    session.sql(f"UPDATE {table.sql} SET {filled} WHERE ({lacking}) AND {where}")
 
 
 def _constant(text: str | None, kind: str) -> str:
@@ -189,19 +201,26 @@ def _carried_over(column: Recast) -> str:
     return carried_over(quoted(column.name), column.held, column.type, f"CAST(NULL AS {column.type})")
 
 
-def _unite(session: SparkSession, table: Table, key: tuple[str, ...]) -> None:
-    names = [quoted(name) for name in key]
+def _unite(session: SparkSession, table: Table, change: SchemaChange, *, history: bool) -> None:
+    """They go; of a table of type 2 their versions end."""
+    names = [quoted(name) for name in change.new.key]
     keys = [F.col(name).alias(f"k{i}") for i, name in enumerate(names)]
     # a key that is not whole meets nothing
-    met = read(session, table).select(*keys).dropna().groupBy(*[f"k{i}" for i in range(len(names))]).count()
+    rows = read(session, table).where(OPEN) if history else read(session, table)
+    met = rows.select(*keys).dropna().groupBy(*[f"k{i}" for i in range(len(names))]).count()
     met = met.where("count > 1").drop("count")
     if met.isEmpty():
         return
     same = " AND ".join(f"t.{name} = m.k{i}" for i, name in enumerate(names))
-    delta_table(session, table).alias("t").merge(met.alias("m"), same).whenMatchedDelete().execute()
+    if not history:
+        delta_table(session, table).alias("t").merge(met.alias("m"), same).whenMatchedDelete().execute()
+        return
+    end = F.expr(f"CAST(struct({change.seq}BD, timestamp_micros({change.commit_ts})) AS {MOMENT})")
+    merging = delta_table(session, table).alias("t").merge(met.alias("m"), f"t.{OPEN} AND {same}")
+    merging.whenMatchedUpdate(None, {END_AT: end}).execute()
 
 
-def _finish(session: SparkSession, table: Table, change: SchemaChange) -> None:
+def _finish(session: SparkSession, table: Table, change: SchemaChange, *, history: bool) -> None:
     new, kept = change.new, sorted(_beside(session, table, change))
     _set(
         session,
@@ -210,7 +229,7 @@ def _finish(session: SparkSession, table: Table, change: SchemaChange) -> None:
             SCHEMA_ID: new.id,
             SCHEMA_SEQ: str(change.seq),
             KEPT: json.dumps(kept, ensure_ascii=False),
-            STATISTICS: statistics(new, new.key),
+            STATISTICS: statistics(new, new.key, history=history),
         },
     )
 

@@ -23,9 +23,9 @@ from lakehouse_cdc.model.changes import Op
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.silver.batch import TableBatch, split
-from lakehouse_cdc.silver.evolution import Policy
 from lakehouse_cdc.silver.extract import DOES_NOT_FIT
 from lakehouse_cdc.silver.keeper import TableKeeper
+from lakehouse_cdc.silver.policy import Policy
 from lakehouse_cdc.silver.schemas import Schemas
 from lakehouse_cdc.silver.shape import THAW
 

@@ -14,24 +14,35 @@ from lakehouse_cdc.model.bronze import LEFT
 from lakehouse_cdc.model.changes import Op
 from lakehouse_cdc.schema.table import TableSchema
 
+_MICROS = "unix_micros(commit_ts) AS commit_ts"
 _BARRIERS = (Op.TRUNCATE.value, Op.END.value)
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """At `seq` and `commit_ts` (microseconds since 1970) every row went that is older than `below`, a seq."""
+
+    seq: int
+    commit_ts: int
+    below: int
 
 
 @dataclass(frozen=True)
 class SchemaChange:
     """A table got the schema `new` at `seq`; `origin` maps its columns to those of `old` that they were.
 
-    `filled` is what all rows hold in some of the others, as text.
+    `filled` is what all rows hold in some of the others, as text; `commit_ts` are microseconds since 1970.
     """
 
     seq: int
+    commit_ts: int
     old: TableSchema
     new: TableSchema
     origin: Mapping[str, str]
     filled: Mapping[str, str]
 
     @classmethod
-    def parse(cls, seq: int, schema_id: str, before: str, after: str) -> SchemaChange:
+    def parse(cls, seq: int, commit_ts: int, schema_id: str, before: str, after: str) -> SchemaChange:
         """From an `s` row, its images as JSON. Raises DefiniteError for one that is not whole."""
         old, data = TableSchema.from_json(before), json.loads(after)
         new = TableSchema.from_dict(data)
@@ -41,16 +52,16 @@ class SchemaChange:
                 where=f"{new.name} seq {seq}",
                 hint="bronze was written by another release; move it away, with its checkpoint, to begin anew",
             )
-        return cls(seq, old, new, data["origin"], data.get("filled", {}))
+        return cls(seq, commit_ts, old, new, data["origin"], data.get("filled", {}))
 
 
 @dataclass(frozen=True)
 class TableBatch:
-    """One table's part: its ops and schema ids, the least and greatest seq of its row changes, its barrier.
+    """One table's part: its ops and schema ids, the least and greatest seq of its row changes, its barriers in order.
 
     `single_read` is True where all row changes are snapshot rows of one position: one read of the source gives each
     key once. `barrier` is the seq below which no row survives, 0 if there is none. `end` is the greatest seq of all,
-    and `changes` those of the schema, in order. `left` is the seq at which the table was left off last, or 0.
+    `changes` are those of the schema, in order. `left` is the seq at which the table was left off last, or 0.
     """
 
     table: str
@@ -58,7 +69,7 @@ class TableBatch:
     schema_ids: frozenset[str]
     first: int
     last: int
-    barrier: int
+    barriers: tuple[Barrier, ...]
     end: int
     changes: tuple[SchemaChange, ...]
     left: int
@@ -69,9 +80,27 @@ class TableBatch:
         return self.ops & {"r", "c", "u", "d"} == {"r"} and self.first == self.last
 
     @property
+    def barrier(self) -> int:
+        """See above."""
+        return max((barrier.below for barrier in self.barriers), default=0)
+
+    @property
     def has_rows(self) -> bool:
         """True if any row changes."""
         return bool(self.ops & {"r", "c", "u", "d"})
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What a batch holds of a table under one schema: its bronze rows, and what these hold.
+
+    `whole` is None where the table holds nothing that is newer. Else the rows may have come before, or come late, and
+    `whole` are all of bronze's under that schema, these among them, up to the newest that the table may hold.
+    """
+
+    part: TableBatch
+    rows: DataFrame
+    whole: DataFrame | None
 
 
 def split(rows: DataFrame) -> dict[str, TableBatch]:
@@ -97,7 +126,7 @@ def split(rows: DataFrame) -> dict[str, TableBatch]:
             schema_ids=frozenset(row["schema_id"] for row in mine),
             first=min((int(row["first"]) for row in moved), default=0),
             last=max((int(row["last"]) for row in moved), default=0),
-            barrier=barriers.get(name, 0),
+            barriers=tuple(barriers.get(name, ())),
             end=max(int(row["last"]) for row in mine),
             changes=tuple(changes.get(name, ())),
             left=left.get(name, 0),
@@ -105,12 +134,16 @@ def split(rows: DataFrame) -> dict[str, TableBatch]:
     return parts
 
 
-def _barriers(rows: DataFrame) -> dict[str, int]:
-    """table -> the greatest of its truncations' seqs and of the seqs that its repeated snapshots began at."""
-    began = F.expr("CAST(after AS DECIMAL(38,0))")
-    below = F.when(F.col("op") == Op.TRUNCATE.value, F.col("seq")).otherwise(began)
-    marks = rows.where(F.col("op").isin(*_BARRIERS)).groupBy("source_table").agg(F.max(below).alias("below"))
-    return {row["source_table"]: int(row["below"]) for row in marks.collect()}
+def _barriers(rows: DataFrame) -> dict[str, list[Barrier]]:
+    """table -> its truncations, and the ends of its repeated snapshots, which carry the seq that they began at."""
+    # not of the column itself: that cast would move into the scan, in front of the filter (see `extract`)
+    below = f"CAST(IF(op = '{Op.END.value}', after, CAST(seq AS VARIANT)) AS DECIMAL(38,0)) AS below"
+    marks = rows.where(F.col("op").isin(*_BARRIERS)).selectExpr("source_table", "seq", _MICROS, below)
+    found: dict[str, list[Barrier]] = {}
+    for row in marks.orderBy("seq").collect():
+        barrier = Barrier(int(row["seq"]), row["commit_ts"], int(row["below"]))
+        found.setdefault(row["source_table"], []).append(barrier)
+    return found
 
 
 def _changes(rows: DataFrame) -> tuple[dict[str, list[SchemaChange]], dict[str, int]]:
@@ -119,11 +152,11 @@ def _changes(rows: DataFrame) -> tuple[dict[str, list[SchemaChange]], dict[str, 
     images = [F.to_json(name).alias(name) for name in ("before", "after")]
     changes: dict[str, list[SchemaChange]] = {}
     left: dict[str, int] = {}
-    wanted = found.select("source_table", "seq", "schema_id", F.expr(LEFT).alias("left"), *images)
+    wanted = found.select("source_table", "seq", F.expr(_MICROS), "schema_id", F.expr(LEFT).alias("left"), *images)
     for row in wanted.orderBy("seq").collect():
         if row["left"]:
             left[row["source_table"]] = int(row["seq"])
             continue
-        change = SchemaChange.parse(int(row["seq"]), row["schema_id"], row["before"], row["after"])
+        change = SchemaChange.parse(int(row["seq"]), row["commit_ts"], row["schema_id"], row["before"], row["after"])
         changes.setdefault(row["source_table"], []).append(change)
     return changes, left

@@ -17,9 +17,10 @@ After a crash in either phase the steps that are found are those that are not ye
 step, so as long as it is not there the table is as it was, and batches are applied to it by the old schema; once it is
 there, all that is older than the change has been applied, and is not applied again. `Finish` comes last, in one commit.
 
-A column that the new schema lacks is kept, under its name, or dropped while joining, as is wished. One whose type
-changes, other than to a wider one, is rewritten; or, as is wished, it stays beside a new one. Then it parts under a
-name that says whose it was, and while joining the new one takes over its values before it gets a name that is free.
+A column that the new schema lacks is kept, under its name, or dropped while joining, as is wished. One that is kept and
+whose name comes to be needed goes; where every version of a row is kept it gets a name that is free instead. One whose
+type changes, other than to a wider one, is rewritten; or, as is wished, it stays beside a new one. Then it parts under
+a name that says whose it was, and while joining the new one takes over its values before it gets a name that is free.
 
 A value is carried over only where the way back gives the same value again, so no two keys become one; else it is NULL.
 Whatever the source holds elsewise it reads again (see `model.migration`). Still two rows may meet under a key of other
@@ -31,13 +32,13 @@ follows every change of the key.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.casts import widens
+from lakehouse_cdc.silver.policy import Policy
 from lakehouse_cdc.silver.steps import (
     AddColumn,
     DropColumn,
@@ -59,19 +60,6 @@ from lakehouse_cdc.silver.steps import (
 _ON_ITS_WAY = "_lakehouse_cdc: this column is about to be renamed by the pipeline to "
 _ASIDE = "_lakehouse_cdc: this column is about to be kept by the pipeline beside the new "
 assert min(len(_ON_ITS_WAY), len(_ASIDE)) > 64
-
-
-@dataclass(frozen=True)
-class Policy:
-    """What silver does as the schema of a table changes.
-
-    `drops`: it drops the columns that go, else it keeps them. `beside`: a column that gets another type stays as it is,
-    beside a new one, else it is rewritten. `freezes`: silver keeps its shape, whatever comes and goes (see `shape`).
-    """
-
-    drops: bool = False
-    beside: bool = False
-    freezes: bool = False
 
 
 _DEFAULT = Policy()
@@ -96,11 +84,11 @@ def evolution(
     steps: list[Step] = []
     columns = dict(present)
     if phase is not Phase.JOINING:
-        steps = _parting(old, new, origin, columns, beside=policy.beside)
+        steps = _parting(old, new, origin, columns, policy)
         columns = _after(columns, steps)
         if steps and phase is Phase.BEFORE:
             steps.insert(0, Enter(Phase.PARTING))
-    joining = _joining(old, new, origin, columns, filled or {}, drops=policy.drops)
+    joining = _joining(old, new, origin, columns, filled or {}, policy)
     if joining and phase is not Phase.JOINING:
         steps.append(Enter(Phase.JOINING))
     return [*steps, *joining, Finish()]
@@ -117,22 +105,24 @@ def _check(old: TableSchema, new: TableSchema, origin: Mapping[str, str]) -> Non
 
 
 def _parting(
-    old: TableSchema, new: TableSchema, origin: Mapping[str, str], present: Mapping[str, str], *, beside: bool
+    old: TableSchema, new: TableSchema, origin: Mapping[str, str], present: Mapping[str, str], policy: Policy
 ) -> list[Step]:
     was = {c.name for c in old.captured}
     taken = {name.lower() for name in was}
     needed = {c.name.lower() for c in new.captured}
     comes_from = {c.name: origin[c.name] for c in new.captured if origin.get(c.name) in was}
-    aside = {n: source for n, source in comes_from.items() if beside and _stays_beside(new, n, source, present)}
+    aside = {n: source for n, source in comes_from.items() if policy.beside and _stays_beside(new, n, source, present)}
     moves = {source: name for name, source in comes_from.items() if source != name and name not in aside}
     straight = {name for name in moves.values() if name.lower() not in taken}
     # an old name stays or leaves; a new one that the old schema lacks is there either because its rename is done ...
     belongs = set(comes_from.values()) | {n for s, n in moves.items() if n in straight and s not in present}
     # ... or as a column kept from earlier
+    gone = [
+        name for name in present if name.lower() in needed and name not in belongs and not name.startswith(_ON_ITS_WAY)
+    ]
+    names = _Names([*present, *was, *(c.name for c in new.captured)])
     steps: list[Step] = [
-        DropColumn(name)
-        for name in present
-        if name.lower() in needed and name not in belongs and not name.startswith(_ON_ITS_WAY)
+        RenameColumn(name, names.free(f"{name}__dropped")) if policy.history else DropColumn(name) for name in gone
     ]
     for source, name in moves.items():
         if source in present:
@@ -153,13 +143,12 @@ def _joining(
     origin: Mapping[str, str],
     present: Mapping[str, str],
     filled: Mapping[str, str],
-    *,
-    drops: bool,
+    policy: Policy,
 ) -> list[Step]:
     on_their_way = [name for name in present if name.startswith(_ON_ITS_WAY)]
     steps: list[Step] = [RenameColumn(name, name.removeprefix(_ON_ITS_WAY)) for name in on_their_way]
     held = _after(present, steps)
-    if drops:
+    if policy.drops:
         steps += [DropColumn(name) for name in held if name not in {c.name for c in new.captured}]
     recast: list[Recast] = []
     over: list[tuple[str, Recast]] = []
@@ -184,7 +173,7 @@ def _joining(
     if recast:
         again = {one.name for one in recast}
         steps.append(Rewrite(tuple(recast), tuple(name for name in new.key if name not in again)))
-    return steps + _of_key(old, new, origin)
+    return steps + _of_key(old, new, origin, history=policy.history)
 
 
 def _kept_beside(
@@ -192,24 +181,35 @@ def _kept_beside(
 ) -> list[Step]:
     """New columns take over what they can, then those that they were get names that are free."""
     steps: list[Step] = [TakeOver(tuple(over))]
-    taken = {name.lower() for name in (*held, *(c.name for c in new.captured))}
+    names = _Names([*held, *(c.name for c in new.captured)])
     for name, one in over:
         stem = f"{origin[name]}__{re.sub('[^a-z0-9]+', '_', one.held).strip('_')}"
-        free = next(n for n in (stem, *(f"{stem}_{i}" for i in range(2, 1000))) if n.lower() not in taken)
-        taken.add(free.lower())
-        steps.append(RenameColumn(one.name, free))
+        steps.append(RenameColumn(one.name, names.free(stem)))
     return steps
 
 
-def _of_key(old: TableSchema, new: TableSchema, origin: Mapping[str, str]) -> list[Step]:
+class _Names:
+    """Those that are taken, in whatever case."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._taken = {name.lower() for name in names}
+
+    def free(self, stem: str) -> str:
+        """One that is not, and is from now on."""
+        found = next(n for n in (stem, *(f"{stem}_{i}" for i in range(2, 1000))) if n.lower() not in self._taken)
+        self._taken.add(found.lower())
+        return found
+
+
+def _of_key(old: TableSchema, new: TableSchema, origin: Mapping[str, str], *, history: bool) -> list[Step]:
     """What a change of the key asks for. It does not show in the table's columns, so it is done again after a crash."""
     held, wanted = ([(c.name, require(c, s.name).silver) for c in s.key_columns] for s in (old, new))
     if held == wanted:
         return []
     same = [origin.get(name) for name in new.key] == [*old.key]
     if same and all(a == b or widens(a, b) for (_, a), (_, b) in zip(held, wanted, strict=True)):
-        return [Forget()]
-    return [Unite(), Forget()]
+        return [] if history else [Forget()]
+    return [Unite()] if history else [Unite(), Forget()]
 
 
 def _after(present: Mapping[str, str], steps: Sequence[Step]) -> dict[str, str]:

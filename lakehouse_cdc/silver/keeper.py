@@ -27,13 +27,16 @@ from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver import alter, table
-from lakehouse_cdc.silver.batch import SchemaChange, TableBatch, split
-from lakehouse_cdc.silver.evolution import Policy
+from lakehouse_cdc.silver.batch import SchemaChange, Segment, TableBatch, split
+from lakehouse_cdc.silver.history import HistoryWriter
+from lakehouse_cdc.silver.policy import Policy
 from lakehouse_cdc.silver.schemas import Schemas
 from lakehouse_cdc.silver.shape import Shape
 from lakehouse_cdc.silver.steps import Phase
 from lakehouse_cdc.silver.table import SCHEMA_ID, FrozenShape, Held, Stuck
 from lakehouse_cdc.silver.writer import TableWriter
+
+Writer = TableWriter | HistoryWriter
 
 
 class TableKeeper:
@@ -44,26 +47,29 @@ class TableKeeper:
         self._keep_days, self._policy = keep_days, policy
         self._held: Held | None = None
         self._after: int | None = None  # the last version of bronze that the table is known to hold
-        self._writer: TableWriter | None = None
+        self._newest: CommitNote | None = None  # the table may hold what bronze does up to that one's version
+        self._writer: Writer | None = None
 
     def apply(self, session: SparkSession, part: TableBatch, versions: Versions, note: CommitNote) -> None:
         """Apply the table's rows of those commits of bronze, of which `part` says what they hold."""
         rows = self._rows(session, versions)
+        after = versions.after
         if self._held is None:
             held = table.held(session, self._layout, self._name)
-            after = versions.after
             if held is None or held.building:
                 after = None
             elif held.stuck is not None:
                 after = held.stuck.after
             self._after = after
+            self._newest = held.last if held is not None else None
             if after != versions.after:
                 rows = self._rows(session, Versions(after, versions.last))
                 part = split(rows)[self._name]
                 self._schemas.learn(session, part.schema_ids, rows)
             self._held = self._open(session, held, part, rows)
+        note, whole = self._order(session, after, note)
         for change, until in pairwise([None, *part.changes, None]):
-            self._held = self._segment(session, self._held, part, rows, change, until, note)
+            self._held = self._segment(session, self._held, part, rows, whole, change, until, note)
         self._held = self._mark(session, self._held, part.left, note)
         if self._held.building:
             alter.finish_building(session, self._layout, self._name, note)
@@ -71,11 +77,25 @@ class TableKeeper:
         if self._held.stuck is not None:
             alter.set_aside(session, self._layout, self._name, None, note)
             self._held = replace(self._held, stuck=None)
-        self._after = versions.last
+        self._after, self._newest = versions.last, note
 
     def set_aside(self, session: SparkSession, reason: str, note: CommitNote) -> None:
         """Quarantine the table, as the batch that has just failed found it. The keeper is of no more use."""
         alter.set_aside(session, self._layout, self._name, Stuck(reason, self._after), note)
+
+    def _order(self, session: SparkSession, after: int | None, note: CommitNote) -> tuple[CommitNote, DataFrame | None]:
+        """What commits to a table of versions say: up to where it holds bronze, which never goes back.
+
+        And all rows up to there, if the table may hold some that are newer than `after`.
+        """
+        if not self._policy.history or self._newest is None:
+            return note, None
+        newest, last = self._newest.bronze_version or 0, note.bronze_version or 0
+        if last < newest:
+            note = replace(note, standing=self._newest.standing, bronze_version=newest)
+        if after is not None and after >= newest:
+            return note, None
+        return note, self._rows(session, Versions(None, max(last, newest)))
 
     def _rows(self, session: SparkSession, versions: Versions) -> DataFrame:
         return versions.rows(session, self._layout.changes).where(F.col("source_table") == self._name)
@@ -84,10 +104,17 @@ class TableKeeper:
         """Make the table, or see that it is what it says, and be ready to write; not so amid a change."""
         schema = part.changes[0].old if part.changes else self._schemas[min(part.schema_ids)]
         if held is None:
-            table.make(session, self._layout, schema, in_steps=bool(part.changes))
-            held = Held.of({SCHEMA_ID: schema.id}, begun=False)
-            held = replace(held, building=bool(part.changes))
+            steps, history = bool(part.changes), self._policy.history
+            table.make(session, self._layout, schema, in_steps=steps, history=history)
+            held = replace(Held.of({SCHEMA_ID: schema.id}, None), building=steps, history=history)
             self._writer = self._writer_for(session, Shape.of(schema), held, fresh=True)
+        elif held.history != self._policy.history:
+            is_type, wanted = ("12"[history] for history in (held.history, self._policy.history))
+            raise DefiniteError(
+                f"the silver table of {self._name} is of type {is_type}, and is to be of type {wanted}",
+                where=str(self._layout.silver_table(self._name)),
+                hint="move it away to have it built anew from bronze, or set scd back",
+            )
         elif not held.changing:
             if held.schema_id is not None:
                 self._schemas.learn(session, [held.schema_id], rows)
@@ -102,17 +129,18 @@ class TableKeeper:
         self._schemas.learn(session, [held.frozen.schema_id], rows)
         return Shape(self._schemas[held.frozen.schema_id], schema, held.frozen.sources)
 
-    def _writer_for(self, session: SparkSession, shape: Shape, held: Held, *, fresh: bool = False) -> TableWriter:
+    def _writer_for(self, session: SparkSession, shape: Shape, held: Held, *, fresh: bool = False) -> Writer:
         if shape.frozen and not self._policy.freezes:
             raise DefiniteError(
                 f"the silver table of {self._name} was frozen while its source changed, and is to evolve now",
                 where=str(self._layout.silver_table(self._name)),
                 hint="move it away to have it built anew from bronze, or let its schema_changes be freeze",
             )
-        kept = table.require_shape(session, self._layout, shape.schema, held.kept)
-        return TableWriter(
-            session, self._layout, shape, since=held.schema_seq, kept=kept, fresh=fresh, keep_days=self._keep_days
-        )
+        history, since = held.history, held.schema_seq
+        kept = table.require_shape(session, self._layout, shape.schema, held.kept, history=history)
+        if history:
+            return HistoryWriter(self._layout, shape, since=since, kept=kept, track=self._policy.track)
+        return TableWriter(session, self._layout, shape, since=since, kept=kept, fresh=fresh, keep_days=self._keep_days)
 
     def _segment(
         self,
@@ -120,6 +148,7 @@ class TableKeeper:
         held: Held,
         part: TableBatch,
         rows: DataFrame,
+        whole: DataFrame | None,
         change: SchemaChange | None,
         until: SchemaChange | None,
         note: CommitNote,
@@ -134,15 +163,15 @@ class TableKeeper:
             held = self._evolve(session, held, change, note)
         mine: TableBatch | None = part
         if part.changes:
-            rows = rows.where(f"seq > {change.seq}BD") if change is not None else rows
-            rows = rows.where(f"seq < {until.seq}BD") if until is not None else rows
+            rows = _between(rows, change.seq if change is not None else 0, until)
             mine = split(rows).get(self._name)
         if mine is None or mine.end < held.applied:
             return held
         if self._writer is None:
             raise self._amid_a_change(held)
         table.require_same(self._writer.shape.rows, {i: self._schemas[i] for i in sorted(mine.schema_ids)})
-        self._writer.write(session, mine, rows, note)
+        whole = None if whole is None else _between(whole, held.schema_seq, until)
+        self._writer.write(session, Segment(mine, rows, whole), note)
         return held
 
     def _mark(self, session: SparkSession, held: Held, left: int, note: CommitNote) -> Held:
@@ -160,7 +189,7 @@ class TableKeeper:
                 return self._stay(session, held, change, self._writer.shape, note)
         elif held.changing != change.seq:
             raise self._amid_a_change(held)
-        table.columns(change.new)  # refused before the first step
+        table.columns(change.new, history=held.history)  # refused before the first step
         self._writer = None
         kept = alter.evolve(session, self._layout, change, held.phase, note, policy=self._policy)
         done = replace(
@@ -173,7 +202,7 @@ class TableKeeper:
         where = f"{self._layout.silver_table(self._name)} seq {change.seq}"
         frozen = shape.after(change.new, change.origin, change.filled, where)
         self._writer = None
-        alter.stay(session, self._layout, change, frozen, note)
+        alter.stay(session, self._layout, change, frozen, note, policy=self._policy)
         done = replace(held, schema_id=change.new.id, schema_seq=change.seq, frozen=FrozenShape.of_shape(frozen.shape))
         self._writer = self._writer_for(session, frozen.shape, done)
         return done
@@ -184,3 +213,9 @@ class TableKeeper:
             where=f"{self._layout.silver_table(self._name)} seq {held.changing}",
             hint="restore bronze, or move the silver table away to have it built anew",
         )
+
+
+def _between(rows: DataFrame, since: int, until: SchemaChange | None) -> DataFrame:
+    """Those that are newer than `since`, and older than the change `until`."""
+    rows = rows.where(f"seq > {since}BD") if since else rows
+    return rows.where(f"seq < {until.seq}BD") if until is not None else rows

@@ -22,7 +22,7 @@ from lakehouse_cdc.lake.commits import Commit, newest_first
 from lakehouse_cdc.model.layout import Layout, Table
 from lakehouse_cdc.model.standing import CommitNote, Standing
 from lakehouse_cdc.silver.apply import Applier
-from lakehouse_cdc.silver.evolution import Policy
+from lakehouse_cdc.silver.policy import Policy
 
 _ALL = 2**31 - 1  # files a trigger: more than a table has
 

@@ -1,4 +1,8 @@
-"""Silver tables: the source's captured columns by their own names and types, then `_seq` and `_commit_ts`.
+"""Silver tables: the source's captured columns by their own names and types, then those of silver's own.
+
+These are `_seq` and `_commit_ts`; and in front of them, where every version of a row is kept (SCD type 2), `__START_AT`
+and `__END_AT`, each as AUTO CDC lays it out for a sequence of (seq, commit_ts). Such a table has no tombstones: a
+version that has ended says when.
 
 Column mapping by name lets a column be called anything, and be renamed without its data; deletion vectors keep a MERGE
 from rewriting whole files. A table that is there must be this pipeline's, for this source table, with just the columns
@@ -19,12 +23,14 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.lake.tables import Columns, create, exists, held_columns, other_columns, plain, require_marked
-from lakehouse_cdc.model.layout import COMMIT_TS, SEQ, Layout, Table, quoted
+from lakehouse_cdc.model.layout import COMMIT_TS, END_AT, OWN, SEQ, START_AT, Layout, Table, quoted
+from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver import tombstones
 from lakehouse_cdc.silver.shape import Shape
 from lakehouse_cdc.silver.steps import Phase
+from lakehouse_cdc.silver.versions import MOMENT
 
 SOURCE = "lakehouse_cdc.source_table"
 SCHEMA_ID = "lakehouse_cdc.schema_id"
@@ -34,6 +40,7 @@ KEPT = "lakehouse_cdc.kept_columns"
 FROZEN = "lakehouse_cdc.frozen"  # what a table keeps its shape by, and the seq of the last change for which it did
 LEFT = "lakehouse_cdc.left_off"  # the seq at which the source's table was dropped, or quarantined; 0: followed again
 STUCK = "lakehouse_cdc.quarantined"  # why no more of bronze is applied, and what was applied before
+SCD = "lakehouse_cdc.scd"  # the type, 1 where it is not said
 BUILDING = "lakehouse_cdc.building"  # true while several commits build a table from the whole of bronze
 STATISTICS = "delta.dataSkippingStatsColumns"
 WIDENING = "delta.enableTypeWidening"
@@ -97,7 +104,8 @@ class Held:
     `schema_seq` is the seq of the last change of the schema, `changing` of the one under way, each 0 for none.
     `building`: not everything that bronze held when the table was made has been applied to it yet. `left` is the seq
     at which the source's table was left off (dropped, or quarantined), 0 if it is followed. `frozen` is None where the
-    table's shape is that of its schema.
+    table's shape is that of its schema. `history`: it keeps every version. `last` is the note of its newest commit,
+    None for a table to which no batch has been applied.
     """
 
     schema_id: str | None
@@ -109,6 +117,8 @@ class Held:
     left: int
     frozen: FrozenShape | None
     stuck: Stuck | None
+    history: bool
+    last: CommitNote | None
 
     @property
     def applied(self) -> int:
@@ -116,8 +126,8 @@ class Held:
         return max(self.schema_seq, self.changing)
 
     @classmethod
-    def of(cls, properties: Mapping[str, str], *, begun: bool) -> Held:
-        """From the table's properties; `begun` is False for a table to which no batch has been applied."""
+    def of(cls, properties: Mapping[str, str], last: CommitNote | None) -> Held:
+        """From the table's properties and the note of its newest commit."""
         schema_seq = int(properties.get(SCHEMA_SEQ, "0"))
         seq, _, phase = properties.get(CHANGING, "0:0").partition(":")
         changing = int(seq) if int(seq) > schema_seq else 0
@@ -126,18 +136,21 @@ class Held:
             schema_seq=schema_seq,
             changing=changing,
             phase=Phase(int(phase)) if changing else Phase.BEFORE,
-            building=not begun or properties.get(BUILDING) == "true",
+            building=last is None or properties.get(BUILDING) == "true",
             kept=frozenset(json.loads(properties.get(KEPT, "[]"))),
             left=int(properties.get(LEFT, "0")),
             frozen=FrozenShape.of(properties.get(FROZEN), schema_seq),
             stuck=Stuck.of(properties.get(STUCK)),
+            history=properties.get(SCD) == "2",
+            last=last,
         )
 
 
-def columns(schema: TableSchema) -> Columns:
+def columns(schema: TableSchema, *, history: bool) -> Columns:
     """The silver table's columns. Raises DefiniteError for a type that silver cannot hold."""
     return [
         *((c.name, require(c, schema.name).silver) for c in schema.captured),
+        *([(START_AT, MOMENT), (END_AT, MOMENT)] if history else []),
         (SEQ, "decimal(38,0)"),
         (COMMIT_TS, "timestamp"),
     ]
@@ -152,6 +165,9 @@ def held(spark: SparkSession, layout: Layout, name: str) -> Held | None:
     if not exists(spark, table):
         return None
     properties = require_marked(spark, table, layout.pipeline, mark)
+    found = Held.of(properties, next((c.note for c in newest_first(spark, table) if c.note is not None), None))
+    if found.history:
+        return found
     if not exists(spark, beside):
         raise DefiniteError(
             f"the tombstones of {name} are gone",
@@ -159,22 +175,35 @@ def held(spark: SparkSession, layout: Layout, name: str) -> Held | None:
             hint="restore them, or move the silver table away to have both built anew from bronze",
         )
     require_marked(spark, beside, layout.pipeline, mark)
-    return Held.of(properties, begun=any(commit.note for commit in newest_first(spark, table)))
+    return found
 
 
 def told(spark: SparkSession, layout: Layout, name: str) -> Held:
-    """What the silver table of `name`, which is there, says of itself; its tombstones are not looked at."""
-    return Held.of(require_marked(spark, layout.silver_table(name), layout.pipeline, {SOURCE: name}), begun=True)
+    """What the silver table of `name`, which is there, says of itself; neither commits nor tombstones are looked at."""
+    return Held.of(require_marked(spark, layout.silver_table(name), layout.pipeline, {SOURCE: name}), None)
 
 
-def make(spark: SparkSession, layout: Layout, schema: TableSchema, *, in_steps: bool) -> None:
-    """Make the silver table and its tombstones, both empty; `in_steps`: more than one commit will fill it.
+def make(spark: SparkSession, layout: Layout, schema: TableSchema, *, in_steps: bool, history: bool) -> None:
+    """Make the silver table, empty; `in_steps`: more than one commit will fill it. `history`: it is of SCD type 2.
 
-    The tombstones come first, and anew: those of an earlier silver table mean nothing to this one. A table to which
-    nothing has been applied (new, or left so by a crash) must be built from the whole of bronze.
+    A table to which nothing has been applied (new, or left so by a crash) must be built from the whole of bronze.
     """
-    table, beside, mark = layout.silver_table(schema.name), layout.tombstones(schema.name), {SOURCE: schema.name}
-    wanted = columns(schema)
+    mark = {SOURCE: schema.name}
+    if not history:
+        _make_tombstones(spark, layout, schema, mark)
+    own = {SCHEMA_ID: schema.id, STATISTICS: statistics(schema, schema.key, history=history), WIDENING: "true"}
+    own |= {BUILDING: "true"} if in_steps else {}
+    what = "as it is now" if not history else f"in every version, from {START_AT} to {END_AT}"
+    create(
+        spark, layout.silver_table(schema.name), columns(schema, history=history), pipeline=layout.pipeline,
+        properties={**_PROPERTIES, **mark, **own, SCD: "2" if history else "1"},
+        comment=f"{schema.name} {what}; {SEQ} orders the changes, {COMMIT_TS} is the row's last commit.",
+    )  # fmt: skip
+
+
+def _make_tombstones(spark: SparkSession, layout: Layout, schema: TableSchema, mark: Mapping[str, str]) -> None:
+    """They come first, and anew: those of an earlier silver table mean nothing to this one."""
+    beside = layout.tombstones(schema.name)
     if exists(spark, beside):
         require_marked(spark, beside, layout.pipeline, mark)
         tombstones.empty(spark, beside, schema)
@@ -183,26 +212,23 @@ def make(spark: SparkSession, layout: Layout, schema: TableSchema, *, in_steps: 
             spark, beside, tombstones.columns(schema), pipeline=layout.pipeline, properties={**_PROPERTIES, **mark},
             comment=f"Keys deleted from {schema.name}, so that an older change cannot bring them back.",
         )  # fmt: skip
-    own = {SCHEMA_ID: schema.id, STATISTICS: statistics(schema, schema.key), WIDENING: "true"}
-    create(
-        spark, table, wanted, pipeline=layout.pipeline,
-        properties={**_PROPERTIES, **mark, **own, **({BUILDING: "true"} if in_steps else {})},
-        comment=f"{schema.name} as it is now; {SEQ} orders the changes, {COMMIT_TS} is the row's last commit.",
-    )  # fmt: skip
 
 
-def require_shape(spark: SparkSession, layout: Layout, schema: TableSchema, kept: frozenset[str]) -> list[str]:
+def require_shape(
+    spark: SparkSession, layout: Layout, schema: TableSchema, kept: frozenset[str], *, history: bool
+) -> list[str]:
     """The columns that the silver table has beside those of `schema`.
 
     Raises DefiniteError unless these are among `kept`, and the others, and the tombstones', are as the schema says.
     """
     table, beside = layout.silver_table(schema.name), layout.tombstones(schema.name)
-    wanted, found = set(plain(columns(schema))), held_columns(spark, table)
+    wanted, found = set(plain(columns(schema, history=history))), held_columns(spark, table)
     for odd in sorted(wanted ^ set(found)):
         if odd in wanted or odd[0] not in kept:
             raise other_columns(table, odd)
-    for odd in sorted(set(plain(tombstones.columns(schema))) ^ set(held_columns(spark, beside))):
-        raise other_columns(beside, odd)
+    if not history:
+        for odd in sorted(set(plain(tombstones.columns(schema))) ^ set(held_columns(spark, beside))):
+            raise other_columns(beside, odd)
     return [name for name, kind in found if (name, kind) not in wanted]
 
 
@@ -212,7 +238,7 @@ def require_same(schema: TableSchema, others: Mapping[str, TableSchema]) -> None
     Schemas may differ in what silver does not hold (a length, a character set).
     """
     for other in others.values():
-        if columns(other) != columns(schema) or other.key != schema.key:
+        if columns(other, history=False) != columns(schema, history=False) or other.key != schema.key:
             raise DefiniteError(
                 f"the columns of {schema.name} changed (schema {schema.id} to {other.id}), but bronze does not say how",
                 where=schema.name,
@@ -220,17 +246,18 @@ def require_same(schema: TableSchema, others: Mapping[str, TableSchema]) -> None
             )
 
 
-def statistics(schema: TableSchema, names: tuple[str, ...]) -> str:
+def statistics(schema: TableSchema, names: tuple[str, ...], *, history: bool) -> str:
     """Delta's list of columns to keep statistics of: ours, and those key columns among `names` that have any."""
+    own = [SEQ, COMMIT_TS, *([f"{START_AT}.seq", f"{END_AT}.seq"] if history else [])]
 
     def has_any(column: Column) -> bool:
         return require(column, schema.name).kind not in _NO_STATISTICS
 
     # the keys' ranges let a MERGE skip files
     indexed = [quoted(c.name) for c in schema.key_columns if c.name in names and has_any(c)]
-    return ",".join([SEQ, COMMIT_TS, *indexed])
+    return ",".join([*own, *indexed])
 
 
 def columns_of_source(spark: SparkSession, table: Table) -> dict[str, str]:
     """The table's columns and their types, but for those that silver adds."""
-    return {name: kind for name, kind in held_columns(spark, table) if name not in (SEQ, COMMIT_TS)}
+    return {name: kind for name, kind in held_columns(spark, table) if name not in OWN}

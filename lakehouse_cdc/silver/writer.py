@@ -11,20 +11,17 @@ import time
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import CommitNote
-from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver import extract, tombstones
-from lakehouse_cdc.silver.batch import TableBatch
-from lakehouse_cdc.silver.merge import Bounds, load, merge
+from lakehouse_cdc.silver.batch import Segment, TableBatch
+from lakehouse_cdc.silver.merge import bounds_of, load, merge
 from lakehouse_cdc.silver.shape import Shape
 from lakehouse_cdc.silver.tombstones import Guards
 
 _DAY = 86400.0
-_RANGED = (Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64, Kind.DECIMAL, Kind.DATE)
 
 
 class TableWriter:
@@ -57,8 +54,9 @@ class TableWriter:
         self._has_rows = False  # True once it is known to
         self._pruned = time.monotonic() if fresh else -_DAY
 
-    def write(self, session: SparkSession, part: TableBatch, rows: DataFrame, note: CommitNote) -> None:
-        """Apply `rows`, this table's bronze rows of a batch, of which `part` says what they hold."""
+    def write(self, session: SparkSession, segment: Segment, note: CommitNote) -> None:
+        """Apply the segment's rows; it does not matter whether the table holds newer ones."""
+        part, rows = segment.part, segment.rows
         if self._fresh or part.has_rows or part.barrier:
             changes = extract.keyed(rows, self.shape)
             before = self._guards
@@ -94,7 +92,7 @@ class TableWriter:
     ) -> None:
         self._has_rows = self._has_rows or not (self._fresh or read(session, self._table).isEmpty())
         if self._has_rows:
-            bounds = self._bounds(changes) if part.has_rows and not part.barrier else None
+            bounds = bounds_of(changes, self._schema) if part.has_rows and not part.barrier else None
             step, kept, barrier = self._step("rows"), self._kept, part.barrier
             merge(session, rows, self._table, self._schema, note, step, kept=kept, barrier=barrier, bounds=bounds)
         else:
@@ -102,15 +100,3 @@ class TableWriter:
 
     def _step(self, what: str) -> str:
         return f"{self._schema.name}:{what}{self._suffix}"
-
-    def _bounds(self, changes: DataFrame) -> Bounds | None:
-        """The range of the first key column, where its type has one that Delta keeps statistics of."""
-        column = self._schema.key_columns[0]
-        mapped = require(column, self._schema.name)
-        if mapped.kind not in _RANGED:
-            return None
-        first = F.col("key").getField(column.name)
-        found = changes.agg(F.min(first).alias("low"), F.max(first).alias("high")).head()
-        if found is None or found["low"] is None:
-            return None
-        return (f"CAST('{found['low']}' AS {mapped.silver})", f"CAST('{found['high']}' AS {mapped.silver})")

@@ -20,6 +20,7 @@ from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver import extract
 from lakehouse_cdc.silver.shape import Shape
+from lakehouse_cdc.silver.versions import OPEN
 from lakehouse_cdc.verify.compare import TableResult, compare
 
 
@@ -30,11 +31,13 @@ def verify_table(
     shape: Shape,
     silver: Table,
     version: int | None,
+    *,
+    history: bool,
 ) -> TableResult:
     """Compare the silver table at `version` (None: it does not exist) with the source at the offset's position.
 
-    Columns of a frozen table that follow none of the source's are passed over. `options` are those of the `mysql_cdc`
-    source.
+    `history`: it is of type 2, of which the versions that stand open are compared. Columns of a frozen table that
+    follow none of the source's are passed over. `options` are those of the `mysql_cdc` source.
     """
     schema = shape.schema
     expected = source_rows(spark, options, offset, shape)
@@ -42,7 +45,8 @@ def verify_table(
     if version is None:
         actual = spark.createDataFrame([], expected.schema)
     else:
-        actual = read(spark, silver, version).select(*[F.col(quoted(c)) for c in columns])
+        rows = read(spark, silver, version)
+        actual = (rows.where(OPEN) if history else rows).select(*[F.col(quoted(c)) for c in columns])
     expected, actual = (_comparable(side, schema, columns) for side in (expected, actual))
     return compare(schema.name, expected, actual, list(schema.key), columns, rows=actual.count())
 

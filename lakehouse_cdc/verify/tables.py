@@ -42,14 +42,14 @@ def verify_tables(
     def verified(name: str) -> TableResult | None:
         state, place = offset.tables[name], layout.silver_table(name)
         version = silver.version_at(spark, place, applied.bronze_version)
-        shape = Shape.of(store.get(state.schema))
+        shape, history = Shape.of(store.get(state.schema)), False
         if version is not None:
             held = told(spark, layout, name)
             if held.stuck is not None:
                 set_aside[name] = held.stuck.reason
                 return None
-            shape = _shape(store, shape, held)
-        result = verify_table(spark, options, _whole(offset, name), shape, place, version)
+            shape, history = _shape(store, shape, held), held.history
+        result = verify_table(spark, options, _whole(offset, name), shape, place, version, history=history)
         return replace(result, complete=state.complete)
 
     names = sorted(name for name, state in offset.tables.items() if state.begun and not state.away)

@@ -10,7 +10,7 @@ from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.pipeline.config import load
 from lakehouse_cdc.pipeline.secrets import Secret
 from lakehouse_cdc.pipeline.source_options import source_options
-from lakehouse_cdc.silver.evolution import Policy
+from lakehouse_cdc.silver.policy import Policy
 from lakehouse_cdc.source.options import SourceOptions
 
 GOOD = """\
@@ -51,7 +51,7 @@ def test_a_good_file(tmp_path: Path) -> None:
         ("mysql://cdc@", "postgres://cdc@", 3, ["mysql://user@host:port"]),
         ("  path: ./lakehouse\n", "", 6, ["path", "catalog"]),
         ('["shop.*", "!shop.audit"]', "[]", 5, ["source.tables"]),
-        ("{exclude: [password_hash]}", "{scd: 2}", 11, ["scd", "not supported yet"]),
+        ("{exclude: [password_hash]}", "{scd: 3}", 11, ["scd", "1 or 2"]),
         ("{exclude: [password_hash]}", "{sdc: 1}", 11, ["did you mean scd?"]),
         ("name: shop", "name: shop\nmode: fast", 2, ["mode", "unknown key"]),
         ("name: shop", "name: [", 3, ["not YAML"]),
@@ -93,6 +93,10 @@ def test_the_last_pattern_that_says_it_decides(tmp_path: Path, monkeypatch: pyte
   shop.lines: {dropped_columns: keep, schema_changes: evolve}
   shop.items: {schema_changes: freeze, dropped_columns: keep, changed_types: beside}
   shop.wrong: {changed_types: beside}
+  "old.*": {scd: 2, track: [a, b]}
+  old.gone: {dropped_columns: drop}
+  old.anew: {changed_types: rewrite}
+  new.lines: {track: [a]}
 """
     config = load(write(tmp_path, GOOD + rules))
     assert [config.policy(f"shop.{table}").drops for table in ("orders", "lines", "customer")] == [True, False, True]
@@ -103,3 +107,8 @@ def test_the_last_pattern_that_says_it_decides(tmp_path: Path, monkeypatch: pyte
     assert config.policy("shop.items") == Policy(beside=True, freezes=True)
     with pytest.raises(ConfigError, match=r"beside keeps columns that .* drops \[tables\.shop\.wrong\]"):
         config.policy("shop.wrong")
+    assert config.policy("old.orders") == Policy(beside=True, history=True, track=("a", "b"))
+    assert config.policy("old.gone") == Policy(drops=True, history=True, track=("a", "b"))
+    assert config.policy("old.anew") == Policy(history=True, track=("a", "b"))
+    with pytest.raises(ConfigError, match=r"without scd: 2 there are none \[tables\.new\.lines\]"):
+        config.policy("new.lines")

@@ -110,7 +110,7 @@ class History:
         return {**values, **dict(zip(self._schema.key, key, strict=True))}
 
 
-def history(rng: Random, kind: int, length: int) -> tuple[TableSchema, list[Change]]:
+def generated(rng: Random, kind: int, length: int) -> tuple[TableSchema, list[Change]]:
     """A table with that kind of key, and `length` moments of its history."""
     schema = table_schema(f"t{kind}", kind)
     grown = History(rng, schema, _KEYS[kind % len(_KEYS)][1])

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,13 +18,18 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import TransientError
 from lakehouse_cdc.lake.changes import Versions
+from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.changes import fold, invalid
-from lakehouse_cdc.silver import alter, tombstones, writer
+from lakehouse_cdc.model.layout import END_AT, START_AT
+from lakehouse_cdc.silver import alter, history, tombstones, writer
 from lakehouse_cdc.silver.apply import Applier
+from lakehouse_cdc.silver.policy import Policy
 from tests.bronze_writer import Lake
 from tests.silver.alterations import moment
 from tests.silver.altered_histories import AlteredHistory, uncertain
 from tests.silver.test_fold import crashing, runs, seeds, split_up
+
+HISTORY = Policy(history=True, beside=True)
 
 
 @contextmanager
@@ -31,73 +37,108 @@ def crashes(rng: random.Random) -> Iterator[None]:
     """Every commit of silver's may be the last before a crash, or come to nothing by one."""
     steps = [(tombstones, "bury"), (writer, "merge"), (writer, "load"), (alter, "perform"), (alter, "finish_building")]
     with ExitStack() as stack:
-        for module, name in steps:
+        for module, name in [*steps, (history, "merge_versions"), (history, "append"), (history, "write")]:
             step = crashing(getattr(module, name), rng, after=rng.random() < 0.7)
             stack.enter_context(patch.object(module, name, step))
         yield
 
 
-def apply(lake: Lake, applier: Applier, versions: Versions, rng: random.Random, query: str, attempts: int) -> Applier:
-    """One batch: some attempts that may crash, and one that does not. A crash may take the process with it."""
-    note = lake.note(versions, query=query)
-    for _ in range(attempts):
-        with crashes(rng):
-            try:
-                applier.apply(versions, note)
-            except TransientError:
-                applier = rng.choice([applier, Applier(lake.spark, lake.layout)])
-    applier.apply(versions, note)
-    return applier
+@dataclass
+class Silver:
+    """One process, until a crash takes it."""
+
+    lake: Lake
+    policy: Policy
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        self._applier = Applier(self.lake.spark, self.lake.layout, policy=lambda _: self.policy)
+
+    def apply(self, versions: Versions, rng: random.Random, query: str, attempts: int) -> None:
+        """One batch: some attempts that may crash, and one that does not."""
+        note = self.lake.note(versions, query=query)
+        for _ in range(attempts):
+            with crashes(rng):
+                try:
+                    self._applier.apply(versions, note)
+                except TransientError:
+                    if rng.random() < 0.5:
+                        self.restart()
+        self._applier.apply(versions, note)
 
 
-def check(lake: Lake, history: AlteredHistory) -> None:
+def check(lake: Lake, altered: AlteredHistory) -> None:
     """Silver is the fold, save for what no fold can know until the table has been read again."""
-    rekeyed, unknown = uncertain(lake.written, history.doubts)
+    rekeyed, unknown = uncertain(lake.written, altered.doubts)
 
     def comparable(rows: Iterable[tuple[int, Any]]) -> Counter[Any]:
         known = [(seq, {n: moment(v) for n, v in image.items() if n not in unknown(seq)}) for seq, image in rows]
         return Counter((seq, frozenset(image.items())) for seq, image in known if seq > rekeyed)
 
-    name = history.schema.name
+    name = altered.schema.name
     assert comparable(lake.rows(name)) == comparable(fold(lake.written).values())
     key = lake.schema_at(name, 10**38).key
     keys = Counter(values for _, image in lake.rows(name) if None not in (values := tuple(image[k] for k in key)))
     assert max(keys.values(), default=1) == 1, "a key is there twice"
 
 
-def altered_with_crashes(spark: SparkSession, seed: int, *, moments: int, parts: int, attempts: int) -> None:
+def content(lake: Lake, name: str) -> Counter[str]:
+    """All rows, whatever columns silver has."""
+    rows = read(lake.spark, lake.layout.silver_table(name))
+    return Counter(str(sorted(row.asDict(recursive=True).items(), key=str)) for row in rows.collect())
+
+
+def ended(lake: Lake, name: str) -> set[tuple[int, int]]:
+    """From where to where the versions lasted that are no more."""
+    rows = read(lake.spark, lake.layout.silver_table(name))
+    if END_AT not in rows.columns:
+        return set()
+    return {(int(row[START_AT].seq), int(row[END_AT].seq)) for row in rows.where(f"{END_AT}.seq IS NOT NULL").collect()}
+
+
+def altered_with_crashes(
+    spark: SparkSession, seed: int, policy: Policy, *, moments: int, parts: int, attempts: int
+) -> None:
     rng = random.Random(seed)
-    history = AlteredHistory(rng, "t")
-    history.grow(moments)
-    assert invalid(history.changes) is None
+    altered = AlteredHistory(rng, "t")
+    altered.grow(moments)
+    assert invalid(altered.changes) is None
     with TemporaryDirectory() as folder:
-        lake = Lake(spark, Path(folder), {history.schema.name: history.first})
-        applier, done = Applier(spark, lake.layout), list[Versions]()
-        for part in split_up(history.changes, parts, rng):
+        name = altered.schema.name
+        lake = Lake(spark, Path(folder), {name: altered.first})
+        silver, done, over = Silver(lake, policy), list[Versions](), set[tuple[int, int]]()
+        for part in split_up(altered.changes, parts, rng):
             done.append(Versions(done[-1].last if done else None, lake.commit(part).version))
-            applier = apply(lake, applier, done[-1], rng, "the-silver-query", attempts=attempts)
-            check(lake, history)
-        assert {key[1]: image for key, (_, image) in lake.silver(history.schema.name).items()} == history.truth
+            silver.apply(done[-1], rng, "the-silver-query", attempts=attempts)
+            check(lake, altered)
+            assert over <= ended(lake, name), "a version came back"
+            over = ended(lake, name)
+        assert {key[1]: image for key, (_, image) in lake.silver(name).items()} == altered.truth
+        everything = content(lake, name)
         # an older checkpoint: everything from some batch on comes again, as batches that Delta has never seen
-        applier = Applier(spark, lake.layout)
+        silver.restart()
         for again in done[rng.randrange(parts) :]:
-            applier = apply(lake, applier, again, rng, "older", attempts=0)
-            check(lake, history)
+            silver.apply(again, rng, "older", attempts=0)
+            check(lake, altered)
+        assert content(lake, name) == everything
         # moved away, and built from the whole of bronze by the last batch
-        Path(lake.layout.silver_table(history.schema.name).path or "").rename(Path(folder) / "away")
-        apply(lake, Applier(spark, lake.layout), done[-1], rng, "anew", attempts=attempts)
-        check(lake, history)
+        Path(lake.layout.silver_table(name).path or "").rename(Path(folder) / "away")
+        silver.restart()
+        silver.apply(done[-1], rng, "anew", attempts=attempts)
+        check(lake, altered)
+        assert policy != HISTORY or content(lake, name) == everything
 
 
-@runs(1)
-@given(seed=seeds)
 def test_silver_is_the_fold_whatever_is_altered_and_crashes(spark: SparkSession, seed: int) -> None:
-    altered_with_crashes(spark, seed, moments=14, parts=2, attempts=1)
+    altered_with_crashes(spark, seed, random.Random(seed).choice([Policy(), HISTORY]), moments=14, parts=2, attempts=1)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(0)
+@pytest.mark.parametrize("policy", [Policy(), HISTORY], ids=["type 1", "type 2"])
 @runs(25)
 @given(seed=seeds)
-def test_silver_is_the_fold_at_length(spark: SparkSession, seed: int) -> None:
-    altered_with_crashes(spark, seed, moments=70, parts=6, attempts=2)
+def test_silver_is_the_fold_at_length(spark: SparkSession, policy: Policy, seed: int) -> None:
+    altered_with_crashes(spark, seed, policy, moments=70, parts=6, attempts=2)

@@ -23,7 +23,7 @@ from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver import alter
 from lakehouse_cdc.silver.apply import Applier
-from lakehouse_cdc.silver.evolution import Policy
+from lakehouse_cdc.silver.policy import Policy
 from lakehouse_cdc.silver.stream import version_at
 from lakehouse_cdc.silver.table import CHANGING, LEFT, SCHEMA_ID, SCHEMA_SEQ, STATISTICS, WIDENING
 from tests.bronze_writer import Lake

@@ -25,7 +25,7 @@ from lakehouse_cdc.model.changes import Change, Op, fold
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver import alter
 from lakehouse_cdc.silver.apply import Applier
-from lakehouse_cdc.silver.evolution import Policy
+from lakehouse_cdc.silver.policy import Policy
 from lakehouse_cdc.silver.shape import Shape
 from lakehouse_cdc.silver.table import Stuck, told
 from tests.bronze_writer import Lake

@@ -1,0 +1,74 @@
+"""The meaning of SCD type 2: every version that a row has had, as a small fold over the changelog.
+
+A version begins with a change that gives a key another state, and ends with the next one that does, or that takes the
+row away; the row as it is now has a version without an end. Versions of a key never overlap, and between two there is
+a gap where the row was gone. A change of columns that are not tracked, and one that changes nothing (a row read again
+as it was), belong to the version that stands: it takes over their image, and remembers the seq.
+
+What a repeated read finds is known from there on, not from when it happened: such a version, or end, has the seq of
+the reading, whose rank says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lakehouse_cdc.model.changes import Change, Op
+
+
+@dataclass(frozen=True)
+class Version:
+    """A row from the change at `start` to that at `end` (None: still so); `image` is as of `seq`, the last it took."""
+
+    start: int
+    end: int | None
+    seq: int
+    image: Any
+
+
+History = dict[tuple[str, Hashable], list[Version]]  # (table, key) -> its versions in order
+
+
+def _whole(image: Any) -> Any:
+    return image
+
+
+def histories(changes: Iterable[Change], tracked: Callable[[Any], Any] = _whole) -> History:
+    """Every version after all `changes`, whatever order they are given in.
+
+    `tracked` gives the part of an image of which a change begins a version. Changes of a schema are passed over: no
+    row changes by them.
+    """
+    found: History = {}
+    for change in sorted(changes, key=lambda c: c.seq):
+        if change.op is Op.TRUNCATE:
+            _end_older(found, change, change.seq)
+        elif change.op is Op.END:
+            _end_older(found, change, int(change.after))
+        elif change.op is Op.DELETE:
+            _end(found.get((change.table, change.key), []), change.seq)
+        elif change.op is not Op.SCHEMA:
+            _take(found.setdefault((change.table, change.key), []), change, tracked)
+    return found
+
+
+def _take(versions: list[Version], change: Change, tracked: Callable[[Any], Any]) -> None:
+    stands = versions[-1] if versions and versions[-1].end is None else None
+    if stands is not None and tracked(stands.image) == tracked(change.after):
+        versions[-1] = replace(stands, seq=change.seq, image=change.after)
+        return
+    _end(versions, change.seq)
+    versions.append(Version(change.seq, None, change.seq, change.after))
+
+
+def _end(versions: list[Version], seq: int) -> None:
+    if versions and versions[-1].end is None:
+        versions[-1] = replace(versions[-1], end=seq)
+
+
+def _end_older(found: History, change: Change, than: int) -> None:
+    for (table, _), versions in found.items():
+        if table == change.table and versions[-1].seq < than:
+            _end(versions, change.seq)

@@ -1,0 +1,22 @@
+"""What is wished of one silver table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What silver keeps of a table, and what it does as the table's schema changes.
+
+    `drops`: it drops the columns that go, else it keeps them. `beside`: a column that gets another type stays as it is,
+    beside a new one, else it is rewritten. `freezes`: silver keeps its shape, whatever comes and goes (see `shape`).
+    `history`: it keeps every version of a row (SCD type 2), a new one for each change of the columns `track` (None: of
+    all).
+    """
+
+    drops: bool = False
+    beside: bool = False
+    freezes: bool = False
+    history: bool = False
+    track: tuple[str, ...] | None = None
