@@ -242,7 +242,10 @@ class Pipeline:
             return
         from lakehouse_cdc.lake.tables import exists, require_owner
 
-        for table in self.layout.silver_tables(self.estimates()).values():
+        names = self.estimates()
+        for name in names:
+            self.config.policy(name)
+        for table in self.layout.silver_tables(names).values():
             if exists(self.spark, table):
                 require_owner(self.spark, table, self.layout.pipeline)
 

@@ -86,14 +86,16 @@ class TableKeeper:
     def _order(self, session: SparkSession, after: int | None, note: CommitNote) -> tuple[CommitNote, DataFrame | None]:
         """What commits to a table of versions say: up to where it holds bronze, which never goes back.
 
-        And all rows up to there, if the table may hold some that are newer than `after`.
+        And all rows up to there, if the table may hold some that are newer than `after`. A batch that comes again, next
+        after itself, does not count: Delta knows which of its segments are in, and the others are newer.
         """
         if not self._policy.history or self._newest is None:
             return note, None
         newest, last = self._newest.bronze_version or 0, note.bronze_version or 0
         if last < newest:
             note = replace(note, standing=self._newest.standing, bronze_version=newest)
-        if after is not None and after >= newest:
+        begun = (note.query, note.batch) == (self._newest.query, self._newest.batch)
+        if begun or (after is not None and after >= newest):
             return note, None
         return note, self._rows(session, Versions(None, max(last, newest)))
 

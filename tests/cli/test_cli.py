@@ -218,6 +218,12 @@ def test_run_refuses_what_doctor_finds(write: Write, tmp_path: Path) -> None:
     assert not (tmp_path / "lakehouse").exists()
 
 
+def test_settings_that_contradict_each_other_are_refused_before_anything_is_written(write: Write) -> None:
+    path = write(text=CONFIG + "tables:\n  shop.t: {{track: [v]}}\n")
+    assert_error(call("run", "-c", path, "--once"), 2, r"without scd: 2 there are none \[tables\.shop\.t\]", "one of")
+    assert [p.name for p in path.parent.rglob("*") if p.suffix != ".log"] == ["pipeline.yml"]
+
+
 # ---------------------------------------------------------------- with Spark
 
 
