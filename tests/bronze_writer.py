@@ -25,7 +25,7 @@ from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.model.standing import CommitNote, Standing
 from lakehouse_cdc.model.variant import encode
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.silver.versions import OPEN
+from lakehouse_cdc.silver.versions import current
 
 UUID = "6f0b0f2e-0000-4000-8000-000000000001"
 _VARIANT = [
@@ -134,7 +134,7 @@ class Lake:
         schema = self.schema_at(table, 10**38)
         found = []
         frame = read(self.spark, self.layout.silver_table(table))
-        for row in (frame.where(OPEN) if END_AT in frame.columns else frame).collect():
+        for row in current(frame, history=END_AT in frame.columns).collect():
             assert row["_commit_ts"].astimezone(timezone.utc) == commit_time(int(row["_seq"]))
             found.append((int(row["_seq"]), {c.name: _plain(row[c.name]) for c in schema.captured}))
         return found

@@ -244,7 +244,7 @@ class Pipeline:
 
         names = self.estimates()
         for name in names:
-            self.config.policy(name)
+            self.config.policy(name)  # refuses settings that contradict each other
         for table in self.layout.silver_tables(names).values():
             if exists(self.spark, table):
                 require_owner(self.spark, table, self.layout.pipeline)

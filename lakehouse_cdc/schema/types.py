@@ -140,8 +140,9 @@ def faults(schema: TableSchema) -> list[DefiniteError]:
     """
     name = schema.name
     found = [_unsupported(column, name) for column in schema.captured if mapped(column) is None]
+    own = {name.lower() for name in OWN}
     for column in schema.captured:
-        if column.name.lower() in {name.lower() for name in OWN}:
+        if column.name.lower() in own:
             what = f"column {column.name} of {name} has the name of one that silver adds"
             found.append(DefiniteError(what, where=name, hint="exclude the column, or rename it on the source"))
     if not schema.key:

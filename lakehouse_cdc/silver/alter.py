@@ -56,7 +56,7 @@ from lakehouse_cdc.silver.table import (
     columns_of_source,
     statistics,
 )
-from lakehouse_cdc.silver.versions import MOMENT, OPEN
+from lakehouse_cdc.silver.versions import OPEN, current, moment
 
 
 def evolve(
@@ -206,8 +206,13 @@ def _unite(session: SparkSession, table: Table, change: SchemaChange, *, history
     names = [quoted(name) for name in change.new.key]
     keys = [F.col(name).alias(f"k{i}") for i, name in enumerate(names)]
     # a key that is not whole meets nothing
-    rows = read(session, table).where(OPEN) if history else read(session, table)
-    met = rows.select(*keys).dropna().groupBy(*[f"k{i}" for i in range(len(names))]).count()
+    met = (
+        current(read(session, table), history=history)
+        .select(*keys)
+        .dropna()
+        .groupBy(*[f"k{i}" for i in range(len(names))])
+        .count()
+    )
     met = met.where("count > 1").drop("count")
     if met.isEmpty():
         return
@@ -215,9 +220,8 @@ def _unite(session: SparkSession, table: Table, change: SchemaChange, *, history
     if not history:
         delta_table(session, table).alias("t").merge(met.alias("m"), same).whenMatchedDelete().execute()
         return
-    end = F.expr(f"CAST(struct({change.seq}BD, timestamp_micros({change.commit_ts})) AS {MOMENT})")
     merging = delta_table(session, table).alias("t").merge(met.alias("m"), f"t.{OPEN} AND {same}")
-    merging.whenMatchedUpdate(None, {END_AT: end}).execute()
+    merging.whenMatchedUpdate(None, {END_AT: moment(change.seq, change.commit_ts)}).execute()
 
 
 def _finish(session: SparkSession, table: Table, change: SchemaChange, *, history: bool) -> None:

@@ -27,6 +27,16 @@ OPEN = f"{END_AT}.seq IS NULL"  # of the row as it is now
 _OPEN_OP, _BARRIER_OP = "open", "barrier"
 
 
+def current(rows: DataFrame, *, history: bool) -> DataFrame:
+    """The rows of a silver table as they are now; `history`: it is of type 2."""
+    return rows.where(OPEN) if history else rows
+
+
+def moment(seq: int, commit_ts: int) -> str:
+    """SQL: a `__START_AT` or `__END_AT`; `commit_ts` are microseconds since 1970."""
+    return f"CAST(struct({seq}BD, timestamp_micros({commit_ts})) AS {MOMENT})"
+
+
 def whole_key(schema: TableSchema) -> str:
     """SQL: whether a change can meet a version. One that stands since the key was another may have no such key yet."""
     return " AND ".join(f"{quoted(name)} IS NOT NULL" for name in schema.key)
@@ -51,8 +61,8 @@ def standing(versions: DataFrame, schema: TableSchema, kept: Sequence[str]) -> D
 
 def first_read(changes: DataFrame) -> DataFrame:
     """The versions of rows that were read at one position, each key once, where none stood before."""
-    moment = F.struct("seq", "commit_ts").alias("start")
-    return changes.select("key", "row", moment, F.lit(None).cast(MOMENT).alias("end"), "seq", "commit_ts")
+    start = F.struct("seq", "commit_ts").alias("start")
+    return changes.select("key", "row", start, F.lit(None).cast(MOMENT).alias("end"), "seq", "commit_ts")
 
 
 def versions(
@@ -100,9 +110,7 @@ def taken_away(barriers: Sequence[Barrier], seq: str) -> str:
 def _marks(barriers: Sequence[Barrier]) -> str:
     """SQL: all of them, as an array of (at, below) in their order."""
     marks = [
-        f"struct(CAST(struct({b.seq}BD, timestamp_micros({b.commit_ts})) AS {MOMENT}) AS at,"
-        f" CAST({b.below}BD AS DECIMAL(38,0)) AS below)"
-        for b in barriers
+        f"struct({moment(b.seq, b.commit_ts)} AS at, CAST({b.below}BD AS DECIMAL(38,0)) AS below)" for b in barriers
     ]
     return f"array({', '.join(marks)})"
 
@@ -120,10 +128,10 @@ def _begun(lines: DataFrame, schema: TableSchema, track: Sequence[str] | None) -
 def _cut(lines: DataFrame) -> DataFrame:
     """The last line of each version, with where that began, and what ended it."""
     is_open = F.col("op") == _OPEN_OP
-    moment = F.struct("seq", "commit_ts")
-    first = F.struct(F.coalesce(F.col("start"), moment).alias("start"), is_open.alias("held"), "kept")
+    at = F.struct("seq", "commit_ts")
+    first = F.struct(F.coalesce(F.col("start"), at).alias("start"), is_open.alias("held"), "kept")
     begun = F.last(F.when(F.col("begins"), first), ignorenulls=True).over(_so_far())
-    behind = F.lead(F.struct((F.col("begins") | ~F.col("is_row")).alias("ends"), moment.alias("at"))).over(_by_seq())
+    behind = F.lead(F.struct((F.col("begins") | ~F.col("is_row")).alias("ends"), at.alias("at"))).over(_by_seq())
     lines = lines.withColumn("begun", begun).withColumn("behind", behind)
     lasts = lines.where(F.col("is_row") & (F.col("behind").isNull() | F.col("behind.ends")))
     return lasts.select(

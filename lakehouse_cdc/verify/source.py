@@ -20,7 +20,7 @@ from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver import extract
 from lakehouse_cdc.silver.shape import Shape
-from lakehouse_cdc.silver.versions import OPEN
+from lakehouse_cdc.silver.versions import current
 from lakehouse_cdc.verify.compare import TableResult, compare
 
 
@@ -45,8 +45,8 @@ def verify_table(
     if version is None:
         actual = spark.createDataFrame([], expected.schema)
     else:
-        rows = read(spark, silver, version)
-        actual = (rows.where(OPEN) if history else rows).select(*[F.col(quoted(c)) for c in columns])
+        rows = current(read(spark, silver, version), history=history)
+        actual = rows.select(*[F.col(quoted(c)) for c in columns])
     expected, actual = (_comparable(side, schema, columns) for side in (expected, actual))
     return compare(schema.name, expected, actual, list(schema.key), columns, rows=actual.count())
 

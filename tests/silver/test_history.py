@@ -116,7 +116,7 @@ def test_rows_that_have_no_key_yet_end_with_the_read_that_finds_it(spark: SparkS
     by_id, k = table("one", N), Column("k", "int", False)
     by_k = TableSchema("shop", "one", (k, N), ("k",))
     lake = Lake(spark, tmp_path, {by_id.name: by_id})
-    applier = Applier(spark, lake.layout, policy=lambda _: Policy(history=True, beside=True))
+    applier = history(spark, lake)
     rows = [begin(by_id), *(insert(by_id, 2, key, n=5) for key in (1, 2))]
     first = apply(lake, applier, [*rows, altered(by_id, by_k, 3)], None)
     reading = [
