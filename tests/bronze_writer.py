@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from decimal import Decimal
@@ -25,6 +25,7 @@ from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.model.standing import CommitNote, Standing
 from lakehouse_cdc.model.variant import encode
 from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.silver.as_of import met, rows_at
 from lakehouse_cdc.silver.versions import current
 
 UUID = "6f0b0f2e-0000-4000-8000-000000000001"
@@ -96,6 +97,7 @@ class Lake:
     batches: int = 0
     written: list[Change] = field(default_factory=list)
     altered: list[tuple[int, str, TableSchema]] = field(default_factory=list)  # (seq, table, schema since then)
+    ends: dict[int, int] = field(default_factory=dict)  # bronze version -> position at which it ends
 
     def __post_init__(self) -> None:
         self.layout = Layout("tests", bronze="b", silver="s", path=str(self.folder / "lake"))
@@ -104,8 +106,8 @@ class Lake:
         (self.folder / "checkpoint" / "offsets").mkdir(parents=True)
         (self.folder / "checkpoint" / "metadata").write_text(json.dumps({"id": "the-bronze-query"}))
 
-    def commit(self, changes: Sequence[Change]) -> BronzeBatch:
-        """Write one micro-batch into bronze."""
+    def commit(self, changes: Sequence[Change], reading: Mapping[str, int] | None = None) -> BronzeBatch:
+        """Write one micro-batch into bronze; `reading` are the tables that are being read at its end."""
         batch, pos = self.batches, max((unpack(c.seq).pos for c in changes), default=0)
         offset = {"epoch": 1, "server_uuid": UUID, "file": "binlog.000001", "pos": pos, "gtid": "", "commit_ts": 7}
         path = self.folder / "checkpoint" / "offsets" / str(batch)
@@ -114,14 +116,16 @@ class Lake:
             if c.op is Op.SCHEMA and not isinstance(c.after, TableSchema) and not c.leaves:
                 self.altered.append((c.seq, c.table, TableSchema.from_dict(c.after)))
         rows = bronze_rows(self.spark, changes, self.schema_at)
-        done = write_batch(self.spark, rows, batch, self.layout, self.checkpoint)
+        tell = None if reading is None else lambda _: reading
+        done = write_batch(self.spark, rows, batch, self.layout, self.checkpoint, tell)
         self.batches += 1
+        self.ends[done.version] = pos
         self.written += changes
         return done
 
     def note(self, versions: Versions, query: str = "the-silver-query", batch: int | None = None) -> CommitNote:
         """What silver's commits of those bronze commits say; the batch is numbered as its last commit."""
-        standing = Standing(1, UUID, "binlog.000001", versions.last)
+        standing = Standing(1, UUID, "binlog.000001", self.ends[versions.last])
         return CommitNote("tests", query, versions.last if batch is None else batch, standing, versions.last)
 
     def schema_at(self, table: str, seq: int) -> TableSchema:
@@ -131,13 +135,13 @@ class Lake:
 
     def rows(self, table: str) -> list[tuple[int, dict[str, Any]]]:
         """The rows of the silver table as they are now, as (seq, image) under the newest schema."""
-        schema = self.schema_at(table, 10**38)
-        found = []
         frame = read(self.spark, self.layout.silver_table(table))
-        for row in current(frame, history=END_AT in frame.columns).collect():
-            assert row["_commit_ts"].astimezone(timezone.utc) == commit_time(int(row["_seq"]))
-            found.append((int(row["_seq"]), {c.name: _plain(row[c.name]) for c in schema.captured}))
-        return found
+        return images(current(frame, history=END_AT in frame.columns), self.schema_at(table, 10**38))
+
+    def rows_at(self, table: str, seq: int) -> list[tuple[int, dict[str, Any]]]:
+        """The same as of `seq`."""
+        schemas = met(self.spark, self.layout, [table])[table]
+        return images(rows_at(self.spark, self.layout, table, seq, schemas), self.schema_at(table, seq))
 
     def history(self, table: str) -> History:
         """The silver table of type 2 in the form of `histories`."""
@@ -161,6 +165,15 @@ class Lake:
             assert name not in found, f"{name} is there twice"
             found[name] = (seq, image)
         return found
+
+
+def images(frame: DataFrame, schema: TableSchema) -> list[tuple[int, dict[str, Any]]]:
+    """Rows of silver as (seq, image)."""
+    found = []
+    for row in frame.collect():
+        assert row["_commit_ts"].astimezone(timezone.utc) == commit_time(int(row["_seq"]))
+        found.append((int(row["_seq"]), {c.name: _plain(row[c.name]) for c in schema.captured}))
+    return found
 
 
 def _plain(value: Any) -> Any:

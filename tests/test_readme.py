@@ -10,6 +10,7 @@ import re
 import shlex
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -52,8 +53,8 @@ def test_every_command_is_known_here() -> None:
     mine = [c for c in commands() if shlex.join(c) not in ELSEWHERE]
     assert {shlex.join(c) for c in commands()} >= set(ELSEWHERE)
     assert all((Path(__file__).parent.parent / place).exists() for place in ELSEWHERE.values())
-    assert [c[:3] for c in mine] == [["uv", "run", "lakehouse-cdc"]] * 5
-    assert [c[3] for c in mine] == ["doctor", "run", "status", "verify", "signal"]
+    assert [c[:3] for c in mine] == [["uv", "run", "lakehouse-cdc"]] * 6
+    assert [c[3] for c in mine] == ["doctor", "run", "status", "verify", "as-of", "signal"]
 
 
 def test_the_types_are_those_of_the_type_map() -> None:
@@ -65,8 +66,8 @@ def test_the_readme_runs(spark: SparkSession, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("SHOP_PASSWORD", "cdc-secret")
     (grants,) = [b for b in blocks("sql") if "GRANT" in b]
     queries = [b.replace("`./", f"`{tmp_path}/") for b in blocks("sql") if "delta.`./lakehouse" in b]
-    of_changes, of_schemas, of_a_moment = queries
-    run_code, testing_code = blocks("python")
+    of_changes, of_schemas, of_a_moment, of_the_ledger = queries
+    run_code, as_of_code, testing_code = blocks("python")
     assert "with MySqlServer.start() as server:" in testing_code
     with MySqlServer.start() as server:
         with closing(server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
@@ -83,7 +84,9 @@ def test_the_readme_runs(spark: SparkSession, tmp_path: Path, monkeypatch: pytes
                 result = CliRunner().invoke(app, [*command[3:], "--json"], catch_exceptions=False)
                 assert result.exit_code == 0, (command, result.output)
                 assert json.loads(result.stdout.splitlines()[-1])
-            exec(run_code, {})
+            names: dict[str, Any] = {}
+            exec(run_code, names)
+            exec(as_of_code, names)
     found = spark.sql(of_changes).collect()
     assert found
     assert {row.op for row in found} >= {"r"}
@@ -95,9 +98,12 @@ def test_the_readme_runs(spark: SparkSession, tmp_path: Path, monkeypatch: pytes
     assert 0 < now < orders.count()
     assert spark.sql(of_a_moment.replace("2026-01-31", "9999-01-31")).count() == now
     assert spark.sql(of_a_moment.replace("2026-01-31", "2000-01-31")).count() == 0
+    assert set(names["then"]) == {f"shop.{name}" for name in TABLES}
+    assert spark.table("orders_then").count() == now
+    assert [row.version for row in spark.sql(of_the_ledger).collect()][-1] is not None
     assert "email" not in spark.read.format("delta").load(f"{tmp_path}/lakehouse/shop_silver/customers").columns
 
 
 def test_the_testing_module_as_shown() -> None:
-    _, testing_code = blocks("python")
+    testing_code = blocks("python")[-1]
     exec(testing_code, {})

@@ -27,6 +27,8 @@ from lakehouse_cdc.model.changes import Op
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import CommitNote, Standing
 
+Reading = Callable[[Mapping[str, Any]], Mapping[str, int]]
+
 
 @dataclass(frozen=True)
 class BronzeBatch:
@@ -45,17 +47,19 @@ def start(
     checkpoint: str,
     *,
     every_seconds: float | None = None,
+    reading: Reading | None = None,
     on_batch: Callable[[BronzeBatch], None] | None = None,
 ) -> StreamingQuery:
     """Start the stream of `changes` (bronze's columns) into `<bronze>.changes`, which must exist.
 
     Without `every_seconds` it takes what is there now and ends (availableNow), else it runs until it is stopped.
+    `reading` tells of an offset which tables are being read there (see `CommitNote`).
     `on_batch` is called after each batch, on a thread of Spark's; an exception of it fails the query.
     """
     place = Checkpoint(checkpoint)
 
     def write(rows: DataFrame, batch: int) -> None:
-        done = write_batch(spark, rows, batch, layout, place)
+        done = write_batch(spark, rows, batch, layout, place, reading)
         if on_batch is not None:
             on_batch(done)
 
@@ -68,11 +72,18 @@ def start(
 
 
 def write_batch(
-    spark: SparkSession, rows: DataFrame, batch: int, layout: Layout, checkpoint: Checkpoint
+    spark: SparkSession,
+    rows: DataFrame,
+    batch: int,
+    layout: Layout,
+    checkpoint: Checkpoint,
+    reading: Reading | None = None,
 ) -> BronzeBatch:
     """Append one micro-batch and record its schemas; done before, it changes nothing and returns the same."""
     query = checkpoint.query_id()
-    note = CommitNote(layout.pipeline, query, batch, Standing.of_offset(checkpoint.offset(batch)))
+    offset = checkpoint.offset(batch)
+    being_read = None if reading is None else reading(offset)
+    note = CommitNote(layout.pipeline, query, batch, Standing.of_offset(offset), reading=being_read)
     append(rows, layout.changes, writer_options(note, "changes"), partition_by=(PARTITION,))
     commit = find(spark, layout.changes, query, batch)
     if commit is None:

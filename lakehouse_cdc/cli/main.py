@@ -1,4 +1,4 @@
-"""`lakehouse-cdc`: demo, doctor, run, status, verify, signal."""
+"""`lakehouse-cdc`: demo, doctor, run, status, verify, as-of, signal."""
 
 from __future__ import annotations
 
@@ -139,6 +139,38 @@ def verify(
         screen.result({**report.to_json(), **({"read_again": repaired} if repair else {})})
         if not report.verified:
             raise typer.Exit(DIFFERENCE)
+
+
+@app.command("as-of")
+def as_of(
+    config: ConfigFile,
+    table: Annotated[str, typer.Argument(help="DATABASE.TABLE; without it, all tables together.")] = "",
+    timestamp: Annotated[str | None, typer.Option(help="A time with its zone, 2026-01-31T12:00:00+00:00.")] = None,
+    gtid: Annotated[str | None, typer.Option(help="The moment behind a transaction, or a GTID set.")] = None,
+    position: Annotated[str | None, typer.Option(help="A position of the binlog, FILE:POS.")] = None,
+    rows: Annotated[int, typer.Option(min=0, help="How many rows of a table to show: those that changed last.")] = 20,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """What silver's tables held at a moment of the source; without a moment, how far back each can be had."""
+    screen = Screen(as_json=as_json)
+    with exit_codes(as_json=as_json, verbose=verbose), opened(config) as pipeline:
+        if timestamp is None and gtid is None and position is None:
+            reach = pipeline.reach()
+            screen.table("From where on", ["table", "from"], [[t, str(r or "not yet")] for t, r in reach.items()])
+            screen.result({"tables": {t: None if r is None else vars(r) for t, r in reach.items()}})
+            return
+        if table:
+            found = {table: pipeline.as_of(table, timestamp=timestamp, gtid=gtid, position=position)}
+        else:
+            found = pipeline.all_as_of(timestamp=timestamp, gtid=gtid, position=position)
+        counts = {name: frame.count() for name, frame in found.items()}
+        screen.table("As of that moment", ["table", "rows"], [[*one] for one in counts.items()])
+        last = found[table].orderBy("_seq", ascending=False).limit(rows).collect() if table else []
+        shown = [row.asDict(recursive=True) for row in last]
+        if shown:
+            screen.table(table, [*shown[0]], [[str(value) for value in row.values()] for row in shown])
+        screen.result({"tables": counts, **({"rows": shown} if table else {})})
 
 
 def _say_again(screen: Screen, tables: list[str]) -> None:

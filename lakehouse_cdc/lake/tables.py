@@ -147,6 +147,12 @@ def require_owner(spark: SparkSession, table: Table, pipeline: str) -> Mapping[s
     return held
 
 
+def table_id(spark: SparkSession, table: Table) -> str:
+    """The id that Delta gave the table when it was made; one that is made anew in its place has another."""
+    found = delta_table(spark, table).detail().select("id").head()
+    return str(found["id"]) if found else ""
+
+
 def plain(columns: Columns) -> list[tuple[str, str]]:
     """The columns with their types' canonical names, so that `BIGINT` and `bigint` are equal."""
     from pyspark.sql.types import DataType

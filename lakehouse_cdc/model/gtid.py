@@ -79,6 +79,21 @@ class GtidSet:
                     raise DefiniteError(f"'{part[:80]}' is not a GTID set", hint="expected uuid:first-last")
         return cls(sources)
 
+    @property
+    def sources(self) -> Mapping[str, tuple[Interval, ...]]:
+        """Each source's intervals."""
+        return self._sources
+
+    @property
+    def single(self) -> tuple[str, int] | None:
+        """Source and number of the only GTID, or, of MariaDB's, of a position in one domain; None for other sets."""
+        if len(self._sources) != 1:
+            return None
+        source, spans = next(iter(self._sources.items()))
+        if len(spans) == 1 and (is_mariadb(source) or spans[0][1] - spans[0][0] == 1):
+            return source, spans[0][1] - 1
+        return None
+
     def union(self, other: GtidSet) -> GtidSet:
         """All GTIDs of both."""
         names = self._sources.keys() | other._sources.keys()

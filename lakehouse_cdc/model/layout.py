@@ -84,13 +84,16 @@ class Layout:
         """Every schema that bronze has met."""
         return self._table(self.bronze, "schemas")
 
+    @property
+    def ledger(self) -> Table:
+        """What silver's tables held when. Raises ConfigError for a pipeline without silver."""
+        return self._table(self._silver, "ledger")
+
     def silver_table(self, source_table: str) -> Table:
         """The silver table of `database.table`. Raises ConfigError for a pipeline without silver."""
-        if self.silver is None:
-            raise ConfigError("this pipeline keeps no silver tables", hint="name a schema as target.silver")
         database, _, table = source_table.partition(".")
         name = self.silver_name.replace("{database}", database).replace("{table}", table)
-        return self._table(self.silver, name)
+        return self._table(self._silver, name)
 
     def tombstones(self, source_table: str) -> Table:
         """The deletions beside a silver table."""
@@ -100,10 +103,11 @@ class Layout:
     def silver_tables(self, source_tables: Iterable[str]) -> dict[str, Table]:
         """The silver table of each source table. Raises DefiniteError where two of them would share one.
 
-        Names are compared without case, as catalogs do, and a table may not take another's tombstones either.
+        Names are compared without case, as catalogs do, and a table may take neither another's tombstones nor the
+        ledger's.
         """
         found = {name: self.silver_table(name) for name in sorted(source_tables)}
-        taken: dict[str, str] = {}
+        taken = {self.ledger.name: "the ledger"}
         for source, table in found.items():
             for name in (table.name.lower(), f"{table.name}__tombstones".lower()):
                 other = taken.setdefault(name, source)
@@ -114,6 +118,12 @@ class Layout:
                         hint='set silver_name: "{database}__{table}"',
                     )
         return found
+
+    @property
+    def _silver(self) -> str:
+        if self.silver is None:
+            raise ConfigError("this pipeline keeps no silver tables", hint="name a schema as target.silver")
+        return self.silver
 
     def _table(self, schema: str, name: str) -> Table:
         return Table(schema, name, root=self.path, catalog=self.catalog)

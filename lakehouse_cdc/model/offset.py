@@ -168,6 +168,12 @@ class Offset:
         return {name: state for name, state in self.tables.items() if not state.away}
 
     @property
+    def reading(self) -> dict[str, int]:
+        """The tables of which rows are out, but not yet what they held at one position, each since which seq."""
+        reading = {name: state for name, state in self.there.items() if state.announced and not state.complete}
+        return {name: state.since or 0 for name, state in reading.items()}
+
+    @property
     def quarantined(self) -> dict[str, str]:
         """The tables that are quarantined, and why."""
         return {name: state.quarantined for name, state in self.tables.items() if state.quarantined}

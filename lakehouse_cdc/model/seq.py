@@ -14,6 +14,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.position import Position
 
 EPOCH, FILE, POS, RANK, ORDINAL = 10**34, 10**24, 10**11, 10**10, 1
 _LIMITS = {"epoch": 10**4, "file": 10**10, "pos": 10**13, "rank": 10, "ordinal": 10**10}
@@ -43,6 +44,16 @@ class Seq(NamedTuple):
             if not 0 <= value < _LIMITS[name]:
                 raise DefiniteError(f"seq: {name} = {value} does not fit its digits")
         return self.epoch * EPOCH + self.file * FILE + self.pos * POS + self.rank * RANK + self.ordinal
+
+
+def last_at(epoch: int, position: Position) -> int:
+    """The last seq, packed, that a row at a position may have."""
+    return behind(Seq(epoch, position.number, position.pos, Rank.EVENT, 0).pack())
+
+
+def behind(seq: int) -> int:
+    """The last seq at the position of a packed one."""
+    return seq - seq % POS + POS - 1
 
 
 def unpack(seq: int) -> Seq:

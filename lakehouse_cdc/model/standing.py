@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.model.seq import last_at
 
 _MARK = "lakehouse_cdc"
 
@@ -43,6 +45,11 @@ class Standing:
         except (KeyError, TypeError, ValueError) as error:
             raise DefiniteError(f"the checkpoint's offset holds no position: {error}") from error
 
+    @property
+    def seq(self) -> int:
+        """The last seq at the position: all rows that have been emitted by then, and none later, are up to it."""
+        return last_at(self.epoch, Position(self.file, self.pos))
+
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         return asdict(self)
@@ -54,6 +61,10 @@ class CommitNote:
 
     `query` and `batch` name the micro-batch that wrote it; `bronze_version` is the last bronze commit that it holds
     (None in bronze itself).
+
+    In bronze, `reading` are the tables that are being read there, each with the seq since which it is not exact (None
+    where it is not said). In a silver table, `through` is a seq: its current rows are what bronze's rows up to there
+    make, no less and no more (None amid a change of the schema); `frozen` is what it keeps its shape by, if it does.
     """
 
     pipeline: str
@@ -61,10 +72,14 @@ class CommitNote:
     batch: int
     standing: Standing
     bronze_version: int | None = None
+    reading: Mapping[str, int] | None = None
+    through: int | None = None
+    frozen: str | None = None
 
     def text(self) -> str:
         """As it is stored."""
-        return json.dumps({_MARK: asdict(self)}, separators=(",", ":"), ensure_ascii=False)
+        said = {name: value for name, value in asdict(self).items() if value is not None}
+        return json.dumps({_MARK: said}, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
     def parse(cls, text: str | None) -> CommitNote | None:

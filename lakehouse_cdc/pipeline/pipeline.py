@@ -8,139 +8,48 @@ Nothing is decided here; every part is told where its tables and checkpoints lie
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lakehouse_cdc.errors import CdcError, ConfigError, DefiniteError, TransientError
-from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.errors import ConfigError, DefiniteError, TransientError
+from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.mysql import preflight
 from lakehouse_cdc.mysql.preflight_settings import Finding
 from lakehouse_cdc.mysql.server import binary_logs
-from lakehouse_cdc.mysql.session import ConnectionOptions, connect
-from lakehouse_cdc.pipeline.config import PipelineConfig, load
-from lakehouse_cdc.pipeline.failures import translate
+from lakehouse_cdc.mysql.session import connect
+from lakehouse_cdc.pipeline.config import load
+from lakehouse_cdc.pipeline.place import Place
 from lakehouse_cdc.pipeline.report import Progress, RunReport, VerifyReport
 from lakehouse_cdc.pipeline.restarts import while_late
-from lakehouse_cdc.pipeline.source_options import connection_options, source_options
 from lakehouse_cdc.pipeline.streams import Streams
-from lakehouse_cdc.runtime.databricks import brought_session
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.source.offsets import restored
 from lakehouse_cdc.source.schemas import SchemaStore
 from lakehouse_cdc.source.signals import Signals
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from datetime import datetime
 
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakehouse_cdc.ops.as_of import Reach
     from lakehouse_cdc.ops.status import Status
 
 _REST_SECONDS = 1.0  # between looks whether a paused pipeline may go on
 
 
-class Pipeline:
-    """One source into one lakehouse. `spark` is the session to use; without it Databricks' own, else one is made.
-
-    Relative paths start at `home`, the working directory by default. `log` and `conf` are for a session that is made
-    here: the file of Spark's own log, by default beside the checkpoints, and further settings of Spark.
-    """
-
-    def __init__(
-        self,
-        config: PipelineConfig,
-        spark: SparkSession | None = None,
-        *,
-        home: Path | None = None,
-        log: Path | None = None,
-        conf: Mapping[str, str] | None = None,
-    ) -> None:
-        self.config = config
-        self._spark = spark
-        self._made_session = False
-        self._log, self._conf = log, conf
-        self._home = home or Path.cwd()
+class Pipeline(Place):
+    """One source into one lakehouse. It is made as its `Place` is."""
 
     @classmethod
     def from_yaml(cls, path: str | Path, spark: SparkSession | None = None) -> Pipeline:
         """Read a configuration file; relative paths in it start at its folder. Raises ConfigError with the line."""
         path = Path(path)
         return cls(load(path), spark, home=path.absolute().parent)
-
-    # ------------------------------------------------------------------ where things lie
-
-    @property
-    def layout(self) -> Layout:
-        """The names of all tables."""
-        target = self.config.target
-        return Layout(
-            pipeline=self.config.name,
-            bronze=target.bronze,
-            silver=target.silver,
-            path=str(self._absolute(target.path)) if target.path is not None else None,
-            catalog=target.catalog,
-            silver_name=target.silver_name,
-        )
-
-    @property
-    def state(self) -> Path:
-        """The folder of checkpoints and schemas. They belong together: keep or delete them as one."""
-        target = self.config.target
-        root = target.checkpoints or f"{target.path}/_checkpoints"
-        return self._absolute(root) / self.config.name
-
-    @property
-    def log(self) -> Path:
-        """Where Spark's own log goes, in a session that this pipeline makes."""
-        return self._log or self.state / "spark.log"
-
-    def _prepared_log(self) -> Path:
-        try:
-            self.log.parent.mkdir(parents=True, exist_ok=True)
-            self.log.touch()
-        except OSError as error:
-            raise ConfigError(
-                f"cannot write to {self.log.parent}: {error.strerror}", hint="choose another folder under target"
-            ) from error
-        return self.log
-
-    def checkpoint(self, layer: str) -> str:
-        """The checkpoint of a layer's stream, bronze or silver."""
-        return str(self.state / layer)
-
-    @property
-    def schemas(self) -> str:
-        """The folder of what the source's offsets name."""
-        return str(self.state / "schemas")
-
-    def _absolute(self, path: str) -> Path:
-        return (self._home / path).resolve()
-
-    def source_options(self) -> dict[str, str]:
-        """The options of the `mysql_cdc` source, the password among them."""
-        return source_options(self.config, self._home, self.schemas)
-
-    def _connection(self) -> ConnectionOptions:
-        return connection_options(self.config, self._home)
-
-    @property
-    def spark(self) -> SparkSession:
-        """The session, with the source registered."""
-        if self._spark is None:
-            self._spark = brought_session()
-        if self._spark is None:
-            from lakehouse_cdc.runtime.session import is_running, local_session
-
-            self._made_session = not is_running()
-            self._spark = local_session(self.config.name, conf=self._conf, log=self._prepared_log())
-        from lakehouse_cdc.source.stream import MySqlCdcSource
-
-        self._spark.dataSource.register(MySqlCdcSource)
-        return self._spark
-
-    # ------------------------------------------------------------------ what it does
 
     def doctor(self) -> list[Finding]:
         """Everything that must be true of the source. Raises only if the source cannot be reached."""
@@ -195,7 +104,10 @@ class Pipeline:
         spark, layout, place = self.spark, self.layout, self.checkpoint("bronze")
         changes = spark.readStream.format("mysql_cdc").options(**self.source_options()).load()
         with Streams() as streams:
-            streams.add(sink.start(spark, changes, layout, place, every_seconds=every, on_batch=report.bronze))
+            reading = self._reading
+            streams.add(
+                sink.start(spark, changes, layout, place, every_seconds=every, reading=reading, on_batch=report.bronze)
+            )
             # silver has no standing before bronze's first batch
             begun = Checkpoint(place)
             streams.wait(until=lambda: every is not None and begun.last_commit() is not None)
@@ -249,16 +161,6 @@ class Pipeline:
             if exists(self.spark, table):
                 require_owner(self.spark, table, self.layout.pipeline)
 
-    @contextmanager
-    def _failures(self) -> Iterator[None]:
-        """Whatever goes wrong inside is one of our errors outside."""
-        try:
-            yield
-        except CdcError:
-            raise
-        except Exception as error:
-            raise translate(error, self.log if self._made_session else None) from error
-
     def _offset(self) -> Offset | None:
         """The source's last offset."""
         from lakehouse_cdc.lake.checkpoint import Checkpoint
@@ -266,6 +168,45 @@ class Pipeline:
         place = Checkpoint(self.checkpoint("bronze"))
         batch = place.last_offset()
         return None if batch is None else restored(place.offset(batch), SchemaStore(self.schemas))
+
+    def _reading(self, stored: Mapping[str, Any]) -> Mapping[str, int]:
+        """The tables that are being read at an offset, as Spark has stored it."""
+        offset = restored(stored, SchemaStore(self.schemas))
+        return {} if offset is None else offset.reading
+
+    def as_of(
+        self,
+        table: str,
+        *,
+        timestamp: datetime | str | None = None,
+        gtid: str | None = None,
+        position: str | None = None,
+    ) -> DataFrame:
+        """A silver table as the source held it at a time, behind a GTID (or set), or at a position, `FILE:POS`.
+
+        It has the table's columns, `_seq` and `_commit_ts`; of type 2, the rows that were open. Raises ConfigError for
+        what cannot be read, DefiniteError where the table cannot be had exactly, with how far back it goes.
+        """
+        return self._as_of(Moment(timestamp, gtid, position), table)[table]
+
+    def all_as_of(
+        self, *, timestamp: datetime | str | None = None, gtid: str | None = None, position: str | None = None
+    ) -> dict[str, DataFrame]:
+        """All tables that the source had at one moment, as it held them together; see `as_of`."""
+        return self._as_of(Moment(timestamp, gtid, position), None)
+
+    def _as_of(self, moment: Moment, table: str | None) -> dict[str, DataFrame]:
+        from lakehouse_cdc.ops.as_of import as_of
+
+        with self._failures():
+            return as_of(self.spark, self.layout, moment, table)
+
+    def reach(self) -> dict[str, Reach | None]:
+        """How far back each table can be had, and why; None of one that cannot be had yet."""
+        from lakehouse_cdc.ops.as_of import reaches
+
+        with self._failures():
+            return reaches(self.spark, self.layout)
 
     def verify(self) -> VerifyReport:
         """Compare every silver table with the source, as both stood at the position that silver stands at.
@@ -293,9 +234,3 @@ class Pipeline:
             return status(
                 self.spark, self.layout, self.checkpoint("bronze"), self.checkpoint("silver"), self.schemas, logs
             )
-
-    def close(self) -> None:
-        """Stop the session, if this pipeline has made it."""
-        if self._made_session and self._spark is not None:
-            self._spark.stop()
-            self._spark, self._made_session = None, False

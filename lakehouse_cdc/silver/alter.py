@@ -60,25 +60,37 @@ from lakehouse_cdc.silver.versions import OPEN, current, moment
 
 
 def evolve(
-    session: SparkSession, layout: Layout, change: SchemaChange, phase: Phase, note: CommitNote, *, policy: Policy
+    session: SparkSession,
+    layout: Layout,
+    change: SchemaChange,
+    phase: Phase,
+    note: CommitNote,
+    done: CommitNote,
+    policy: Policy,
 ) -> frozenset[str]:
     """Bring the table to the schema after `change`; the columns that it keeps beside, as `policy` says.
 
-    `phase` is how far it has come, in an attempt that failed.
+    `phase` is how far it has come, in an attempt that failed. `done` is the note of the last commit.
     """
     table = layout.silver_table(change.new.name)
     present = columns_of_source(session, table)
     for step in evolution(change.old, change.new, change.origin, present, phase, change.filled, policy):
-        perform(session, layout, change, step, note, history=policy.history)
+        perform(session, layout, change, step, done if isinstance(step, Finish) else note, history=policy.history)
     return _beside(session, table, change)
 
 
 def stay(
-    session: SparkSession, layout: Layout, change: SchemaChange, frozen: Frozen, note: CommitNote, *, policy: Policy
+    session: SparkSession,
+    layout: Layout,
+    change: SchemaChange,
+    frozen: Frozen,
+    note: CommitNote,
+    done: CommitNote,
+    policy: Policy,
 ) -> None:
     """Leave the table in its shape: it follows the source's columns by what they are called behind `change`.
 
-    Done again, before anything was applied after it, it makes the same.
+    Done again, before anything was applied after it, it makes the same. `done` is the note of the last commit.
     """
     shape = frozen.shape
     kinds = {c.name: require(c, shape.schema.name).silver for c in shape.schema.captured}
@@ -86,7 +98,7 @@ def stay(
     if frozen.retaken:
         steps.insert(0, Retake(tuple((name, kinds[name], text) for name, text in frozen.retaken.items())))
     for step in steps:
-        perform(session, layout, change, step, note, history=policy.history)
+        perform(session, layout, change, step, done if isinstance(step, Stay) else note, history=policy.history)
 
 
 def finish_building(session: SparkSession, layout: Layout, name: str, note: CommitNote) -> None:

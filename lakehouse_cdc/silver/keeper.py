@@ -48,6 +48,7 @@ class TableKeeper:
         self._held: Held | None = None
         self._after: int | None = None  # the last version of bronze that the table is known to hold
         self._newest: CommitNote | None = None  # the table may hold what bronze does up to that one's version
+        self._through = 0  # the table holds all up to that seq
         self._writer: Writer | None = None
 
     def apply(self, session: SparkSession, part: TableBatch, versions: Versions, note: CommitNote) -> None:
@@ -61,7 +62,7 @@ class TableKeeper:
             elif held.stuck is not None:
                 after = held.stuck.after
             self._after = after
-            self._newest = held.last if held is not None else None
+            self._newest, self._through = (held.last, held.through) if held is not None else (None, 0)
             if after != versions.after:
                 rows = self._rows(session, Versions(after, versions.last))
                 part = split(rows)[self._name]
@@ -72,10 +73,10 @@ class TableKeeper:
             self._held = self._segment(session, self._held, part, rows, whole, change, until, note)
         self._held = self._mark(session, self._held, part.left, note)
         if self._held.building:
-            alter.finish_building(session, self._layout, self._name, note)
+            alter.finish_building(session, self._layout, self._name, self._holding(self._held, note))
             self._held = replace(self._held, building=False)
         if self._held.stuck is not None:
-            alter.set_aside(session, self._layout, self._name, None, note)
+            alter.set_aside(session, self._layout, self._name, None, self._holding(self._held, note))
             self._held = replace(self._held, stuck=None)
         self._after, self._newest = versions.last, note
 
@@ -99,6 +100,12 @@ class TableKeeper:
             return note, None
         return note, self._rows(session, Versions(None, max(last, newest)))
 
+    def _holding(self, held: Held, note: CommitNote, seq: int = 0) -> CommitNote:
+        """What a commit says behind which the table holds all up to `seq`, or what it held before if that is more."""
+        self._through = max(self._through, seq)
+        frozen = None if held.frozen is None else held.frozen.text(held.schema_seq)
+        return replace(note, through=self._through, frozen=frozen)
+
     def _rows(self, session: SparkSession, versions: Versions) -> DataFrame:
         return versions.rows(session, self._layout.changes).where(F.col("source_table") == self._name)
 
@@ -108,7 +115,7 @@ class TableKeeper:
         if held is None:
             steps, history = bool(part.changes), self._policy.history
             table.make(session, self._layout, schema, in_steps=steps, history=history)
-            held = replace(Held.of({SCHEMA_ID: schema.id}, None), building=steps, history=history)
+            held = replace(Held.of({SCHEMA_ID: schema.id}, ()), building=steps, history=history)
             self._writer = self._writer_for(session, Shape.of(schema), held, fresh=True)
         elif held.history != self._policy.history:
             is_type, wanted = ("12"[history] for history in (held.history, self._policy.history))
@@ -173,6 +180,7 @@ class TableKeeper:
             raise self._amid_a_change(held)
         table.require_same(self._writer.shape.rows, {i: self._schemas[i] for i in sorted(mine.schema_ids)})
         whole = None if whole is None else _between(whole, held.schema_seq, until)
+        note = self._holding(held, note, note.standing.seq if until is None else until.seq - 1)
         self._writer.write(session, Segment(mine, rows, whole), note)
         return held
 
@@ -181,7 +189,7 @@ class TableKeeper:
         last = max(left, held.left)
         left = last if last > held.schema_seq else 0
         if left != held.left:
-            alter.mark_left(session, self._layout, self._name, left, note)
+            alter.mark_left(session, self._layout, self._name, left, self._holding(held, note))
         return replace(held, left=left)
 
     def _evolve(self, session: SparkSession, held: Held, change: SchemaChange, note: CommitNote) -> Held:
@@ -193,10 +201,11 @@ class TableKeeper:
             raise self._amid_a_change(held)
         table.columns(change.new, history=held.history)  # refused before the first step
         self._writer = None
-        kept = alter.evolve(session, self._layout, change, held.phase, note, policy=self._policy)
         done = replace(
-            held, schema_id=change.new.id, schema_seq=change.seq, changing=0, phase=Phase.BEFORE, kept=kept, frozen=None
+            held, schema_id=change.new.id, schema_seq=change.seq, changing=0, phase=Phase.BEFORE, frozen=None
         )
+        last = self._holding(done, note, change.seq)
+        done = replace(done, kept=alter.evolve(session, self._layout, change, held.phase, note, last, self._policy))
         self._writer = self._writer_for(session, Shape.of(change.new), done)
         return done
 
@@ -204,8 +213,8 @@ class TableKeeper:
         where = f"{self._layout.silver_table(self._name)} seq {change.seq}"
         frozen = shape.after(change.new, change.origin, change.filled, where)
         self._writer = None
-        alter.stay(session, self._layout, change, frozen, note, policy=self._policy)
         done = replace(held, schema_id=change.new.id, schema_seq=change.seq, frozen=FrozenShape.of_shape(frozen.shape))
+        alter.stay(session, self._layout, change, frozen, note, self._holding(done, note, change.seq), self._policy)
         self._writer = self._writer_for(session, frozen.shape, done)
         return done
 

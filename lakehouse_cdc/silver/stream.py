@@ -22,6 +22,7 @@ from lakehouse_cdc.lake.commits import Commit, newest_first
 from lakehouse_cdc.model.layout import Layout, Table
 from lakehouse_cdc.model.standing import CommitNote, Standing
 from lakehouse_cdc.silver.apply import Applier
+from lakehouse_cdc.silver.ledger import Ledger
 from lakehouse_cdc.silver.policy import Policy
 
 _ALL = 2**31 - 1  # files a trigger: more than a table has
@@ -71,8 +72,10 @@ def start(
     place = Checkpoint(checkpoint)
     applier = Applier(spark, layout, threads=threads, keep_days=keep_days, policy=policy)
 
+    ledger = Ledger(spark, layout)
+
     def write(_: DataFrame, batch: int) -> None:
-        done = apply_batch(spark, applier, layout, place, batch)
+        done = apply_batch(spark, applier, ledger, layout, place, batch)
         if on_batch is not None:
             on_batch(done)
 
@@ -88,14 +91,15 @@ def start(
 
 
 def apply_batch(
-    spark: SparkSession, applier: Applier, layout: Layout, checkpoint: Checkpoint, batch: int
+    spark: SparkSession, applier: Applier, ledger: Ledger, layout: Layout, checkpoint: Checkpoint, batch: int
 ) -> SilverBatch:
     """Apply the micro-batch `batch` of that checkpoint; done before, it changes nothing."""
     versions = _versions(checkpoint, batch)
-    standing = _standing(spark, layout, versions.last)
-    note = CommitNote(layout.pipeline, checkpoint.query_id(), batch, standing, versions.last)
+    source = _source(spark, layout, versions.last)
+    note = CommitNote(layout.pipeline, checkpoint.query_id(), batch, source.standing, versions.last)
     tables = applier.apply(versions, note)
-    return SilverBatch(batch, versions.last, standing, tuple(tables), applier.quarantined)
+    ledger.enter(note, source.reading, tables)
+    return SilverBatch(batch, versions.last, source.standing, tuple(tables), applier.quarantined)
 
 
 def applied(spark: SparkSession, layout: Layout, checkpoint: str) -> Applied | None:
@@ -140,11 +144,11 @@ def _versions(checkpoint: Checkpoint, batch: int) -> Versions:
     return Versions.between(checkpoint.offset(batch - 1) if batch else None, checkpoint.offset(batch))
 
 
-def _standing(spark: SparkSession, layout: Layout, version: int) -> Standing:
-    """The standing of the last commit of the source's at or before a version of bronze."""
+def _source(spark: SparkSession, layout: Layout, version: int) -> CommitNote:
+    """What the last commit of the source's at or before a version of bronze says."""
     for commit in newest_first(spark, layout.changes):
         if commit.version <= version and commit.note is not None:
-            return commit.note.standing
+            return commit.note
     raise _no_note(layout, version)
 
 

@@ -15,7 +15,7 @@ of, the seq of the last change of the schema that it went through, and how far i
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
@@ -64,10 +64,13 @@ class FrozenShape:
     @classmethod
     def of(cls, text: str | None, schema_seq: int) -> FrozenShape | None:
         """From the table's property; None where the last change of the schema was not one that it stood still for."""
+        return cls.parse(text) if json.loads(text or "{}").get("seq") == schema_seq else None
+
+    @classmethod
+    def parse(cls, text: str | None) -> FrozenShape | None:
+        """The inverse of `text`; None for none."""
         data = json.loads(text or "{}")
-        if not data or data["seq"] != schema_seq:
-            return None
-        return cls(data["shape"], data["sources"], tuple(data["ignored"]))
+        return cls(data["shape"], data["sources"], tuple(data["ignored"])) if data else None
 
     @classmethod
     def of_shape(cls, shape: Shape) -> FrozenShape:
@@ -105,7 +108,7 @@ class Held:
     `building`: not everything that bronze held when the table was made has been applied to it yet. `left` is the seq
     at which the source's table was left off (dropped, or quarantined), 0 if it is followed. `frozen` is None where the
     table's shape is that of its schema. `history`: it keeps every version. `last` is the note of its newest commit,
-    None for a table to which no batch has been applied.
+    None for a table to which no batch has been applied; `through` the newest that its commits say, or 0.
     """
 
     schema_id: str | None
@@ -119,6 +122,7 @@ class Held:
     stuck: Stuck | None
     history: bool
     last: CommitNote | None
+    through: int
 
     @property
     def applied(self) -> int:
@@ -126,8 +130,14 @@ class Held:
         return max(self.schema_seq, self.changing)
 
     @classmethod
-    def of(cls, properties: Mapping[str, str], last: CommitNote | None) -> Held:
-        """From the table's properties and the note of its newest commit."""
+    def of(cls, properties: Mapping[str, str], notes: Iterable[CommitNote]) -> Held:
+        """From the table's properties and the notes of its commits, newest first."""
+        last, through = None, 0
+        for note in notes:
+            last = last or note
+            if note.through is not None:
+                through = note.through
+                break
         schema_seq = int(properties.get(SCHEMA_SEQ, "0"))
         seq, _, phase = properties.get(CHANGING, "0:0").partition(":")
         changing = int(seq) if int(seq) > schema_seq else 0
@@ -143,6 +153,7 @@ class Held:
             stuck=Stuck.of(properties.get(STUCK)),
             history=properties.get(SCD) == "2",
             last=last,
+            through=through,
         )
 
 
@@ -165,7 +176,7 @@ def held(spark: SparkSession, layout: Layout, name: str) -> Held | None:
     if not exists(spark, table):
         return None
     properties = require_marked(spark, table, layout.pipeline, mark)
-    found = Held.of(properties, next((c.note for c in newest_first(spark, table) if c.note is not None), None))
+    found = Held.of(properties, (c.note for c in newest_first(spark, table) if c.note is not None))
     if found.history:
         return found
     if not exists(spark, beside):
@@ -180,7 +191,7 @@ def held(spark: SparkSession, layout: Layout, name: str) -> Held | None:
 
 def told(spark: SparkSession, layout: Layout, name: str) -> Held:
     """What the silver table of `name`, which is there, says of itself; neither commits nor tombstones are looked at."""
-    return Held.of(require_marked(spark, layout.silver_table(name), layout.pipeline, {SOURCE: name}), None)
+    return Held.of(require_marked(spark, layout.silver_table(name), layout.pipeline, {SOURCE: name}), ())
 
 
 def make(spark: SparkSession, layout: Layout, schema: TableSchema, *, in_steps: bool, history: bool) -> None:

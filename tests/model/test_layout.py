@@ -43,7 +43,7 @@ def test_no_two_names_share_a_folder_and_none_leaves_its_schema(one: str, other:
 
 
 def test_two_sources_of_one_silver_table_are_refused() -> None:
-    for clash in (["shop.t", "crm.t"], ["shop.t", "crm.T"], ["shop.t", "shop.t__tombstones"]):
+    for clash in (["shop.t", "crm.t"], ["shop.t", "crm.T"], ["shop.t", "shop.t__tombstones"], ["shop.Ledger"]):
         with pytest.raises(DefiniteError, match=r"both be the silver table .*database.__.table"):
             LOCAL.silver_tables(clash)
     apart = Layout("p", bronze="b", silver="s", path="/lake", silver_name="{database}__{table}")
@@ -66,7 +66,10 @@ def test_a_quoted_name_is_one_identifier(name: str) -> None:
 
 def test_a_commit_note_survives_and_others_metadata_is_nobodys() -> None:
     note = CommitNote("p", "q", 3, Standing(1, "u", "binlog.000002", 2**40, "u:1-7", 5), bronze_version=9)
-    assert CommitNote.parse(note.text()) == note
+    read = CommitNote("p", "q", 3, note.standing, reading={"shop.t": 10**37})
+    held = CommitNote("p", "q", 3, note.standing, 9, through=10**37, frozen="{}")
+    for one in (note, read, held):
+        assert CommitNote.parse(one.text()) == one
     for text in (None, "", "{}", "3", "[]", '{"lakehouse_cdc": {"pipeline": "p"}}', '{"lakehouse_cdc": 1}'):
         assert CommitNote.parse(text) is None
 

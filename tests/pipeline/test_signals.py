@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -53,7 +54,8 @@ def test_verify_names_what_differs_and_repair_mends_it(
             cursor.execute(f"CREATE TABLE {database}.{table} (id INT PRIMARY KEY, v VARCHAR(9))")
             cursor.execute(f"INSERT INTO {database}.{table} VALUES (1, 'x'), (2, 'y'), (3, 'z')")
         assert call(3, "signal", "-c", config, "snapshot", f"{database}.a")["error"] == "nothing has been read yet"
-        call(0, "run", "-c", config, "--once")
+        assert call(3, "as-of", "-c", config)["error"] == "nothing has been read yet"
+        at: Any = call(0, "run", "-c", config, "--once")["position"]
         silver = f"delta.`{Pipeline.from_yaml(config).layout.silver_table(f'{database}.a').path}`"
         spark.sql(f"DELETE FROM {silver} WHERE id = 1")
         spark.sql(f"UPDATE {silver} SET v = 'other' WHERE id = 2")
@@ -65,6 +67,17 @@ def test_verify_names_what_differs_and_repair_mends_it(
     assert {name: counts.get("r", 0) for name, counts in ran["tables"].items()} == {f"{database}.a": 3}
     assert call(0, "verify", "-c", config)["verified"] is True
     assert sorted(row.v for row in spark.sql(f"SELECT v FROM {silver}").collect()) == ["x", "y", "zz"]
+    then = call(0, "as-of", "-c", config, f"{database}.a", "--position", f"{at['file']}:{at['pos']}", "--rows", "9")
+    assert then["tables"] == {f"{database}.a": 3}
+    rows: Any = then["rows"]
+    assert sorted(row["v"] for row in rows) == ["x", "y", "z"]
+    both = call(0, "as-of", "-c", config, "--position", f"{at['file']}:{at['pos']}")
+    assert both == {"tables": {f"{database}.a": 3, f"{database}.b": 3}}
+    reach: Any = call(0, "as-of", "-c", config)["tables"]
+    assert {name: (back["file"], back["pos"]) for name, back in reach.items()} == {
+        f"{database}.{name}": (at["file"], at["pos"]) for name in "ab"
+    }
+    assert "no position" in str(call(2, "as-of", "-c", config, "--position", "12")["error"])
 
 
 def test_what_is_asked_wrongly(mysql: MySqlServer, database: str, config: Path, spark: SparkSession) -> None:

@@ -69,19 +69,27 @@ class Silver:
         self._applier.apply(versions, note)
 
 
-def check(lake: Lake, altered: AlteredHistory) -> None:
-    """Silver is the fold, save for what no fold can know until the table has been read again."""
-    rekeyed, unknown = uncertain(lake.written, altered.doubts)
+def check(lake: Lake, altered: AlteredHistory, seq: int | None = None) -> None:
+    """Silver is the fold, save for what no fold can know until the table has been read again; so it is as of `seq`."""
+    written = [c for c in lake.written if seq is None or c.seq <= seq]
+    rekeyed, unknown = uncertain(written, [doubt for doubt in altered.doubts if seq is None or doubt.seq <= seq])
 
     def comparable(rows: Iterable[tuple[int, Any]]) -> Counter[Any]:
         known = [(seq, {n: moment(v) for n, v in image.items() if n not in unknown(seq)}) for seq, image in rows]
         return Counter((seq, frozenset(image.items())) for seq, image in known if seq > rekeyed)
 
     name = altered.schema.name
-    assert comparable(lake.rows(name)) == comparable(fold(lake.written).values())
-    key = lake.schema_at(name, 10**38).key
-    keys = Counter(values for _, image in lake.rows(name) if None not in (values := tuple(image[k] for k in key)))
+    rows = lake.rows(name) if seq is None else lake.rows_at(name, seq)
+    assert comparable(rows) == comparable(fold(written).values())
+    key = lake.schema_at(name, 10**38 if seq is None else seq).key
+    keys = Counter(values for _, image in rows if None not in (values := tuple(image[k] for k in key)))
     assert max(keys.values(), default=1) == 1, "a key is there twice"
+
+
+def check_as_of(lake: Lake, altered: AlteredHistory, rng: random.Random) -> None:
+    """Wherever it is asked for, be it amid what has one position."""
+    for change in rng.sample(lake.written, min(2, len(lake.written))):
+        check(lake, altered, max(change.seq - rng.randint(0, 1), lake.written[0].seq))
 
 
 def content(lake: Lake, name: str) -> Counter[str]:
@@ -113,6 +121,7 @@ def altered_with_crashes(
             done.append(Versions(done[-1].last if done else None, lake.commit(part).version))
             silver.apply(done[-1], rng, "the-silver-query", attempts=attempts)
             check(lake, altered)
+            check_as_of(lake, altered, rng)
             assert over <= ended(lake, name), "a version came back"
             over = ended(lake, name)
         assert {key[1]: image for key, (_, image) in lake.silver(name).items()} == altered.truth
@@ -123,12 +132,14 @@ def altered_with_crashes(
             silver.apply(again, rng, "older", attempts=0)
             check(lake, altered)
         assert content(lake, name) == everything
+        check_as_of(lake, altered, rng)
         # moved away, and built from the whole of bronze by the last batch
         Path(lake.layout.silver_table(name).path or "").rename(Path(folder) / "away")
         silver.restart()
         silver.apply(done[-1], rng, "anew", attempts=attempts)
         check(lake, altered)
         assert policy != HISTORY or content(lake, name) == everything
+        check_as_of(lake, altered, rng)
 
 
 def test_silver_is_the_fold_whatever_is_altered_and_crashes(spark: SparkSession, seed: int) -> None:

@@ -73,6 +73,16 @@ def policies(rng: random.Random, types: Sequence[int]) -> Policy:
     return Policy(history=True, track=rng.choice([None, (), ("tiny", "ü. `x`"), ("moment", "text", "d", "price")]))
 
 
+def check_as_of(lake: Lake, rng: random.Random) -> None:
+    """Silver is the fold of all up to some seq, as of that."""
+    for change in rng.sample(lake.written, 2):
+        seq = max(change.seq - rng.randint(0, 1), min(c.seq for c in lake.written if c.table == change.table))
+        found = {tuple(image[k] for k in lake.schemas[change.table].key): (at, image)
+                 for at, image in lake.rows_at(change.table, seq)}  # fmt: skip
+        wanted = fold(c for c in lake.written if c.table == change.table and c.seq <= seq)
+        assert found == {key: row for (_, key), row in wanted.items()}
+
+
 class Crash(Exception):
     """What a test throws into a batch."""
 
@@ -127,6 +137,7 @@ def in_order_with_crashes(spark: SparkSession, seed: int, types: Sequence[int], 
             # the crash has left some tables behind; the batch comes again
             applier.apply(versions, lake.note(versions))
             check(lake, lake.written, policy)
+            check_as_of(lake, rng)
             done = versions.last
 
 

@@ -1,0 +1,167 @@
+"""Tables as the source held them at one moment, all at the same one; and how far back each can go, and why.
+
+Bronze has all changes of a table, but these make the table only where all of it has been read: behind the end of its
+first snapshot, and not while it is read again (after a gap, or DDL whose effect nobody can compute), for then it holds
+rows whose history was not seen. The ledger tells that. Its rows cut the order of changes into steps: at a row, tables
+that are not being read there are exact; between two rows, those that were exact at the one and are at the other, unless
+a reading began and ended in between, of which bronze has the end (an x row, which says where it began).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from decimal import Decimal
+
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse_cdc.errors import ConfigError, DefiniteError
+from lakehouse_cdc.lake.commits import newest_first
+from lakehouse_cdc.lake.tables import exists, read
+from lakehouse_cdc.model.changes import Op
+from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model.moment import Moment
+from lakehouse_cdc.model.standing import CommitNote
+from lakehouse_cdc.ops.moments import seq_of
+from lakehouse_cdc.silver.as_of import Met, met, rows_at
+from lakehouse_cdc.silver.ledger import require_ledger
+
+
+@dataclass(frozen=True)
+class Reach:
+    """From where on a table can be had, and why not from earlier."""
+
+    file: str
+    pos: int
+    commit_ts: datetime
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.pos} ({self.commit_ts.isoformat()}): {self.reason}"
+
+
+def as_of(spark: SparkSession, layout: Layout, moment: Moment, table: str | None) -> dict[str, DataFrame]:
+    """That table, or all that the source had, as rows of silver's columns, `_seq` and `_commit_ts`.
+
+    A table that was not captured yet, or was dropped, is left out where all are asked for. Raises ConfigError for one
+    that nobody knows, DefiniteError where a table cannot be said exactly at that moment.
+    """
+    newest = _newest(spark, layout)
+    seq = seq_of(moment, read(spark, layout.changes), newest.standing)
+    schemas = met(spark, layout, None if table is None else [table])
+    if table is not None and table not in schemas:
+        raise ConfigError(f"bronze knows no table {table}", hint="name it as DATABASE.TABLE")
+    if table is None:
+        schemas = {name: mets for name, mets in schemas.items() if _is_there(mets, seq)}
+    around = _Around.of(spark, layout, seq, newest)
+    passes = _passes_over(spark, layout, seq)
+    for name, mets in schemas.items():
+        if (reason := around.inexact(name, mets, passes)) is not None:
+            back = reach(spark, layout, name)
+            hint = f"it goes back to {back}" if back is not None else "ask again when its snapshot is done"
+            raise DefiniteError(f"{name} cannot be had at {moment}: {reason}", where=f"{name} seq {seq}", hint=hint)
+    return {name: rows_at(spark, layout, name, seq, mets) for name, mets in sorted(schemas.items())}
+
+
+def reach(spark: SparkSession, layout: Layout, table: str) -> Reach | None:
+    """How far back a table goes, as far as the ledger and bronze can tell; None if it does not yet."""
+    if not require_ledger(spark, layout):
+        return None
+    first = _ledger(spark, layout).where(_exact(table)).orderBy("seq").head()
+    if first is None:
+        return None
+    earlier = not _ledger(spark, layout).where(F.col("seq") < first["seq"]).isEmpty()
+    reason = "before that its first snapshot was not complete" if earlier else "there the ledger begins"
+    changes = met(spark, layout, [table]).get(table, [])[1:]
+    if changes and changes[-1].seq > first["seq"]:
+        held = _oldest(spark, layout, table)
+        if held is None or held > first["seq"]:
+            since = Decimal(held if held is not None else changes[-1].seq)
+            later = _ledger(spark, layout).where(_exact(table) & (F.col("seq") >= F.lit(since))).orderBy("seq").head()
+            if later is None:
+                return None
+            first, reason = later, "its schema changed since, and Delta's log has no older version of it"
+    at = first["position"]
+    return Reach(at["file"], at["pos"], first["commit_ts"].astimezone(timezone.utc), reason)
+
+
+def reaches(spark: SparkSession, layout: Layout) -> dict[str, Reach | None]:
+    """That of every table that bronze knows. Raises DefiniteError before its first batch."""
+    _newest(spark, layout)
+    return {name: reach(spark, layout, name) for name in sorted(met(spark, layout))}
+
+
+@dataclass(frozen=True)
+class _Around:
+    """What the ledger has at the last row up to a seq, and at the first from there on; None where it has none."""
+
+    seq: int
+    before: Row | None
+    behind: tuple[int, Mapping[str, int] | None]
+
+    @classmethod
+    def of(cls, spark: SparkSession, layout: Layout, seq: int, newest: CommitNote) -> _Around:
+        at = F.lit(Decimal(seq))
+        before = behind = None
+        if require_ledger(spark, layout):
+            ledger = _ledger(spark, layout)
+            before = ledger.where(F.col("seq") <= at).orderBy("seq", ascending=False).head()
+            behind = ledger.where(F.col("seq") >= at).orderBy("seq").head()
+        if behind is not None:
+            return cls(seq, before, (int(behind["seq"]), behind["reading"]))
+        return cls(seq, before, (newest.standing.seq, newest.reading))
+
+    def inexact(self, table: str, mets: list[Met], passes: Mapping[str, int]) -> str | None:
+        """Why a table is not exact there, None if it is."""
+        if mets[0].seq > self.seq:
+            return "it was not captured yet"
+        end, reading = self.behind
+        if reading is None:
+            return "an earlier release wrote what came next, and did not say whether it was being read"
+        if reading.get(table, self.seq + 1) <= self.seq or table in passes:
+            return "it was being read there, and what it held meanwhile is not known"
+        if end == self.seq:
+            return None
+        if self.before is None or self.before["reading"] is None:
+            return "the ledger begins later"
+        if table not in self.before["tables"] or table in self.before["reading"]:
+            return "it had not been read wholly"
+        return None
+
+
+def _is_there(mets: list[Met], seq: int) -> bool:
+    past = [one for one in mets if one.seq <= seq]
+    return bool(past) and past[-1].schema is not None
+
+
+def _passes_over(spark: SparkSession, layout: Layout, seq: int) -> dict[str, int]:
+    """The tables that were read again from before `seq` to behind it, and since which seq."""
+    # not of the column itself (see `silver.extract`)
+    since = f"CAST(IF(op = '{Op.END.value}', after, CAST(seq AS VARIANT)) AS DECIMAL(38,0))"
+    ends = read(spark, layout.changes).where(f"op = '{Op.END.value}' AND seq > {seq}BD")
+    found = ends.select("source_table", F.expr(since).alias("since")).where(f"since <= {seq}BD").collect()
+    return {row["source_table"]: int(row["since"]) for row in found}
+
+
+def _ledger(spark: SparkSession, layout: Layout) -> DataFrame:
+    return read(spark, layout.ledger)
+
+
+def _exact(table: str) -> Column:
+    return F.map_contains_key("tables", table) & ~F.map_contains_key("reading", table)
+
+
+def _oldest(spark: SparkSession, layout: Layout, table: str) -> int | None:
+    """The least seq through which a version of the silver table, that Delta's log still has, holds bronze."""
+    notes = [c.note for c in newest_first(spark, layout.silver_table(table))]
+    return min((note.through for note in notes if note is not None and note.through is not None), default=None)
+
+
+def _newest(spark: SparkSession, layout: Layout) -> CommitNote:
+    if exists(spark, layout.changes):
+        for commit in newest_first(spark, layout.changes):
+            if commit.note is not None:
+                return commit.note
+    raise DefiniteError("nothing has been read yet", where=str(layout.changes), hint="run first")

@@ -1,0 +1,107 @@
+"""What silver held when: for each batch the version of every silver table, and the place in the source.
+
+A row is appended as the last step of a batch, tied to it: a crash before that has the batch repeated, which changes no
+table any more and appends the row; a crash behind it has it repeated, too, and the row is skipped. So no batch that is
+complete lacks its row. A batch that comes again from an older checkpoint, where the tables hold more by now, adds none.
+A table's version is the newest when the batch was in; nobody else changes its rows, so whatever a user's OPTIMIZE adds
+in between holds the same. `reading` are the tables that are being read there (see `CommitNote`), NULL if nobody said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timezone
+from decimal import Decimal
+
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.lake.commits import history, writer_options
+from lakehouse_cdc.lake.tables import Columns, append, create, exists, read, require_ours, require_owner, table_id
+from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model.standing import CommitNote
+
+COLUMNS: Columns = (
+    ("seq", "decimal(38,0)"),
+    ("position", "struct<epoch: int, server_uuid: string, file: string, pos: bigint>"),
+    ("gtid_set", "string"),
+    ("commit_ts", "timestamp"),
+    ("bronze_version", "bigint"),
+    ("tables", "map<string, bigint>"),
+    ("reading", "map<string, decimal(38,0)>"),
+    ("query", "string"),
+    ("batch", "bigint"),
+)
+
+_BRONZE = "lakehouse_cdc.bronze"  # the id of the change table that the rows speak of
+
+
+def require_ledger(spark: SparkSession, layout: Layout) -> bool:
+    """Whether there is one. Raises DefiniteError where it is somebody else's, or of a bronze that is no more."""
+    table = layout.ledger
+    if not exists(spark, table):
+        return False
+    require_ours(spark, table, COLUMNS, pipeline=layout.pipeline)
+    if require_owner(spark, table, layout.pipeline).get(_BRONZE) != table_id(spark, layout.changes):
+        raise DefiniteError(
+            "the ledger is of another bronze, which has been moved away or deleted",
+            where=str(table),
+            hint="move the ledger away, too: what it says is of no use for this one",
+        )
+    return True
+
+
+class Ledger:
+    """The ledger of one pipeline, and its only writer; remembers the versions of tables between batches."""
+
+    def __init__(self, spark: SparkSession, layout: Layout) -> None:
+        self._spark, self._layout = spark, layout
+        self._last: int | None = None  # the newest row's seq; 0: there is none
+        self._versions: dict[str, int] = {}
+
+    def enter(self, note: CommitNote, reading: Mapping[str, int] | None, touched: Iterable[str]) -> None:
+        """Append the row of the batch that is now in, and has touched those tables.
+
+        Raises DefiniteError where the ledger is somebody else's.
+        """
+        if self._last is None:
+            self._last = self._open()
+        at = note.standing
+        if at.seq <= self._last:
+            return
+        self._see(touched)
+        row = (
+            Decimal(at.seq), (at.epoch, at.server_uuid, at.file, at.pos), at.gtid,
+            datetime.fromtimestamp(at.commit_ts / 1e6, timezone.utc), note.bronze_version, self._versions,
+            None if reading is None else {name: Decimal(since) for name, since in reading.items()},
+            note.query, note.batch,
+        )  # fmt: skip
+        rows = self._spark.createDataFrame([row], ", ".join(f"{name} {kind}" for name, kind in COLUMNS))
+        append(rows, self._layout.ledger, writer_options(note, "ledger"))
+        self._last = at.seq
+
+    def _open(self) -> int:
+        """Make it, or see that it is ours; the seq of its last row, whose versions go on to count."""
+        table, layout = self._layout.ledger, self._layout
+        if not require_ledger(self._spark, layout):
+            create(
+                self._spark, table, COLUMNS, pipeline=layout.pipeline,
+                properties={
+                    "delta.autoOptimize.autoCompact": "true", "delta.appendOnly": "true",
+                    _BRONZE: table_id(self._spark, layout.changes),
+                },
+                comment="For each batch of silver its place in the source, and the version of each table with it.",
+            )  # fmt: skip
+        last = read(self._spark, table).orderBy("seq", ascending=False).select("seq", "tables").head()
+        if last is not None:
+            self._versions = dict(last["tables"])
+            return int(last["seq"])
+        names = read(self._spark, layout.schemas).select("source_table").distinct().collect()
+        self._see(row[0] for row in names)
+        return 0
+
+    def _see(self, names: Iterable[str]) -> None:
+        for name in names:
+            table = self._layout.silver_table(name)
+            if name in self._versions or exists(self._spark, table):  # one may have been refused before it was made
+                self._versions[name] = history(self._spark, table, 1)[0].version
