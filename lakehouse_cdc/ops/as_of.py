@@ -23,6 +23,7 @@ from lakehouse_cdc.lake.tables import exists, read
 from lakehouse_cdc.model.changes import Op
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.moment import Moment
+from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.ops.moments import seq_of
 from lakehouse_cdc.silver.as_of import Met, met, rows_at
@@ -126,6 +127,8 @@ class _Around:
             return None
         if self.before is None or self.before["reading"] is None:
             return "the ledger begins later"
+        if self.before["position"]["epoch"] != unpack(self.seq).epoch:
+            return "the source's log began anew, and where it began is later"
         if table not in self.before["tables"] or table in self.before["reading"]:
             return "it had not been read wholly"
         return None

@@ -7,7 +7,7 @@ from pathlib import Path
 from shutil import rmtree
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
 from lakehouse_cdc.lake.changes import Versions
@@ -15,9 +15,10 @@ from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.changes import Change, Op, fold
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.model.seq import Rank, Seq
-from lakehouse_cdc.ops.as_of import as_of, reach
+from lakehouse_cdc.ops.as_of import _Around, as_of, reach
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply import Applier
+from lakehouse_cdc.silver.as_of import Met
 from lakehouse_cdc.silver.ledger import Ledger
 from tests.bronze_writer import Lake, images
 
@@ -110,6 +111,15 @@ def test_the_ledger_has_a_row_for_each_batch(spark: SparkSession, lake: Lake) ->
     assert set(rows[-1]["tables"]) == {"shop.t", "shop.late"}
     assert (back := reach(spark, lake.layout, "shop.t")) is not None
     assert (back.pos, back.reason) == (20, "before that its first snapshot was not complete")
+
+
+@pytest.mark.parametrize(("epoch", "exact"), [(2, True), (1, False)])
+def test_before_a_log_began_anew_nothing_is_known_by_its_positions(epoch: int, exact: bool) -> None:
+    """What stands in front is the end of the log before it, and in between there was a gap."""
+    before = Row(position=Row(epoch=epoch), tables={"shop.t": 3}, reading={})
+    asked, begun = (Seq(2, 1, pos, Rank.EVENT, 0).pack() for pos in (100, 500))
+    around = _Around(asked, before, (begun, {"shop.t": begun}))
+    assert (around.inexact("shop.t", [Met(at(10), T)], {}) is None) == exact
 
 
 def test_an_older_checkpoint_takes_nothing_from_the_ledger(spark: SparkSession, lake: Lake) -> None:
