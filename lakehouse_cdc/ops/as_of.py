@@ -27,6 +27,7 @@ from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.ops.moments import seq_of
 from lakehouse_cdc.silver.as_of import Met, met, rows_at
+from lakehouse_cdc.silver.batch import BELOW
 from lakehouse_cdc.silver.ledger import require_ledger
 
 
@@ -141,10 +142,8 @@ def _is_there(mets: list[Met], seq: int) -> bool:
 
 def _passes_over(spark: SparkSession, layout: Layout, seq: int) -> dict[str, int]:
     """The tables that were read again from before `seq` to behind it, and since which seq."""
-    # not of the column itself (see `silver.extract`)
-    since = f"CAST(IF(op = '{Op.END.value}', after, CAST(seq AS VARIANT)) AS DECIMAL(38,0))"
     ends = read(spark, layout.changes).where(f"op = '{Op.END.value}' AND seq > {seq}BD")
-    found = ends.select("source_table", F.expr(since).alias("since")).where(f"since <= {seq}BD").collect()
+    found = ends.selectExpr("source_table", f"{BELOW} AS since").where(f"since <= {seq}BD").collect()
     return {row["source_table"]: int(row["since"]) for row in found}
 
 

@@ -15,6 +15,9 @@ from lakehouse_cdc.model.changes import Op
 from lakehouse_cdc.schema.table import TableSchema
 
 _MICROS = "unix_micros(commit_ts) AS commit_ts"
+# what a barrier carries: of an x row where its pass began, else its seq
+# not of the column itself: that cast would move into the scan, in front of the filter (see `extract`)
+BELOW = f"CAST(IF(op = '{Op.END.value}', after, CAST(seq AS VARIANT)) AS DECIMAL(38,0))"
 _BARRIERS = (Op.TRUNCATE.value, Op.END.value)
 
 
@@ -136,9 +139,7 @@ def split(rows: DataFrame) -> dict[str, TableBatch]:
 
 def _barriers(rows: DataFrame) -> dict[str, list[Barrier]]:
     """table -> its truncations, and the ends of its repeated snapshots, which carry the seq that they began at."""
-    # not of the column itself: that cast would move into the scan, in front of the filter (see `extract`)
-    below = f"CAST(IF(op = '{Op.END.value}', after, CAST(seq AS VARIANT)) AS DECIMAL(38,0)) AS below"
-    marks = rows.where(F.col("op").isin(*_BARRIERS)).selectExpr("source_table", "seq", _MICROS, below)
+    marks = rows.where(F.col("op").isin(*_BARRIERS)).selectExpr("source_table", "seq", _MICROS, f"{BELOW} AS below")
     found: dict[str, list[Barrier]] = {}
     for row in marks.orderBy("seq").collect():
         barrier = Barrier(int(row["seq"]), row["commit_ts"], int(row["below"]))
