@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from lakehouse_cdc.bronze.sink import BronzeBatch, write_batch
 from lakehouse_cdc.bronze.tables import create_bronze
@@ -20,13 +20,13 @@ from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.changes import Change, Op
 from lakehouse_cdc.model.history import History, Version
-from lakehouse_cdc.model.layout import END_AT, Layout
+from lakehouse_cdc.model.layout import DELETED_AT, Layout
 from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.model.standing import CommitNote, Standing
 from lakehouse_cdc.model.variant import encode
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.as_of import met, rows_at
-from lakehouse_cdc.silver.versions import current
+from lakehouse_cdc.silver.form import Form
 
 UUID = "6f0b0f2e-0000-4000-8000-000000000001"
 _VARIANT = [
@@ -136,7 +136,7 @@ class Lake:
     def rows(self, table: str) -> list[tuple[int, dict[str, Any]]]:
         """The rows of the silver table as they are now, as (seq, image) under the newest schema."""
         frame = read(self.spark, self.layout.silver_table(table))
-        return images(current(frame, history=END_AT in frame.columns), self.schema_at(table, 10**38))
+        return images(frame.where(Form.of_columns(frame.columns).standing), self.schema_at(table, 10**38))
 
     def rows_at(self, table: str, seq: int) -> list[tuple[int, dict[str, Any]]]:
         """The same as of `seq`."""
@@ -156,6 +156,18 @@ class Lake:
             found.setdefault((table, tuple(image[k] for k in schema.key)), []).append(version)
         return found
 
+    def kept(self, table: str) -> dict[tuple[str, Any], tuple[datetime | None, int, Any]]:
+        """The silver table with soft deletes, gone or not, as since when it is gone, seq and image."""
+        schema, frame = self.schema_at(table, 10**38), read(self.spark, self.layout.silver_table(table))
+        found: dict[tuple[str, Any], tuple[datetime | None, int, Any]] = {}
+        for row in frame.collect():
+            image = {c.name: _plain(row[c.name]) for c in schema.captured}
+            name = (table, tuple(image[k] for k in schema.key))
+            assert name not in found, f"{name} is there twice"
+            assert row["_commit_ts"].astimezone(timezone.utc) == commit_time(int(row["_seq"]))
+            found[name] = (gone_at(row), int(row["_seq"]), image)
+        return found
+
     def silver(self, table: str) -> dict[tuple[str, Any], tuple[int, Any]]:
         """The silver table in the form of `fold`."""
         key = self.schema_at(table, 10**38).key
@@ -165,6 +177,12 @@ class Lake:
             assert name not in found, f"{name} is there twice"
             found[name] = (seq, image)
         return found
+
+
+def gone_at(row: Row) -> datetime | None:
+    """Since when a row of a table with soft deletes is gone."""
+    moment: datetime | None = row[DELETED_AT]
+    return None if moment is None else moment.astimezone(timezone.utc)
 
 
 def images(frame: DataFrame, schema: TableSchema) -> list[tuple[int, dict[str, Any]]]:

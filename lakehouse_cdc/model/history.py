@@ -5,6 +5,8 @@ row away; the row as it is now has a version without an end. Versions of a key n
 a gap where the row was gone. A change of columns that are not tracked, and one that changes nothing (a row read again
 as it was), belong to the version that stands: it takes over their image, and remembers the seq.
 
+Soft deletes are less than that: of each row what stands, or what was known of it last and since when it is gone.
+
 What a repeated read finds is known from there on, not from when it happened: such a version, or end, has the seq of
 the reading, whose rank says so.
 """
@@ -51,6 +53,31 @@ def histories(changes: Iterable[Change], tracked: Callable[[Any], Any] = _whole)
             _end(found.get((change.table, change.key), []), change.seq)
         elif change.op is not Op.SCHEMA:
             _take(found.setdefault((change.table, change.key), []), change, tracked)
+    return found
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A row as its last change, at `seq`, left it, or a delete found it; gone since that at `gone`, or standing."""
+
+    seq: int
+    gone: int | None
+    image: Any
+
+
+def kept(changes: Iterable[Change]) -> dict[tuple[str, Hashable], Kept]:
+    """What soft deletes keep of each (table, key) after all `changes`, whatever order they are given in."""
+    found: dict[tuple[str, Hashable], Kept] = {}
+    for change in sorted(changes, key=lambda c: c.seq):
+        if change.op in (Op.TRUNCATE, Op.END):
+            than = change.seq if change.op is Op.TRUNCATE else int(change.after)
+            for name, row in found.items():
+                if name[0] == change.table and row.gone is None and row.seq < than:
+                    found[name] = replace(row, gone=change.seq)
+        elif change.op is Op.DELETE:
+            found[change.table, change.key] = Kept(change.seq, change.seq, change.before)
+        elif change.op is not Op.SCHEMA:
+            found[change.table, change.key] = Kept(change.seq, None, change.after)
     return found
 
 

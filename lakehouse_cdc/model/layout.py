@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from lakehouse_cdc.errors import ConfigError, DefiniteError
 
 # columns of silver's own, so no column of a source may have these names
-SEQ, COMMIT_TS, START_AT, END_AT = OWN = ("_seq", "_commit_ts", "__START_AT", "__END_AT")
+SEQ, COMMIT_TS, DELETED_AT, START_AT, END_AT = OWN = ("_seq", "_commit_ts", "_deleted_at", "__START_AT", "__END_AT")
 _UNSAFE = re.compile(r"[/\\%:\x00-\x1f]|^[.]")
 
 

@@ -21,7 +21,6 @@ from lakehouse_cdc.model.offset import Cursor, TableState
 from lakehouse_cdc.model.standing import Standing
 from lakehouse_cdc.silver import stream as silver
 from lakehouse_cdc.silver.table import told
-from lakehouse_cdc.silver.versions import current
 from lakehouse_cdc.source.offsets import restored
 from lakehouse_cdc.source.schemas import SchemaStore
 
@@ -115,7 +114,7 @@ def _with_silver(spark: SparkSession, layout: Layout, name: str, found: TableSta
     if layout.silver is None or not exists(spark, layout.silver_table(name)):
         return found
     held = told(spark, layout, name)
-    rows = current(read(spark, layout.silver_table(name)), history=held.history).count()
+    rows = read(spark, layout.silver_table(name)).where(held.form.standing).count()
     if held.stuck is not None and not found.quarantined:
         found = replace(found, snapshot="quarantined", quarantined=held.stuck.reason)
     return replace(found, silver_rows=rows, ignored=held.frozen.ignored if held.frozen is not None else ())

@@ -19,6 +19,7 @@ from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.mysql.tls import Tls
 from lakehouse_cdc.pipeline.secrets import Secret
 from lakehouse_cdc.schema.selection import said_last
+from lakehouse_cdc.silver.form import Form
 from lakehouse_cdc.silver.policy import Policy
 
 
@@ -83,6 +84,7 @@ class TableConfig(_Strict):
 
     scd: Literal[1, 2] = 1
     track: list[str] | None = None
+    deletes: Literal["hard", "soft"] = "hard"
     exclude: list[str] = Field(default_factory=list)
     types: dict[str, Literal["text", "native"]] = Field(default_factory=dict)
     schema_changes: Literal["evolve", "freeze", "stop"] = "evolve"
@@ -113,17 +115,20 @@ class PipelineConfig(_Strict):
             return said_last({pattern: getattr(t, setting) for pattern, t in self.said(setting).items()}, table)
 
         history, track, drops = last("scd") == 2, last("track"), last("dropped_columns") == "drop"
+        soft = last("deletes") == "soft"
         # no version loses what it holds, unless that is asked for
         types = last("changed_types") or ("beside" if history and not drops else "rewrite")
         if drops and types == "beside":
             raise _contradicting(table, "changed_types: beside keeps columns that dropped_columns: drop drops")
         if track is not None and not history:
             raise _contradicting(table, "track says what begins a version, but without scd: 2 there are none")
+        if soft and history:
+            raise _contradicting(table, "deletes: soft marks rows that are gone, which scd: 2 keeps as ended versions")
         return Policy(
             drops=drops,
             beside=types == "beside",
             freezes=last("schema_changes") == "freeze",
-            history=history,
+            form=Form.VERSIONS if history else Form.MARKED if soft else Form.ROWS,
             track=None if track is None else tuple(track),
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.lake.commits import noting
@@ -20,6 +20,7 @@ from lakehouse_cdc.silver import tombstones
 from lakehouse_cdc.silver.batch import SchemaChange
 from lakehouse_cdc.silver.casts import carried_over
 from lakehouse_cdc.silver.evolution import evolution
+from lakehouse_cdc.silver.form import OPEN, Form
 from lakehouse_cdc.silver.policy import Policy
 from lakehouse_cdc.silver.shape import Frozen
 from lakehouse_cdc.silver.steps import (
@@ -56,7 +57,7 @@ from lakehouse_cdc.silver.table import (
     columns_of_source,
     statistics,
 )
-from lakehouse_cdc.silver.versions import OPEN, current, moment
+from lakehouse_cdc.silver.versions import moment
 
 
 def evolve(
@@ -75,7 +76,7 @@ def evolve(
     table = layout.silver_table(change.new.name)
     present = columns_of_source(session, table)
     for step in evolution(change.old, change.new, change.origin, present, phase, change.filled, policy):
-        perform(session, layout, change, step, done if isinstance(step, Finish) else note, history=policy.history)
+        perform(session, layout, change, step, done if isinstance(step, Finish) else note, form=policy.form)
     return _beside(session, table, change)
 
 
@@ -98,7 +99,7 @@ def stay(
     if frozen.retaken:
         steps.insert(0, Retake(tuple((name, kinds[name], text) for name, text in frozen.retaken.items())))
     for step in steps:
-        perform(session, layout, change, step, done if isinstance(step, Stay) else note, history=policy.history)
+        perform(session, layout, change, step, done if isinstance(step, Stay) else note, form=policy.form)
 
 
 def finish_building(session: SparkSession, layout: Layout, name: str, note: CommitNote) -> None:
@@ -120,9 +121,9 @@ def set_aside(session: SparkSession, layout: Layout, name: str, stuck: Stuck | N
 
 
 def perform(
-    session: SparkSession, layout: Layout, change: SchemaChange, step: Step, note: CommitNote, *, history: bool
+    session: SparkSession, layout: Layout, change: SchemaChange, step: Step, note: CommitNote, *, form: Form
 ) -> None:
-    """One step; one commit. `history`: the table is of type 2."""
+    """One step; one commit. `form` is what the table keeps."""
     table, new = layout.silver_table(change.new.name), change.new
     with noting(session, note):
         if isinstance(step, Enter):
@@ -130,26 +131,26 @@ def perform(
             _set(
                 session,
                 table,
-                {CHANGING: f"{change.seq}:{int(step.phase)}", STATISTICS: statistics(new, (), history=history)},
+                {CHANGING: f"{change.seq}:{int(step.phase)}", STATISTICS: statistics(new, (), form=form)},
             )
         elif isinstance(step, RenameColumn | DropColumn | AddColumn):
             _alter(session, table, _of_one_column(step))
         elif isinstance(step, Fill | Retake | TakeOver):
-            _fill(session, table, step, OPEN if history else "true")
+            _fill(session, table, step, form.standing)
         elif isinstance(step, Widen):
             _widen(session, layout, table, step)
         elif isinstance(step, Rewrite):
-            _set(session, table, {STATISTICS: statistics(new, step.key, history=history)})
+            _set(session, table, {STATISTICS: statistics(new, step.key, form=form)})
             _rewrite(session, table, step, note)
         elif isinstance(step, Forget):
             tombstones.forget(session, layout.tombstones(new.name), new, change.seq, note)
         elif isinstance(step, Unite):
-            _unite(session, table, change, history=history)
+            _unite(session, table, change, form=form)
         elif isinstance(step, Stay):
             _set(session, table, {SCHEMA_ID: new.id, SCHEMA_SEQ: str(change.seq), FROZEN: step.frozen})
         else:
             assert isinstance(step, Finish)
-            _finish(session, table, change, history=history)
+            _finish(session, table, change, form=form)
 
 
 def _of_one_column(step: RenameColumn | DropColumn | AddColumn) -> str:
@@ -213,30 +214,29 @@ def _carried_over(column: Recast) -> str:
     return carried_over(quoted(column.name), column.held, column.type, f"CAST(NULL AS {column.type})")
 
 
-def _unite(session: SparkSession, table: Table, change: SchemaChange, *, history: bool) -> None:
-    """They go; of a table of type 2 their versions end."""
+def _unite(session: SparkSession, table: Table, change: SchemaChange, *, form: Form) -> None:
+    """They go; of a table of type 2 their versions end. A row marked as deleted goes alone, if it meets just one."""
     names = [quoted(name) for name in change.new.key]
     keys = [F.col(name).alias(f"k{i}") for i, name in enumerate(names)]
+    rows, stands = read(session, table), F.expr(form.standing)
+    if form is Form.VERSIONS:
+        rows = rows.where(stands)
     # a key that is not whole meets nothing
-    met = (
-        current(read(session, table), history=history)
-        .select(*keys)
-        .dropna()
-        .groupBy(*[f"k{i}" for i in range(len(names))])
-        .count()
-    )
-    met = met.where("count > 1").drop("count")
+    grouped = rows.select(*keys, stands.alias("stands")).dropna().groupBy(*[f"k{i}" for i in range(len(names))])
+    met = grouped.agg(F.count(F.lit(1)).alias("rows"), F.count_if("stands").alias("standing")).where("rows > 1")
     if met.isEmpty():
         return
     same = " AND ".join(f"t.{name} = m.k{i}" for i, name in enumerate(names))
-    if not history:
-        delta_table(session, table).alias("t").merge(met.alias("m"), same).whenMatchedDelete().execute()
+    merging = delta_table(session, table).alias("t")
+    if form is Form.VERSIONS:
+        ends: dict[str, str | Column] = {END_AT: moment(change.seq, change.commit_ts)}
+        merging.merge(met.alias("m"), f"t.{OPEN} AND {same}").whenMatchedUpdate(None, ends).execute()
         return
-    merging = delta_table(session, table).alias("t").merge(met.alias("m"), f"t.{OPEN} AND {same}")
-    merging.whenMatchedUpdate(None, {END_AT: moment(change.seq, change.commit_ts)}).execute()
+    gone = f"m.standing > 1 OR NOT (t.{form.standing})" if form is Form.MARKED else None
+    merging.merge(met.alias("m"), same).whenMatchedDelete(gone).execute()
 
 
-def _finish(session: SparkSession, table: Table, change: SchemaChange, *, history: bool) -> None:
+def _finish(session: SparkSession, table: Table, change: SchemaChange, *, form: Form) -> None:
     new, kept = change.new, sorted(_beside(session, table, change))
     _set(
         session,
@@ -245,7 +245,7 @@ def _finish(session: SparkSession, table: Table, change: SchemaChange, *, histor
             SCHEMA_ID: new.id,
             SCHEMA_SEQ: str(change.seq),
             KEPT: json.dumps(kept, ensure_ascii=False),
-            STATISTICS: statistics(new, new.key, history=history),
+            STATISTICS: statistics(new, new.key, form=form),
         },
     )
 

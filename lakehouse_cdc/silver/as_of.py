@@ -25,13 +25,13 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.lake.tables import exists, read
-from lakehouse_cdc.model.layout import COMMIT_TS, END_AT, SEQ, START_AT, Layout, quoted
+from lakehouse_cdc.model.layout import COMMIT_TS, SEQ, Layout, quoted
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver import extract
 from lakehouse_cdc.silver.batch import split
+from lakehouse_cdc.silver.form import Form
 from lakehouse_cdc.silver.shape import Shape
 from lakehouse_cdc.silver.table import FrozenShape
-from lakehouse_cdc.silver.versions import current
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,8 @@ def rows_at(spark: SparkSession, layout: Layout, name: str, seq: int, schemas: l
     if found is None:
         return _folded(None, rows, shape)
     held = read(spark, layout.silver_table(name), version=found.version)
-    now = current(held, history=END_AT in held.columns).drop(START_AT, END_AT)
+    form = Form.of_columns(held.columns)
+    now = held.where(form.standing).drop(*(column for column, _ in form.columns))
     return _folded(now, rows.where(f"seq > {found.through}BD"), shape)
 
 

@@ -117,7 +117,7 @@ def split(rows: DataFrame) -> dict[str, TableBatch]:
         )
         .collect()
     )
-    barriers = _barriers(rows) if any(row["op"] in _BARRIERS for row in found) else {}
+    barriers = barriers_of(rows) if any(row["op"] in _BARRIERS for row in found) else {}
     changes, left = _changes(rows) if any(row["op"] == Op.SCHEMA.value for row in found) else ({}, {})
     parts: dict[str, TableBatch] = {}
     for name in sorted({row["source_table"] for row in found}):
@@ -137,7 +137,7 @@ def split(rows: DataFrame) -> dict[str, TableBatch]:
     return parts
 
 
-def _barriers(rows: DataFrame) -> dict[str, list[Barrier]]:
+def barriers_of(rows: DataFrame) -> dict[str, list[Barrier]]:
     """table -> its truncations, and the ends of its repeated snapshots, which carry the seq that they began at."""
     marks = rows.where(F.col("op").isin(*_BARRIERS)).selectExpr("source_table", "seq", _MICROS, f"{BELOW} AS below")
     found: dict[str, list[Barrier]] = {}

@@ -38,6 +38,7 @@ from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.casts import widens
+from lakehouse_cdc.silver.form import Form
 from lakehouse_cdc.silver.policy import Policy
 from lakehouse_cdc.silver.steps import (
     AddColumn,
@@ -121,8 +122,9 @@ def _parting(
         name for name in present if name.lower() in needed and name not in belongs and not name.startswith(_ON_ITS_WAY)
     ]
     names = _Names([*present, *was, *(c.name for c in new.captured)])
+    keeps_versions = policy.form is Form.VERSIONS
     steps: list[Step] = [
-        RenameColumn(name, names.free(f"{name}__dropped")) if policy.history else DropColumn(name) for name in gone
+        RenameColumn(name, names.free(f"{name}__dropped")) if keeps_versions else DropColumn(name) for name in gone
     ]
     for source, name in moves.items():
         if source in present:
@@ -173,7 +175,7 @@ def _joining(
     if recast:
         again = {one.name for one in recast}
         steps.append(Rewrite(tuple(recast), tuple(name for name in new.key if name not in again)))
-    return steps + _of_key(old, new, origin, history=policy.history)
+    return steps + _of_key(old, new, origin, form=policy.form)
 
 
 def _kept_beside(
@@ -201,15 +203,15 @@ class _Names:
         return found
 
 
-def _of_key(old: TableSchema, new: TableSchema, origin: Mapping[str, str], *, history: bool) -> list[Step]:
+def _of_key(old: TableSchema, new: TableSchema, origin: Mapping[str, str], *, form: Form) -> list[Step]:
     """What a change of the key asks for. It does not show in the table's columns, so it is done again after a crash."""
     held, wanted = ([(c.name, require(c, s.name).silver) for c in s.key_columns] for s in (old, new))
     if held == wanted:
         return []
     same = [origin.get(name) for name in new.key] == [*old.key]
     if same and all(a == b or widens(a, b) for (_, a), (_, b) in zip(held, wanted, strict=True)):
-        return [] if history else [Forget()]
-    return [Unite()] if history else [Unite(), Forget()]
+        return [Forget()] if form.buries else []
+    return [Unite(), Forget()] if form.buries else [Unite()]
 
 
 def _after(present: Mapping[str, str], steps: Sequence[Step]) -> dict[str, str]:

@@ -36,11 +36,15 @@ def key_type(schema: TableSchema) -> str:
     return _struct(schema, schema.key_columns)
 
 
-def keyed(rows: DataFrame, shape: Shape) -> DataFrame:
-    """The row changes among bronze rows of one table: key (typed), seq, op, commit_ts, after (VARIANT)."""
+def keyed(rows: DataFrame, shape: Shape, *, deleted: bool = False) -> DataFrame:
+    """The row changes among bronze rows of one table: key (typed), seq, op, commit_ts, after (VARIANT).
+
+    `deleted`: with the image that a deleted row had, which is NULL elsewise.
+    """
     changes = rows.where(F.col("op").isin(*ROW_OPS))
     key = F.expr(f"CAST({_of_rows('key')} AS {key_type(shape.rows)})").alias("key")
-    found = changes.select(key, "seq", "op", "commit_ts", F.expr(_of_rows("after")).alias("after"))
+    image = "coalesce(after, before)" if deleted else "after"
+    found = changes.select(key, "seq", "op", "commit_ts", F.expr(_of_rows(image)).alias("after"))
     return found.withColumn("key", _shaped("key", shape, shape.schema.key_columns)) if shape.frozen else found
 
 

@@ -26,9 +26,10 @@ from lakehouse_cdc.model.layout import COMMIT_TS, END_AT, SEQ, START_AT, Layout,
 from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.silver import extract
 from lakehouse_cdc.silver.batch import Segment, TableBatch, split
+from lakehouse_cdc.silver.form import OPEN
 from lakehouse_cdc.silver.merge import bounds_of, merge_versions
 from lakehouse_cdc.silver.shape import Shape
-from lakehouse_cdc.silver.versions import OPEN, first_read, standing, taken_away, versions, whole_key
+from lakehouse_cdc.silver.versions import first_read, standing, taken_away, versions, whole_key
 
 
 class HistoryWriter:

@@ -28,15 +28,17 @@ from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver import alter, table
 from lakehouse_cdc.silver.batch import SchemaChange, Segment, TableBatch, split
+from lakehouse_cdc.silver.form import Form
 from lakehouse_cdc.silver.history import HistoryWriter
 from lakehouse_cdc.silver.policy import Policy
 from lakehouse_cdc.silver.schemas import Schemas
 from lakehouse_cdc.silver.shape import Shape
+from lakehouse_cdc.silver.soft import SoftWriter
 from lakehouse_cdc.silver.steps import Phase
 from lakehouse_cdc.silver.table import SCHEMA_ID, FrozenShape, Held, Stuck
 from lakehouse_cdc.silver.writer import TableWriter
 
-Writer = TableWriter | HistoryWriter
+Writer = TableWriter | SoftWriter | HistoryWriter
 
 
 class TableKeeper:
@@ -85,12 +87,12 @@ class TableKeeper:
         alter.set_aside(session, self._layout, self._name, Stuck(reason, self._after), note)
 
     def _order(self, session: SparkSession, after: int | None, note: CommitNote) -> tuple[CommitNote, DataFrame | None]:
-        """What commits to a table of versions say: up to where it holds bronze, which never goes back.
+        """What commits say to a table that depends on the order: up to where it holds bronze, which never goes back.
 
         And all rows up to there, if the table may hold some that are newer than `after`. A batch that comes again, next
         after itself, does not count: Delta knows which of its segments are in, and the others are newer.
         """
-        if not self._policy.history or self._newest is None:
+        if self._policy.form is Form.ROWS or self._newest is None:
             return note, None
         newest, last = self._newest.bronze_version or 0, note.bronze_version or 0
         if last < newest:
@@ -113,16 +115,15 @@ class TableKeeper:
         """Make the table, or see that it is what it says, and be ready to write; not so amid a change."""
         schema = part.changes[0].old if part.changes else self._schemas[min(part.schema_ids)]
         if held is None:
-            steps, history = bool(part.changes), self._policy.history
-            table.make(session, self._layout, schema, in_steps=steps, history=history)
-            held = replace(Held.of({SCHEMA_ID: schema.id}, ()), building=steps, history=history)
+            steps, form = bool(part.changes), self._policy.form
+            table.make(session, self._layout, schema, in_steps=steps, form=form)
+            held = replace(Held.of({SCHEMA_ID: schema.id}, ()), building=steps, form=form)
             self._writer = self._writer_for(session, Shape.of(schema), held, fresh=True)
-        elif held.history != self._policy.history:
-            is_type, wanted = ("12"[history] for history in (held.history, self._policy.history))
+        elif held.form is not self._policy.form:
             raise DefiniteError(
-                f"the silver table of {self._name} is of type {is_type}, and is to be of type {wanted}",
+                f"the silver table of {self._name} is of {held.form.value}, and is to be of {self._policy.form.value}",
                 where=str(self._layout.silver_table(self._name)),
-                hint="move it away to have it built anew from bronze, or set scd back",
+                hint="move it away to have it built anew from bronze, or set scd and deletes back",
             )
         elif not held.changing:
             if held.schema_id is not None:
@@ -145,10 +146,12 @@ class TableKeeper:
                 where=str(self._layout.silver_table(self._name)),
                 hint="move it away to have it built anew from bronze, or let its schema_changes be freeze",
             )
-        history, since = held.history, held.schema_seq
-        kept = table.require_shape(session, self._layout, shape.schema, held.kept, history=history)
-        if history:
+        form, since = held.form, held.schema_seq
+        kept = table.require_shape(session, self._layout, shape.schema, held.kept, form=form)
+        if form is Form.VERSIONS:
             return HistoryWriter(self._layout, shape, since=since, kept=kept, track=self._policy.track)
+        if form is Form.MARKED:
+            return SoftWriter(self._layout, shape, since=since, kept=kept)
         return TableWriter(session, self._layout, shape, since=since, kept=kept, fresh=fresh, keep_days=self._keep_days)
 
     def _segment(
@@ -199,7 +202,7 @@ class TableKeeper:
                 return self._stay(session, held, change, self._writer.shape, note)
         elif held.changing != change.seq:
             raise self._amid_a_change(held)
-        table.columns(change.new, history=held.history)  # refused before the first step
+        table.columns(change.new, form=held.form)  # refused before the first step
         self._writer = None
         done = replace(
             held, schema_id=change.new.id, schema_seq=change.seq, changing=0, phase=Phase.BEFORE, frozen=None

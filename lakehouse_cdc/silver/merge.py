@@ -14,12 +14,13 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.lake.commits import committing, writer_options
 from lakehouse_cdc.lake.tables import append, delta_table
-from lakehouse_cdc.model.layout import COMMIT_TS, END_AT, SEQ, START_AT, Table, quoted
+from lakehouse_cdc.model.layout import COMMIT_TS, DELETED_AT, END_AT, SEQ, START_AT, Table, quoted
 from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver.batch import Barrier
-from lakehouse_cdc.silver.versions import OPEN, taken_away
+from lakehouse_cdc.silver.form import OPEN
+from lakehouse_cdc.silver.versions import taken_away
 
 Bounds = tuple[str, str]  # the least and the greatest first key column of a batch, as SQL literals
 _RANGED = (Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64, Kind.DECIMAL, Kind.DATE)
@@ -75,6 +76,39 @@ def merge(
     if barrier:
         # a key that is in the batch with an older seq was taken out of it before, so it is not matched either
         statement = statement.whenNotMatchedBySourceDelete(f"t.{SEQ} < {barrier}BD")
+    with committing(session, note, step):
+        statement.execute()
+
+
+def merge_marked(
+    session: SparkSession,
+    last: DataFrame,
+    table: Table,
+    schema: TableSchema,
+    note: CommitNote,
+    step: str,
+    *,
+    kept: Sequence[str] = (),
+    barriers: Sequence[Barrier] = (),
+    bounds: Bounds | None = None,
+) -> None:
+    """Merge the last change of each key (key, row, seq, commit_ts, deleted_at), newer than all that the table holds.
+
+    Other rows are marked as deleted by the first of `barriers` that takes them away. The rest is as in `merge`.
+    """
+    matches = [*_same_key(schema), *_within(schema, None if barriers else bounds)]
+    values = _values(schema) | {DELETED_AT: "s.deleted_at"}
+    statement = (
+        delta_table(session, table)
+        .alias("t")
+        .merge(last.alias("s"), " AND ".join(matches))
+        .whenMatchedUpdate(f"s.seq > t.{SEQ}", {**values, **{quoted(name): "NULL" for name in kept}})
+        .whenNotMatchedInsert(values=values)
+    )
+    if barriers:
+        older = f"t.{DELETED_AT} IS NULL AND t.{SEQ} < {max(barrier.below for barrier in barriers)}BD"
+        gone = f"{taken_away(barriers, f't.{SEQ}')}.commit_ts"
+        statement = statement.whenNotMatchedBySourceUpdate(older, {DELETED_AT: gone})
     with committing(session, note, step):
         statement.execute()
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakehouse_cdc.silver.form import Form
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -11,12 +13,12 @@ class Policy:
 
     `drops`: it drops the columns that go, else it keeps them. `beside`: a column that gets another type stays as it is,
     beside a new one, else it is rewritten. `freezes`: silver keeps its shape, whatever comes and goes (see `shape`).
-    `history`: it keeps every version of a row (SCD type 2), a new one for each change of the columns `track` (None: of
-    all).
+    `form` is what it keeps of rows; of every version (SCD type 2), a new one for each change of the columns `track`
+    (None: of all).
     """
 
     drops: bool = False
     beside: bool = False
     freezes: bool = False
-    history: bool = False
+    form: Form = Form.ROWS
     track: tuple[str, ...] | None = None

@@ -1,8 +1,8 @@
 """Silver tables: the source's captured columns by their own names and types, then those of silver's own.
 
 These are `_seq` and `_commit_ts`; and in front of them, where every version of a row is kept (SCD type 2), `__START_AT`
-and `__END_AT`, each as AUTO CDC lays it out for a sequence of (seq, commit_ts). Such a table has no tombstones: a
-version that has ended says when.
+and `__END_AT`, each as AUTO CDC lays it out for a sequence of (seq, commit_ts); or, where rows that are gone are kept
+(soft deletes), `_deleted_at`. Such tables have no tombstones: what is gone says since when.
 
 Column mapping by name lets a column be called anything, and be renamed without its data; deletion vectors keep a MERGE
 from rewriting whole files. A table that is there must be this pipeline's, for this source table, with just the columns
@@ -23,14 +23,14 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.lake.tables import Columns, create, exists, held_columns, other_columns, plain, require_marked
-from lakehouse_cdc.model.layout import COMMIT_TS, END_AT, OWN, SEQ, START_AT, Layout, Table, quoted
+from lakehouse_cdc.model.layout import COMMIT_TS, DELETED_AT, END_AT, OWN, SEQ, START_AT, Layout, Table, quoted
 from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver import tombstones
+from lakehouse_cdc.silver.form import Form
 from lakehouse_cdc.silver.shape import Shape
 from lakehouse_cdc.silver.steps import Phase
-from lakehouse_cdc.silver.versions import MOMENT
 
 SOURCE = "lakehouse_cdc.source_table"
 SCHEMA_ID = "lakehouse_cdc.schema_id"
@@ -40,7 +40,6 @@ KEPT = "lakehouse_cdc.kept_columns"
 FROZEN = "lakehouse_cdc.frozen"  # what a table keeps its shape by, and the seq of the last change for which it did
 LEFT = "lakehouse_cdc.left_off"  # the seq at which the source's table was dropped, or quarantined; 0: followed again
 STUCK = "lakehouse_cdc.quarantined"  # why no more of bronze is applied, and what was applied before
-SCD = "lakehouse_cdc.scd"  # the type, 1 where it is not said
 BUILDING = "lakehouse_cdc.building"  # true while several commits build a table from the whole of bronze
 STATISTICS = "delta.dataSkippingStatsColumns"
 WIDENING = "delta.enableTypeWidening"
@@ -50,6 +49,11 @@ _PROPERTIES = {
     "delta.enableDeletionVectors": "true",
     "delta.feature.timestampNtz": "supported",
     "delta.autoOptimize.autoCompact": "true",
+}
+_KEPT = {
+    Form.ROWS: "as it is now",
+    Form.MARKED: f"as it is now, with the rows that are gone since {DELETED_AT}",
+    Form.VERSIONS: f"in every version, from {START_AT} to {END_AT}",
 }
 
 
@@ -107,7 +111,7 @@ class Held:
     `schema_seq` is the seq of the last change of the schema, `changing` of the one under way, each 0 for none.
     `building`: not everything that bronze held when the table was made has been applied to it yet. `left` is the seq
     at which the source's table was left off (dropped, or quarantined), 0 if it is followed. `frozen` is None where the
-    table's shape is that of its schema. `history`: it keeps every version. `last` is the note of its newest commit,
+    table's shape is that of its schema. `form` is what it keeps of rows. `last` is the note of its newest commit,
     None for a table to which no batch has been applied; `through` the newest that its commits say, or 0.
     """
 
@@ -120,7 +124,7 @@ class Held:
     left: int
     frozen: FrozenShape | None
     stuck: Stuck | None
-    history: bool
+    form: Form
     last: CommitNote | None
     through: int
 
@@ -151,17 +155,17 @@ class Held:
             left=int(properties.get(LEFT, "0")),
             frozen=FrozenShape.of(properties.get(FROZEN), schema_seq),
             stuck=Stuck.of(properties.get(STUCK)),
-            history=properties.get(SCD) == "2",
+            form=Form.of(properties),
             last=last,
             through=through,
         )
 
 
-def columns(schema: TableSchema, *, history: bool) -> Columns:
+def columns(schema: TableSchema, *, form: Form) -> Columns:
     """The silver table's columns. Raises DefiniteError for a type that silver cannot hold."""
     return [
         *((c.name, require(c, schema.name).silver) for c in schema.captured),
-        *([(START_AT, MOMENT), (END_AT, MOMENT)] if history else []),
+        *form.columns,
         (SEQ, "decimal(38,0)"),
         (COMMIT_TS, "timestamp"),
     ]
@@ -177,7 +181,7 @@ def held(spark: SparkSession, layout: Layout, name: str) -> Held | None:
         return None
     properties = require_marked(spark, table, layout.pipeline, mark)
     found = Held.of(properties, (c.note for c in newest_first(spark, table) if c.note is not None))
-    if found.history:
+    if not found.form.buries:
         return found
     if not exists(spark, beside):
         raise DefiniteError(
@@ -194,20 +198,20 @@ def told(spark: SparkSession, layout: Layout, name: str) -> Held:
     return Held.of(require_marked(spark, layout.silver_table(name), layout.pipeline, {SOURCE: name}), ())
 
 
-def make(spark: SparkSession, layout: Layout, schema: TableSchema, *, in_steps: bool, history: bool) -> None:
-    """Make the silver table, empty; `in_steps`: more than one commit will fill it. `history`: it is of SCD type 2.
+def make(spark: SparkSession, layout: Layout, schema: TableSchema, *, in_steps: bool, form: Form) -> None:
+    """Make the silver table, empty; `in_steps`: more than one commit will fill it.
 
     A table to which nothing has been applied (new, or left so by a crash) must be built from the whole of bronze.
     """
     mark = {SOURCE: schema.name}
-    if not history:
+    if form.buries:
         _make_tombstones(spark, layout, schema, mark)
-    own = {SCHEMA_ID: schema.id, STATISTICS: statistics(schema, schema.key, history=history), WIDENING: "true"}
+    own = {SCHEMA_ID: schema.id, STATISTICS: statistics(schema, schema.key, form=form), WIDENING: "true"}
     own |= {BUILDING: "true"} if in_steps else {}
-    what = "as it is now" if not history else f"in every version, from {START_AT} to {END_AT}"
+    what = _KEPT[form]
     create(
-        spark, layout.silver_table(schema.name), columns(schema, history=history), pipeline=layout.pipeline,
-        properties={**_PROPERTIES, **mark, **own, SCD: "2" if history else "1"},
+        spark, layout.silver_table(schema.name), columns(schema, form=form), pipeline=layout.pipeline,
+        properties={**_PROPERTIES, **mark, **own, **form.properties},
         comment=f"{schema.name} {what}; {SEQ} orders the changes, {COMMIT_TS} is the row's last commit.",
     )  # fmt: skip
 
@@ -226,18 +230,18 @@ def _make_tombstones(spark: SparkSession, layout: Layout, schema: TableSchema, m
 
 
 def require_shape(
-    spark: SparkSession, layout: Layout, schema: TableSchema, kept: frozenset[str], *, history: bool
+    spark: SparkSession, layout: Layout, schema: TableSchema, kept: frozenset[str], *, form: Form
 ) -> list[str]:
     """The columns that the silver table has beside those of `schema`.
 
     Raises DefiniteError unless these are among `kept`, and the others, and the tombstones', are as the schema says.
     """
     table, beside = layout.silver_table(schema.name), layout.tombstones(schema.name)
-    wanted, found = set(plain(columns(schema, history=history))), held_columns(spark, table)
+    wanted, found = set(plain(columns(schema, form=form))), held_columns(spark, table)
     for odd in sorted(wanted ^ set(found)):
         if odd in wanted or odd[0] not in kept:
             raise other_columns(table, odd)
-    if not history:
+    if form.buries:
         for odd in sorted(set(plain(tombstones.columns(schema))) ^ set(held_columns(spark, beside))):
             raise other_columns(beside, odd)
     return [name for name, kind in found if (name, kind) not in wanted]
@@ -249,7 +253,7 @@ def require_same(schema: TableSchema, others: Mapping[str, TableSchema]) -> None
     Schemas may differ in what silver does not hold (a length, a character set).
     """
     for other in others.values():
-        if columns(other, history=False) != columns(schema, history=False) or other.key != schema.key:
+        if columns(other, form=Form.ROWS) != columns(schema, form=Form.ROWS) or other.key != schema.key:
             raise DefiniteError(
                 f"the columns of {schema.name} changed (schema {schema.id} to {other.id}), but bronze does not say how",
                 where=schema.name,
@@ -257,9 +261,9 @@ def require_same(schema: TableSchema, others: Mapping[str, TableSchema]) -> None
             )
 
 
-def statistics(schema: TableSchema, names: tuple[str, ...], *, history: bool) -> str:
+def statistics(schema: TableSchema, names: tuple[str, ...], *, form: Form) -> str:
     """Delta's list of columns to keep statistics of: ours, and those key columns among `names` that have any."""
-    own = [SEQ, COMMIT_TS, *([f"{START_AT}.seq", f"{END_AT}.seq"] if history else [])]
+    own = [SEQ, COMMIT_TS, *form.indexed]
 
     def has_any(column: Column) -> bool:
         return require(column, schema.name).kind not in _NO_STATISTICS

@@ -17,19 +17,13 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.model.layout import COMMIT_TS, END_AT, SEQ, START_AT, quoted
+from lakehouse_cdc.model.layout import COMMIT_TS, SEQ, START_AT, quoted
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver.batch import Barrier
+from lakehouse_cdc.silver.form import MOMENT
 
-MOMENT = "struct<seq: decimal(38,0), commit_ts: timestamp>"  # of `__START_AT` and `__END_AT`
-OPEN = f"{END_AT}.seq IS NULL"  # of the row as it is now
 _OPEN_OP, _BARRIER_OP = "open", "barrier"
-
-
-def current(rows: DataFrame, *, history: bool) -> DataFrame:
-    """The rows of a silver table as they are now; `history`: it is of type 2."""
-    return rows.where(OPEN) if history else rows
 
 
 def moment(seq: int, commit_ts: int) -> str:
@@ -103,7 +97,7 @@ def _with_barriers(lines: DataFrame, barriers: Sequence[Barrier]) -> DataFrame:
 def taken_away(barriers: Sequence[Barrier], seq: str) -> str:
     """SQL: the moment at which a row whose last change is at `seq` was taken away, if only barriers came since."""
     if not barriers:
-        return f"CAST(NULL AS {MOMENT})"
+        return f"(CAST(NULL AS {MOMENT}))"
     return f"try_element_at(filter({_marks(barriers)}, b -> b.below > {seq}), 1).at"
 
 

@@ -19,8 +19,8 @@ from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver import extract
+from lakehouse_cdc.silver.form import Form
 from lakehouse_cdc.silver.shape import Shape
-from lakehouse_cdc.silver.versions import current
 from lakehouse_cdc.verify.compare import TableResult, compare
 
 
@@ -32,11 +32,11 @@ def verify_table(
     silver: Table,
     version: int | None,
     *,
-    history: bool,
+    form: Form,
 ) -> TableResult:
     """Compare the silver table at `version` (None: it does not exist) with the source at the offset's position.
 
-    `history`: it is of type 2, of which the versions that stand open are compared. Columns of a frozen table that
+    Of one that keeps more, as its `form` says, the rows as they are now are compared. Columns of a frozen table that
     follow none of the source's are passed over. `options` are those of the `mysql_cdc` source.
     """
     schema = shape.schema
@@ -45,7 +45,7 @@ def verify_table(
     if version is None:
         actual = spark.createDataFrame([], expected.schema)
     else:
-        rows = current(read(spark, silver, version), history=history)
+        rows = read(spark, silver, version).where(form.standing)
         actual = rows.select(*[F.col(quoted(c)) for c in columns])
     expected, actual = (_comparable(side, schema, columns) for side in (expected, actual))
     return compare(schema.name, expected, actual, list(schema.key), columns, rows=actual.count())

@@ -14,6 +14,7 @@ from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.silver import stream as silver
+from lakehouse_cdc.silver.form import Form
 from lakehouse_cdc.silver.shape import Shape
 from lakehouse_cdc.silver.table import Held, told
 from lakehouse_cdc.source.offsets import restored
@@ -42,14 +43,14 @@ def verify_tables(
     def verified(name: str) -> TableResult | None:
         state, place = offset.tables[name], layout.silver_table(name)
         version = silver.version_at(spark, place, applied.bronze_version)
-        shape, history = Shape.of(store.get(state.schema)), False
+        shape, form = Shape.of(store.get(state.schema)), Form.ROWS
         if version is not None:
             held = told(spark, layout, name)
             if held.stuck is not None:
                 set_aside[name] = held.stuck.reason
                 return None
-            shape, history = _shape(store, shape, held), held.history
-        result = verify_table(spark, options, _whole(offset, name), shape, place, version, history=history)
+            shape, form = _shape(store, shape, held), held.form
+        result = verify_table(spark, options, _whole(offset, name), shape, place, version, form=form)
         return replace(result, complete=state.complete)
 
     names = sorted(name for name, state in offset.tables.items() if state.begun and not state.away)

@@ -31,7 +31,8 @@ def recorded(
     """A pipeline that followed a run, in batches; all transactions, and how many of them its first batch has."""
     lake = pipeline(
         spark, server, database, home,
-        source={"tables": [f"{database}.order*"], "chunk_rows": 20}, tables={f"{database}.order_lines": {"scd": 2}},
+        source={"tables": [f"{database}.order*"], "chunk_rows": 20},
+        tables={f"{database}.orders": {"deletes": "soft"}, f"{database}.order_lines": {"scd": 2}},
     )  # fmt: skip
     with closing(server.connect(database=database, autocommit=True)) as connection:
         run = RecordedRun(connection, random.Random(8))

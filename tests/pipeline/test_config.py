@@ -10,6 +10,7 @@ from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.pipeline.config import load
 from lakehouse_cdc.pipeline.secrets import Secret
 from lakehouse_cdc.pipeline.source_options import source_options
+from lakehouse_cdc.silver.form import Form
 from lakehouse_cdc.silver.policy import Policy
 from lakehouse_cdc.source.options import SourceOptions
 
@@ -97,6 +98,8 @@ def test_the_last_pattern_that_says_it_decides(tmp_path: Path, monkeypatch: pyte
   old.gone: {dropped_columns: drop}
   old.anew: {changed_types: rewrite}
   new.lines: {track: [a]}
+  new.items: {deletes: soft}
+  old.items: {deletes: soft}
 """
     config = load(write(tmp_path, GOOD + rules))
     assert [config.policy(f"shop.{table}").drops for table in ("orders", "lines", "customer")] == [True, False, True]
@@ -107,8 +110,11 @@ def test_the_last_pattern_that_says_it_decides(tmp_path: Path, monkeypatch: pyte
     assert config.policy("shop.items") == Policy(beside=True, freezes=True)
     with pytest.raises(ConfigError, match=r"beside keeps columns that .* drops \[tables\.shop\.wrong\]"):
         config.policy("shop.wrong")
-    assert config.policy("old.orders") == Policy(beside=True, history=True, track=("a", "b"))
-    assert config.policy("old.gone") == Policy(drops=True, history=True, track=("a", "b"))
-    assert config.policy("old.anew") == Policy(history=True, track=("a", "b"))
+    assert config.policy("old.orders") == Policy(beside=True, form=Form.VERSIONS, track=("a", "b"))
+    assert config.policy("old.gone") == Policy(drops=True, form=Form.VERSIONS, track=("a", "b"))
+    assert config.policy("old.anew") == Policy(form=Form.VERSIONS, track=("a", "b"))
+    assert config.policy("new.items") == Policy(form=Form.MARKED)
+    with pytest.raises(ConfigError, match=r"soft marks rows .* ended versions \[tables\.old\.items\]"):
+        config.policy("old.items")
     with pytest.raises(ConfigError, match=r"without scd: 2 there are none \[tables\.new\.lines\]"):
         config.policy("new.lines")

@@ -21,15 +21,17 @@ from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.changes import fold, invalid
 from lakehouse_cdc.model.layout import END_AT, START_AT
-from lakehouse_cdc.silver import alter, history, tombstones, writer
+from lakehouse_cdc.silver import alter, history, soft, tombstones, writer
 from lakehouse_cdc.silver.apply import Applier
+from lakehouse_cdc.silver.form import Form
 from lakehouse_cdc.silver.policy import Policy
 from tests.bronze_writer import Lake
 from tests.silver.alterations import moment
 from tests.silver.altered_histories import AlteredHistory, uncertain
 from tests.silver.test_fold import crashing, runs, seeds, split_up
 
-HISTORY = Policy(history=True, beside=True)
+HISTORY = Policy(form=Form.VERSIONS, beside=True)
+FORMS = [Policy(), Policy(form=Form.MARKED), HISTORY]
 
 
 @contextmanager
@@ -37,7 +39,9 @@ def crashes(rng: random.Random) -> Iterator[None]:
     """Every commit of silver's may be the last before a crash, or come to nothing by one."""
     steps = [(tombstones, "bury"), (writer, "merge"), (writer, "load"), (alter, "perform"), (alter, "finish_building")]
     with ExitStack() as stack:
-        for module, name in [*steps, (history, "merge_versions"), (history, "append"), (history, "write")]:
+        steps += [(history, "merge_versions"), (soft, "merge_marked")]
+        steps += [(module, name) for module in (history, soft) for name in ("append", "write")]
+        for module, name in steps:
             step = crashing(getattr(module, name), rng, after=rng.random() < 0.7)
             stack.enter_context(patch.object(module, name, step))
         yield
@@ -143,12 +147,12 @@ def altered_with_crashes(
 
 
 def test_silver_is_the_fold_whatever_is_altered_and_crashes(spark: SparkSession, seed: int) -> None:
-    altered_with_crashes(spark, seed, random.Random(seed).choice([Policy(), HISTORY]), moments=14, parts=2, attempts=1)
+    altered_with_crashes(spark, seed, random.Random(seed).choice(FORMS), moments=14, parts=2, attempts=1)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("policy", [Policy(), HISTORY], ids=["type 1", "type 2"])
+@pytest.mark.parametrize("policy", FORMS, ids=lambda policy: policy.form.value)
 @runs(25)
 @given(seed=seeds)
 def test_silver_is_the_fold_at_length(spark: SparkSession, policy: Policy, seed: int) -> None:

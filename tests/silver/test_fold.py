@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -19,12 +19,13 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.errors import TransientError
 from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.model.changes import Change, fold
-from lakehouse_cdc.model.history import histories
+from lakehouse_cdc.model.history import histories, kept
 from lakehouse_cdc.model.seq import POS
-from lakehouse_cdc.silver import history, tombstones, writer
+from lakehouse_cdc.silver import history, soft, tombstones, writer
 from lakehouse_cdc.silver.apply import Applier
+from lakehouse_cdc.silver.form import Form
 from lakehouse_cdc.silver.policy import Policy
-from tests.bronze_writer import Lake
+from tests.bronze_writer import Lake, commit_time
 from tests.silver.histories import KINDS, generated
 
 
@@ -60,17 +61,27 @@ def check(lake: Lake, changes: list[Change], policy: Policy) -> None:
     def tracked(image: Any) -> Any:
         return [value for name, value in image.items() if policy.track is None or name in policy.track]
 
-    wanted: Mapping[Any, Any] = histories(changes, tracked) if policy.history else fold(changes)
+    wanted: Mapping[Any, Any]
+    asked: Callable[[str], Mapping[Any, Any]]
+    if policy.form is Form.VERSIONS:
+        wanted, asked = histories(changes, tracked), lake.history
+    elif policy.form is Form.MARKED:
+        wanted = {
+            name: (None if row.gone is None else commit_time(row.gone), row.seq, row.image)
+            for name, row in kept(changes).items()
+        }
+        asked = lake.kept
+    else:
+        wanted, asked = fold(changes), lake.silver
     for table in lake.schemas:
-        found: Mapping[Any, Any] = lake.history(table) if policy.history else lake.silver(table)
-        assert found == {name: row for name, row in wanted.items() if name[0] == table}
+        assert asked(table) == {name: row for name, row in wanted.items() if name[0] == table}
 
 
-def policies(rng: random.Random, types: Sequence[int]) -> Policy:
-    """A table as it is now (type 1), or in all versions (type 2) of all columns or some."""
-    if rng.choice(types) == 1:
-        return Policy()
-    return Policy(history=True, track=rng.choice([None, (), ("tiny", "ü. `x`"), ("moment", "text", "d", "price")]))
+def policies(rng: random.Random) -> Policy:
+    """A table of any form; its versions are of all columns or of some."""
+    form = rng.choice([*Form])
+    some = rng.choice([None, (), ("tiny", "ü. `x`"), ("moment", "text", "d", "price")])
+    return Policy(form=form, track=some if form is Form.VERSIONS else None)
 
 
 def check_as_of(lake: Lake, rng: random.Random) -> None:
@@ -109,6 +120,8 @@ def crashes(rng: random.Random) -> Iterator[None]:
         (writer, "load"),
         (history, "merge_versions"),
         (history, "append"),
+        (soft, "merge_marked"),
+        (soft, "append"),
     ]
     with ExitStack() as stack:
         for module, name in steps:
@@ -117,10 +130,10 @@ def crashes(rng: random.Random) -> Iterator[None]:
         yield
 
 
-def in_order_with_crashes(spark: SparkSession, seed: int, types: Sequence[int], *, tables: int, parts: int) -> None:
+def in_order_with_crashes(spark: SparkSession, seed: int, *, tables: int, parts: int) -> None:
     """After each batch silver is the fold of all up to it, though steps of the batch have failed and come again."""
     rng = random.Random(seed)
-    policy = policies(rng, types)
+    policy = policies(rng)
     with lake_with(spark, rng, tables, length=40 * parts) as (lake, changes):
 
         def new_applier() -> Applier:
@@ -141,10 +154,10 @@ def in_order_with_crashes(spark: SparkSession, seed: int, types: Sequence[int], 
             done = versions.last
 
 
-def out_of_order(spark: SparkSession, seed: int, types: Sequence[int], *, tables: int, parts: int) -> None:
+def out_of_order(spark: SparkSession, seed: int, *, tables: int, parts: int) -> None:
     """Batches in any order, some of them twice, end at the fold of all."""
     rng = random.Random(seed)
-    policy = policies(rng, types)
+    policy = policies(rng)
     with lake_with(spark, rng, tables, length=40 * parts) as (lake, changes):
         cut = split_up(changes, parts, rng)
         first = Versions(None, lake.commit(cut[0]).version)
@@ -164,15 +177,12 @@ def out_of_order(spark: SparkSession, seed: int, types: Sequence[int], *, tables
         check(lake, changes, policy)
 
 
-TYPES = (1, 2)
-
-
 def test_every_batch_ends_at_the_fold_whatever_crashes(spark: SparkSession, seed: int) -> None:
-    in_order_with_crashes(spark, seed, TYPES, tables=2, parts=3)
+    in_order_with_crashes(spark, seed, tables=2, parts=3)
 
 
 def test_batches_in_any_order_and_any_number_of_times_end_at_the_fold(spark: SparkSession, seed: int) -> None:
-    out_of_order(spark, seed, TYPES, tables=2, parts=4)
+    out_of_order(spark, seed, tables=2, parts=4)
 
 
 @pytest.mark.long
@@ -180,7 +190,7 @@ def test_batches_in_any_order_and_any_number_of_times_end_at_the_fold(spark: Spa
 @runs(10)
 @given(seed=seeds)
 def test_every_batch_ends_at_the_fold_at_length(spark: SparkSession, seed: int) -> None:
-    in_order_with_crashes(spark, seed, TYPES, tables=KINDS, parts=6)
+    in_order_with_crashes(spark, seed, tables=KINDS, parts=6)
 
 
 @pytest.mark.long
@@ -188,4 +198,4 @@ def test_every_batch_ends_at_the_fold_at_length(spark: SparkSession, seed: int) 
 @runs(10)
 @given(seed=seeds)
 def test_batches_in_any_order_end_at_the_fold_at_length(spark: SparkSession, seed: int) -> None:
-    out_of_order(spark, seed, TYPES, tables=KINDS, parts=8)
+    out_of_order(spark, seed, tables=KINDS, parts=8)

@@ -17,6 +17,7 @@ from lakehouse_cdc.model.layout import END_AT, START_AT
 from lakehouse_cdc.model.seq import Rank, unpack
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply import Applier
+from lakehouse_cdc.silver.form import Form
 from lakehouse_cdc.silver.policy import Policy
 from tests.bronze_writer import Lake
 from tests.silver.histories import TEXT
@@ -27,7 +28,7 @@ M = Column("m", "int")
 
 
 def history(spark: SparkSession, lake: Lake, **policy: Any) -> Applier:
-    return Applier(spark, lake.layout, policy=lambda _: Policy(history=True, beside=True, **policy))
+    return Applier(spark, lake.layout, policy=lambda _: Policy(form=Form.VERSIONS, beside=True, **policy))
 
 
 def held_versions(lake: Lake, name: str, *columns: str) -> list[tuple[Any, ...]]:
