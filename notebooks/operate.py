@@ -10,6 +10,8 @@
 
 import os
 
+import matplotlib.pyplot as plt
+
 from lakehouse_cdc import Pipeline
 
 
@@ -44,6 +46,34 @@ else:
         print(f"behind the source by {status.lag.bytes} bytes, {status.lag.seconds:.0f} s")
     for name, of_table in status.tables.items():
         print(f"{name}: snapshot {of_table.snapshot}, {of_table.bronze_rows} changes, {of_table.silver_rows} rows")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## How has it been?
+# MAGIC With `metrics: true` each batch leaves a row in `<bronze>.metrics`: how old its last transaction was when it was
+# MAGIC in (the lag), and how many rows it took in how many seconds.
+
+# COMMAND ----------
+
+metrics = pipeline.layout.metrics
+batches = []
+if pipeline.config.target.metrics and status.bronze is not None:
+    batches = pipeline.spark.sql(f"SELECT * FROM {metrics.sql} ORDER BY at").collect()
+figure, (lags, rates) = plt.subplots(2, 1, sharex=True, figsize=(9, 6), layout="constrained")
+for layer, colour in (("bronze", "tab:brown"), ("silver", "tab:gray")):
+    of_layer = [batch for batch in batches if batch.layer == layer]
+    aged = [batch for batch in of_layer if batch.lag_seconds is not None]
+    lags.plot([b["at"] for b in aged], [b.lag_seconds for b in aged], "o-", color=colour, label=layer)
+    counted = [batch for batch in of_layer if batch.rows and batch.seconds]
+    rates.plot([b["at"] for b in counted], [b.rows / b.seconds for b in counted], "o-", color=colour, label=layer)
+lags.set(title="Lag: age of a batch's last transaction when it was in", ylabel="seconds", ylim=(0, None))
+rates.set(title="Rows per second, batch by batch", ylabel="rows/s", ylim=(0, None))
+for axes in (lags, rates):
+    axes.grid(alpha=0.3)
+    axes.legend(loc="best")
+figure.autofmt_xdate()
+plt.show()
 
 # COMMAND ----------
 

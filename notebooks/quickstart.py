@@ -83,6 +83,7 @@ target:
   {lakehouse}
   bronze: quickstart_bronze
   silver: quickstart_silver
+  metrics: true
 """,
     encoding="utf-8",
 )
@@ -173,8 +174,8 @@ pipeline.spark.sql(f"SELECT * FROM {silver.sql} ORDER BY _seq DESC").show(5, tru
 
 # MAGIC %md
 # MAGIC ## Next
-# MAGIC `notebooks/operate.py` works on this pipeline. The server that was started above lives as long as this
-# MAGIC Python does.
+# MAGIC `notebooks/operate.py` and `notebooks/explore.py` work on this pipeline. The server that was started above lives
+# MAGIC as long as this Python does.
 
 # COMMAND ----------
 

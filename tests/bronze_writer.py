@@ -98,6 +98,7 @@ class Lake:
     written: list[Change] = field(default_factory=list)
     altered: list[tuple[int, str, TableSchema]] = field(default_factory=list)  # (seq, table, schema since then)
     ends: dict[int, int] = field(default_factory=dict)  # bronze version -> position at which it ends
+    seen: Callable[[TableSchema], TableSchema] = lambda schema: schema  # what silver makes of a schema
 
     def __post_init__(self) -> None:
         self.layout = Layout("tests", bronze="b", silver="s", path=str(self.folder / "lake"))
@@ -136,16 +137,16 @@ class Lake:
     def rows(self, table: str) -> list[tuple[int, dict[str, Any]]]:
         """The rows of the silver table as they are now, as (seq, image) under the newest schema."""
         frame = read(self.spark, self.layout.silver_table(table))
-        return images(frame.where(Form.of_columns(frame.columns).standing), self.schema_at(table, 10**38))
+        return images(frame.where(Form.of_columns(frame.columns).standing), self.seen(self.schema_at(table, 10**38)))
 
     def rows_at(self, table: str, seq: int) -> list[tuple[int, dict[str, Any]]]:
         """The same as of `seq`."""
         schemas = met(self.spark, self.layout, [table])[table]
-        return images(rows_at(self.spark, self.layout, table, seq, schemas), self.schema_at(table, seq))
+        return images(rows_at(self.spark, self.layout, table, seq, schemas), self.seen(self.schema_at(table, seq)))
 
     def history(self, table: str) -> History:
         """The silver table of type 2 in the form of `histories`."""
-        schema = self.schema_at(table, 10**38)
+        schema = self.seen(self.schema_at(table, 10**38))
         found: History = {}
         for row in read(self.spark, self.layout.silver_table(table)).orderBy("__START_AT.seq").collect():
             start, end, seq = row["__START_AT"], row["__END_AT"], int(row["_seq"])
@@ -158,7 +159,7 @@ class Lake:
 
     def kept(self, table: str) -> dict[tuple[str, Any], tuple[datetime | None, int, Any]]:
         """The silver table with soft deletes, gone or not, as since when it is gone, seq and image."""
-        schema, frame = self.schema_at(table, 10**38), read(self.spark, self.layout.silver_table(table))
+        schema, frame = self.seen(self.schema_at(table, 10**38)), read(self.spark, self.layout.silver_table(table))
         found: dict[tuple[str, Any], tuple[datetime | None, int, Any]] = {}
         for row in frame.collect():
             image = {c.name: _plain(row[c.name]) for c in schema.captured}
@@ -170,7 +171,7 @@ class Lake:
 
     def silver(self, table: str) -> dict[tuple[str, Any], tuple[int, Any]]:
         """The silver table in the form of `fold`."""
-        key = self.schema_at(table, 10**38).key
+        key = self.seen(self.schema_at(table, 10**38)).key
         found: dict[tuple[str, Any], tuple[int, Any]] = {}
         for seq, image in self.rows(table):
             name = (table, tuple(image[k] for k in key))

@@ -9,10 +9,12 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from pymysql.cursors import Cursor
 
 from lakehouse_cdc.testing import MySqlServer, NoBuildError, Version
 
 _numbers = count(1)
+_SHARED = {"log_bin_compress", "log_bin_compress_min_len", "max_allowed_packet", "sql_mode", "sync_binlog", "time_zone"}
 
 
 def start_or_skip(
@@ -27,13 +29,36 @@ def start_or_skip(
 
 @contextmanager
 def new_database(server: MySqlServer) -> Iterator[str]:
-    """The name of a new, empty database, dropped at the end of the block."""
+    """The name of a new, empty database, dropped at the end of the block; the server is to be as it was then."""
     name = f"test_{next(_numbers)}"
     with closing(server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {name}")
+        before = _settings(cursor)
     yield name
     with closing(server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
         cursor.execute(f"DROP DATABASE IF EXISTS {name}")
+        assert _settings(cursor) == before, "settings that the tests share were left otherwise than they were"
+
+
+def _settings(cursor: Cursor) -> dict[str, str]:
+    cursor.execute("SET sql_big_selects = 1")  # a test may have set how many rows a SELECT looks at
+    cursor.execute("SHOW GLOBAL VARIABLES")
+    return {name: value for name, value in cursor.fetchall() if name in _SHARED or name.startswith("binlog_")}
+
+
+@contextmanager
+def row_metadata(server: MySqlServer, value: str) -> Iterator[None]:
+    """Have table maps carry that much, `least` being what the server has for that; 5.7 has one way alone."""
+    if server.version == "mysql-5.7":
+        yield
+        return
+    least = "NO_LOG" if server.version.startswith("mariadb") else "MINIMAL"
+    with closing(server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+        cursor.execute("SET GLOBAL binlog_row_metadata = %s", (least if value == "least" else value,))
+        try:
+            yield
+        finally:
+            cursor.execute("SET GLOBAL binlog_row_metadata = FULL")
 
 
 def gone(pid: int) -> bool:

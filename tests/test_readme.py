@@ -43,8 +43,13 @@ ELSEWHERE = {
     "cd bundles": "tests/bundles/test_bundle.py",
     "databricks bundle validate --strict -t dev": "tests/bundles/test_bundle.py",
     "databricks bundle deploy -t dev": "tests/bundles/test_bundle.py",
+    "databricks secrets put-secret shop_dev mysql_password": "tests/bundles/test_bundle.py",
     "databricks bundle run -t dev doctor": "tests/bundles/test_bundle.py",
     "databricks bundle run -t dev ingest": "tests/bundles/test_bundle.py",
+    "databricks bundle run -t dev declarative": "tests/bundles/test_bundle.py",
+    "uv run lakehouse-cdc bundle init --url mysql://cdc@db:3306 --tables 'shop.*' --catalog main"
+    " --password-env SHOP_PASSWORD shop-bundle": "tests/bundles/test_init.py",
+    "uv run lakehouse-cdc bundle status shop-bundle": "tests/bundles/test_status.py",
 }
 
 
@@ -53,8 +58,8 @@ def test_every_command_is_known_here() -> None:
     mine = [c for c in commands() if shlex.join(c) not in ELSEWHERE]
     assert {shlex.join(c) for c in commands()} >= set(ELSEWHERE)
     assert all((Path(__file__).parent.parent / place).exists() for place in ELSEWHERE.values())
-    assert [c[:3] for c in mine] == [["uv", "run", "lakehouse-cdc"]] * 6
-    assert [c[3] for c in mine] == ["doctor", "run", "status", "verify", "as-of", "signal"]
+    assert [c[:3] for c in mine] == [["uv", "run", "lakehouse-cdc"]] * 7
+    assert [c[3] for c in mine] == ["doctor", "run", "status", "verify", "as-of", "maintain", "signal"]
 
 
 def test_the_types_are_those_of_the_type_map() -> None:
@@ -67,7 +72,7 @@ def test_the_readme_runs(spark: SparkSession, tmp_path: Path, monkeypatch: pytes
     (grants,) = [b for b in blocks("sql") if "GRANT" in b]
     queries = [b.replace("`./", f"`{tmp_path}/") for b in blocks("sql") if "delta.`./lakehouse" in b]
     of_changes, of_schemas, of_a_moment, of_the_ledger = queries
-    run_code, as_of_code, testing_code = blocks("python")
+    run_code, as_of_code, _, testing_code = blocks("python")  # the definition is run by tests/test_pipelines.py
     assert "with MySqlServer.start() as server:" in testing_code
     with MySqlServer.start() as server:
         with closing(server.connect(autocommit=True)) as connection, connection.cursor() as cursor:

@@ -6,7 +6,7 @@ call again; the append is tied to the batch, so it happens once.
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.lake.changes import Versions
@@ -23,8 +23,12 @@ def record_schemas(spark: SparkSession, layout: Layout, versions: Versions, note
 
     Where a table is left off (dropped, or quarantined) `schema` is NULL, and `schema_id` that of its last one.
     """
-    rows = versions.rows(spark, layout.changes).where(F.col("op") == Op.SCHEMA.value)
-    found = rows.select(
+    append(schema_rows(versions.rows(spark, layout.changes)), layout.schemas, writer_options(note, "schemas"))
+
+
+def schema_rows(rows: DataFrame) -> DataFrame:
+    """The schemas among rows of bronze, in the columns of `<bronze>.schemas`."""
+    return rows.where(F.col("op") == Op.SCHEMA.value).select(
         "source_table",
         "schema_id",
         "seq",
@@ -32,4 +36,3 @@ def record_schemas(spark: SparkSession, layout: Layout, versions: Versions, note
         F.expr("variant_get(after, '$.statement', 'string')").alias("statement"),
         F.when(~F.expr(LEFT), F.to_json("after")).alias("schema"),
     )
-    append(found, layout.schemas, writer_options(note, "schemas"))

@@ -9,8 +9,9 @@ derived from the commit, is done again.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -32,12 +33,13 @@ Reading = Callable[[Mapping[str, Any]], Mapping[str, int]]
 
 @dataclass(frozen=True)
 class BronzeBatch:
-    """One micro-batch that bronze now holds. `rows` counts them: table -> op -> n."""
+    """One micro-batch that bronze now holds. `rows` counts them: table -> op -> n; `seconds` are those it took."""
 
     batch: int
     version: int
     standing: Standing
     rows: Mapping[str, Mapping[str, int]]
+    seconds: float = field(default=0.0, compare=False)
 
 
 def start(
@@ -59,7 +61,9 @@ def start(
     place = Checkpoint(checkpoint)
 
     def write(rows: DataFrame, batch: int) -> None:
+        began = time.monotonic()
         done = write_batch(spark, rows, batch, layout, place, reading)
+        done = replace(done, seconds=time.monotonic() - began)
         if on_batch is not None:
             on_batch(done)
 

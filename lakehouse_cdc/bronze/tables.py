@@ -26,6 +26,10 @@ CHANGES: Columns = (
     ("position", POSITION),
     ("schema_id", "string"),
 )
+CHANGES_PROPERTIES = {
+    "delta.enableChangeDataFeed": "true",
+    "delta.dataSkippingStatsColumns": "seq,op,commit_ts,schema_id",
+}
 SCHEMAS: Columns = (
     ("source_table", "string"),
     ("schema_id", "string"),
@@ -54,11 +58,7 @@ def create_bronze(spark: SparkSession, layout: Layout) -> None:
             CHANGES,
             pipeline=layout.pipeline,
             comment="Every change of the source tables, in the order of seq. Append-only; see the column op.",
-            properties={
-                "delta.appendOnly": "true",
-                "delta.enableChangeDataFeed": "true",
-                "delta.dataSkippingStatsColumns": "seq,op,commit_ts,schema_id",
-            },
+            properties={"delta.appendOnly": "true", **CHANGES_PROPERTIES},
             partition_by=(PARTITION,),
         )
     if layout.schemas in missing:

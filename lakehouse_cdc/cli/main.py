@@ -1,4 +1,4 @@
-"""`lakehouse-cdc`: demo, doctor, run, status, verify, as-of, signal."""
+"""`lakehouse-cdc`: demo, doctor, run, status, verify, as-of, maintain, signal, bundle."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from lakehouse_cdc.cli import bundle
 from lakehouse_cdc.cli.exits import DIFFERENCE, exit_codes
 from lakehouse_cdc.cli.logs import log_to
 from lakehouse_cdc.cli.show import Screen, Ticker
@@ -23,6 +24,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(bundle.app, name="bundle")
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
 Json = Annotated[bool, typer.Option("--json", help="One line of JSON on stdout; words for people go to stderr.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="With an error, its whole trace.")]
@@ -122,7 +124,7 @@ def status(config: ConfigFile, as_json: Json = False, verbose: Verbose = False) 
 @app.command()
 def verify(
     config: ConfigFile,
-    repair: Annotated[bool, typer.Option("--repair", help="Have tables that differ be read again.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Have what differs be read again.")] = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -130,15 +132,36 @@ def verify(
     screen = Screen(as_json=as_json)
     with exit_codes(as_json=as_json, verbose=verbose), opened(config) as pipeline:
         report = pipeline.verify()
-        differ = [t.table for t in report.tables if not t.equal]
-        repaired = pipeline.read_again(differ) if repair and differ else []
+        asked = pipeline.repair(report) if repair else {}
         if not as_json:
             screen.comparison(report)
-        if repaired:
-            _say_again(screen, repaired)
-        screen.result({**report.to_json(), **({"read_again": repaired} if repair else {})})
+        keys = {name: n for name, n in asked.items() if n is not None}
+        whole = [name for name, n in asked.items() if n is None]
+        if asked:
+            _say_again(screen, [*(f"{n:,} keys of {name}" for name, n in keys.items()), *whole])
+        again = {"keys_read_again": keys, "read_again": whole} if repair else {}
+        screen.result({**report.to_json(), **again})
         if not report.verified:
             raise typer.Exit(DIFFERENCE)
+
+
+@app.command()
+def maintain(
+    config: ConfigFile,
+    vacuum: Annotated[
+        bool, typer.Option("--vacuum", help="Delete files that were replaced longer ago than Delta keeps them.")
+    ] = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Put the small files of all tables together; with --vacuum, say how far back they can still be had."""
+    screen = Screen(as_json=as_json)
+    with exit_codes(as_json=as_json, verbose=verbose), opened(config) as pipeline:
+        found = pipeline.maintain(vacuum=vacuum)
+        rows = [[t.table, t.files_before, t.files, t.left, t.since] for t in found]
+        columns = ["table", "files before", "files", "left", *(["readable since"] if vacuum else [])]
+        screen.table("Files", columns, [row[: len(columns)] for row in rows])
+        screen.result({"tables": [vars(t) for t in found]})
 
 
 @app.command("as-of")
@@ -190,6 +213,7 @@ def signal(
     config: ConfigFile,
     action: Annotated[Action, typer.Argument(help="Read tables again; let the pipeline rest; let it go on.")],
     tables: Annotated[list[str] | None, typer.Argument(help="For snapshot: names or patterns, as shop.orders.")] = None,
+    where: Annotated[str, typer.Option(help="For snapshot: SQL that says of which rows, as \"status = 'paid'\".")] = "",
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -199,6 +223,14 @@ def signal(
         pipeline = Pipeline.from_yaml(config)
         if bool(tables) != (action is Action.SNAPSHOT):
             raise ConfigError(f"{action.value} takes {'the tables to read' if not tables else 'no tables'}")
+        if where and action is not Action.SNAPSHOT:
+            raise ConfigError(f"{action.value} takes no --where")
+        if where:
+            with opened(config) as pipeline:
+                keys = pipeline.read_again_where(tables or [], where)
+            _say_again(screen, [f"{n:,} keys of {name}" for name, n in keys.items()])
+            screen.result({"read_again": [], "keys_read_again": keys})
+            return
         if action is Action.SNAPSHOT:
             found = pipeline.read_again(tables or [])
             _say_again(screen, found)

@@ -66,6 +66,8 @@ class Screen:
             for d in t.differences:
                 columns = f" in {', '.join(d.columns)}" if d.columns else ""
                 self.say(f"  {t.table} {d.key}: {d.kind}{columns}")
+        for name in report.pending:
+            self.say(f"{name} is being read again, and not all of that is in silver: run, then verify again")
         self.quarantined(report.quarantined)
 
     def quarantined(self, tables: Mapping[str, str]) -> None:
@@ -89,6 +91,10 @@ class Screen:
         if status.silver is not None:
             self.say(f"silver stands at {status.silver.file}:{status.silver.pos}")
         for name, table in status.tables.items():
+            if table.asked:
+                self.say(
+                    f"{name} is to be read again, the whole of it or some keys, by the run that goes on, or the next"
+                )
             if table.ignored:
                 self.say(f"silver's {name} is frozen: it does not hold {', '.join(table.ignored)}")
         self.quarantined({name: t.quarantined for name, t in status.tables.items() if t.quarantined})

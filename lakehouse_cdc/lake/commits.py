@@ -32,6 +32,10 @@ class Commit:
     note: CommitNote | None
     rows: int | None
 
+    def is_about(self, table: Table) -> bool:
+        """False for a commit to another part of the table."""
+        return self.note is None or table.part is None or self.note.part in (None, table.part)
+
 
 def writer_options(note: CommitNote, step: str) -> dict[str, str | int]:
     """The options that make a DataFrameWriter append once, with its note."""
@@ -75,11 +79,14 @@ def history(spark: SparkSession, table: Table, limit: int | None = None) -> list
 
 
 def newest_first(spark: SparkSession, table: Table) -> Iterator[Commit]:
-    """The table's commits, newest first; the long tail of them is only read by whoever goes on that far."""
+    """The table's commits, newest first; the long tail of them is only read by whoever goes on that far.
+
+    Of a part of a table, those that are about others are none.
+    """
     recent = history(spark, table, _RECENT)
-    yield from recent
+    yield from (commit for commit in recent if commit.is_about(table))
     if len(recent) == _RECENT:
-        yield from history(spark, table)[_RECENT:]
+        yield from (commit for commit in history(spark, table)[_RECENT:] if commit.is_about(table))
 
 
 def find(spark: SparkSession, table: Table, query: str, batch: int) -> Commit | None:

@@ -12,9 +12,10 @@ from typing import Literal
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.layout import Table, literal, quoted
+from lakehouse_cdc.model.layout import SOURCE_TABLE, Table, literal, quoted
 
 PIPELINE = "lakehouse_cdc.pipeline"
 Columns = Sequence[tuple[str, str]]  # (name, Spark SQL type), in order
@@ -47,7 +48,8 @@ def read(spark: SparkSession, table: Table, version: int | None = None) -> DataF
     reader = spark.read.format("delta")
     if version is not None:
         reader = reader.option("versionAsOf", version)
-    return reader.load(table.path) if table.path is not None else reader.table(table.sql)
+    whole = reader.load(table.path) if table.path is not None else reader.table(table.sql)
+    return whole if table.part is None else whole.where(table.rows()).drop(SOURCE_TABLE)
 
 
 def append(rows: DataFrame, table: Table, options: Mapping[str, str | int], partition_by: Sequence[str] = ()) -> None:
@@ -63,7 +65,14 @@ def write(
     mode: Literal["append", "overwrite"],
     partition_by: Sequence[str] = (),
 ) -> None:
-    """Write `rows` by name in one commit; to overwrite takes the option `replaceWhere` or `overwriteSchema`."""
+    """Write `rows` by name in one commit; to overwrite takes the option `replaceWhere` or `overwriteSchema`.
+
+    Of a part of a table, that part alone is overwritten, and its columns stay.
+    """
+    rows = rows.withColumns({name: F.expr(text) for name, text in table.stamp.items()})
+    if table.part is not None and mode == "overwrite":
+        assert "overwriteSchema" not in options, table
+        options = {**options, "replaceWhere": table.rows()}
     writer = rows.write.format("delta").mode(mode).options(**options)
     if partition_by:
         writer = writer.partitionBy(*partition_by)
@@ -134,7 +143,7 @@ def other_columns(table: Table, odd: tuple[str, str]) -> DefiniteError:
 
 
 def require_owner(spark: SparkSession, table: Table, pipeline: str) -> Mapping[str, str]:
-    """The table's properties. Raises DefiniteError unless it is this pipeline's."""
+    """The table's properties, and those of the part. Raises DefiniteError unless it is this pipeline's."""
     properties = delta_table(spark, table).detail().select("properties").head()
     held: Mapping[str, str] = properties["properties"] if properties else {}
     owner = held.get(PIPELINE)
@@ -144,7 +153,17 @@ def require_owner(spark: SparkSession, table: Table, pipeline: str) -> Mapping[s
             where=str(table),
             hint="drop or move that table, or choose another schema under target",
         )
-    return held
+    if table.part is None:
+        return held
+    of_part = {name.partition("@")[0]: value for name, value in held.items() if name.partition("@")[2] == table.part}
+    return {name: value for name, value in held.items() if "@" not in name} | of_part
+
+
+def set_properties(spark: SparkSession, table: Table, properties: Mapping[str, str]) -> None:
+    """Set properties of the table, or of the part."""
+    of_part = "" if table.part is None else f"@{table.part}"
+    said = ", ".join(f"{literal(name + of_part)} = {literal(value)}" for name, value in properties.items())
+    spark.sql(f"ALTER TABLE {table.sql} SET TBLPROPERTIES ({said})")
 
 
 def table_id(spark: SparkSession, table: Table) -> str:

@@ -2,7 +2,11 @@
 
 Append-only, fixed for ever; DDL cannot change it. `source` emits these columns in this order, `bronze` stores them,
 `silver` reads them. An `s` row holds a table's schema (`TableSchema.to_dict()` and the field `statement`) in `after`,
-and has no key; every other row has the primary key's columns in `key`.
+and has no key; every other row has the primary key's columns in `key`, or those that the user gives as one. Of a table
+without either, `key` is NULL, the rows are a multiset, and all r of one seq are all rows there (see `multiset`).
+
+An `x` row has in `after` the seq below which no row stands any more: where the repeated read began. Of a table that is
+read at once, for it has no primary key, that is the seq of its r, and `before` has where the pass began.
 
 An `s` row with a schema in `before`, too, is a change from that one, at its seq: rows below were written under the old
 schema, rows above under the new. Its `after` also has `origin`, which maps each column that existed before to the name

@@ -3,7 +3,8 @@
 This is the specification of silver. `fold` takes the change events of bronze in seq order and gives the rows that
 stand after the last of them; MERGE, and any other engine, is tested against it. `invalid` is the invariant that
 bronze keeps for each key: it begins with r or c, each `before` equals the state before it, and after a d only a c (or
-another read) follows. t, x and repeated reads reset it. A table that is left off keeps its rows; they are no state of
+another read) follows. t, x and repeated reads reset it, a d among these: a key that was looked for and not found,
+which has no image. A table that is left off keeps its rows; they are no state of
 what comes under its name. A key is compared by its stored bytes: under a
 case-insensitive collation 'a' -> 'A' is a delete and an insert. A change of the schema migrates the rows that stand
 (see `migration`); what it may have done to their values is not held against the images that follow.
@@ -17,6 +18,7 @@ from enum import Enum
 from typing import Any
 
 from lakehouse_cdc.model.migration import Migration
+from lakehouse_cdc.model.seq import Rank, unpack
 
 
 class Op(str, Enum):
@@ -45,6 +47,11 @@ class Change:
     key: Hashable = None
     before: Any = None
     after: Any = None
+
+    @property
+    def missed(self) -> bool:
+        """Whether the key was looked for by itself, and the source has no row of it; when that went is not known."""
+        return self.op is Op.DELETE and self.before is None and unpack(self.seq).rank == Rank.READ
 
     @property
     def leaves(self) -> bool:
@@ -107,7 +114,7 @@ def invalid(changes: Iterable[Change]) -> str | None:
                 return f"{where}: emitted twice"
             seen.add((*name, change.seq))
             seq, held = state.get(name, (0, None))
-            if change.op in (Op.UPDATE, Op.DELETE) and doubts.differ(change, seq, held):
+            if change.op in (Op.UPDATE, Op.DELETE) and not change.missed and doubts.differ(change, seq, held):
                 return f"{where}: {change.op.value} has before {change.before!r}, but the state is {held!r}"
             if change.op is Op.INSERT and name in state and not doubts.rekeyed(change.table):
                 return f"{where}: c, but the row is there: {held!r}"

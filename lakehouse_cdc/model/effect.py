@@ -1,11 +1,11 @@
-"""What a DDL does to a captured table, as far as it is followed."""
+"""What a DDL does to a captured table, or to one that is to be captured, as far as it is followed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["truncate", "again", "alter", "replace", "drop", "quarantine"]
+Kind = Literal["create", "truncate", "again", "alter", "replace", "drop", "quarantine"]
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,7 @@ class Effect:
     `again` means that the table must be read again. `replace`: its name stands for another table from there on; that
     becomes an `alter` where the other's schema can be told, else a `drop`, and the table is found anew later. What
     cannot be followed becomes a `quarantine`. `change` names the stored change of the schema, where it is known.
+    `create`: there was no such table, now there is an empty one; `change` is the id of its schema, where it is known.
     """
 
     kind: Kind

@@ -74,6 +74,10 @@ def kept(changes: Iterable[Change]) -> dict[tuple[str, Hashable], Kept]:
             for name, row in found.items():
                 if name[0] == change.table and row.gone is None and row.seq < than:
                     found[name] = replace(row, gone=change.seq)
+        elif change.missed:
+            last = found.get((change.table, change.key))
+            if last is not None and last.gone is None:
+                found[change.table, change.key] = Kept(change.seq, change.seq, last.image)
         elif change.op is Op.DELETE:
             found[change.table, change.key] = Kept(change.seq, change.seq, change.before)
         elif change.op is not Op.SCHEMA:

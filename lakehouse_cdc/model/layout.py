@@ -10,10 +10,12 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
 
+SOURCE_TABLE = "_source_table"  # of a silver table that several source tables go into: which one a row is of
 # columns of silver's own, so no column of a source may have these names
 SEQ, COMMIT_TS, DELETED_AT, START_AT, END_AT = OWN = ("_seq", "_commit_ts", "_deleted_at", "__START_AT", "__END_AT")
 _UNSAFE = re.compile(r"[/\\%:\x00-\x1f]|^[.]")
@@ -31,12 +33,26 @@ def literal(text: str) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """One Delta table, by path (`root`) or by catalog; exactly one of the two is given."""
+    """One Delta table, by path (`root`) or by catalog; exactly one of the two is given.
+
+    With `part` it is a part of one: the rows of that source table, among those of others, in `_source_table`. To those
+    who read and write it, it is as a table of its own, without that column.
+    """
 
     schema: str
     name: str
     root: str | None = None
     catalog: str | None = None
+    part: str | None = None
+
+    def rows(self, alias: str = "") -> str:
+        """SQL: which of the Delta table's rows are meant."""
+        return "true" if self.part is None else f"{alias}{SOURCE_TABLE} = {literal(self.part)}"
+
+    @property
+    def stamp(self) -> dict[str, str]:
+        """What each row that is written has beside its columns: SQL, by column."""
+        return {} if self.part is None else {SOURCE_TABLE: literal(self.part)}
 
     @property
     def path(self) -> str | None:
@@ -53,7 +69,8 @@ class Table:
         return ".".join(quoted(part) for part in (self.catalog or "", self.schema, self.name))
 
     def __str__(self) -> str:
-        return self.path or f"{self.catalog}.{self.schema}.{self.name}"
+        whole = self.path or f"{self.catalog}.{self.schema}.{self.name}"
+        return whole if self.part is None else f"{whole} ({self.part})"
 
 
 @dataclass(frozen=True)
@@ -61,6 +78,8 @@ class Layout:
     """The tables of the pipeline `pipeline`: give `path` (an absolute folder or a URL) or `catalog`.
 
     `silver` is None for a pipeline that keeps bronze alone. `silver_name` is a pattern of {database} and {table}.
+    `into` are the names of silver tables that several source tables go into, behind the patterns of these; the last
+    pattern that matches decides.
     """
 
     pipeline: str
@@ -69,6 +88,7 @@ class Layout:
     path: str | None = None
     catalog: str | None = None
     silver_name: str = "{table}"
+    into: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if (self.path is None) == (self.catalog is None):
@@ -85,12 +105,28 @@ class Layout:
         return self._table(self.bronze, "schemas")
 
     @property
+    def barriers(self) -> Table:
+        """The truncations, and ends of repeated reads, in bronze of a declarative pipeline."""
+        return self._table(self.bronze, "barriers")
+
+    @property
+    def metrics(self) -> Table:
+        """What each batch was, for whoever operates the pipeline."""
+        return self._table(self.bronze, "metrics")
+
+    @property
     def ledger(self) -> Table:
         """What silver's tables held when. Raises ConfigError for a pipeline without silver."""
         return self._table(self._silver, "ledger")
 
     def silver_table(self, source_table: str) -> Table:
-        """The silver table of `database.table`. Raises ConfigError for a pipeline without silver."""
+        """The silver table of `database.table`, or its part of one.
+
+        Raises ConfigError for a pipeline without silver.
+        """
+        for pattern, name in reversed(self.into):
+            if fnmatchcase(source_table, pattern):
+                return replace(self._table(self._silver, name), part=source_table)
         database, _, table = source_table.partition(".")
         name = self.silver_name.replace("{database}", database).replace("{table}", table)
         return self._table(self._silver, name)
@@ -98,7 +134,8 @@ class Layout:
     def tombstones(self, source_table: str) -> Table:
         """The deletions beside a silver table."""
         beside = self.silver_table(source_table)
-        return self._table(beside.schema, f"{beside.name}__tombstones")
+        of_part = "" if beside.part is None else f"__{beside.part}"
+        return self._table(beside.schema, f"{beside.name}{of_part}__tombstones")
 
     def silver_tables(self, source_tables: Iterable[str]) -> dict[str, Table]:
         """The silver table of each source table. Raises DefiniteError where two of them would share one.
@@ -109,11 +146,12 @@ class Layout:
         found = {name: self.silver_table(name) for name in sorted(source_tables)}
         taken = {self.ledger.name: "the ledger"}
         for source, table in found.items():
-            for name in (table.name.lower(), f"{table.name}__tombstones".lower()):
-                other = taken.setdefault(name, source)
-                if other != source:
+            owner = source if table.part is None else f"what goes into {table.name}"
+            for name, of in ((table.name, owner), (self.tombstones(source).name, source)):
+                other = taken.setdefault(name.lower(), of)
+                if other != of:
                     raise DefiniteError(
-                        f"{other} and {source} would both be the silver table {table.name}",
+                        f"{other} and {of} would both be the silver table {table.name}",
                         where="target.silver_name",
                         hint='set silver_name: "{database}__{table}"',
                     )

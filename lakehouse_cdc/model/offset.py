@@ -47,6 +47,8 @@ class TableState:
     pass up to where the cursor had been: `passed` (True: everywhere), until all up to there has been read again.
     `dropped`: there is no such table, though rows of one have been emitted. `quarantined`: why it is not followed. Such
     a table is done if and only if rows of it have been emitted.
+    `repair` names stored keys (`model.repair`) that the batch which ends here reads again, at the seq `repaired`; that
+    batch emitted nothing if it met DDL behind this offset. `repaired` is None where they are yet to be read.
     """
 
     schema: str
@@ -59,6 +61,8 @@ class TableState:
     passed: Cursor | Literal[True] | None = None
     dropped: bool = False
     quarantined: str = ""
+    repair: str = ""
+    repaired: int | None = None
 
     @property
     def away(self) -> bool:
@@ -86,6 +90,16 @@ class TableState:
         return self.done and self.moved_from is None
 
     @property
+    def owed(self) -> bool:
+        """Whether there are keys that are yet to be read again."""
+        return bool(self.repair) and self.repaired is None
+
+    @property
+    def unchecked(self) -> bool:
+        """Whether it is not known yet if the reads of the batch that ends here met DDL."""
+        return self.moved_from is not None or (bool(self.repair) and self.repaired is not None)
+
+    @property
     def bound(self) -> Cursor | None:
         """The key below which events pass; None where all do, [] where none does."""
         if self.away:
@@ -111,6 +125,10 @@ class TableState:
             data["dropped"] = True
         if self.quarantined:
             data["quarantined"] = self.quarantined
+        if self.repair:
+            data["repair"] = self.repair
+        if self.repaired is not None:
+            data["repaired"] = str(self.repaired)
         return data
 
     @classmethod
@@ -128,6 +146,8 @@ class TableState:
             passed=data.get("passed"),
             dropped=data.get("dropped", False),
             quarantined=data.get("quarantined", ""),
+            repair=data.get("repair", ""),
+            repaired=int(data["repaired"]) if "repaired" in data else None,
         )
 
 

@@ -64,7 +64,8 @@ class CommitNote:
 
     In bronze, `reading` are the tables that are being read there, each with the seq since which it is not exact (None
     where it is not said). In a silver table, `through` is a seq: its current rows are what bronze's rows up to there
-    make, no less and no more (None amid a change of the schema); `frozen` is what it keeps its shape by, if it does.
+    make, no less and no more (None amid a change of the schema); `frozen` is what it keeps its shape by, if it does;
+    `part` is the source table that it is about, of a table that several go into.
     """
 
     pipeline: str
@@ -75,6 +76,7 @@ class CommitNote:
     reading: Mapping[str, int] | None = None
     through: int | None = None
     frozen: str | None = None
+    part: str | None = None
 
     def text(self) -> str:
         """As it is stored."""

@@ -4,8 +4,9 @@ What is read here must be what a row image in the binlog holds, column by column
 all columns in their order: invisible ones and generated ones, stored and virtual (the hidden columns of functional
 indexes are in neither). So every column is listed. A *virtual* one has no value of its own: it is computed for each
 statement under that session's settings, so that `hour(ts)` is 10 in an image that a session at +05:00 wrote and 5 in a
-SELECT at UTC. There is no one truth to capture; such a column is refused by name and may be excluded. A stored one has
-one value, and the image and the SELECT both hold that.
+SELECT at UTC. There is no one truth to capture, unless its expression proves that all sessions see the same (see
+`schema.virtual`); else such a column is refused by name and may be excluded. A stored one has one value, and the image
+and the SELECT both hold that.
 
 The views show a user only what that user has a right to, and a schema that lacks a column would misread every image:
 the columns of a table must be numbered without a hole.
@@ -20,24 +21,29 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
 from lakehouse_cdc.mysql.session import Session
+from lakehouse_cdc.schema.choice import Choice
 from lakehouse_cdc.schema.selection import SYSTEM_SCHEMAS, Selection
 from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.schema.virtual import same_everywhere
 
 _AT_ONCE = 500  # tables asked for in one statement
 _LISTED = 5  # names in a hint
 _OF_A_LENGTH = ("char", "varchar", "binary", "varbinary")
 _NUMBERS = ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double")
+_NAME = re.compile(r"`((?:[^`]|``)+)`")  # in an expression, whose names the server quotes
 _ESCAPES = {"\\n": "\n", "\\r": "\r", "\\0": "\0"}  # in COLUMN_TYPE; '' and \\\\ stand for their second half
+_CHOSEN = {"exclude": "excluded", "include": "included", "masks": "masked"}
 _GENERATED_KEYS_SHOWN = (8, 0, 30)  # the version that brought invisible generated primary keys
 _COLUMNS = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARACTER_MAXIMUM_LENGTH,"
-    " NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION, CHARACTER_SET_NAME, COLLATION_NAME, EXTRA, ORDINAL_POSITION"
+    " NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION, CHARACTER_SET_NAME, COLLATION_NAME, GENERATION_EXPRESSION,"
+    " EXTRA, ORDINAL_POSITION"
     " FROM INFORMATION_SCHEMA.COLUMNS WHERE {} ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION"
 )
 _KEYS = (
@@ -50,24 +56,27 @@ _Name = tuple[str, str]
 
 @dataclass
 class Catalog:
-    """The selected tables by `database.table`, in order, and all that forbids to capture them; see `read_catalog`."""
+    """The selected tables by `database.table`, in order, and all that forbids to capture them; see `read_catalog`.
+
+    `passed_over` are those that are named as tables of tools for online schema changes.
+    """
 
     tables: dict[str, TableSchema] = field(default_factory=dict)
     faults: list[DefiniteError] = field(default_factory=list)
+    passed_over: list[str] = field(default_factory=list)
 
 
-def read_tables(
-    session: Session, selection: Selection, excluded: Mapping[str, Sequence[str]] | None = None
-) -> dict[str, TableSchema]:
+def read_tables(session: Session, selection: Selection, choice: Choice | None = None) -> dict[str, TableSchema]:
     """The selected tables, by `database.table`, sorted by it.
 
-    `excluded` maps patterns on `database.table` to names of columns (in any case, as in MySQL), which get
-    captured = False. Types and keys are not judged here (see schema.types.check_table).
+    Their columns are captured and masked as the `choice` says. Types and keys are not judged here (see
+    schema.types.check_table).
     Raises DefiniteError where no table, or none for one of the patterns, exists (or may be seen by this user), and for
-    the first table with another engine than InnoDB, a primary key on prefixes, a captured virtual column, columns that
-    the user may not see, or a dot in its name; ConfigError for an excluded column that no matching table has.
+    the first table with another engine than InnoDB, a primary key on prefixes, a captured virtual column, one that is
+    generated from a masked one and is not masked, columns that the user may not see, or a dot in its name; ConfigError
+    for a column that the choice names and no matching table has.
     """
-    found = read_catalog(session, selection, excluded)
+    found = read_catalog(session, selection, choice)
     if found.faults:
         raise found.faults[0]
     return found.tables
@@ -76,7 +85,7 @@ def read_tables(
 def read_catalog(
     session: Session,
     selection: Selection,
-    excluded: Mapping[str, Sequence[str]] | None = None,
+    choice: Choice | None = None,
     *,
     known: Collection[str] = (),
 ) -> Catalog:
@@ -84,10 +93,12 @@ def read_catalog(
 
     A pattern is no mistake where it matches one of `known`, tables that may be gone by now.
     """
+    choice = choice or Choice()
     bases = _base_tables(session)
     names = {f"{database}.{table}": (database, table) for database, table in bases}
     chosen = {name: names[name] for name in sorted(names) if selection.matches(name)}
-    found = Catalog(faults=_unmatched(selection, names, chosen, known))
+    passed_over = [name for name in sorted(names) if selection.passes_over(name)]
+    found = Catalog(faults=_unmatched(selection, names, chosen, known), passed_over=passed_over)
     if chosen and not session.is_mariadb and session.version >= _GENERATED_KEYS_SHOWN:
         # else a server may hide a generated key that stands in every row image
         session.query("SET SESSION show_gipk_in_create_table_and_information_schema = ON")
@@ -95,18 +106,13 @@ def read_catalog(
     keys = _grouped(session, _KEYS, chosen.values())
     for name, (database, table) in chosen.items():
         rows, key = columns.get((database, table), []), keys.get((database, table), [])
-        gone = left_out(name, excluded or {})
-        described = tuple(replace(_column(row), captured=row[0].lower() not in gone) for row in rows)
+        described = tuple(_column(row) for row in rows)
         engine, charset = bases[database, table]
-        found.tables[name] = TableSchema(database, table, described, tuple(str(row[0]) for row in key), charset)
+        schema = TableSchema(database, table, described, tuple(str(row[0]) for row in key), charset)
+        found.tables[name] = choice.chosen(schema)
         found.faults += _table_faults(found.tables[name], engine, rows, key)
-    found.faults += _unknown_exclusions(found.tables, excluded or {}, known)
+    found.faults += _unknown_columns(found.tables, choice, known)
     return found
-
-
-def left_out(name: str, excluded: Mapping[str, Sequence[str]]) -> set[str]:
-    """The columns of the table that `excluded` names, in lower case."""
-    return {column.lower() for pattern in excluded if fnmatchcase(name, pattern) for column in excluded[pattern]}
 
 
 def _base_tables(session: Session) -> dict[_Name, tuple[str, str | None]]:
@@ -215,20 +221,54 @@ def _table_faults(
         faults.append((f"has a primary key on prefixes ({', '.join(prefixes)}), which is not supported", leave_out))
     faults += [
         (
-            f"has the virtual generated column {column.name}, whose value depends on the session that reads it",
+            f"has the virtual generated column {column.name}, whose value may depend on the session that reads it",
             f"exclude the column, make it STORED, or {leave_out}",
         )
-        for column, row in zip(schema.columns, columns, strict=True)
-        if column.captured and "VIRTUAL" in str(row[-2]).upper()
+        for column in _unproven(schema, columns)
+        if column.captured
+    ]
+    faults += [
+        (
+            f"has the column {column.name}, which is generated from a masked one and shows its values",
+            f"mask the column, exclude it, or {leave_out}",
+        )
+        for column in _telling(schema, columns)
     ]
     return [DefiniteError(f"{name} {what}", where=name, hint=hint) for what, hint in faults]
 
 
-def _unknown_exclusions(
-    tables: Mapping[str, TableSchema], excluded: Mapping[str, Sequence[str]], known: Collection[str]
-) -> list[DefiniteError]:
+def _unproven(schema: TableSchema, columns: Sequence[tuple[Any, ...]]) -> list[Column]:
+    """The virtual columns that are not proven to have one value for every session."""
+    expressions = {
+        column.name.lower(): str(row[-3] or "")
+        for column, row in zip(schema.columns, columns, strict=True)
+        if "VIRTUAL" in str(row[-2]).upper()
+    }
+    proven = dict.fromkeys(expressions, False)
+    for column in schema.columns:
+        if (name := column.name.lower()) in expressions:
+            proven[name] = same_everywhere(column, expressions[name], schema.columns, virtual=proven)
+    return [column for column in schema.columns if not proven.get(column.name.lower(), True)]
+
+
+def _telling(schema: TableSchema, columns: Sequence[tuple[Any, ...]]) -> list[Column]:
+    """The columns, captured and not masked, that are generated from a masked one, perhaps over others."""
+    made_of = {
+        column.name: {name.replace("``", "`").lower() for name in _NAME.findall(str(row[-3]))}
+        for column, row in zip(schema.columns, columns, strict=True)
+        if row[-3]
+    }
+    telling = {column.name.lower() for column in schema.columns if column.mask}
+    masked, more = set(telling), True
+    while more:
+        found = {name.lower() for name, words in made_of.items() if words & telling}
+        more, telling = bool(found - telling), telling | found
+    return [c for c in schema.captured if c.name.lower() in telling - masked]
+
+
+def _unknown_columns(tables: Mapping[str, TableSchema], choice: Choice, known: Collection[str]) -> list[DefiniteError]:
     faults: list[DefiniteError] = []
-    for pattern, names in excluded.items():
+    for setting, pattern, names in choice.named():
         there = {c.name.lower(): c.name for name, t in tables.items() if fnmatchcase(name, pattern) for c in t.columns}
         if not there and any(fnmatchcase(name, pattern) for name in known):
             continue
@@ -237,8 +277,9 @@ def _unknown_exclusions(
                 near = [there[c] for c in difflib.get_close_matches(name.lower(), there, n=_LISTED, cutoff=0.0)]
                 faults.append(
                     ConfigError(
-                        f"the excluded column {name} does not exist in any captured table that matches '{pattern}'",
-                        where=f"tables.{pattern}.exclude",
+                        f"the {_CHOSEN[setting]} column {name} does not exist in any captured table that matches"
+                        f" '{pattern}'",
+                        where=f"tables.{pattern}.{setting}",
                         hint=f"they have {', '.join(near)}" if near else "no captured table matches that pattern",
                     )
                 )

@@ -37,11 +37,21 @@ _KEYS_AT_ONCE = 1000
 _CHARACTERS_AT_ONCE = 256 << 10  # of one statement: a quarter of the least max_allowed_packet in use
 
 
+def place(schema: TableSchema) -> str:
+    """`database`.`table`, quoted."""
+    return f"{quoted(schema.database)}.{quoted(schema.table)}"
+
+
+def select_list(schema: TableSchema) -> str:
+    """The captured columns in the table's order, quoted."""
+    return ", ".join(quoted(c.name) for c in schema.captured)
+
+
 class KeySpace:
     """The keys of one table. Raises DefiniteError for a table without a key, or a type that cannot be in one."""
 
     def __init__(self, schema: TableSchema) -> None:
-        if not schema.key:
+        if not schema.primary_key:
             raise DefiniteError("the table has no primary key", where=schema.name)
         self._schema = schema
         self._key = schema.key_columns
@@ -53,11 +63,11 @@ class KeySpace:
     @property
     def table(self) -> str:
         """`database`.`table`, quoted."""
-        return f"{quoted(self._schema.database)}.{quoted(self._schema.table)}"
+        return place(self._schema)
 
     def select_list(self) -> str:
-        """The captured columns in the table's order, quoted."""
-        return ", ".join(quoted(c.name) for c in self._schema.captured)
+        """See `select_list`."""
+        return select_list(self._schema)
 
     def order_by(self) -> str:
         """The key's columns, quoted: what follows ORDER BY."""
@@ -115,6 +125,14 @@ class KeySpace:
                 where=self._schema.name, hint="the checkpoint is of another table; begin with a fresh one",
             )  # fmt: skip
         return cursor
+
+    def among(self, keys: Sequence[Cursor]) -> Iterator[str]:
+        """Conditions that together hold for rows of these keys, and of others that the server takes for equal."""
+        for conditions in _batches(
+            " AND ".join(f"{name} = {value}" for name, value in zip(self._names, self._literals(key), strict=True))
+            for key in keys
+        ):
+            yield " OR ".join(f"({condition})" for condition in conditions)
 
     # ------------------------------------------------------------------ where to cut
 

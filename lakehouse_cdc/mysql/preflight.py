@@ -8,7 +8,7 @@ is caught in the binlog itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
 from lakehouse_cdc.mysql import server
@@ -17,6 +17,8 @@ from lakehouse_cdc.mysql.preflight_settings import Finding, Settings, judge
 from lakehouse_cdc.mysql.session import Session
 from lakehouse_cdc.mysql.tls import VERIFYING
 from lakehouse_cdc.schema import types
+from lakehouse_cdc.schema.choice import Choice
+from lakehouse_cdc.schema.given_key import Keys, with_key
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import TableSchema
 
@@ -26,8 +28,10 @@ _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 _CHANGES_ROWS = ("CASCADE", "SET NULL")
 
 
-def check(session: Session, selection: Selection, excluded: Mapping[str, Sequence[str]] | None = None) -> list[Finding]:
-    """Check the server, this user's rights, and the selected tables; `excluded` as in `read_tables`.
+def check(
+    session: Session, selection: Selection, choice: Choice | None = None, keys: Keys | None = None
+) -> list[Finding]:
+    """Check the server, this user's rights, and the selected tables; `choice` as in `read_tables`, `keys` as given.
 
     Reads only. A server of another kind or too old gives that one finding alone. Raises DefiniteError or
     TransientError only where the connection fails.
@@ -40,10 +44,10 @@ def check(session: Session, selection: Selection, excluded: Mapping[str, Sequenc
     findings += [_semi_sync(session, settings), _prepared(session)]
     rights = _rights(session)
     findings += rights
-    catalog = read_catalog(session, selection, excluded)
+    catalog = read_catalog(session, selection, choice)
     if all(f.severity == "ok" for f in rights) and settings.is_on("log_bin"):
         findings += [_replica(session, settings), _filters(session, catalog.tables)]
-    findings += _tables(session, settings, catalog)
+    findings += _tables(session, settings, catalog, keys or {})
     findings += _cascades(session, settings, catalog.tables)
     return findings
 
@@ -179,23 +183,32 @@ def _filters(session: Session, tables: Mapping[str, TableSchema]) -> Finding:
     return Finding("binlog_do_db", "ok", "no captured database is kept out of the binlog")
 
 
-def _tables(session: Session, settings: Settings, catalog: Catalog) -> list[Finding]:
+def _tables(session: Session, settings: Settings, catalog: Catalog, keys: Keys) -> list[Finding]:
     faults = list(catalog.faults)
     for schema in catalog.tables.values():
-        faults += types.faults(schema)
+        try:
+            faults += types.faults(with_key(schema, keys))
+        except ConfigError as error:
+            faults.append(error)
         faults += _unreadable(session, schema)
         if settings.get("lower_case_table_names") == "2" and schema.name != schema.name.lower():
             what = f"{schema.name} has capitals in its name, which lower_case_table_names = 2 does not keep everywhere"
             faults.append(DefiniteError(what, where=schema.name, hint="rename it to lower case, or leave it out"))
-    if not faults:
-        return [Finding("tables", "ok", f"{len(catalog.tables)} tables can be captured: {_some(catalog.tables)}")]
-    return [
+    findings = [
         Finding(fault.where or "tables", "error", fault.what, fault.hint, isinstance(fault, ConfigError))
         for fault in faults
     ]
+    if not faults:
+        what = f"{len(catalog.tables)} tables can be captured: {_some(catalog.tables)}"
+        findings.append(Finding("tables", "ok", what))
+    if catalog.passed_over:
+        what = f"left out, for they are named as gh-ost and pt-online-schema-change do: {_some(catalog.passed_over)}"
+        hint = "drop what such a tool left behind; one that is yours is captured when source.tables spells its name"
+        findings.append(Finding("online_schema_change", "warning", what, hint))
+    return findings
 
 
-def _some(names: Mapping[str, TableSchema]) -> str:
+def _some(names: Collection[str]) -> str:
     listed = list(names)[:10]
     return ", ".join(listed) + (", ..." if len(names) > len(listed) else "")
 

@@ -105,7 +105,7 @@ def _compression(settings: Settings) -> Finding:
     name = "log_bin_compress" if settings.is_mariadb else "binlog_transaction_compression"
     if not settings.is_on(name):
         return Finding(name, "ok", f"{name} is OFF")
-    return Finding(name, "ok", f"{name} is ON: compressed transactions are read; each must fit into a worker's memory")
+    return Finding(name, "ok", f"{name} is ON: compressed transactions are read, and expanded piece by piece")
 
 
 def _checksum(settings: Settings) -> Finding:

@@ -53,8 +53,15 @@ def log_position(session: Session) -> ServerPosition:
 
 
 def binary_logs(session: Session) -> list[tuple[str, int]]:
-    """The files that the server still has, oldest first, with their sizes in bytes."""
-    return [(str(row[0]), int(row[1])) for row in session.query("SHOW BINARY LOGS")]
+    """The files that the server still has, oldest first, with their sizes in bytes, as positions count them.
+
+    An encrypted file of MySQL's is longer: its header, which no position counts, is 512 bytes (MySQL Reference Manual,
+    "Encrypting Binary Log Files and Relay Log Files").
+    """
+    return [
+        (str(file), int(size) - (512 if encrypted == ["Yes"] else 0))
+        for file, size, *encrypted in session.query("SHOW BINARY LOGS")
+    ]
 
 
 def settings(session: Session) -> dict[str, str]:
@@ -117,9 +124,14 @@ def snapshot_position(session: Session) -> Position:
     """
     session.query("START TRANSACTION WITH CONSISTENT SNAPSHOT")
     try:
-        rows = session.query("SHOW STATUS LIKE 'binlog\\_snapshot\\_%'")
+        return view_position(session)
     finally:
         session.query("COMMIT")
+
+
+def view_position(session: Session) -> Position:
+    """MariaDB alone: the place of the session's consistent snapshot in the order of commits."""
+    rows = session.query("SHOW STATUS LIKE 'binlog\\_snapshot\\_%'")
     found = {str(name).lower(): str(value) for name, value in rows}
     return Position(found["binlog_snapshot_file"], int(found["binlog_snapshot_position"]))
 

@@ -27,7 +27,8 @@ from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.ops.moments import seq_of
 from lakehouse_cdc.silver.as_of import Met, met, rows_at
-from lakehouse_cdc.silver.batch import BELOW
+from lakehouse_cdc.silver.batch import BEGUN
+from lakehouse_cdc.silver.form import no_key
 from lakehouse_cdc.silver.ledger import require_ledger
 
 
@@ -47,8 +48,8 @@ class Reach:
 def as_of(spark: SparkSession, layout: Layout, moment: Moment, table: str | None) -> dict[str, DataFrame]:
     """That table, or all that the source had, as rows of silver's columns, `_seq` and `_commit_ts`.
 
-    A table that was not captured yet, or was dropped, is left out where all are asked for. Raises ConfigError for one
-    that nobody knows, DefiniteError where a table cannot be said exactly at that moment.
+    A table that was not captured yet, was dropped, or is in bronze alone, is left out where all are asked for. Raises
+    ConfigError for one that nobody knows, DefiniteError where a table cannot be said exactly at that moment.
     """
     newest = _newest(spark, layout)
     seq = seq_of(moment, read(spark, layout.changes), newest.standing)
@@ -57,6 +58,10 @@ def as_of(spark: SparkSession, layout: Layout, moment: Moment, table: str | None
         raise ConfigError(f"bronze knows no table {table}", hint="name it as DATABASE.TABLE")
     if table is None:
         schemas = {name: mets for name, mets in schemas.items() if _is_there(mets, seq)}
+    for name in [name for name, mets in schemas.items() if _in_bronze_alone(spark, layout, name, mets)]:
+        if name == table:
+            raise no_key(name)
+        del schemas[name]
     around = _Around.of(spark, layout, seq, newest)
     passes = _passes_over(spark, layout, seq)
     for name, mets in schemas.items():
@@ -140,11 +145,17 @@ def _is_there(mets: list[Met], seq: int) -> bool:
     return bool(past) and past[-1].schema is not None
 
 
+def _in_bronze_alone(spark: SparkSession, layout: Layout, name: str, mets: list[Met]) -> bool:
+    schemas = [one.schema for one in mets if one.schema is not None]
+    return bool(schemas) and not schemas[-1].key and not exists(spark, layout.silver_table(name))
+
+
 def _passes_over(spark: SparkSession, layout: Layout, seq: int) -> dict[str, int]:
     """The tables that were read again from before `seq` to behind it, and since which seq."""
     ends = read(spark, layout.changes).where(f"op = '{Op.END.value}' AND seq > {seq}BD")
-    found = ends.selectExpr("source_table", f"{BELOW} AS since").where(f"since <= {seq}BD").collect()
-    return {row["source_table"]: int(row["since"]) for row in found}
+    found = ends.selectExpr("source_table", f"{BEGUN} AS since").collect()
+    # compared here: in a filter Spark knows what op is, and would cast every row of the file (see `batch.BEGUN`)
+    return {row["source_table"]: int(row["since"]) for row in found if row["since"] <= seq}
 
 
 def _ledger(spark: SparkSession, layout: Layout) -> DataFrame:

@@ -21,7 +21,7 @@ from lakehouse_cdc.errors import ConfigError, DefiniteError
 from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.model.position import Position
-from lakehouse_cdc.model.seq import behind, last_at
+from lakehouse_cdc.model.seq import behind, last_at, unpack
 from lakehouse_cdc.model.standing import Standing
 
 _GTID = r"^(.*)[-:](\d+)$"
@@ -85,7 +85,7 @@ def _of_gtid(text: str, changes: DataFrame, newest: Standing) -> int:
     if low is not None and high is not None and low > high:
         what = "the source was in no such state: other transactions came in between"
         raise DefiniteError(what, where=text, hint="ask for one GTID, uuid:n, to have the moment behind it")
-    return _between(low, high, newest)
+    return _between(text, low, high, newest)
 
 
 def _behind(text: str, known: DataFrame, source: str, number: int, newest: Standing) -> int:
@@ -107,11 +107,17 @@ def _behind(text: str, known: DataFrame, source: str, number: int, newest: Stand
     if (low is not None and high is not None and low > high) or not others.isEmpty():
         what = "that transaction changed no captured table, and bronze cannot tell whether others came before it"
         raise DefiniteError(what, where=text, hint="ask for a position, or for a GTID that changed one")
-    return _between(low, high, newest)
+    return _between(text, low, high, newest)
 
 
-def _between(low: int | None, high: int | None, newest: Standing) -> int:
+def _between(text: str, low: int | None, high: int | None, newest: Standing) -> int:
     """Any seq behind the one and below the other: no row lies between."""
+    next_epoch = newest.epoch if high is None else unpack(int(high)).epoch
+    if low is not None and unpack(int(low)).epoch != next_epoch:
+        what = f"{text} cannot be had: the source's log has a gap around there, or began anew"
+        raise DefiniteError(
+            what, where=text, hint="ask for a GTID that changed a captured table, or for a later moment"
+        )
     if low is not None:
         return behind(int(low))
     return int(high) - 1 if high is not None else newest.seq

@@ -20,9 +20,11 @@ from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.offset import Cursor, TableState
 from lakehouse_cdc.model.standing import Standing
 from lakehouse_cdc.silver import stream as silver
-from lakehouse_cdc.silver.table import told
+from lakehouse_cdc.silver.form import no_key
+from lakehouse_cdc.silver.held import told
 from lakehouse_cdc.source.offsets import restored
 from lakehouse_cdc.source.schemas import SchemaStore
+from lakehouse_cdc.source.signals import Signals
 
 Snapshot = Literal["waiting", "running", "done", "dropped", "quarantined"]
 
@@ -32,7 +34,8 @@ class TableStatus:
     """One table; `dropped` is one that the source has no more, `quarantined` one that is not followed, for that reason.
 
     `cursor` is the key below which a running snapshot has read; silver None: there is no such table. `ignored` are the
-    source's columns that a frozen silver table does not hold.
+    source's columns that a frozen silver table does not hold. `asked`: the table, or some of its keys, is to be read
+    again.
     """
 
     snapshot: Snapshot
@@ -41,6 +44,7 @@ class TableStatus:
     silver_rows: int | None
     quarantined: str = ""
     ignored: tuple[str, ...] = ()
+    asked: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,19 +89,21 @@ def status(
     """
     place = Checkpoint(bronze_checkpoint)
     batch = place.last_commit()
-    offset = None if batch is None else restored(place.offset(batch), SchemaStore(schemas))
+    store = SchemaStore(schemas)
+    offset = None if batch is None else restored(place.offset(batch), store)
     if batch is None or offset is None:
         return Status(layout.pipeline)
     standing = Standing.of_offset(place.offset(batch))
     applied = silver.applied(spark, layout, silver_checkpoint) if layout.silver is not None else None
     counts = read(spark, layout.changes).where("op <> 's'").groupBy(PARTITION).count().collect()
     rows = {row[PARTITION]: int(row["count"]) for row in counts}
-    tables = {
-        name: _with_silver(
-            spark, layout, name, TableStatus(_snapshot(state), state.cursor, rows.get(name, 0), None, state.quarantined)
-        )
-        for name, state in sorted(offset.tables.items())
-    }
+    signals = Signals(schemas)
+    asked = {*signals.requests(), *signals.repairs(), *(name for name, state in offset.tables.items() if state.repair)}
+    tables = {}
+    for name, state in sorted(offset.tables.items()):
+        found = TableStatus(_snapshot(state), state.cursor, rows.get(name, 0), None, state.quarantined)
+        keyed = bool(store.get(state.schema).key)
+        tables[name] = _with_silver(spark, layout, name, replace(found, asked=name in asked), keyed=keyed)
     lag = None if logs is None else _lag(standing, logs)
     return Status(layout.pipeline, standing, None if applied is None else applied.standing, lag, tables)
 
@@ -110,9 +116,14 @@ def _snapshot(state: TableState) -> Snapshot:
     return "running" if state.begun else "waiting"
 
 
-def _with_silver(spark: SparkSession, layout: Layout, name: str, found: TableStatus) -> TableStatus:
-    if layout.silver is None or not exists(spark, layout.silver_table(name)):
+def _with_silver(spark: SparkSession, layout: Layout, name: str, found: TableStatus, *, keyed: bool) -> TableStatus:
+    if layout.silver is None:
         return found
+    if not exists(spark, layout.silver_table(name)):
+        if keyed or not found.bronze_rows or found.quarantined:
+            return found
+        refused = no_key(name)
+        return replace(found, quarantined=f"{refused.what}; {refused.hint}")
     held = told(spark, layout, name)
     rows = read(spark, layout.silver_table(name)).where(held.form.standing).count()
     if held.stuck is not None and not found.quarantined:

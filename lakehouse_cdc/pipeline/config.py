@@ -18,9 +18,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.mysql.tls import Tls
 from lakehouse_cdc.pipeline.secrets import Secret
+from lakehouse_cdc.schema.masks import parsed
 from lakehouse_cdc.schema.selection import said_last
 from lakehouse_cdc.silver.form import Form
 from lakehouse_cdc.silver.policy import Policy
+from lakehouse_cdc.silver.transform import Metadata, Transform
 
 
 class _Strict(BaseModel):
@@ -32,6 +34,7 @@ class SourceConfig(_Strict):
 
     url: str
     password: Secret = Secret("")
+    mask_salt: Secret = Secret("")
     tables: Annotated[list[str], Field(min_length=1)]
     snapshot: Literal["initial", "never", "only"] = "initial"
     tls: Tls = "preferred"
@@ -67,6 +70,7 @@ class TargetConfig(_Strict):
     silver: str | None = None
     silver_name: str = "{table}"
     checkpoints: str | None = None
+    metrics: bool = False
 
     @model_validator(mode="after")
     def _one_place(self) -> TargetConfig:
@@ -85,11 +89,34 @@ class TableConfig(_Strict):
     scd: Literal[1, 2] = 1
     track: list[str] | None = None
     deletes: Literal["hard", "soft"] = "hard"
+    key: Annotated[list[str], Field(min_length=1)] | None = None
+    append: bool = False
     exclude: list[str] = Field(default_factory=list)
+    include: list[str] | None = None
+    masks: dict[str, Any] = Field(default_factory=dict)
     types: dict[str, Literal["text", "native"]] = Field(default_factory=dict)
     schema_changes: Literal["evolve", "freeze", "stop"] = "evolve"
     dropped_columns: Literal["keep", "drop"] = "keep"
     changed_types: Literal["rewrite", "beside"] = "rewrite"
+    rename: dict[str, str] = Field(default_factory=dict)
+    computed: dict[str, str] = Field(default_factory=dict)
+    filter: str | None = None
+    metadata: dict[str, Metadata] = Field(default_factory=dict)
+    into: Annotated[str, Field(min_length=1)] | None = None
+
+    @field_validator("masks")
+    @classmethod
+    def _known_masks(cls, masks: dict[str, Any]) -> dict[str, Any]:
+        for column, mask in masks.items():
+            _check_mask(column, mask)
+        return masks
+
+
+def _check_mask(column: str, mask: Any) -> None:
+    try:
+        parsed(mask)
+    except ValueError as error:
+        raise ValueError(f"{column}: {error}") from None
 
 
 class PipelineConfig(_Strict):
@@ -104,6 +131,12 @@ class PipelineConfig(_Strict):
         """The columns left out of `database.table`: of every pattern under `tables` that matches it."""
         found = [c for pattern, t in self.tables.items() if fnmatchcase(table, pattern) for c in t.exclude]
         return tuple(dict.fromkeys(found))
+
+    @model_validator(mode="after")
+    def _salt_for_hashes(self) -> PipelineConfig:
+        if not self.source.mask_salt and any("hash" in t.masks.values() for t in self.tables.values()):
+            raise ValueError("a column is masked by hash: source.mask_salt must be given, such as ${env:NAME}")
+        return self
 
     def policy(self, table: str) -> Policy:
         """What silver keeps of `database.table`, and does as its schema changes; the last pattern that says it decides.
@@ -124,13 +157,43 @@ class PipelineConfig(_Strict):
             raise _contradicting(table, "track says what begins a version, but without scd: 2 there are none")
         if soft and history:
             raise _contradicting(table, "deletes: soft marks rows that are gone, which scd: 2 keeps as ended versions")
+        into = last("into") is not None
+        if into and last("schema_changes") == "evolve":
+            raise _contradicting(table, "into: a table that several go into keeps its columns; it does not evolve")
+        transform = self._transform(table)
+        if soft and transform.filter is not None:
+            raise _contradicting(table, "deletes: soft keeps rows that are gone, and a filter takes rows away")
+        appends = last("append") is True
+        if appends and (soft or history or last("key") is not None):
+            what = "scd: 2" if history else "deletes: soft" if soft else "key"
+            raise _contradicting(table, f"append only ever adds rows, {what} is about rows that are told apart")
+        if appends and into:
+            raise _contradicting(table, "append: such a silver table is that of one source table alone, without into")
         return Policy(
             drops=drops,
             beside=types == "beside",
-            freezes=last("schema_changes") == "freeze",
-            form=Form.VERSIONS if history else Form.MARKED if soft else Form.ROWS,
+            freezes=into or last("schema_changes") == "freeze",
+            form=Form.ADDED if appends else Form.VERSIONS if history else Form.MARKED if soft else Form.ROWS,
             track=None if track is None else tuple(track),
+            transform=transform,
         )
+
+    def _transform(self, table: str) -> Transform:
+        matching = [t for pattern, t in self.tables.items() if fnmatchcase(table, pattern)]
+        said = [t.filter for t in matching if t.filter is not None]
+        rename: dict[str, str] = {}
+        computed: dict[str, str] = {}
+        metadata: dict[str, Metadata] = {}
+        for one in matching:
+            rename.update(one.rename)
+            computed.update(one.computed)
+            metadata.update(one.metadata)
+        return Transform(rename, computed, said[-1] if said else None, metadata)
+
+    @property
+    def keys(self) -> dict[str, tuple[str, ...]]:
+        """What tells the rows of tables without a primary key apart, by pattern."""
+        return {pattern: tuple(t.key or ()) for pattern, t in self.said("key").items()}
 
     def said(self, setting: str) -> dict[str, TableConfig]:
         """The patterns under `tables` that give a setting; its default in the others says nothing."""

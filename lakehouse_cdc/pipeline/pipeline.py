@@ -8,28 +8,29 @@ Nothing is decided here; every part is told where its tables and checkpoints lie
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_cdc.errors import ConfigError, DefiniteError, TransientError
+from lakehouse_cdc.errors import ConfigError, DefiniteError, TableError, TransientError
 from lakehouse_cdc.model.moment import Moment
-from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.mysql import preflight
+from lakehouse_cdc.mysql.catalog import read_catalog
 from lakehouse_cdc.mysql.preflight_settings import Finding
 from lakehouse_cdc.mysql.server import binary_logs
-from lakehouse_cdc.mysql.session import connect
+from lakehouse_cdc.mysql.session import Session, connect
 from lakehouse_cdc.pipeline.config import load
-from lakehouse_cdc.pipeline.place import Place
+from lakehouse_cdc.pipeline.mending import Mending
 from lakehouse_cdc.pipeline.report import Progress, RunReport, VerifyReport
 from lakehouse_cdc.pipeline.restarts import while_late
+from lakehouse_cdc.pipeline.source_options import choice
 from lakehouse_cdc.pipeline.streams import Streams
-from lakehouse_cdc.schema.selection import Selection
+from lakehouse_cdc.schema.given_key import with_key
+from lakehouse_cdc.schema.selection import Selection, said_last
+from lakehouse_cdc.silver.form import Form, require_fit
 from lakehouse_cdc.source.offsets import restored
 from lakehouse_cdc.source.schemas import SchemaStore
-from lakehouse_cdc.source.signals import Signals
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -37,12 +38,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakehouse_cdc.ops.as_of import Reach
+    from lakehouse_cdc.ops.maintain import Maintained
     from lakehouse_cdc.ops.status import Status
 
 _REST_SECONDS = 1.0  # between looks whether a paused pipeline may go on
 
 
-class Pipeline(Place):
+class Pipeline(Mending):
     """One source into one lakehouse. It is made as its `Place` is."""
 
     @classmethod
@@ -53,9 +55,24 @@ class Pipeline(Place):
 
     def doctor(self) -> list[Finding]:
         """Everything that must be true of the source. Raises only if the source cannot be reached."""
-        excluded = {p: tuple(t.exclude) for p, t in self.config.tables.items()}
         with connect(self._connection()) as session:
-            return preflight.check(session, Selection(self.config.source.tables), excluded)
+            found = preflight.check(
+                session, Selection(self.config.source.tables), choice(self.config), self.config.keys
+            )
+            fit = all(finding.severity != "error" for finding in found)
+            return found + (self._unfit(session) if fit else [])
+
+    def _unfit(self, session: Session) -> list[Finding]:
+        """The tables that silver cannot hold, for nothing tells their rows apart, or not as they are to be held."""
+        config, found = self.config, []
+        appends = {pattern: t.append for pattern, t in config.said("append").items()}
+        tables = read_catalog(session, Selection(config.source.tables)).tables if config.target.silver else {}
+        for name, schema in tables.items():
+            try:
+                require_fit(with_key(schema, config.keys), Form.ADDED if said_last(appends, name) else Form.ROWS)
+            except TableError as error:  # noqa: PERF203
+                found.append(Finding(name, "warning", error.what, error.hint))
+        return found
 
     def estimates(self) -> dict[str, int]:
         """About how many rows each captured table has, as the server's statistics say."""
@@ -84,13 +101,21 @@ class Pipeline(Place):
         with self._failures():
             self._before_the_first_batch()
             create_bronze(self.spark, self.layout)
+            if self.config.target.metrics:
+                from lakehouse_cdc.ops.metrics import Metrics
+
+                report.metrics = Metrics(self.spark, self.layout)
             try:
                 every = None if once else every_seconds
                 while not while_late(lambda: self._follow(every, report), report.batches.total, report.restarted):
                     while self.signals.paused:
+                        report.tick()
                         time.sleep(_REST_SECONDS)
             except KeyboardInterrupt:
                 report.interrupted = True
+            finally:
+                if report.metrics is not None:
+                    report.metrics.flush()
         if (offset := self._offset()) is not None:
             report.end_at(offset)
         return report
@@ -103,7 +128,12 @@ class Pipeline(Place):
 
         spark, layout, place = self.spark, self.layout, self.checkpoint("bronze")
         changes = spark.readStream.format("mysql_cdc").options(**self.source_options()).load()
-        with Streams() as streams:
+
+        def paused() -> bool:
+            report.tick()
+            return every is not None and self.signals.paused
+
+        with self._writing("let the other run end, or signal pause"), Streams() as streams:
             reading = self._reading
             streams.add(
                 sink.start(spark, changes, layout, place, every_seconds=every, reading=reading, on_batch=report.bronze)
@@ -117,31 +147,7 @@ class Pipeline(Place):
                 streams.add(
                     silver.start(spark, layout, place, every_seconds=every, policy=policy, on_batch=report.silver)
                 )
-            return streams.wait(until=lambda: every is not None and self.signals.paused)
-
-    @property
-    def signals(self) -> Signals:
-        """What a person asks of this pipeline while it runs, or of its next run."""
-        return Signals(self.schemas)
-
-    def read_again(self, patterns: Sequence[str]) -> list[str]:
-        """Have the captured tables that match be read again as of now, beside the stream; their names.
-
-        What the pass does not find is deleted in silver, so it mends whatever differs; a table that is quarantined is
-        followed again, if it can be. Raises ConfigError for a pattern that no captured table matches, DefiniteError
-        before the first run.
-        """
-        offset = self._offset()
-        if offset is None:
-            raise DefiniteError("nothing has been read yet", where=self.config.name, hint="run first")
-        there = [name for name, state in offset.tables.items() if not state.dropped]
-        for pattern in patterns:
-            if not any(fnmatchcase(name, pattern) for name in there):
-                raise ConfigError(f"no captured table matches '{pattern}'", hint=f"one of {', '.join(there)}")
-        found = [name for name in there if any(fnmatchcase(name, pattern) for pattern in patterns)]
-        for name in found:
-            self.signals.request(name)
-        return found
+            return streams.wait(until=paused)
 
     def _before_the_first_batch(self) -> None:
         """Refuse what cannot end well before anything is written; silver would come late to refuse its tables."""
@@ -160,14 +166,6 @@ class Pipeline(Place):
         for table in self.layout.silver_tables(names).values():
             if exists(self.spark, table):
                 require_owner(self.spark, table, self.layout.pipeline)
-
-    def _offset(self) -> Offset | None:
-        """The source's last offset."""
-        from lakehouse_cdc.lake.checkpoint import Checkpoint
-
-        place = Checkpoint(self.checkpoint("bronze"))
-        batch = place.last_offset()
-        return None if batch is None else restored(place.offset(batch), SchemaStore(self.schemas))
 
     def _reading(self, stored: Mapping[str, Any]) -> Mapping[str, int]:
         """The tables that are being read at an offset, as Spark has stored it."""
@@ -208,6 +206,17 @@ class Pipeline(Place):
         with self._failures():
             return reaches(self.spark, self.layout)
 
+    def maintain(self, *, vacuum: bool = False) -> list[Maintained]:
+        """Put the files of all tables together and, with `vacuum`, delete those that were replaced long ago.
+
+        The pipeline may run meanwhile, in this process; in another one only where the tables are in a catalog. Raises
+        DefiniteError before the first run, and while another process writes to local tables.
+        """
+        from lakehouse_cdc.ops.maintain import maintain
+
+        with self._failures(), self._writing("signal pause, then maintain, then signal resume"):
+            return maintain(self.spark, self.layout, self.checkpoint("silver"), vacuum=vacuum)
+
     def verify(self) -> VerifyReport:
         """Compare every silver table with the source, as both stood at the position that silver stands at.
 
@@ -221,7 +230,8 @@ class Pipeline(Place):
             offset, results, quarantined = verify_tables(
                 self.spark, self.layout, self.source_options(), self.checkpoint("bronze"), self.checkpoint("silver")
             )
-        return VerifyReport(offset.position, offset.gtid_set, tuple(results), quarantined)
+        pending = self._pending(offset)
+        return VerifyReport(offset.position, offset.gtid_set, tuple(results), quarantined, pending, offset.tables)
 
     def status(self) -> Status:
         """Where the pipeline stands, and how far behind its source, if that can be reached."""

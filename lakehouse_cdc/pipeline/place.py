@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from lakehouse_cdc.errors import CdcError, ConfigError
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.mysql.session import ConnectionOptions
 from lakehouse_cdc.pipeline.config import PipelineConfig
+from lakehouse_cdc.pipeline.exclusive import exclusive
 from lakehouse_cdc.pipeline.failures import translate
 from lakehouse_cdc.pipeline.source_options import connection_options, source_options
 from lakehouse_cdc.runtime.databricks import brought_session
@@ -52,6 +53,7 @@ class Place:
             path=str(self._absolute(target.path)) if target.path is not None else None,
             catalog=target.catalog,
             silver_name=target.silver_name,
+            into=tuple((pattern, t.into) for pattern, t in self.config.said("into").items() if t.into is not None),
         )
 
     @property
@@ -119,6 +121,10 @@ class Place:
             raise
         except Exception as error:
             raise translate(error, self.log if self._made_session else None) from error
+
+    def _writing(self, hint: str) -> AbstractContextManager[None]:
+        """While this process writes to the pipeline's tables; `hint` is for an error, where another one does."""
+        return exclusive(self.state, hint) if self.config.target.path is not None else nullcontext()
 
     def close(self) -> None:
         """Stop the session, if this pipeline has made it."""

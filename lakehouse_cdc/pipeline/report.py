@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.offset import Offset, TableState
 from lakehouse_cdc.model.position import Position
 
 if TYPE_CHECKING:
     from lakehouse_cdc.bronze.sink import BronzeBatch
+    from lakehouse_cdc.ops.metrics import Metrics
     from lakehouse_cdc.silver.stream import SilverBatch
     from lakehouse_cdc.verify.compare import TableResult
 
@@ -32,6 +33,7 @@ class RunReport:
 
     def __init__(self, progress: Callable[[Progress], None] | None = None) -> None:
         self._progress = progress
+        self.metrics: Metrics | None = None  # which is told of each batch, too
         self.rows: dict[str, Counter[str]] = {}
         self.batches: Counter[str] = Counter()
         self.standing: dict[str, Any] | None = None
@@ -42,6 +44,8 @@ class RunReport:
 
     def bronze(self, batch: BronzeBatch) -> None:
         """Bronze committed a batch."""
+        if self.metrics is not None:
+            self.metrics.bronze(batch)
         rows = {table: dict(ops) for table, ops in batch.rows.items()}
         for table, ops in rows.items():
             self.rows.setdefault(table, Counter()).update(ops)
@@ -51,11 +55,18 @@ class RunReport:
 
     def silver(self, batch: SilverBatch) -> None:
         """Silver committed a batch."""
+        if self.metrics is not None:
+            self.metrics.silver(batch)
         self.batches["silver"] += 1
         self._set_aside = batch.quarantined
         place = batch.standing
         rows: dict[str, dict[str, int]] = {table: {} for table in batch.tables}
         self._tell(Progress("silver", batch.batch, f"{place.file}:{place.pos}", place.commit_ts, rows))
+
+    def tick(self) -> None:
+        """Nothing has happened for a moment."""
+        if self.metrics is not None:
+            self.metrics.tick()
 
     def restarted(self) -> None:
         """The streams were started again within this run (see `restarts`)."""
@@ -96,6 +107,8 @@ class VerifyReport:
     gtid_set: str
     tables: tuple[TableResult, ...]
     quarantined: Mapping[str, str] = field(default_factory=dict)  # tables that are not followed, and why
+    pending: tuple[str, ...] = ()  # tables that are being read again, as a whole or in part, for silver to mend
+    states: Mapping[str, TableState] = field(default_factory=dict, repr=False)  # of the tables, there
 
     @property
     def verified(self) -> bool:
@@ -115,4 +128,5 @@ class VerifyReport:
             "position": {"file": self.position.file, "pos": self.position.pos, "gtid": self.gtid_set},
             "tables": {t.table: t.to_json() for t in self.tables},
             "quarantined": dict(self.quarantined),
+            "repair_pending": list(self.pending),
         }

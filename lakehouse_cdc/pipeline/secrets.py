@@ -1,4 +1,4 @@
-"""Secrets by reference: `${env:NAME}`, `${file:/path}`, `${secret:scope/key}` (Databricks).
+"""Secrets by reference: `${env:NAME}`, `${file:/path}`, `${secret:scope/key}` (of a Databricks workspace).
 
 The configuration holds the reference, never the value; it is resolved where a session is opened. A literal password
 is refused: it would end up in version control.
@@ -15,8 +15,9 @@ from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from lakehouse_cdc.errors import ConfigError
+from lakehouse_cdc.runtime.workspace import secret
 
-_REFERENCE = re.compile(r"^\$\{(env|file|secret):([^}]+)\}$")
+_REFERENCE = re.compile(r"^\$\{(env|file|secret(?=:[^}/]+/[^}/]+\}$)):([^}]+)\}$")
 
 
 class Secret(str):
@@ -29,14 +30,17 @@ class Secret(str):
     @classmethod
     def _checked(cls, text: str) -> Secret:
         if text and not _REFERENCE.match(text):
-            raise ValueError("a password is given by reference: ${env:NAME}, ${file:/path} or ${secret:scope/key}")
+            raise ValueError("a secret is given by reference: ${env:NAME}, ${file:/path} or ${secret:scope/key}")
         return cls(text)
 
     def __repr__(self) -> str:
         return f"Secret({str.__repr__(self) if _REFERENCE.match(self) else '...'})"
 
     def reveal(self) -> str:
-        """The value. Raises ConfigError if the reference leads nowhere; the error names the reference alone."""
+        """The value. Raises ConfigError if the reference leads nowhere, TransientError if a workspace fails to answer.
+
+        The error names the reference alone.
+        """
         match = _REFERENCE.match(self)
         if match is None:
             return ""
@@ -50,14 +54,5 @@ class Secret(str):
                 return Path(name).read_text(encoding="utf-8").rstrip("\r\n")
             except OSError as error:
                 raise ConfigError(f"cannot read the secret's file {name}: {error.strerror}") from error
-        return _databricks(name)
-
-
-def _databricks(name: str) -> str:
-    """A secret of a Databricks scope, through the SDK that every cluster brings."""
-    scope, _, key = name.partition("/")
-    try:
-        from databricks.sdk.runtime import dbutils
-    except ImportError as error:
-        raise ConfigError(f"${{secret:{name}}} works on Databricks only", hint="use ${env:NAME} here") from error
-    return str(dbutils.secrets.get(scope=scope, key=key))
+        scope, _, key = name.partition("/")
+        return secret(scope, key)

@@ -8,6 +8,8 @@ from pathlib import Path
 from lakehouse_cdc.mysql.session import ConnectionOptions
 from lakehouse_cdc.mysql.tls import authorities
 from lakehouse_cdc.pipeline.config import PipelineConfig
+from lakehouse_cdc.schema.choice import Choice
+from lakehouse_cdc.schema.masks import parsed
 
 _TUNING = {  # configuration key -> option of the source
     "snapshot": "snapshot",
@@ -26,13 +28,16 @@ _TUNING = {  # configuration key -> option of the source
 
 
 def source_options(config: PipelineConfig, home: Path, schemas: str) -> dict[str, str]:
-    """The options of the source, the password among them; `schemas` is its folder, relative paths start at `home`."""
+    """The options of the source, its secrets among them; `schemas` is its folder, relative paths start at `home`."""
     source, tables = config.source, config.tables
     options = {
         "url": source.url,
         "password": source.password.reveal(),
         "tables": json.dumps(source.tables),
         "exclude": json.dumps({p: t.exclude for p, t in tables.items() if t.exclude}),
+        "include": json.dumps({p: t.include for p, t in tables.items() if t.include is not None}),
+        "masks": json.dumps({p: t.masks for p, t in tables.items() if t.masks}),
+        "keys": json.dumps(config.keys),
         "types": json.dumps({p: t.types for p, t in tables.items() if t.types}),
         # a frozen table is silver's affair: bronze holds what there is
         "schemaChanges": json.dumps(
@@ -43,6 +48,7 @@ def source_options(config: PipelineConfig, home: Path, schemas: str) -> dict[str
     for key, option in _TUNING.items():
         if (value := getattr(source, key)) is not None:
             options[option] = str(value)
+    options |= {"maskSecret": source.mask_salt.reveal()} if source.mask_salt else {}
     return options | ({"tlsCa": _authorities(config, home)} if source.tls_ca else {})
 
 
@@ -51,6 +57,16 @@ def connection_options(config: PipelineConfig, home: Path) -> ConnectionOptions:
     source = config.source
     trusted = _authorities(config, home)
     return ConnectionOptions.from_url(source.url, password=source.password.reveal(), tls=source.tls, tls_ca=trusted)
+
+
+def choice(config: PipelineConfig) -> Choice:
+    """Which columns are captured and masked, as far as the configuration tells without its secrets."""
+    tables = config.tables.items()
+    return Choice(
+        exclude={pattern: t.exclude for pattern, t in tables if t.exclude},
+        include={pattern: t.include for pattern, t in tables if t.include is not None},
+        masks={pattern: {c: parsed(mask) for c, mask in t.masks.items()} for pattern, t in tables if t.masks},
+    )
 
 
 def _authorities(config: PipelineConfig, home: Path) -> str:

@@ -65,6 +65,7 @@ DELTA = (
 
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+_PAST = ("spark.ui.retainedJobs", "spark.ui.retainedStages", "spark.sql.ui.retainedExecutions")
 # settings of a session that lives for minutes: the JVM's second compiler would cost more than it gains (78 s of CPU
 # against 34 s for six MERGEs); without it the JVM would reserve 48 MB for all the code that Spark generates, and stop
 # when they are full
@@ -156,6 +157,9 @@ def _settings(cores: int, log: Path | None) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
         "spark.sql.shuffle.partitions": str(max(2, cores)),
+        # 100 by default, which a batch of bronze and silver exceeds: all code would be compiled anew for each batch
+        "spark.sql.codegen.cache.maxEntries": "2000",
+        "spark.python.daemon.module": "lakehouse_cdc.source.daemon",
         # 50 by default; the code that each such task writes for itself costs more than its work on one machine's tables
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.driver.memory": "2g",
@@ -165,6 +169,8 @@ def _settings(cores: int, log: Path | None) -> dict[str, str]:
         "spark.executor.extraJavaOptions": _log_options(None),
         "spark.executorEnv.NUMBA_CACHE_DIR": numba,
         "spark.ui.enabled": "false",
+        # without its pages, nobody looks at what was done before; plans of a thousand queries fill half of the heap
+        **dict.fromkeys(_PAST, "20"),
         "spark.ui.showConsoleProgress": "false",
     }
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from lakehouse_cdc.errors import ConfigError, DefiniteError
+from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.schema.table import Carried, Column, TableSchema
 
 ZeroDates = Literal["fail", "null", "text"]
@@ -46,15 +46,16 @@ def carry(schema: TableSchema, rules: Rules) -> TableSchema:
 def carry_on(schema: TableSchema, before: TableSchema, origin: Mapping[str, str], rules: Rules) -> TableSchema:
     """The schema that a DDL made of `before`; `origin` has the old name of each column that there was.
 
-    A column that was left out stays so under another name, and one whose type has not changed is carried as it was;
-    the others are carried as the rules say. Raises ConfigError for an override that cannot be.
+    A column that was left out, or masked, stays so under another name, and one whose type has not changed is carried
+    as it was; the others are carried as the rules say. Raises ConfigError for an override that cannot be.
     """
     old = {column.name: column for column in before.columns}
     columns = []
     for column in _by_rules(schema, rules).columns:
         was = old.get(origin.get(column.name, ""), column)
         carried = was.carried if was.type == column.type and column.name not in schema.key else column.carried
-        columns.append(replace(column, captured=column.captured and was.captured, carried=carried))
+        captured = column.captured and was.captured
+        columns.append(replace(column, captured=captured, carried=carried, mask=was.mask or column.mask))
     return replace(schema, columns=tuple(columns))
 
 
@@ -94,15 +95,3 @@ def _carried(column: Column, rules: Rules, override: str | None, schema: TableSc
     if column.type in DATES and (rules.zero_dates == "null" or (rules.zero_dates == "text" and override is None)):
         return rules.zero_dates
     return ""
-
-
-def require_same_choice(before: TableSchema, now: TableSchema) -> None:
-    """Raise DefiniteError where the configuration now leaves out or carries a column otherwise than it did."""
-    was = {column.name: (column.captured, column.carried) for column in before.columns}
-    for column in now.columns:
-        if was.get(column.name, (column.captured, column.carried)) != (column.captured, column.carried):
-            raise DefiniteError(
-                f"column {column.name} of {now.name} is left out, or carried, otherwise than before",
-                where=now.name,
-                hint="put exclude, types, type_map and zero_dates back as they were, or begin with a new pipeline",
-            )

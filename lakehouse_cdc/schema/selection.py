@@ -45,9 +45,14 @@ class Selection:
 
     def matches(self, name: str) -> bool:
         """Whether the table `name` (`database.table`) is captured."""
-        if any(fnmatchcase(name, pattern) for pattern in self._shut_out):
-            return False
-        return _any(name, self._included) and (name in self._included or not is_shadow(name))
+        return self._is_meant(name) and (name in self._included or not is_shadow(name))
+
+    def passes_over(self, name: str) -> bool:
+        """Whether the table `name` is left out for no other reason than that it is named as a tool's."""
+        return self._is_meant(name) and not self.matches(name)
+
+    def _is_meant(self, name: str) -> bool:
+        return _any(name, self._included) and not any(fnmatchcase(name, pattern) for pattern in self._shut_out)
 
     def unmatched(self, names: Iterable[str]) -> list[str]:
         """The patterns that match none of `names`, exclusions aside: most likely misspelt."""

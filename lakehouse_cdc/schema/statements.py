@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 
 from lakehouse_cdc.schema.lexer import NotUnderstood, Reader, tokens
 
@@ -31,8 +32,9 @@ class Statement:
     """A classified statement: `tables` are `database.table`, in the order of the text; `databases` those dropped.
 
     `alters`: it is an ALTER TABLE of one table, which is there afterwards under its name. `if_absent`: it is a CREATE
-    TABLE that does nothing where the table is there; `replaces`: one that drops that table before. `drops`: it is a
-    DROP TABLE. `renames` are pairs of an old and a new name, one after the other.
+    TABLE that does nothing where the table is there; `replaces`: one that drops that table before; `creates`: one that
+    is proven to leave an empty table which was not there. `drops`: it is a DROP TABLE. `renames` are pairs of an old
+    and a new name, one after the other.
     """
 
     kind: StatementKind
@@ -42,6 +44,7 @@ class Statement:
     if_absent: bool = False
     drops: bool = False
     replaces: bool = False
+    creates: bool = False
     renames: tuple[tuple[str, str], ...] = ()
 
 
@@ -172,7 +175,15 @@ def _definition(reader: Reader) -> Statement:
     if_absent = reader.skip("IF", "NOT", "EXISTS")
     created = reader.table()
     reader.outside_parentheses()
-    return Statement(StatementKind.TABLE_DDL, (created,), if_absent=if_absent, replaces=replaces)
+    creates = not if_absent and not _may_hold_a_query(reader)
+    return Statement(StatementKind.TABLE_DDL, (created,), if_absent=if_absent, replaces=replaces, creates=creates)
+
+
+def _may_hold_a_query(reader: Reader) -> bool:
+    """Whether one of the words stands behind the table's name with which a query may begin."""
+    words = [reader.word(i) for i in range(len(reader.tokens) - reader.at)]
+    limits = [behind in ("LESS", "IN") for word, behind in pairwise([*words, ""]) if word == "VALUES"]  # partitions
+    return not all(limits) or bool({"SELECT", "WITH", "TABLE"} & set(words))
 
 
 def _tables_keyword(reader: Reader) -> None:

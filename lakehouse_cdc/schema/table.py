@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -23,7 +23,8 @@ class Column:
     (bytes for binary types, bits for BIT), `precision`/`scale` of a decimal, `fraction` the digits of a second.
     `charset` and `collation` are None for everything that is not text. `values` are the labels of an ENUM or SET.
     `captured` is False for a column that the user excludes. `carried` is how its values are carried (see
-    `schema.carry`): `text`, `null` (dates that no calendar has are NULL), or as the type map says.
+    `schema.carry`): `text`, `null` (dates that no calendar has are NULL), or as the type map says. `mask` says what of
+    the values is let through (see `schema.masks`); all of them where it is empty.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Column:
     captured: bool = True
     values: tuple[str, ...] = ()
     carried: Carried = ""
+    mask: str = ""
 
     @property
     def declared(self) -> str:
@@ -54,16 +56,17 @@ class Column:
         return f"{self.type}{inside}{' unsigned' if self.unsigned else ''}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; `values` and `carried` only where there is something to say."""
+        """Plain data; `values`, `carried` and `mask` only where there is something to say."""
         data = asdict(self)
-        return {name: value for name, value in data.items() if value or name not in ("values", "carried")}
+        return {name: value for name, value in data.items() if value or name not in ("values", "carried", "mask")}
 
 
 @dataclass(frozen=True)
 class TableSchema:
     """One table: every physical column in order, and the names of the primary key's columns in the key's order.
 
-    `charset` is the character set of a new column that names none, where it is known.
+    `charset` is the character set of a new column that names none, where it is known. `key_given`: the table has no
+    primary key, and `key` is what the user says that tells its rows apart (see `schema.given_key`).
     """
 
     database: str
@@ -71,6 +74,7 @@ class TableSchema:
     columns: tuple[Column, ...]
     key: tuple[str, ...]
     charset: str | None = None
+    key_given: bool = False
 
     @property
     def name(self) -> str:
@@ -88,6 +92,16 @@ class TableSchema:
         by_name = {c.name: c for c in self.columns}
         return tuple(by_name[name] for name in self.key)
 
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """The columns of the key that the server knows, and has an index of; () where there is none."""
+        return () if self.key_given else self.key
+
+    @property
+    def declared(self) -> TableSchema:
+        """The schema as the server has it, without a key that the user gives."""
+        return replace(self, key=(), key_given=False) if self.key_given else self
+
     @cached_property
     def id(self) -> str:
         """Fingerprint: the first 16 hex digits of the SHA-256 of the canonical JSON."""
@@ -101,7 +115,8 @@ class TableSchema:
             "columns": [c.to_dict() for c in self.columns],
             "key": list(self.key),
         }
-        return {**data, "charset": self.charset} if self.charset else data
+        data |= {"charset": self.charset} if self.charset else {}
+        return data | ({"key_given": True} if self.key_given else {})
 
     def to_json(self) -> str:
         """Canonical: sorted keys, no spaces."""
@@ -111,7 +126,8 @@ class TableSchema:
     def from_dict(cls, data: dict[str, Any]) -> TableSchema:
         """The inverse of `to_dict`."""
         columns = tuple(Column(**{**c, "values": tuple(c.get("values", ()))}) for c in data["columns"])
-        return cls(data["database"], data["table"], columns, tuple(data["key"]), data.get("charset"))
+        key, charset, given = tuple(data["key"]), data.get("charset"), data.get("key_given", False)
+        return cls(data["database"], data["table"], columns, key, charset, given)
 
     @classmethod
     def from_json(cls, text: str) -> TableSchema:

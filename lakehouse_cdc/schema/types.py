@@ -12,6 +12,7 @@ from enum import Enum
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.layout import OWN
 from lakehouse_cdc.schema.charsets import CHARSETS
+from lakehouse_cdc.schema.masks import gives_text, kept, unmasked
 from lakehouse_cdc.schema.table import Column, TableSchema
 
 MAX_DECIMAL = 38  # digits of a Delta and of a VARIANT decimal
@@ -96,6 +97,8 @@ _TEXT = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum"
 
 def mapped(column: Column) -> Mapped | None:
     """What the column becomes, or None where this version cannot carry it."""
+    if gives_text(column):
+        return Mapped(Kind.STRING) if mapped(unmasked(column)) is not None else None
     if column.carried == "text":
         return Mapped(Kind.STRING)
     if column.type in _INTEGERS:
@@ -127,16 +130,20 @@ def _unsupported(column: Column, table: str) -> DefiniteError:
     return DefiniteError(
         f"column {column.name} of {table} has type {column.declared}{charset}, which is not supported yet",
         where=table,
-        hint=f'leave the table out ("!{table}" under source.tables) or exclude the column',
+        hint=f"{_leave_out(table)} or exclude the column",
     )
+
+
+def _leave_out(table: str) -> str:
+    return f'leave the table out ("!{table}" under source.tables)'
 
 
 def faults(schema: TableSchema) -> list[DefiniteError]:
     """All that forbids to capture this table exactly.
 
-    That is each captured column that `mapped` does not know or that has a name of silver's, a missing primary key, and
-    each column of the key that is excluded, a floating point number (their text and their order are not exact) or an
-    ENUM whose values are not told apart by their labels.
+    That is each captured column that `mapped` does not know, that has a name of silver's or a mask that its type cannot
+    have, and each column of the key that is excluded, masked, a floating point number (their text and their order are
+    not exact) or an ENUM whose values are not told apart by their labels. A table needs no key to be captured.
     """
     name = schema.name
     found = [_unsupported(column, name) for column in schema.captured if mapped(column) is None]
@@ -145,19 +152,20 @@ def faults(schema: TableSchema) -> list[DefiniteError]:
         if column.name.lower() in own:
             what = f"column {column.name} of {name} has the name of one that silver adds"
             found.append(DefiniteError(what, where=name, hint="exclude the column, or rename it on the source"))
-    if not schema.key:
-        what = f"{name} has no primary key, which is not supported yet"
-        hint = f'add a primary key, or leave the table out ("!{name}" under source.tables)'
-        found.append(DefiniteError(what, where=name, hint=hint))
-    found += [fault for column in schema.key_columns if (fault := _key_fault(column, name)) is not None]
+    found += [fault for column in schema.captured if (fault := _mask_fault(column, name)) is not None]
+    of_key = "key" if schema.key_given else "primary key"
+    found += [fault for column in schema.key_columns if (fault := _key_fault(column, name, of_key)) is not None]
     return found
 
 
-def _key_fault(column: Column, table: str) -> DefiniteError | None:
+def _key_fault(column: Column, table: str, of_key: str) -> DefiniteError | None:
     if not column.captured:
-        what = f"column {column.name} is part of the primary key of {table} and cannot be excluded"
+        what = f"column {column.name} is part of the {of_key} of {table} and cannot be excluded"
         return DefiniteError(what, where=table, hint="take it out of exclude")
-    holds = f"the primary key of {table} holds {column.name} {column.declared}"
+    if column.mask:
+        what = f"column {column.name} is part of the {of_key} of {table} and cannot be masked: rows are told by it"
+        return DefiniteError(what, where=table, hint=f"take it out of masks, or {_leave_out(table)}")
+    holds = f"the {of_key} of {table} holds {column.name} {column.declared}"
     if column.carried:
         return DefiniteError(f"{holds}, which cannot be carried as {column.carried}", where=table, hint="see types")
     if column.type == "enum" and "" in column.values:
@@ -166,6 +174,18 @@ def _key_fault(column: Column, table: str) -> DefiniteError | None:
     if column.type in ("float", "double"):
         hint = "floating point keys have no exact order; leave the table out"
         return DefiniteError(f"{holds}: a floating point key", where=table, hint=hint)
+    return None
+
+
+def _mask_fault(column: Column, table: str) -> DefiniteError | None:
+    """A hash, or a part, of what has no text."""
+    kind = mapped(unmasked(column)) if gives_text(column) else None
+    if kind is None:
+        return None
+    if kind.kind is Kind.FLOATS or (kind.kind is Kind.BINARY and kept(column.mask) is not None):
+        what = f"column {column.name} of {table} is of type {column.declared}, which has no characters to mask"
+        others = "null" if kind.kind is Kind.FLOATS else "null or hash"
+        return DefiniteError(what, where=table, hint=f"mask it by {others}, or exclude it")
     return None
 
 

@@ -11,20 +11,34 @@ import json
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse_cdc.errors import TableError
 from lakehouse_cdc.lake.commits import noting
-from lakehouse_cdc.lake.tables import delta_table, read, require_owner, write
+from lakehouse_cdc.lake.tables import Columns, delta_table, held_columns, read, require_owner, set_properties, write
 from lakehouse_cdc.model.layout import END_AT, Layout, Table, literal, quoted
 from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver import tombstones
 from lakehouse_cdc.silver.batch import SchemaChange
-from lakehouse_cdc.silver.casts import carried_over
+from lakehouse_cdc.silver.casts import carried_over, widens
 from lakehouse_cdc.silver.evolution import evolution
 from lakehouse_cdc.silver.form import OPEN, Form
+from lakehouse_cdc.silver.held import (
+    BUILDING,
+    CHANGING,
+    FROZEN,
+    KEPT,
+    LEFT,
+    SCHEMA_ID,
+    SCHEMA_SEQ,
+    STUCK,
+    FrozenShape,
+    Stuck,
+)
 from lakehouse_cdc.silver.policy import Policy
 from lakehouse_cdc.silver.shape import Frozen
 from lakehouse_cdc.silver.steps import (
     AddColumn,
+    Compute,
     DropColumn,
     Enter,
     Fill,
@@ -41,22 +55,8 @@ from lakehouse_cdc.silver.steps import (
     Unite,
     Widen,
 )
-from lakehouse_cdc.silver.table import (
-    BUILDING,
-    CHANGING,
-    FROZEN,
-    KEPT,
-    LEFT,
-    SCHEMA_ID,
-    SCHEMA_SEQ,
-    STATISTICS,
-    STUCK,
-    WIDENING,
-    FrozenShape,
-    Stuck,
-    columns_of_source,
-    statistics,
-)
+from lakehouse_cdc.silver.table import STATISTICS, WIDENING, columns_of_source, statistics
+from lakehouse_cdc.silver.transform import Transform
 from lakehouse_cdc.silver.versions import moment
 
 
@@ -68,16 +68,35 @@ def evolve(
     note: CommitNote,
     done: CommitNote,
     policy: Policy,
+    added: Columns = (),
 ) -> frozenset[str]:
     """Bring the table to the schema after `change`; the columns that it keeps beside, as `policy` says.
 
-    `phase` is how far it has come, in an attempt that failed. `done` is the note of the last commit.
+    `phase` is how far it has come, in an attempt that failed. `done` is the note of the last commit. `added` are the
+    columns of the transform, behind the change. Raises TableError for one whose type cannot become what it would be.
     """
-    table = layout.silver_table(change.new.name)
-    present = columns_of_source(session, table)
-    for step in evolution(change.old, change.new, change.origin, present, phase, change.filled, policy):
-        perform(session, layout, change, step, done if isinstance(step, Finish) else note, form=policy.form)
-    return _beside(session, table, change)
+    table, transform = layout.silver_table(change.new.name), policy.transform
+    change = change.renamed(transform)
+    present = columns_of_source(session, table, transform)
+    steps = evolution(change.old, change.new, change.origin, present, phase, change.filled, policy)
+    if transform.computed and (len(steps) > 1 or phase is not Phase.BEFORE):
+        steps.insert(-1, _compute(session, table, transform, added))
+    for step in steps:
+        perform(session, layout, change, step, done if isinstance(step, Finish) else note, policy)
+    return _beside(session, table, change, transform)
+
+
+def _compute(session: SparkSession, table: Table, transform: Transform, added: Columns) -> Compute:
+    held = dict(held_columns(session, table))
+    wider = [(name, kind) for name, kind in added if name in transform.computed and held[name] != kind]
+    for name, kind in wider:
+        if not widens(held[name], kind):
+            raise TableError(
+                f"computed column {name} is {held[name]}, and would be {kind} from here on",
+                where=str(table),
+                hint="cast it in its expression, and move the silver table away to have it built anew",
+            )
+    return Compute(tuple(wider), tuple(transform.computed.items()))
 
 
 def stay(
@@ -98,37 +117,39 @@ def stay(
     steps: list[Step] = [Stay(FrozenShape.of_shape(shape).text(change.seq))]
     if frozen.retaken:
         steps.insert(0, Retake(tuple((name, kinds[name], text) for name, text in frozen.retaken.items())))
+    if frozen.retaken and policy.transform.computed:
+        steps.insert(1, Compute((), tuple(policy.transform.computed.items())))
     for step in steps:
-        perform(session, layout, change, step, done if isinstance(step, Stay) else note, form=policy.form)
+        perform(session, layout, change, step, done if isinstance(step, Stay) else note, policy)
 
 
 def finish_building(session: SparkSession, layout: Layout, name: str, note: CommitNote) -> None:
     """Say that a table which was built from the whole of bronze holds all of it."""
     with noting(session, note):
-        _set(session, layout.silver_table(name), {BUILDING: "false"})
+        set_properties(session, layout.silver_table(name), {BUILDING: "false"})
 
 
 def mark_left(session: SparkSession, layout: Layout, name: str, seq: int, note: CommitNote) -> None:
     """Say that the table was left off at `seq`, or, where that is 0, that it is followed again."""
     with noting(session, note):
-        _set(session, layout.silver_table(name), {LEFT: str(seq)})
+        set_properties(session, layout.silver_table(name), {LEFT: str(seq)})
 
 
 def set_aside(session: SparkSession, layout: Layout, name: str, stuck: Stuck | None, note: CommitNote) -> None:
     """Say that the table is quarantined, and why; or, with None, that it is not any more."""
     with noting(session, note):
-        _set(session, layout.silver_table(name), {STUCK: "" if stuck is None else stuck.text()})
+        set_properties(session, layout.silver_table(name), {STUCK: "" if stuck is None else stuck.text()})
 
 
 def perform(
-    session: SparkSession, layout: Layout, change: SchemaChange, step: Step, note: CommitNote, *, form: Form
+    session: SparkSession, layout: Layout, change: SchemaChange, step: Step, note: CommitNote, policy: Policy
 ) -> None:
-    """One step; one commit. `form` is what the table keeps."""
-    table, new = layout.silver_table(change.new.name), change.new
+    """One step; one commit. `change` is as the table's columns are called."""
+    table, new, form = layout.silver_table(change.new.name), change.new, policy.form
     with noting(session, note):
         if isinstance(step, Enter):
             # Delta does not drop a column while others with odd names have statistics
-            _set(
+            set_properties(
                 session,
                 table,
                 {CHANGING: f"{change.seq}:{int(step.phase)}", STATISTICS: statistics(new, (), form=form)},
@@ -137,20 +158,24 @@ def perform(
             _alter(session, table, _of_one_column(step))
         elif isinstance(step, Fill | Retake | TakeOver):
             _fill(session, table, step, form.standing)
+        elif isinstance(step, Compute):
+            _recompute(session, layout, table, step, form.standing)
         elif isinstance(step, Widen):
             _widen(session, layout, table, step)
         elif isinstance(step, Rewrite):
-            _set(session, table, {STATISTICS: statistics(new, step.key, form=form)})
+            set_properties(session, table, {STATISTICS: statistics(new, step.key, form=form)})
             _rewrite(session, table, step, note)
         elif isinstance(step, Forget):
             tombstones.forget(session, layout.tombstones(new.name), new, change.seq, note)
         elif isinstance(step, Unite):
             _unite(session, table, change, form=form)
         elif isinstance(step, Stay):
-            _set(session, table, {SCHEMA_ID: new.id, SCHEMA_SEQ: str(change.seq), FROZEN: step.frozen})
+            set_properties(
+                session, table, {SCHEMA_ID: change.schema_id, SCHEMA_SEQ: str(change.seq), FROZEN: step.frozen}
+            )
         else:
             assert isinstance(step, Finish)
-            _finish(session, table, change, form=form)
+            _finish(session, table, change, policy)
 
 
 def _of_one_column(step: RenameColumn | DropColumn | AddColumn) -> str:
@@ -166,25 +191,18 @@ def _alter(session: SparkSession, table: Table, what: str) -> None:
     session.sql(f"ALTER TABLE {table.sql} {what}")
 
 
-def _set(session: SparkSession, table: Table, properties: dict[str, str]) -> None:
-    _alter(
-        session,
-        table,
-        f"SET TBLPROPERTIES ({', '.join(f'{literal(k)} = {literal(v)}' for k, v in properties.items())})",
-    )
-
-
 def _fill(session: SparkSession, table: Table, step: Fill | Retake | TakeOver, where: str) -> None:
     if isinstance(step, TakeOver):
         values = [(quoted(name), _carried_over(other)) for name, other in step.columns]
     else:
         values = [(quoted(name), _constant(text, kind)) for name, kind, text in step.columns]
     if not isinstance(step, Fill):
-        session.sql(f"UPDATE {table.sql} SET {', '.join(f'{name} = {value}' for name, value in values)} WHERE {where}")
+        given = ", ".join(f"{name} = {value}" for name, value in values)
+        session.sql(f"UPDATE {table.sql} SET {given} WHERE {where} AND {table.rows()}")
         return
     filled = ", ".join(f"{name} = coalesce({name}, {value})" for name, value in values)
     lacking = " OR ".join(f"{name} IS NULL" for name, _ in values)
-    session.sql(f"UPDATE {table.sql} SET {filled} WHERE ({lacking}) AND {where}")
+    session.sql(f"UPDATE {table.sql} SET {filled} WHERE ({lacking}) AND {where} AND {table.rows()}")
 
 
 def _constant(text: str | None, kind: str) -> str:
@@ -194,8 +212,16 @@ def _constant(text: str | None, kind: str) -> str:
 def _widen(session: SparkSession, layout: Layout, table: Table, step: Widen) -> None:
     """Tables of earlier releases were made without the feature."""
     if require_owner(session, table, layout.pipeline).get(WIDENING) != "true":
-        _set(session, table, {WIDENING: "true"})
+        set_properties(session, table, {WIDENING: "true"})
     _alter(session, table, f"ALTER COLUMN {quoted(step.name)} TYPE {step.type}")
+
+
+def _recompute(session: SparkSession, layout: Layout, table: Table, step: Compute, where: str) -> None:
+    for name, kind in step.wider:
+        _widen(session, layout, table, Widen(name, kind))
+    values = ", ".join(f"{quoted(name)} = ({text})" for name, text in step.expressions)
+    stale = " OR ".join(f"NOT ({quoted(name)} <=> ({text}))" for name, text in step.expressions)
+    session.sql(f"UPDATE {table.sql} SET {values} WHERE ({stale}) AND {where} AND {table.rows()}")
 
 
 def _rewrite(session: SparkSession, table: Table, step: Rewrite, note: CommitNote) -> None:
@@ -236,19 +262,19 @@ def _unite(session: SparkSession, table: Table, change: SchemaChange, *, form: F
     merging.merge(met.alias("m"), same).whenMatchedDelete(gone).execute()
 
 
-def _finish(session: SparkSession, table: Table, change: SchemaChange, *, form: Form) -> None:
-    new, kept = change.new, sorted(_beside(session, table, change))
-    _set(
+def _finish(session: SparkSession, table: Table, change: SchemaChange, policy: Policy) -> None:
+    new, kept = change.new, sorted(_beside(session, table, change, policy.transform))
+    set_properties(
         session,
         table,
         {
-            SCHEMA_ID: new.id,
+            SCHEMA_ID: change.schema_id,
             SCHEMA_SEQ: str(change.seq),
             KEPT: json.dumps(kept, ensure_ascii=False),
-            STATISTICS: statistics(new, new.key, form=form),
+            STATISTICS: statistics(new, new.key, form=policy.form),
         },
     )
 
 
-def _beside(session: SparkSession, table: Table, change: SchemaChange) -> frozenset[str]:
-    return frozenset(columns_of_source(session, table).keys() - {c.name for c in change.new.captured})
+def _beside(session: SparkSession, table: Table, change: SchemaChange, transform: Transform) -> frozenset[str]:
+    return frozenset(columns_of_source(session, table, transform).keys() - {c.name for c in change.new.captured})

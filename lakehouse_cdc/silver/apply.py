@@ -3,6 +3,9 @@
 Tables are written side by side, each thread in a session of its own, since a session's settings carry what a commit
 says. A table that fails does not stop the others; the batch as a whole then fails, and is repeated as a whole.
 
+Maintenance may put a table's files together meanwhile (see `ops.maintain`). Where it commits first, Delta refuses what
+silver was about to commit, which has then changed nothing, and the table's part is done again, at once.
+
 A table that cannot hold what comes (a frozen one under another key, a value that does not fit) is quarantined instead:
 it says so itself, and is passed over. It is tried again by another process, or when the source has read it once more.
 """
@@ -12,6 +15,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,17 +23,20 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import CdcError, DefiniteError, TableError, TransientError
 from lakehouse_cdc.lake.changes import Versions
+from lakehouse_cdc.lake.conflicts import is_conflict
 from lakehouse_cdc.model.changes import Op
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.silver.batch import TableBatch, split
 from lakehouse_cdc.silver.extract import DOES_NOT_FIT
 from lakehouse_cdc.silver.keeper import TableKeeper
+from lakehouse_cdc.silver.merge import FILES
 from lakehouse_cdc.silver.policy import Policy
 from lakehouse_cdc.silver.schemas import Schemas
 from lakehouse_cdc.silver.shape import THAW
 
 _AGAIN = Op.END.value  # a table was read again
+_TRIES = 5  # of one table's part of a batch, beside somebody who puts files together
 _log = logging.getLogger(__name__)
 
 
@@ -57,6 +64,7 @@ class Applier:
         self._schemas = Schemas(layout)
         self._keepers: dict[str, TableKeeper] = {}  # of tables that are ours and hold all up to the last batch
         self._quarantined: dict[str, str] = {}
+        self._writing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     @property
     def quarantined(self) -> dict[str, str]:
@@ -81,6 +89,20 @@ class Applier:
         return list(parts)
 
     def _table(self, part: TableBatch, versions: Versions, note: CommitNote) -> None:
+        # those that go into one table wait for each other: it has one writer
+        with self._writing[self._layout.silver_table(part.table).sql]:
+            self._tried(part, versions, note)
+
+    def _tried(self, part: TableBatch, versions: Versions, note: CommitNote, tries: int = _TRIES) -> None:
+        try:
+            self._once(part, versions, note)
+        except Exception as error:
+            if tries == 1 or not is_conflict(error):
+                raise
+            _log.warning("the files of %s were put together meanwhile; its part is done again", part.table)
+            self._tried(part, versions, note, tries - 1)
+
+    def _once(self, part: TableBatch, versions: Versions, note: CommitNote) -> None:
         # a table that fails is looked at anew in the next batch
         keeper = self._keepers.pop(part.table, None)
         if keeper is None:
@@ -103,6 +125,8 @@ class Applier:
         """This thread's own session: its settings carry what a commit says."""
         if not hasattr(self._of_thread, "session"):
             self._of_thread.session = self._spark.newSession()
+            for name, value in FILES.items():
+                self._of_thread.session.conf.set(name, value)
         session: SparkSession = self._of_thread.session
         return session
 

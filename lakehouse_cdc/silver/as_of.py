@@ -28,10 +28,12 @@ from lakehouse_cdc.lake.tables import exists, read
 from lakehouse_cdc.model.layout import COMMIT_TS, SEQ, Layout, quoted
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver import extract
+from lakehouse_cdc.silver.append import added
 from lakehouse_cdc.silver.batch import split
 from lakehouse_cdc.silver.form import Form
+from lakehouse_cdc.silver.held import FrozenShape, told
+from lakehouse_cdc.silver.schemas import Schemas
 from lakehouse_cdc.silver.shape import Shape
-from lakehouse_cdc.silver.table import FrozenShape
 
 
 @dataclass(frozen=True)
@@ -91,17 +93,29 @@ def rows_at(spark: SparkSession, layout: Layout, name: str, seq: int, schemas: l
         )
     if (found.through if found is not None else past[0].seq) < past[-1].seq:
         raise _beyond_a_change(layout, name, past[-1].seq, later=any(one.seq > seq for one in schemas))
-    shape = Shape.of(schema)
-    if found is not None and found.frozen is not None:
-        shapes = [one.schema for one in past if one.schema is not None and one.schema.id == found.frozen.schema_id]
-        shape = Shape(shapes[0], schema, found.frozen.sources)
+    table = layout.silver_table(name)
+    shape = _shape(spark, layout, name, schema, found)
     rows = read(spark, layout.changes).where(F.col("source_table") == name).where(f"seq <= {seq}BD")
     if found is None:
         return _folded(None, rows, shape)
-    held = read(spark, layout.silver_table(name), version=found.version)
+    held = read(spark, table, version=found.version)
     form = Form.of_columns(held.columns)
     now = held.where(form.standing).drop(*(column for column, _ in form.columns))
     return _folded(now, rows.where(f"seq > {found.through}BD"), shape)
+
+
+def _shape(spark: SparkSession, layout: Layout, name: str, schema: TableSchema, found: Base | None) -> Shape:
+    """That of the silver table while the source's table had that schema."""
+    if not exists(spark, table := layout.silver_table(name)):
+        return Shape.of(schema)
+    held, schemas = told(spark, layout, name), Schemas(layout)
+    frozen = found.frozen if found is not None else None
+    if (base := frozen.schema_id if frozen is not None else held.base) is None:
+        return Shape.of(schema, held.transform)
+    schemas.learn(spark, [base], read(spark, layout.changes))
+    if frozen is None:
+        return Shape.joining(schemas[base], schema, held.transform, str(table))
+    return Shape(schemas[base], schema, frozen.sources, held.transform)
 
 
 def _beyond_a_change(layout: Layout, name: str, seq: int, *, later: bool) -> DefiniteError:
@@ -117,16 +131,20 @@ def _beyond_a_change(layout: Layout, name: str, seq: int, *, later: bool) -> Def
 
 def _folded(held: DataFrame | None, rows: DataFrame, shape: Shape) -> DataFrame:
     """`rows` of bronze, of one schema and all newer, on top of the rows of a silver table (None: it has none)."""
-    names = [c.name for c in shape.schema.captured]
-    columns = held.columns if held is not None else [*names, SEQ, COMMIT_TS]
+    ours = [*shape.names, *shape.transform.metadata, SEQ, COMMIT_TS]
+    columns = held.columns if held is not None else ours
     part = split(rows).get(shape.schema.name)
     if held is not None and (part is None or not (part.has_rows or part.barriers)):
         return held
     barrier = part.barrier if part is not None else 0
+    if not shape.schema.key:
+        floor, came = added(part, rows, shape)
+        stay = came if held is None else held.where(f"{SEQ} >= {floor}BD").unionByName(came, allowMissingColumns=True)
+        return stay.select(*map(quoted, columns))
     latest = extract.latest(extract.keyed(rows, shape))
     stand = extract.typed(latest.where(f"op <> 'd' AND seq >= {barrier}BD"), shape)
     came = stand.select(
-        *(F.col(f"row.{quoted(name)}").alias(name) for name in names),
+        *extract.laid_out(shape),
         F.col("seq").alias(SEQ),
         F.col("commit_ts").alias(COMMIT_TS),
     )

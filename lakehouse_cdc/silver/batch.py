@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -13,11 +13,14 @@ from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.bronze import LEFT
 from lakehouse_cdc.model.changes import Op
 from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.silver.transform import Transform
 
 _MICROS = "unix_micros(commit_ts) AS commit_ts"
 # what a barrier carries: of an x row where its pass began, else its seq
 # not of the column itself: that cast would move into the scan, in front of the filter (see `extract`)
 BELOW = f"CAST(IF(op = '{Op.END.value}', after, CAST(seq AS VARIANT)) AS DECIMAL(38,0))"
+# where the pass began that an x row ends
+BEGUN = f"CAST(IF(op = '{Op.END.value}', coalesce(before, after), CAST(seq AS VARIANT)) AS DECIMAL(38,0))"
 _BARRIERS = (Op.TRUNCATE.value, Op.END.value)
 
 
@@ -34,7 +37,8 @@ class Barrier:
 class SchemaChange:
     """A table got the schema `new` at `seq`; `origin` maps its columns to those of `old` that they were.
 
-    `filled` is what all rows hold in some of the others, as text; `commit_ts` are microseconds since 1970.
+    `filled` is what all rows hold in some of the others, as text; `commit_ts` are microseconds since 1970. Rows behind
+    it are written under `schema_id`.
     """
 
     seq: int
@@ -43,6 +47,7 @@ class SchemaChange:
     new: TableSchema
     origin: Mapping[str, str]
     filled: Mapping[str, str]
+    schema_id: str
 
     @classmethod
     def parse(cls, seq: int, commit_ts: int, schema_id: str, before: str, after: str) -> SchemaChange:
@@ -55,7 +60,20 @@ class SchemaChange:
                 where=f"{new.name} seq {seq}",
                 hint="bronze was written by another release; move it away, with its checkpoint, to begin anew",
             )
-        return cls(seq, commit_ts, old, new, data["origin"], data.get("filled", {}))
+        return cls(seq, commit_ts, old, new, data["origin"], data.get("filled", {}), schema_id)
+
+    def renamed(self, transform: Transform) -> SchemaChange:
+        """The change as it is for the columns that a transform makes of the captured ones."""
+        if not transform.rename:
+            return self
+        name, was, now = transform.silver_name, *({c.name for c in s.captured} for s in (self.old, self.new))
+        return replace(
+            self,
+            old=transform.renamed(self.old),
+            new=transform.renamed(self.new),
+            origin={name(new): name(old) for new, old in self.origin.items() if new in now and old in was},
+            filled={name(new): text for new, text in self.filled.items() if new in now},
+        )
 
 
 @dataclass(frozen=True)

@@ -25,50 +25,41 @@ from lakehouse_cdc.lake.tables import append, read, write
 from lakehouse_cdc.model.layout import COMMIT_TS, END_AT, SEQ, START_AT, Layout, quoted
 from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.silver import extract
-from lakehouse_cdc.silver.batch import Segment, TableBatch, split
+from lakehouse_cdc.silver.batch import TableBatch, split
 from lakehouse_cdc.silver.form import OPEN
 from lakehouse_cdc.silver.merge import bounds_of, merge_versions
+from lakehouse_cdc.silver.ordered import OrderedWriter
 from lakehouse_cdc.silver.shape import Shape
 from lakehouse_cdc.silver.versions import first_read, standing, taken_away, versions, whole_key
 
 
-class HistoryWriter:
-    """The only writer of one silver table of type 2, for rows of one schema, in force since the change at `since`.
+class HistoryWriter(OrderedWriter):
+    """The writer of a table of type 2. `track` are the columns of which a change begins a version (None: all).
 
-    `kept` are columns that the table has beside those of its shape; `track` are those of which a change begins a
-    version (None: all). Raises TableError for one that the source does not have.
+    Raises TableError for one that the source does not have.
     """
+
+    _writes = "versions"
 
     def __init__(
         self, layout: Layout, shape: Shape, *, since: int, kept: Sequence[str], track: Sequence[str] | None
     ) -> None:
-        self.shape, self._schema = shape, shape.schema
-        self._since, self._kept, self._track = since, tuple(kept), track
-        self._table = layout.silver_table(shape.schema.name)
-        self._has_rows = False  # True once it is known to
-        names = {c.name for c in shape.schema.captured}
-        if missing := sorted({*(track or ())} - names):
+        super().__init__(layout, shape, since=since, kept=kept)
+        self._track = track
+        if missing := sorted({*(track or ())} - {*shape.names}):
             raise TableError(
                 f"{shape.schema.name} has no column {missing[0]}, whose history is to be tracked",
                 where=str(self._table),
                 hint="name the columns under track as they are called now",
             )
 
-    def write(self, session: SparkSession, segment: Segment, note: CommitNote) -> None:
-        """Apply the segment's rows, in one commit."""
-        if segment.whole is not None:
-            self._make_anew(session, segment.whole, note)
-        elif segment.part.has_rows or segment.part.barriers:
-            self._add(session, segment.part, segment.rows, note)
-
     def _add(self, session: SparkSession, part: TableBatch, rows: DataFrame, note: CommitNote) -> None:
         changes = extract.typed(extract.keyed(rows, self.shape), self.shape)
-        self._has_rows = self._has_rows or not read(session, self._table).isEmpty()
         if not self._has_rows:
             if part.single_read and not part.barriers:
-                found = first_read(changes)
+                found = first_read(changes.where("op <> 'd'"))  # what a filter does not let through
             else:
-                found = versions(changes, None, part.barriers, self._schema, self._track)
+                found = versions(changes, None, part.barriers, self.shape, self._track)
             append(self._laid_out(found), self._table, writer_options(note, self._step()))
             return
         bounds = bounds_of(changes, self._schema) if part.has_rows else None
@@ -77,10 +68,10 @@ class HistoryWriter:
             first = quoted(self._schema.key[0])
             before = before.where(f"{first} >= {bounds[0]} AND {first} <= {bounds[1]}")
         keys = changes.select(F.col("key").alias("k")).distinct()
-        before = standing(before, self._schema, ()).join(keys, F.col("key") == F.col("k"), "left_semi")
-        found = versions(changes, before, part.barriers, self._schema, self._track).where("moved")
+        before = standing(before, self.shape, ()).join(keys, F.col("key") == F.col("k"), "left_semi")
+        found = versions(changes, before, part.barriers, self.shape, self._track).where("moved")
         step = self._step()
-        merge_versions(session, found, self._table, self._schema, note, step, barriers=part.barriers, bounds=bounds)
+        merge_versions(session, found, self._table, self.shape, note, step, barriers=part.barriers, bounds=bounds)
 
     def _make_anew(self, session: SparkSession, whole: DataFrame, note: CommitNote) -> None:
         part = split(whole).get(self._schema.name)
@@ -93,23 +84,18 @@ class HistoryWriter:
         barriers = part.barriers if part is not None else ()
         met = whole_key(self._schema)
         lost = stood.where(f"NOT ({met})").withColumn(END_AT, F.expr(taken_away(barriers, SEQ)))
-        before = standing(stood.where(met), self._schema, self._kept)
-        found = versions(changes, before, barriers, self._schema, self._track)
+        before = standing(stood.where(met), self.shape, self._kept)
+        found = versions(changes, before, barriers, self.shape, self._track)
         anew = ended.unionByName(lost).unionByName(self._laid_out(found, self._kept))
         write(
             anew.select(*map(quoted, table.columns)), self._table, writer_options(note, self._step()), mode="overwrite"
         )
-        self._has_rows = False
 
     def _laid_out(self, found: DataFrame, kept: Sequence[str] = ()) -> DataFrame:
         """Versions in the table's columns."""
         return found.select(
-            *[F.col(f"row.{quoted(c.name)}").alias(c.name) for c in self._schema.captured],
+            *extract.laid_out(self.shape),
             F.col("start").alias(START_AT), F.col("end").alias(END_AT),
             F.col("seq").alias(SEQ), F.col("commit_ts").alias(COMMIT_TS),
             *[F.col(f"kept.{quoted(name)}").alias(name) for name in kept],
         )  # fmt: skip
-
-    def _step(self) -> str:
-        suffix = f"@{self._since}" if self._since else ""
-        return f"{self._schema.name}:versions{suffix}"

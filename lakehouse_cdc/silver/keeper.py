@@ -21,24 +21,27 @@ from itertools import pairwise
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import ConfigError, DefiniteError, TableError
 from lakehouse_cdc.lake.changes import Versions
+from lakehouse_cdc.lake.tables import Columns, exists
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.silver import alter, table
+from lakehouse_cdc.silver import alter, extract, table
+from lakehouse_cdc.silver.append import AppendWriter
 from lakehouse_cdc.silver.batch import SchemaChange, Segment, TableBatch, split
-from lakehouse_cdc.silver.form import Form
+from lakehouse_cdc.silver.derive import derived
+from lakehouse_cdc.silver.form import Form, require_fit
+from lakehouse_cdc.silver.held import SCHEMA_ID, FrozenShape, Held, Stuck, base_of, held_by
 from lakehouse_cdc.silver.history import HistoryWriter
 from lakehouse_cdc.silver.policy import Policy
 from lakehouse_cdc.silver.schemas import Schemas
 from lakehouse_cdc.silver.shape import Shape
 from lakehouse_cdc.silver.soft import SoftWriter
 from lakehouse_cdc.silver.steps import Phase
-from lakehouse_cdc.silver.table import SCHEMA_ID, FrozenShape, Held, Stuck
 from lakehouse_cdc.silver.writer import TableWriter
 
-Writer = TableWriter | SoftWriter | HistoryWriter
+Writer = TableWriter | SoftWriter | HistoryWriter | AppendWriter
 
 
 class TableKeeper:
@@ -57,8 +60,9 @@ class TableKeeper:
         """Apply the table's rows of those commits of bronze, of which `part` says what they hold."""
         rows = self._rows(session, versions)
         after = versions.after
+        note = replace(note, part=self._layout.silver_table(self._name).part)
         if self._held is None:
-            held = table.held(session, self._layout, self._name)
+            held = held_by(session, self._layout, self._name)
             if held is None or held.building:
                 after = None
             elif held.stuck is not None:
@@ -83,7 +87,13 @@ class TableKeeper:
         self._after, self._newest = versions.last, note
 
     def set_aside(self, session: SparkSession, reason: str, note: CommitNote) -> None:
-        """Quarantine the table, as the batch that has just failed found it. The keeper is of no more use."""
+        """Quarantine the table, as the batch that has just failed found it. The keeper is of no more use.
+
+        One that was refused before it was made has no place to say so: whoever looks sees the same reason.
+        """
+        if not exists(session, self._layout.silver_table(self._name)):
+            return
+        note = replace(note, part=self._layout.silver_table(self._name).part)
         alter.set_aside(session, self._layout, self._name, Stuck(reason, self._after), note)
 
     def _order(self, session: SparkSession, after: int | None, note: CommitNote) -> tuple[CommitNote, DataFrame | None]:
@@ -116,28 +126,60 @@ class TableKeeper:
         schema = part.changes[0].old if part.changes else self._schemas[min(part.schema_ids)]
         if held is None:
             steps, form = bool(part.changes), self._policy.form
-            table.make(session, self._layout, schema, in_steps=steps, form=form)
-            held = replace(Held.of({SCHEMA_ID: schema.id}, ()), building=steps, form=form)
-            self._writer = self._writer_for(session, Shape.of(schema), held, fresh=True)
-        elif held.form is not self._policy.form:
-            raise DefiniteError(
-                f"the silver table of {self._name} is of {held.form.value}, and is to be of {self._policy.form.value}",
-                where=str(self._layout.silver_table(self._name)),
-                hint="move it away to have it built anew from bronze, or set scd and deletes back",
-            )
-        elif not held.changing:
+            require_fit(schema, form)
+            shape = self._first_shape(session, schema, rows)
+            table.make(session, self._layout, shape, self._added(session, shape), in_steps=steps, form=form)
+            begun = Held.of({SCHEMA_ID: schema.id}, ())
+            of_part = self._layout.silver_table(self._name).part is not None
+            frozen = FrozenShape.of_shape(shape) if of_part else None
+            building = steps or of_part
+            held = replace(begun, building=building, form=form, transform=shape.transform, frozen=frozen)
+            self._writer = self._writer_for(session, shape, held, fresh=True)
+            return held
+        self._require_same(held)
+        if not held.changing:
             if held.schema_id is not None:
                 self._schemas.learn(session, [held.schema_id], rows)
                 schema = self._schemas[held.schema_id]
             self._writer = self._writer_for(session, self._shape(session, schema, held, rows), held)
         return held
 
+    def _first_shape(self, session: SparkSession, schema: TableSchema, rows: DataFrame) -> Shape:
+        """That of a table that is not there, or that others go into so far."""
+        base, transform = base_of(session, self._layout, self._name), self._policy.transform
+        if base is None:
+            return Shape.of(schema, transform)
+        self._schemas.learn(session, [base], rows)
+        return Shape.joining(self._schemas[base], schema, transform, str(self._layout.silver_table(self._name)))
+
+    def _added(self, session: SparkSession, shape: Shape) -> Columns:
+        """The columns of the transform. Raises ConfigError: nothing was ever written by it."""
+        try:
+            return derived(session, shape)
+        except TableError as error:
+            raise ConfigError(error.what, where=error.where, hint="mend the configuration, and run again") from error
+
+    def _require_same(self, held: Held) -> None:
+        wanted, table = self._policy, str(self._layout.silver_table(self._name))
+        if held.form is not wanted.form:
+            raise DefiniteError(
+                f"the silver table of {self._name} is of {held.form.value}, and is to be of {wanted.form.value}",
+                where=table,
+                hint="move it away to have it built anew from bronze, or set scd and deletes back",
+            )
+        if held.transform != wanted.transform:
+            raise DefiniteError(
+                f"the silver table of {self._name} was made with another rename, computed, filter or metadata",
+                where=table,
+                hint="move it away to have it built anew from bronze, or set these back",
+            )
+
     def _shape(self, session: SparkSession, schema: TableSchema, held: Held, rows: DataFrame) -> Shape:
         """The table's own, with where its values come from."""
         if held.frozen is None:
-            return Shape.of(schema)
+            return Shape.of(schema, held.transform)
         self._schemas.learn(session, [held.frozen.schema_id], rows)
-        return Shape(self._schemas[held.frozen.schema_id], schema, held.frozen.sources)
+        return Shape(self._schemas[held.frozen.schema_id], schema, held.frozen.sources, held.transform)
 
     def _writer_for(self, session: SparkSession, shape: Shape, held: Held, *, fresh: bool = False) -> Writer:
         if shape.frozen and not self._policy.freezes:
@@ -147,7 +189,10 @@ class TableKeeper:
                 hint="move it away to have it built anew from bronze, or let its schema_changes be freeze",
             )
         form, since = held.form, held.schema_seq
-        kept = table.require_shape(session, self._layout, shape.schema, held.kept, form=form)
+        added = derived(session, shape)
+        kept = table.require_shape(session, self._layout, shape.schema, added, held.kept, form=form)
+        if form is Form.ADDED:
+            return AppendWriter(self._layout, shape, since=since, kept=kept)
         if form is Form.VERSIONS:
             return HistoryWriter(self._layout, shape, since=since, kept=kept, track=self._policy.track)
         if form is Form.MARKED:
@@ -183,6 +228,8 @@ class TableKeeper:
             raise self._amid_a_change(held)
         table.require_same(self._writer.shape.rows, {i: self._schemas[i] for i in sorted(mine.schema_ids)})
         whole = None if whole is None else _between(whole, held.schema_seq, until)
+        if self._writer.shape.rows.key_given and "r" in mine.ops:
+            extract.require_unique(rows, self._writer.shape)
         note = self._holding(held, note, note.standing.seq if until is None else until.seq - 1)
         self._writer.write(session, Segment(mine, rows, whole), note)
         return held
@@ -198,18 +245,22 @@ class TableKeeper:
     def _evolve(self, session: SparkSession, held: Held, change: SchemaChange, note: CommitNote) -> Held:
         if self._writer is not None:
             table.require_same(self._writer.shape.rows, {change.old.id: change.old})
+            require_fit(change.new, held.form)
             if self._policy.freezes:
                 return self._stay(session, held, change, self._writer.shape, note)
         elif held.changing != change.seq:
             raise self._amid_a_change(held)
-        table.columns(change.new, form=held.form)  # refused before the first step
+        shape = Shape.of(change.new, held.transform)
+        added = derived(session, shape)
+        table.columns(shape.schema, added, form=held.form)  # refused before the first step
         self._writer = None
         done = replace(
             held, schema_id=change.new.id, schema_seq=change.seq, changing=0, phase=Phase.BEFORE, frozen=None
         )
         last = self._holding(done, note, change.seq)
-        done = replace(done, kept=alter.evolve(session, self._layout, change, held.phase, note, last, self._policy))
-        self._writer = self._writer_for(session, Shape.of(change.new), done)
+        kept = alter.evolve(session, self._layout, change, held.phase, note, last, self._policy, added)
+        done = replace(done, kept=kept)
+        self._writer = self._writer_for(session, shape, done)
         return done
 
     def _stay(self, session: SparkSession, held: Held, change: SchemaChange, shape: Shape, note: CommitNote) -> Held:

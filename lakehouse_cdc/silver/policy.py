@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakehouse_cdc.silver.form import Form
+from lakehouse_cdc.silver.transform import Transform
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,7 @@ class Policy:
     `drops`: it drops the columns that go, else it keeps them. `beside`: a column that gets another type stays as it is,
     beside a new one, else it is rewritten. `freezes`: silver keeps its shape, whatever comes and goes (see `shape`).
     `form` is what it keeps of rows; of every version (SCD type 2), a new one for each change of the columns `track`
-    (None: of all).
+    (None: of all). `transform` is what it makes of the source's columns.
     """
 
     drops: bool = False
@@ -22,3 +23,4 @@ class Policy:
     freezes: bool = False
     form: Form = Form.ROWS
     track: tuple[str, ...] | None = None
+    transform: Transform = field(default_factory=Transform)

@@ -1,6 +1,7 @@
 """The shape of a silver table, and where in the rows of the source its values come from: pure.
 
-As a rule the two are one: silver has the columns and the key of the source's schema. A table that is frozen keeps its
+As a rule the two are one: silver has the columns and the key of the source's schema, by the names that are wished for
+them (see `transform`). A table that is frozen keeps its
 shape while the schema of the source moves on. Then each of its columns follows the column of the source that it was,
 through renames and other types, as long as there is one that silver was told of:
 
@@ -19,41 +20,77 @@ What a table follows is a function of the changes in their order, so it is the s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from lakehouse_cdc.errors import TableError
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.casts import castable
+from lakehouse_cdc.silver.transform import NOTHING, Transform
 
 THAW = "let its schema_changes be evolve, and move the silver table away to have it built anew"
 
 
 @dataclass(frozen=True)
 class Shape:
-    """`schema` has silver's columns and key; rows come under `rows`.
+    """Silver's columns and key are those of `base`, as `transform` names them; rows come under `rows`.
 
     `sources` maps silver's columns to those of `rows` that they follow; one that follows none is not among them.
     """
 
-    schema: TableSchema
+    base: TableSchema
     rows: TableSchema
     sources: Mapping[str, str]
+    transform: Transform = NOTHING
 
     @classmethod
-    def of(cls, schema: TableSchema) -> Shape:
-        """Silver is as the source."""
-        return cls(schema, schema, {c.name: c.name for c in schema.captured})
+    def of(cls, schema: TableSchema, transform: Transform = NOTHING) -> Shape:
+        """Silver is as the source, but for what is wished."""
+        names = transform.renamed(schema).captured
+        sources = {name.name: c.name for name, c in zip(names, schema.captured, strict=True)}
+        return cls(schema, schema, sources, transform)
+
+    @classmethod
+    def joining(cls, base: TableSchema, rows: TableSchema, transform: Transform, where: str) -> Shape:
+        """That of a table that goes into one of the shape `base`: columns are those of the same name, in any case.
+
+        Raises TableError where its key is another, or a column is of a type that silver's cannot hold.
+        """
+        there = {c.name.lower(): c.name for c in rows.captured}
+        names = zip(transform.renamed(base).captured, base.captured, strict=True)
+        sources = {name.name: there[c.name.lower()] for name, c in names if c.name.lower() in there}
+        shape = cls(base, rows, sources, transform)
+        shape._check(where)
+        return shape
+
+    @cached_property
+    def schema(self) -> TableSchema:
+        """Silver's columns of the source's, and the key; the name is that of the source's table."""
+        named = replace(self.base, database=self.rows.database, table=self.rows.table)
+        return self.transform.renamed(named)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that silver writes of a row: the source's, then the computed ones."""
+        return [*(c.name for c in self.schema.captured), *self.transform.computed]
+
+    @property
+    def plain(self) -> bool:
+        """True if silver's columns of the source's are just those, by name and type."""
+        return self._is_like(Shape.of(self.rows))
 
     @property
     def frozen(self) -> bool:
-        """True if silver's columns, their types or the key are others than the source's."""
+        """True if silver's columns, their types or the key are others than those wished of the source's."""
+        return not self._is_like(Shape.of(self.rows, self.transform))
 
+    def _is_like(self, other: Shape) -> bool:
         def silver(schema: TableSchema) -> list[tuple[str, str]]:
             return [(c.name, require(c, schema.name).silver) for c in schema.captured]
 
-        own = Shape.of(self.schema).sources
-        return self.sources != own or silver(self.schema) != silver(self.rows) or self.schema.key != self.rows.key
+        one, two = self.schema, other.schema
+        return self.sources == other.sources and silver(one) == silver(two) and one.key == two.key
 
     @property
     def ignored(self) -> tuple[str, ...]:
@@ -72,13 +109,14 @@ class Shape:
         held = {name: became[was] for name, was in self.sources.items() if was in became}
         captured = {c.name for c in self.rows.captured}
         # one that was left out until now is as new to silver as one that was added
-        free = {name.lower(): name for name in now if origin.get(name) not in captured}
+        free = {name.lower(): source for name, source in Shape.of(new, self.transform).sources.items()}
+        free = {name: source for name, source in free.items() if origin.get(source) not in captured}
         taken = {
             c.name: free[c.name.lower()]
             for c in self.schema.captured
             if c.name not in held and c.name.lower() in free
         }  # fmt: skip
-        shape = Shape(self.schema, new, {**held, **taken})
+        shape = Shape(self.base, new, {**held, **taken}, self.transform)
         shape._check(where)
         return Frozen(shape, {name: filled.get(source) for name, source in taken.items()})
 

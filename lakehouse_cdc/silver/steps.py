@@ -77,6 +77,14 @@ class TakeOver:
 
 
 @dataclass(frozen=True)
+class Compute:
+    """Computed columns anew, where what they are computed from has got other values; some get a wider type first."""
+
+    wider: tuple[tuple[str, str], ...]
+    expressions: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class Rewrite:
     """All rows anew, in one commit. `key` are the new key's columns that stay as they are."""
 
@@ -115,5 +123,5 @@ class Stay:
 
 Step = (
     Enter | RenameColumn | AddColumn | Fill | DropColumn | Widen | Rewrite | TakeOver | Forget | Unite | Finish
-    | Retake | Stay
+    | Retake | Stay | Compute
 )  # fmt: skip

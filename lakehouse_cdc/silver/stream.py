@@ -7,8 +7,9 @@ would end inside one is refused.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
@@ -30,13 +31,18 @@ _ALL = 2**31 - 1  # files a trigger: more than a table has
 
 @dataclass(frozen=True)
 class SilverBatch:
-    """One batch that silver now holds: where all its tables stand, those it touched, and those that are set aside."""
+    """One batch that silver now holds: where all its tables stand, those it touched, and those that are set aside.
+
+    It holds the commits of bronze behind `after` (None: from the first one on), and took `seconds`.
+    """
 
     batch: int
     bronze_version: int
     standing: Standing
     tables: tuple[str, ...]
     quarantined: Mapping[str, str]
+    after: int | None = None
+    seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,9 @@ def start(
     ledger = Ledger(spark, layout)
 
     def write(_: DataFrame, batch: int) -> None:
+        began = time.monotonic()
         done = apply_batch(spark, applier, ledger, layout, place, batch)
+        done = replace(done, seconds=time.monotonic() - began)
         if on_batch is not None:
             on_batch(done)
 
@@ -99,7 +107,7 @@ def apply_batch(
     note = CommitNote(layout.pipeline, checkpoint.query_id(), batch, source.standing, versions.last)
     tables = applier.apply(versions, note)
     ledger.enter(note, source.reading, tables)
-    return SilverBatch(batch, versions.last, source.standing, tuple(tables), applier.quarantined)
+    return SilverBatch(batch, versions.last, source.standing, tuple(tables), applier.quarantined, versions.after)
 
 
 def applied(spark: SparkSession, layout: Layout, checkpoint: str) -> Applied | None:

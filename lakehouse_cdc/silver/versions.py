@@ -22,6 +22,7 @@ from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver.batch import Barrier
 from lakehouse_cdc.silver.form import MOMENT
+from lakehouse_cdc.silver.shape import Shape
 
 _OPEN_OP, _BARRIER_OP = "open", "barrier"
 
@@ -36,18 +37,18 @@ def whole_key(schema: TableSchema) -> str:
     return " AND ".join(f"{quoted(name)} IS NOT NULL" for name in schema.key)
 
 
-def standing(versions: DataFrame, schema: TableSchema, kept: Sequence[str]) -> DataFrame:
+def standing(versions: DataFrame, shape: Shape, kept: Sequence[str]) -> DataFrame:
     """Versions of a silver table, each as the line that the changes of its key stand behind."""
 
     def struct(names: Sequence[str]) -> Column:
         return F.struct(*[F.col(quoted(name)).alias(name) for name in names])
 
     return versions.select(
-        struct(schema.key).alias("key"),
+        struct(shape.schema.key).alias("key"),
         F.col(SEQ).alias("seq"),
         F.lit(_OPEN_OP).alias("op"),
         F.col(COMMIT_TS).alias("commit_ts"),
-        struct([c.name for c in schema.captured]).alias("row"),
+        struct(shape.names).alias("row"),
         F.col(START_AT).alias("start"),
         (struct(kept) if kept else F.lit(None).cast("string")).alias("kept"),
     )
@@ -63,7 +64,7 @@ def versions(
     changes: DataFrame,
     open_ones: DataFrame | None,
     barriers: Sequence[Barrier],
-    schema: TableSchema,
+    shape: Shape,
     track: Sequence[str] | None,
 ) -> DataFrame:
     """The versions that stand after `changes` (key, seq, op, commit_ts, row) of which each seq is greater than those
@@ -80,7 +81,7 @@ def versions(
         lines = lines.unionByName(open_ones)
     if barriers:
         lines = _with_barriers(lines, barriers)
-    return _cut(_begun(lines, schema, track))
+    return _cut(_begun(lines, shape, track))
 
 
 def _with_barriers(lines: DataFrame, barriers: Sequence[Barrier]) -> DataFrame:
@@ -109,10 +110,10 @@ def _marks(barriers: Sequence[Barrier]) -> str:
     return f"array({', '.join(marks)})"
 
 
-def _begun(lines: DataFrame, schema: TableSchema, track: Sequence[str] | None) -> DataFrame:
+def _begun(lines: DataFrame, shape: Shape, track: Sequence[str] | None) -> DataFrame:
     """Each line with whether it is a row, and whether it begins a version."""
     before = F.lag(F.struct("is_row", "tracked")).over(_by_seq())
-    lines = lines.withColumn("is_row", F.col("op") != "d").withColumn("tracked", _tracked(schema, track))
+    lines = lines.withColumn("is_row", F.col("op") != "d").withColumn("tracked", _tracked(shape, track))
     lines = lines.withColumn("before", before)
     stood = F.coalesce(F.col("before.is_row"), F.lit(False))
     same = F.col("before.tracked").eqNullSafe(F.col("tracked"))
@@ -136,13 +137,17 @@ def _cut(lines: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def _tracked(schema: TableSchema, track: Sequence[str] | None) -> Column:
-    """What a version is told from the next one by; a VARIANT cannot be compared, its JSON can."""
+def _tracked(shape: Shape, track: Sequence[str] | None) -> Column:
+    """What a version is told from the next one by; a VARIANT cannot be compared, its JSON can.
+
+    Of all columns, the computed ones say nothing that the others do not.
+    """
+    json = {c.name for c in shape.schema.captured if require(c, shape.schema.name).kind is Kind.JSON}
     values = []
-    for column in schema.captured:
-        if track is None or column.name in track:
-            value = F.col("row").getField(column.name)
-            values.append(F.to_json(value) if require(column, schema.name).kind is Kind.JSON else value)
+    for name in shape.names:
+        if name not in shape.transform.computed if track is None else name in track:
+            value = F.col("row").getField(name)
+            values.append(F.to_json(value) if name in json else value)
     # a number in front: a struct without fields is none
     return F.struct(F.lit(0), *[value.alias(f"c{i}") for i, value in enumerate(values)])
 

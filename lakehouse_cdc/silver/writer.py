@@ -70,7 +70,7 @@ class TableWriter:
 
     def _bury(self, session: SparkSession, part: TableBatch, changes: DataFrame, note: CommitNote) -> None:
         deleted = None
-        if "d" in part.ops:  # reads no image but the keys
+        if "d" in part.ops or self.shape.transform.filter is not None:  # reads no image but the keys, and for a filter
             deleted = extract.latest(changes.select("key", "seq", "op")).where("op = 'd'")
         tombstones.bury(session, self._graves, self._schema, deleted, part.barrier, note, self._step("tombstones"))
         added = Guards(delete=part.last if deleted is not None else -1, barrier=part.barrier)
@@ -94,9 +94,9 @@ class TableWriter:
         if self._has_rows:
             bounds = bounds_of(changes, self._schema) if part.has_rows and not part.barrier else None
             step, kept, barrier = self._step("rows"), self._kept, part.barrier
-            merge(session, rows, self._table, self._schema, note, step, kept=kept, barrier=barrier, bounds=bounds)
+            merge(session, rows, self._table, self.shape, note, step, kept=kept, barrier=barrier, bounds=bounds)
         else:
-            load(rows.where("op <> 'd'"), self._table, self._schema, note, self._step("rows"))
+            load(rows.where("op <> 'd'"), self._table, self.shape, note, self._step("rows"))
 
     def _step(self, what: str) -> str:
         return f"{self._schema.name}:{what}{self._suffix}"

@@ -17,7 +17,7 @@ import pyarrow as pa
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.offset import Cursor
 from lakehouse_cdc.model.variant import decode
-from lakehouse_cdc.mysql.kernels.program import ProgramSet
+from lakehouse_cdc.mysql.kernels.program import key_metadata
 from lakehouse_cdc.mysql.keys import KeySpace
 from lakehouse_cdc.mysql.session import Session, connect
 from lakehouse_cdc.schema.table import TableSchema
@@ -44,7 +44,7 @@ def read_binlog(split: BinlogSplit, options: SourceOptions, server_id: int) -> I
                     if split.ddl and found.position == split.end and found.effects:
                         continue
                     raise DefiniteError(
-                        f"the stream cannot pass a statement: {found.text[:200]}", where=str(found.position),
+                        f"the stream cannot pass a statement: {options.shown(found.text)}", where=str(found.position),
                         hint="begin anew with a fresh checkpoint and fresh tables, or leave the table out",
                     )  # fmt: skip
                 if part.changes.n:
@@ -57,7 +57,7 @@ class _Below:
     def __init__(self, session: Session, schema: TableSchema, bound: Cursor) -> None:
         self._session, self._bound = session, bound
         self._space = KeySpace(schema)
-        self._metadata = ProgramSet.of([schema]).key_metadata[0]
+        self._metadata = key_metadata(schema)
 
     def __call__(self, keys: pa.Array) -> npt.NDArray[np.bool_]:
         distinct = keys.dictionary_encode()

@@ -56,7 +56,12 @@ class Chunks:
         return offset
 
     def _cut(self, session: Session, state: TableState) -> Cursor | None:
-        """The next chunk's upper bound, None for the last; that of a cursor that was put back is where it had been."""
+        """The next chunk's upper bound, None for the last; that of a cursor that was put back is where it had been.
+
+        A table without a primary key is one chunk (see `whole_read`).
+        """
+        if not self._store.get(state.schema).primary_key:
+            return None
         if state.passed is not None:
             return None if state.passed is True else state.passed
         return self._keys(state.schema).cut(session, state.cursor or None, self._options.chunk_rows)
@@ -74,7 +79,10 @@ class Chunks:
         """Cuts between any two cursors, as the table stands now."""
 
         def cuts_of(schema: TableSchema, lo: Cursor | None, hi: Cursor | None) -> Sequence[Cursor]:
-            space, cuts = self._keys(schema.id), []
+            cuts: list[Cursor] = []
+            if not schema.primary_key:
+                return cuts
+            space = self._keys(schema.id)
             with suppress(DefiniteError):  # the table may be gone since; whoever reads the split finds out why
                 while (lo := space.cut(session, lo, self._options.chunk_rows)) is not None:
                     if hi is not None and not space.below(session, [lo], hi)[0]:

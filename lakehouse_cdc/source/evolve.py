@@ -12,20 +12,26 @@ log, when a SELECT on the table returns; the log is then read up to there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.effect import Effect, Kind
-from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.offset import Offset, TableState
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
 from lakehouse_cdc.mysql.session import Session
 from lakehouse_cdc.schema.change import SchemaChange
+from lakehouse_cdc.schema.choice import require_masks
 from lakehouse_cdc.schema.ddl.alter import Altered, altered
 from lakehouse_cdc.schema.ddl.column_type import Given, charset_name
 from lakehouse_cdc.schema.lexer import NotUnderstood
+from lakehouse_cdc.schema.masks import gives_text
 from lakehouse_cdc.schema.statements import StatementKind
 from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.schema.types import mapped
+from lakehouse_cdc.schema.withheld import without_constants
+from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.schemas import SchemaStore
 from lakehouse_cdc.source.tables import Tables, wait_for_ddl
 from lakehouse_cdc.source.tail import Tail
@@ -44,27 +50,33 @@ def resolved(
     """The effects of a statement behind `start`, with what it made of schemas, which is stored.
 
     `near`: the log is known up to its end, so the catalog may be asked. A table that was replaced by one of which
-    nothing is known is gone; `newcomers` finds it anew. One that cannot be followed any more is quarantined. Raises
-    DefiniteError where the user wants the stream to stop instead.
+    nothing is known is gone; `newcomers` finds it anew, as it does one that was created, if what it was born as cannot
+    be told. One that cannot be followed any more is quarantined. Raises DefiniteError where the user wants the stream
+    to stop instead.
     """
     found = []
     for effect in statement.effects or ():
         if effect.kind in ("truncate", "again"):
             found.append(effect)
             continue
+        if effect.kind == "create":
+            born = _born(session, tables, tail, statement, start.tables.get(effect.table), effect.table)
+            found += [replace(effect, change=store.put(born))] if born else []
+            continue
         if tables.options.stops(effect.table):
-            raise stopped(f"{effect.table} was changed: {statement.text[:200]}", effect.table, str(statement.position))
+            what = f"{effect.table} was changed: {tables.options.shown(statement.text)}"
+            raise stopped(what, effect.table, str(statement.position))
         before, change, reason = store.get(start.tables[effect.table].schema), None, ""
         try:
             if effect.kind != "drop":
                 change = _change(session, tables, tail, statement, before, near=near)
             if change is None and effect.kind == "alter":
-                raise not_followed(statement, before.name)
+                raise not_followed(statement, tables.options, before.name)
         except DefiniteError as error:
             if error.where != before.name:
                 raise
             reason = error.what
-        change = change or SchemaChange.leaving(statement.text, before, reason)
+        change = change or SchemaChange.leaving(_told(statement.text, before), before, reason)
         kind: Kind = "alter" if change.after else "quarantine" if reason else "drop"
         found.append(Effect(kind, effect.table, store.put_change(change)))
     return tuple(found)
@@ -85,17 +97,38 @@ def _change(
         return None
     if said is not None and (now is None or _plain(said.schema) == _plain(now)):
         after = tables.configured(now or said.schema, before, said.origin)
-        filled = {c.name: said.filled[c.name] for c in after.captured if c.name in said.filled}
-        as_text = any(c.carried for c in after.columns if c.name in filled)  # which is not the server's
-        return SchemaChange(statement.text, before, after, said.origin, said.kept and not as_text, filled=filled)
+        filled = {c.name: said.filled[c.name] for c in after.captured if c.name in said.filled and not c.mask}
+        # a text, or what a mask makes of one, is not the server's
+        as_text = any(c.carried or gives_text(c) for c in after.captured if c.name in said.filled)
+        kept = said.kept and not as_text and _same_texts(before, after, said.origin)
+        return SchemaChange(_told(statement.text, before, after), before, after, said.origin, kept, filled=filled)
     assert now is not None
     change = SchemaChange.by_names(statement.text, before, now)
-    return replace(change, after=tables.configured(now, before, change.origin))
+    after = tables.configured(now, before, change.origin)
+    require_masks(before, after, change.origin)
+    return replace(change, statement=_told(statement.text, before, after), after=after)
 
 
-def not_followed(statement: LoggedStatement, table: str = "") -> DefiniteError:
+def _told(text: str, *schemas: TableSchema) -> str:
+    """The statement as bronze has it: without constants, where columns are masked."""
+    masked = any(column.mask for schema in schemas for column in schema.columns)
+    return without_constants(text) if masked else text
+
+
+def _same_texts(before: TableSchema, after: TableSchema, origin: Mapping[str, str]) -> bool:
+    """Whether masks are what they were, and texts that hold times have as many digits."""
+    old = {column.name: column for column in before.columns}
+    for column in after.captured:
+        was = old.get(origin.get(column.name, ""), column)
+        printed = (found := mapped(column)) is not None and found.silver == "string"
+        if was.mask != column.mask or (printed and was.fraction != column.fraction):
+            return False
+    return True
+
+
+def not_followed(statement: LoggedStatement, options: SourceOptions, table: str = "") -> DefiniteError:
     """The error for a statement that may change a captured table: at which the stream stops, if no table is named."""
-    what = f"a statement that may change a captured table cannot be followed: {statement.text[:200]}"
+    what = f"a statement that may change a captured table cannot be followed: {options.shown(statement.text)}"
     if table:
         return DefiniteError(f"{what} (at {statement.position}; the table was altered again since)", where=table)
     hint = "begin anew with a fresh checkpoint and fresh tables, or leave the table out (source.tables)"
@@ -125,13 +158,31 @@ def _now(
         found = tables.now(session, before.name)
     except DefiniteError as error:
         failure = error
-    wait_for_ddl(session, [before])
-    tail.advance(server.log_position(session).position)
-    if any(not _silent(later, before, session) for later in tail.naming(before.name, after=statement.position)):
+    if _altered_since(session, tail, statement, before):
         return None
     if failure is not None:
         raise failure
     return found
+
+
+def _born(
+    session: Session, tables: Tables, tail: Tail, statement: LoggedStatement, before: TableState | None, name: str
+) -> TableSchema | None:
+    """What `statement` created; None where that is not what the catalog has, or cannot be captured."""
+    if before is not None and before.quarantined:
+        return None
+    try:
+        schema = tables.fresh(session, name)
+    except DefiniteError:
+        return None
+    return None if _altered_since(session, tail, statement, schema) else schema
+
+
+def _altered_since(session: Session, tail: Tail, statement: LoggedStatement, schema: TableSchema) -> bool:
+    """Whether DDL behind `statement` touched the table before the catalog was asked, or may have."""
+    wait_for_ddl(session, [schema])
+    tail.advance(server.log_position(session).position)
+    return any(not _silent(later, schema, session) for later in tail.naming(schema.name, after=statement.position))
 
 
 def _silent(later: LoggedStatement, schema: TableSchema, session: Session) -> bool:
@@ -147,7 +198,8 @@ def _silent(later: LoggedStatement, schema: TableSchema, session: Session) -> bo
 def _plain(schema: TableSchema) -> TableSchema:
     """What a statement tells of a schema: no collations, and nothing that is the user's choice."""
     columns = (
-        replace(c, collation=None, charset=charset_name(c.charset) if c.charset else None, captured=True, carried="")
+        replace(c, collation=None, charset=charset, captured=True, carried="", mask="")
         for c in schema.columns
+        for charset in (charset_name(c.charset) if c.charset else None,)
     )
     return replace(schema, columns=tuple(columns), charset=charset_name(schema.charset) if schema.charset else None)

@@ -28,7 +28,7 @@ _PATIENCE = 600.0  # seconds that what is prepared may take to end
 
 def first_offset(options: SourceOptions, session: Session, floor: Floor, tables: Tables, epoch: int) -> Offset:
     """The offset that an epoch begins with. Raises DefiniteError where the source is not what it must be."""
-    preflight.require(preflight.check(session, tables.selection, options.exclude))
+    preflight.require(preflight.check(session, tables.selection, options.choice, options.keys))
     reached(Step.BEFORE_POSITION)
     file = server.log_position(session).position.file
     with Tail(options, Position(file, FIRST_EVENT), matches=tables.selection.matches) as tail:

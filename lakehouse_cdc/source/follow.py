@@ -9,41 +9,79 @@ waited for a chunk which does not hold the row any more would be lost), and the 
 A batch ends at each DDL that is followed, so what it does is part of an offset: rows before it were written under the
 state that the offset before has, and whatever is read later has a floor behind it. (Its metadata lock proves that all
 before it is visible.)
+
+Of keys that were read again by themselves the same holds: they are owed until nothing was met behind them.
+
+A table that such a DDL creates is empty there, so nothing of it is to be read: it is done from its birth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from lakehouse_cdc.model.effect import Effect
-from lakehouse_cdc.model.offset import Offset, TableState
+from lakehouse_cdc.model.offset import Mode, Offset, TableState
 from lakehouse_cdc.model.seq import Rank, Seq, unpack
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
 from lakehouse_cdc.mysql.literals import form
 from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.schema.table import Column
 
+_BIRTHS = 8  # tables
 
-def without_met(offset: Offset, statements: Iterable[LoggedStatement]) -> Offset:
-    """`offset` with the cursors put back of those tables whose last chunks may have met one of `statements`."""
+
+def to_follow(statements: Sequence[LoggedStatement]) -> list[LoggedStatement]:
+    """Those of the statements behind a position at which a batch must end.
+
+    A batch for each of many tables that are created would take longer than to read them all in one, when it is their
+    turn: more than a few are not followed from their birth.
+    """
+    met = [statement for statement in statements if statement.effects != ()]
+    births = [statement for statement in met if {e.kind for e in statement.effects or ()} == {"create"}]
+    return met if len(births) <= _BIRTHS else [statement for statement in met if statement not in births]
+
+
+def without_met(
+    offset: Offset, statements: Iterable[LoggedStatement], keyless: Callable[[TableState], bool] = lambda _: False
+) -> Offset:
+    """`offset` with the cursors put back of those tables whose last chunks may have met one of `statements`.
+
+    Rows without a key that may have been read are no rows that come twice. So a `keyless` table is read again: what was
+    read before goes with the end of that pass.
+    """
     met: set[str] = set()
     for statement in statements:
         met |= set(offset.tables) if statement.effects is None else {effect.table for effect in statement.effects}
-    tables = {name: _checked(state, name in met) for name, state in offset.tables.items()}
+    tables = {}
+    for name, state in offset.tables.items():
+        again = name in met and state.moved_from is not None and keyless(state)
+        tables[name] = anew(replace(state, moved_from=None), offset) if again else _checked(state, name in met)
     return replace(offset, tables=tables, ddl=())
 
 
 def _checked(state: TableState, met: bool) -> TableState:
     if met and state.moved_from is not None:
         return replace(state, cursor=state.moved_from, done=False, moved_from=None, passed=state.done or state.cursor)
-    return replace(state, moved_from=None)
+    state = replace(state, moved_from=None)
+    if not state.unchecked:
+        return state
+    return replace(state, repaired=None) if met else replace(state, repair="")
 
 
-def followed(offset: Offset, effects: tuple[Effect, ...], change_of: Callable[[str], SchemaChange]) -> Offset:
-    """`offset`, which stands behind the statement that has these effects, if any."""
+def followed(
+    offset: Offset, effects: tuple[Effect, ...], change_of: Callable[[str], SchemaChange], *, never: bool = False
+) -> Offset:
+    """`offset`, which stands behind the statement that has these effects, if any; `never`: no snapshots are wanted."""
     offset = replace(offset, ddl=effects)
     for effect in effects:
+        if effect.kind == "create":
+            mode: Mode = "never" if never else "first"
+            before = offset.tables.get(effect.table)  # one that is gone
+            since = before.since if before else None
+            born = TableState(effect.change, done=True, mode=mode, since=since, floor=offset.position)
+            offset = offset.with_table(effect.table, born)
+            continue
         state = replace(offset.tables[effect.table], floor=offset.position)
         if effect.kind in ("drop", "quarantine"):
             offset = _without(offset, effect.table, change_of(effect.change).reason)
@@ -80,7 +118,14 @@ def _ordered(column: Column) -> Column:
 
 def anew(state: TableState, offset: Offset) -> TableState:
     """The table is read again from the offset on: behind all that was read before, also at the same position."""
-    position = Seq(offset.epoch, offset.position.number, offset.position.pos, Rank.READ, 0)
-    last = unpack(state.since or 0)
-    since = position._replace(ordinal=last.ordinal + 1 if last[:4] == position[:4] else 1).pack()
-    return replace(state, cursor=[], done=False, mode="again", since=since, passed=None)
+    since = next_reading(state, offset)
+    return replace(state, cursor=[], done=False, mode="again", since=since, passed=None, repair="", repaired=None)
+
+
+def next_reading(state: TableState, offset: Offset) -> int:
+    """The seq of another reading of the table from the offset on.
+
+    Readings are counted: one that began earlier may have read its last rows at this very position.
+    """
+    last = max(unpack(seq or 0).ordinal for seq in (state.since, state.repaired))
+    return Seq(offset.epoch, offset.position.number, offset.position.pos, Rank.READ, last + 1).pack()

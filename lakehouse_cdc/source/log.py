@@ -64,14 +64,14 @@ class LogReader:
             raise
 
     def __iter__(self) -> Iterator[LogPart]:
-        cutter, decoder = Cutter(self._start, self._end), Decoder(self._by_name)
+        cutter, decoder = Cutter(self._start, self._end), Decoder(self._by_name, self._options.mask_salt)
         while not cutter.done:
             part = cutter.cut(self._dump.read())
             if part.size:
                 self._checksums.verify(part, str(self._scanner.position))
-                scan = self._scanner.feed(part)
-                self._check_log(scan)
-                yield decoder.decode(self._commits.without_xa(scan))
+                for scan in self._scanner.scans(part):
+                    self._check_log(scan)
+                    yield decoder.decode(self._commits.without_xa(scan))
         self.close()  # whoever reads on has the same server_id
         yield from read_groups(self._commits.found, self._options, self._by_name, self._identity, self._server_id)
 

@@ -70,10 +70,13 @@ class LogPart:
 
 
 class Decoder:
-    """Decodes the scans of one scanner, in order. `schemas` are those of its captured tables, by name."""
+    """Decodes the scans of one scanner, in order.
 
-    def __init__(self, schemas: Mapping[str, TableSchema]) -> None:
-        self._by_name = schemas
+    `schemas` are those of its captured tables, by name; `salt` is that of their masks.
+    """
+
+    def __init__(self, schemas: Mapping[str, TableSchema], salt: str) -> None:
+        self._by_name, self._salt = schemas, salt
         self._programs: ProgramSet | None = None
         self._ordinals = 0
 
@@ -83,7 +86,7 @@ class Decoder:
         schemas = tuple(self._by_name[table.name] for table in scan.tables)
         scan = inflated(scan, schemas)
         if programs is None or len(programs.schemas) != len(schemas):
-            programs = ProgramSet.of(schemas, [table.types for table in scan.tables])
+            programs = ProgramSet.of(schemas, [table.types for table in scan.tables], salt=self._salt)
             self._programs = programs
         rows = scan.rows
         if len(rows) and rows.txn[0] == 0 and self._ordinals:

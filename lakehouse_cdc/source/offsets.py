@@ -26,7 +26,8 @@ def stored(offset: Offset, before: Mapping[str, Any], store: SchemaStore) -> dic
     """The JSON of `offset`, small; `before` is the stored offset that it follows ({} where it is the first)."""
     data = offset.to_json()
     tables: dict[str, Any] = data["tables"]
-    resting = {n: state for n, state in tables.items() if not state["cursor"] and "moved_from" not in state}
+    moving = {"moved_from", "repair"}
+    resting = {n: state for n, state in tables.items() if not state["cursor"] and not moving & state.keys()}
     fingerprint = before.get("states")
     held = store.states(fingerprint) if fingerprint else {}
     differ = [name for name in held.keys() | resting.keys() if held.get(name) != tables.get(name)]

@@ -14,7 +14,10 @@ from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.mysql.session import ConnectionOptions
 from lakehouse_cdc.mysql.tls import MODES
 from lakehouse_cdc.schema.carry import Rules, TypeMap, ZeroDates
+from lakehouse_cdc.schema.choice import Choice
+from lakehouse_cdc.schema.masks import HASH, LEAST_SALT, parsed, salted
 from lakehouse_cdc.schema.selection import said_last
+from lakehouse_cdc.schema.withheld import without_constants
 
 Snapshot = Literal["initial", "never", "only"]
 OnGap = Literal["fail", "resnapshot"]
@@ -26,7 +29,8 @@ _KNOWN = {
     for name in (
         "url", "password", "tls", "tlsCa", "tables", "exclude", "snapshot", "onGap", "settle", "settleSeconds",
         "serverIds", "chunkRows", "chunksPerTrigger", "planSeconds", "maxRowsPerTrigger", "maxBytesPerTrigger",
-        "splitBytes", "idleSeconds", "schemaFolder", "asOf", "zeroDates", "typeMap", "types", "schemaChanges",
+        "splitBytes", "idleSeconds", "schemaFolder", "asOf", "zeroDates", "typeMap", "types", "schemaChanges", "keys",
+        "include", "masks", "maskSecret",
     )
 }  # fmt: skip
 _DEFAULT_IDS = (1_700_000_000, 1_700_009_999)
@@ -36,18 +40,23 @@ _DEFAULT_IDS = (1_700_000_000, 1_700_009_999)
 class SourceOptions:
     """One source's settings. Sizes in rows or bytes, times in seconds.
 
-    `tables` are patterns on `database.table`, `!` excludes; `exclude` maps a table to the columns left out;
-    `schema_folder` is a folder beside the checkpoint for the schemas; `server_ids` an inclusive range of replica ids
-    that nobody else uses; `rules` say how columns are carried (options zeroDates, typeMap, types). `schema_changes`
-    maps patterns to what happens where a table's schema changes: it is followed (evolve), or the stream stops.
+    `tables` are patterns on `database.table`, `!` excludes; `choice` says which columns are captured, and which masked
+    (options exclude, include, masks); `mask_salt` is what hashes are made with (option maskSecret: Spark shows no value
+    of an option with such a name); `schema_folder` is a folder beside the checkpoint for the schemas; `server_ids` an
+    inclusive range of replica ids that nobody else uses; `rules` say how columns are carried (options zeroDates,
+    typeMap, types). `schema_changes` maps patterns to what happens where a table's schema changes: it is followed
+    (evolve), or the stream stops. `keys` maps patterns to the columns that tell the rows of tables without a primary
+    key apart.
     """
 
     connection: ConnectionOptions
     tables: tuple[str, ...]
     schema_folder: str
-    exclude: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    choice: Choice = field(default_factory=Choice)
+    mask_salt: str = field(default="", repr=False)
     rules: Rules = field(default_factory=Rules)
     schema_changes: Mapping[str, SchemaChanges] = field(default_factory=dict)
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     snapshot: Snapshot = "initial"
     on_gap: OnGap = "fail"
     settle: Settle = "auto"
@@ -83,7 +92,9 @@ class SourceOptions:
             "connection": connection,
             "tables": _words(given["tables"]),
             "schema_folder": given.get("schemaFolder", ""),
-            "exclude": _exclude(given.get("exclude", "{}")),
+            "choice": Choice(_columns(given, "exclude"), _columns(given, "include"), _masks(given)),
+            "mask_salt": given.get("maskSecret", ""),
+            "keys": _columns(given, "keys"),
             "rules": _rules(given),
             "schema_changes": _schema_changes(given.get("schemaChanges", "{}")),
             "snapshot": cast(Snapshot, _one_of(given, "snapshot", ("initial", "never", "only"), "initial")),
@@ -110,6 +121,10 @@ class SourceOptions:
     def stops(self, table: str) -> bool:
         """Whether the stream stops where the table's schema changes; the last pattern that matches decides."""
         return said_last(self.schema_changes, table) == "stop"
+
+    def shown(self, statement: str) -> str:
+        """What an error says of a statement: its begin, without constants where any column is masked."""
+        return (without_constants(statement) if self.choice.masks else statement)[:200]
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -176,8 +191,27 @@ def _schema_changes(text: str) -> dict[str, SchemaChanges]:
     return found
 
 
-def _exclude(text: str) -> dict[str, tuple[str, ...]]:
+def _columns(given: Mapping[str, str], name: str) -> dict[str, tuple[str, ...]]:
     try:
-        return {table: tuple(columns) for table, columns in json.loads(text).items()}
+        return {table: tuple(columns) for table, columns in json.loads(given.get(name, "{}")).items()}
     except (ValueError, AttributeError, TypeError):
-        raise ConfigError("option 'exclude' is not a JSON object of table: [columns]") from None
+        raise ConfigError(f"option '{name}' is not a JSON object of table: [columns]") from None
+
+
+def _masks(given: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    salt = given.get("maskSecret", "")
+    try:
+        found = {
+            table: {column: parsed(mask) for column, mask in columns.items()}
+            for table, columns in json.loads(given.get("masks", "{}")).items()
+        }
+    except (ValueError, AttributeError, TypeError):
+        raise ConfigError(
+            "option 'masks' is not a JSON object of table: {column: mask}",
+            hint="a mask is null, hash, {keep_first: n} or {keep_last: n}",
+        ) from None
+    if any(HASH in columns.values() for columns in found.values()) and len(salt) < LEAST_SALT:
+        what = "a column is masked by hash, and there is no salt" if not salt else "the salt of masks is too short"
+        hint = f"source.mask_salt, {LEAST_SALT} random characters or more, such as openssl rand -hex 32 gives"
+        raise ConfigError(what, where="source.mask_salt", hint=hint)
+    return {table: {name: salted(mask, salt) for name, mask in columns.items()} for table, columns in found.items()}

@@ -39,8 +39,8 @@ class Pace:
             return True
         if not self._available_now:
             return False
-        if not done:
-            self._target = None  # DDL has put a cursor back
+        if not done or any(s.owed for s in start.there.values()):
+            self._target = None  # DDL has put a cursor back, or keys are to be read once more
         elif self._target is None and everything:
             self._target = tip()
         if self._target is None or self._target.base != start.position.base:
@@ -62,4 +62,4 @@ class Pace:
 def _unchecked(start: Offset) -> bool:
     """Whether a batch must follow that says that the last chunks met no DDL."""
     there = start.there.values()
-    return all(s.done for s in there) and not all(s.complete for s in there)
+    return all(s.done for s in there) and not all(s.complete and not s.repair for s in there)

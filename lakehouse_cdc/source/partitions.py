@@ -7,11 +7,14 @@ may cut otherwise and still emit the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from lakehouse_cdc.model.offset import Cursor, Offset, TableState
 from lakehouse_cdc.model.position import FIRST_EVENT, Position, file_name
+from lakehouse_cdc.model.repair import Repair
+from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.model.xa import Prepared, open_at
 from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.schema.table import TableSchema
@@ -20,6 +23,7 @@ from lakehouse_cdc.source.splits import (
     AlterSplit,
     BinlogSplit,
     EndSplit,
+    RepairSplit,
     SchemaSplit,
     SnapshotSplit,
     Split,
@@ -29,6 +33,7 @@ from lakehouse_cdc.source.splits import (
 
 SchemaOf = Callable[[str], TableSchema]  # schema id -> schema
 ChangeOf = Callable[[str], SchemaChange]  # its fingerprint -> the change
+RepairOf = Callable[[str], Repair]  # its fingerprint -> the repair
 KeyCuts = Callable[[TableSchema, Cursor | None, Cursor | None], Sequence[Cursor]]
 Cut = tuple[Position, Sequence[Prepared]]  # where a piece of the binlog begins, and the XA transactions open there
 LogCuts = Callable[[Offset, Offset], Sequence[Cut]]  # the first cut is the start itself
@@ -39,6 +44,7 @@ def plan(
     end: Offset,
     schema_of: SchemaOf,
     change_of: ChangeOf,
+    repair_of: RepairOf,
     key_cuts: KeyCuts,
     log_cuts: LogCuts,
 ) -> list[Split]:
@@ -47,17 +53,23 @@ def plan(
     if start is not None and start.epoch != end.epoch:
         last_epoch, start = start.tables, None
     before = start.tables if start else {}
+    born = {effect.table for effect in end.ddl if effect.kind == "create"}
     splits: list[Split] = []
     stamp = stamp_of(end)
-    splits.extend(_begin(before, end, last_epoch, stamp, schema_of))
+    splits.extend(_begin(before, end, last_epoch, born, stamp, schema_of))
     if start is not None:
         splits.extend(_binlog(start, end, schema_of, log_cuts))
         splits.extend(_ddl(start, end, stamp, schema_of, change_of))
     for name, state in end.tables.items():
-        splits.extend(_snapshot(before.get(name), state, end, schema_of(state.schema), key_cuts))
+        if name not in born:
+            splits.extend(_snapshot(before.get(name), state, end, schema_of(state.schema), key_cuts))
+        splits.extend(_repair(before.get(name), state, end, schema_of, repair_of))
     for name, state in end.tables.items():
-        if state.since is not None and _ends_pass(before.get(name), state):
-            splits.append(EndSplit(stamp_of(end, state.since), schema_of(state.schema), state.since))
+        if start is not None and state.since is not None and _ends_pass(before.get(name), state):
+            schema, below = schema_of(state.schema), state.since
+            if not schema.primary_key:  # it was read at once, in the batch before: nothing older than that stands
+                below = stamp_of(start, state.since).seq(Rank.READ)
+            splits.append(EndSplit(stamp_of(end, state.since), schema, state.since, below))
     return splits
 
 
@@ -65,6 +77,7 @@ def _begin(
     before: Mapping[str, TableState],
     end: Offset,
     last_epoch: Mapping[str, TableState],
+    born: Collection[str],
     stamp: Stamp,
     schema_of: SchemaOf,
 ) -> list[Split]:
@@ -78,7 +91,7 @@ def _begin(
             schemas.append(schema)
         elif known.away and not state.away:
             changes.append(SchemaChange.by_names(None, schema_of(known.schema), schema))
-            if known.dropped and state.mode == "never":
+            if known.dropped and (state.mode == "never" or name in born):
                 emptied.append(schema)  # else what was there goes with the end of the pass
         elif name in last_epoch and state.away and not known.away:
             changes.append(SchemaChange.leaving(None, schema))
@@ -88,7 +101,8 @@ def _begin(
             changes += [] if same else [SchemaChange.by_names(None, schema_of(known.schema), schema)]
     splits: list[Split] = [SchemaSplit(stamp, tuple(schemas))] if schemas else []
     splits += [AlterSplit(stamp, tuple(changes))] if changes else []
-    return [*splits, TruncateSplit(stamp, tuple(emptied))] if emptied else splits
+    # behind the change of the schema, of which its rows are
+    return [*splits, TruncateSplit(replace(stamp, reading=1), tuple(emptied))] if emptied else splits
 
 
 def _ddl(start: Offset, end: Offset, stamp: Stamp, schema_of: SchemaOf, change_of: ChangeOf) -> list[Split]:
@@ -122,11 +136,26 @@ def _snapshot(
         return []
     lo = (before.cursor or None) if before else None
     hi = None if state.done else state.cursor
-    floor = max(end.floor, state.floor) if state.floor else end.floor
+    floor = _floor(state, end)
     bounds = [lo, *key_cuts(schema, lo, hi), hi]
     stamp = stamp_of(end, state.since)
     prepared = open_at(end.prepared, floor)
     return [SnapshotSplit(stamp, end.identity, schema, floor, a, b, prepared) for a, b in pairwise(bounds)]
+
+
+def _repair(
+    before: TableState | None, state: TableState, end: Offset, schema_of: SchemaOf, repair_of: RepairOf
+) -> list[RepairSplit]:
+    """The keys of one table that are read again by themselves."""
+    if not state.repair or state.repaired is None or (before is not None and before.repaired == state.repaired):
+        return []
+    stamp, floor = stamp_of(end, state.repaired), _floor(state, end)
+    prepared = open_at(end.prepared, floor)
+    return [RepairSplit(stamp, end.identity, schema_of(state.schema), floor, repair_of(state.repair), prepared)]
+
+
+def _floor(state: TableState, end: Offset) -> Position:
+    return max(end.floor, state.floor) if state.floor else end.floor
 
 
 def _same_pass(before: TableState | None, state: TableState) -> bool:

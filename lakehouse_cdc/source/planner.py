@@ -23,12 +23,12 @@ from lakehouse_cdc.model.xa import Prepared, follow, needed, open_at
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.session import Session, connect
 from lakehouse_cdc.schema.selection import Selection
-from lakehouse_cdc.source import gaps, partitions
+from lakehouse_cdc.source import gaps, partitions, repairs
 from lakehouse_cdc.source.chunks import Chunks
 from lakehouse_cdc.source.evolve import not_followed, resolved
 from lakehouse_cdc.source.first import first_offset, read_again
 from lakehouse_cdc.source.floor import Floor
-from lakehouse_cdc.source.follow import followed, without_met
+from lakehouse_cdc.source.follow import followed, to_follow, without_met
 from lakehouse_cdc.source.hooks import Step, reached
 from lakehouse_cdc.source.newcomers import with_new_tables
 from lakehouse_cdc.source.options import SourceOptions
@@ -105,9 +105,12 @@ class Planner:
         if moved is None or gap is not None:
             if gap is not None and self._options.on_gap != "resnapshot":
                 raise gap
-            return self._with_chunks(read_again(self._first(start.epoch + 1), start), max_rows)
+            anew = self._first(start.epoch + 1)
+            self._tables.require_masks(start.tables, anew.tables)
+            return self._with_chunks(read_again(anew, start), max_rows)
         offset, near, captured_rows = moved
         offset = self._signals.taken_up(start, self._with_new_tables(offset) if near else offset, near=near)
+        offset = repairs.taken_up(start, offset, self._signals, self._store, near=near)
         if near:
             left = None if max_rows is None else max_rows - captured_rows
             offset = self._with_chunks(offset, left)
@@ -133,7 +136,8 @@ class Planner:
             self._store.mark_gap(end)
             return []
         key_cuts = self._chunks.remembered() if planned_here else self._chunks.anew(self._session())
-        return partitions.plan(start, end, self._store.get, self._store.change, key_cuts, self._log_cuts)
+        store = self._store
+        return partitions.plan(start, end, store.get, store.change, store.repair, key_cuts, self._log_cuts)
 
     def _log_cuts(self, start: Offset, end: Offset) -> Sequence[Cut]:
         """Where the binlog of a batch is cut, and the XA transactions that are open there."""
@@ -189,12 +193,12 @@ class Planner:
         tip = self._tip()
         reached(Step.AFTER_POSITION)
         end = self._pace.end(tip)
-        if any(state.moved_from is not None for state in start.tables.values()):
-            tail.advance(tip)  # wherever their chunks may have met DDL
+        if any(state.unchecked for state in start.tables.values()):
+            tail.advance(tip)  # wherever their reads may have met DDL
         else:
             tail.advance(end, max_rows=max_rows, max_bytes=max_bytes)
         found = tail.statements(after=start.position)
-        met = [statement for statement in found if statement.effects != ()]
+        met = to_follow(found)
         if not all(statement.statement.alters for statement in found):
             self._selection_checked = False  # tables may be born, or come under another name
         effects: tuple[Effect, ...] = ()
@@ -208,7 +212,7 @@ class Planner:
                 failure, until = error, tail.end_before(met[0])
                 mark = tail.mark(max_rows=max_rows, max_bytes=max_bytes, until=until)
         elif met and met[0].effects is None:
-            failure = not_followed(met[0])
+            failure = not_followed(met[0], self._options)
         if failure is not None and mark.rows == 0 and mark.position == until < met[0].position <= end:
             raise failure
         floor.saw(mark.position, mark.gtids, decided=tail.xa.decided(mark.position))
@@ -223,7 +227,9 @@ class Planner:
             commit_ts=mark.commit_ts or start.commit_ts,
             prepared=self._prepared(start, mark.position, settled),
         )
-        offset = followed(without_met(offset, met), effects, self._store.change)
+        never = self._options.snapshot == "never"
+        offset = without_met(offset, met, keyless=lambda state: not self._store.get(state.schema).primary_key)
+        offset = followed(offset, effects, self._store.change, never=never)
         near = not met and tail.reached(end) and mark.position == tail.mark(until=end).position
         return offset, near, mark.rows
 

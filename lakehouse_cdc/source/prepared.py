@@ -132,7 +132,7 @@ def read_groups(
             session = stack.enter_context(connect(options.connection))
             check_identity(session, identity)
             dump = stack.enter_context(BinlogDump(session.connection, near[0].begin, server_id=server_id))
-            yield from _read(_Pieces(dump), near, schemas)
+            yield from _read(_Pieces(dump), near, schemas, options.mask_salt)
 
 
 class _Pieces:
@@ -156,20 +156,22 @@ class _Pieces:
         self._here = end
 
 
-def _read(pieces: _Pieces, commits: Sequence[Commit], schemas: Mapping[str, TableSchema]) -> Iterator[LogPart]:
+def _read(
+    pieces: _Pieces, commits: Sequence[Commit], schemas: Mapping[str, TableSchema], salt: str
+) -> Iterator[LogPart]:
     head: Bytes | None = None  # the format description that the server sends first
     for commit in commits:
         for _ in pieces.until(commit.begin):
             pass
-        scanner, decoder = BinlogScanner(commit.begin, schemas), Decoder(schemas)
+        scanner, decoder = BinlogScanner(commit.begin, schemas), Decoder(schemas, salt)
         if head is not None:
             scanner.feed(head)
         for part in pieces.until(commit.end):
             head = _format(part) if head is None else head
-            scan = scanner.feed(part)
-            _check(commit, bool(scan.transactions.xa.all()) and all(d.xid == commit.xid for d in scan.decisions))
-            whole = decoder.decode(scan)
-            yield PreparedPart(whole.scan, whole.changes, whole.schemas, whole.programs, commit)
+            for scan in scanner.scans(part):
+                _check(commit, bool(scan.transactions.xa.all()) and all(d.xid == commit.xid for d in scan.decisions))
+                whole = decoder.decode(scan)
+                yield PreparedPart(whole.scan, whole.changes, whole.schemas, whole.programs, commit)
         _check(commit, scanner.boundary == commit.end)
 
 

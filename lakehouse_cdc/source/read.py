@@ -17,15 +17,26 @@ from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.source.binlog_read import read_binlog
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.patience import read_patiently
+from lakehouse_cdc.source.repair_read import read_repair
 from lakehouse_cdc.source.rows import Stamp, at_one_position, no_variants, variants
 from lakehouse_cdc.source.snapshot_read import read_snapshot
-from lakehouse_cdc.source.splits import AlterSplit, BinlogSplit, EndSplit, SchemaSplit, SnapshotSplit, TruncateSplit
+from lakehouse_cdc.source.splits import (
+    AlterSplit,
+    BinlogSplit,
+    EndSplit,
+    RepairSplit,
+    SchemaSplit,
+    SnapshotSplit,
+    TruncateSplit,
+)
 
 
 def read_split(split: Any, options: SourceOptions) -> Iterator[pa.RecordBatch]:
     """The rows of a split. Raises DefiniteError for anything that is not a split."""
     if isinstance(split, SnapshotSplit):
         return read_patiently(lambda: read_snapshot(split, options, replica_id(options)))
+    if isinstance(split, RepairSplit):
+        return read_patiently(lambda: read_repair(split, options, replica_id(options)))
     if isinstance(split, BinlogSplit):
         return read_patiently(lambda: read_binlog(split, options, replica_id(options)))
     if isinstance(split, SchemaSplit):
@@ -38,7 +49,9 @@ def read_split(split: Any, options: SourceOptions) -> Iterator[pa.RecordBatch]:
     if isinstance(split, TruncateSplit):
         return iter([_single(split.stamp, Rank.SCHEMA, "t", s.name, s.id, None) for s in split.schemas])
     if isinstance(split, EndSplit):
-        return iter([_single(split.stamp, Rank.END, "x", split.schema.name, split.schema.id, Decimal(split.since))])
+        began = Decimal(split.since) if split.since != split.below else None
+        name, schema_id = split.schema.name, split.schema.id
+        return iter([_single(split.stamp, Rank.END, "x", name, schema_id, Decimal(split.below), began)])
     if getattr(split, "value", split) is None:  # Spark's stand-in for "no partitions"
         return iter([])
     raise DefiniteError(f"{type(split).__name__} is not a split of this source")

@@ -36,6 +36,7 @@ ARROW = pa.schema(
         ("schema_id", pa.string()),
     ]
 )
+Pair = tuple[pa.Array, pa.Array]  # key and after values of n rows
 _LOW32 = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
 

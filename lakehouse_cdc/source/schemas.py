@@ -1,7 +1,7 @@
 """What offsets name: immutable files beside the checkpoint, named by their content, written before the offset is.
 
 Most are schemas, and their changes; the others are the states of tables, which would make an offset large (see
-`offsets`).
+`offsets`), and keys that are to be read again.
 
 An offset may thus be replayed at any time: the file that it names is there, whole, and says what it said.
 """
@@ -18,6 +18,7 @@ from typing import Any
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.repair import Repair
 from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.schema.table import TableSchema
 
@@ -26,7 +27,7 @@ class SchemaStore:
     """Schemas in one folder (a local path, or one that is mounted, such as a Databricks volume)."""
 
     def __init__(self, location: str) -> None:
-        self._folder = Path(location.removeprefix("file:"))
+        self._folder = mounted(location)
 
     def put(self, schema: TableSchema) -> str:
         """Store the schema, whole or not at all, and give its id."""
@@ -65,6 +66,17 @@ class SchemaStore:
         states: dict[str, Any] = json.loads(self._checked(self._states(fingerprint), fingerprint, "states"))
         return states
 
+    def put_repair(self, repair: Repair) -> str:
+        """Store keys that are to be read again, and give their fingerprint."""
+        text = repair.to_json()
+        fingerprint = _digest(text)
+        self._write(self._repair(fingerprint), text)
+        return fingerprint
+
+    def repair(self, fingerprint: str) -> Repair:
+        """The keys of that fingerprint. Raises DefiniteError if their file is gone or is not what its name says."""
+        return Repair.from_json(self._checked(self._repair(fingerprint), fingerprint, "repair"))
+
     def mark_gap(self, offset: Offset) -> None:
         """Remember that the batch which ends at `offset` could not be read any more, before it is let pass empty."""
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -82,6 +94,9 @@ class SchemaStore:
 
     def _states(self, fingerprint: str) -> Path:
         return self._folder / f"states-{fingerprint}.json"
+
+    def _repair(self, fingerprint: str) -> Path:
+        return self._folder / f"repair-{fingerprint}.json"
 
     def _change(self, fingerprint: str) -> Path:
         return self._folder / f"change-{fingerprint}.json"
@@ -105,6 +120,11 @@ class SchemaStore:
         """The whole file or none; content names it, so one that is there is this one."""
         if not path.exists():
             write_whole(path, text)
+
+
+def mounted(location: str) -> Path:
+    """The folder of a location, which may be written as Spark writes that of a file."""
+    return Path(location.removeprefix("file:"))
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""What a person asks of a pipeline, as files beside its schemas: read a table again; pause.
+"""What a person asks of a pipeline, as files beside its schemas: read a table, or some keys of it, again; pause.
 
 A request must be honoured once, though the process may die at any moment. So the planner notes in the request's file
 the seq at which the new pass begins, before it offers the offset that holds the same seq. A request whose seq stands in
@@ -12,9 +12,10 @@ from urllib.parse import quote, unquote
 
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.source.follow import anew
-from lakehouse_cdc.source.schemas import write_whole
+from lakehouse_cdc.source.schemas import mounted, write_whole
 
 _REQUEST = "snapshot-"
+_REPAIR = "repair-"
 _PAUSED = "paused"
 
 
@@ -22,7 +23,7 @@ class Signals:
     """The signals of one pipeline, in a folder of its own inside that of the schemas."""
 
     def __init__(self, schema_folder: str) -> None:
-        self._folder = Path(schema_folder.removeprefix("file:")) / "signals"
+        self._folder = mounted(schema_folder) / "signals"
 
     def request(self, table: str) -> None:
         """Ask for `database.table` to be read again, as of now."""
@@ -39,7 +40,11 @@ class Signals:
         """Whether there is a request that the offset `start` has not taken up."""
         noted = self.requests()
         states = {name: state for name, state in start.tables.items() if not state.dropped}
-        return any(name in noted and noted[name] != str(state.since) for name, state in states.items())
+        keys = {name: seq for name, (_, seq) in self.repairs().items()}
+        return any(
+            (name in noted and noted[name] != str(state.since)) or (name in keys and keys[name] != str(state.repaired))
+            for name, state in states.items()
+        )
 
     def mended(self, offset: Offset) -> set[str]:
         """The quarantined tables that are to be tried again."""
@@ -64,6 +69,26 @@ class Signals:
                 offset = offset.with_table(name, state)
         return offset
 
+    def request_repair(self, table: str, fingerprint: str) -> None:
+        """Ask for some keys of `database.table` to be read again: those of a stored repair."""
+        self.note_repair(table, fingerprint, "")
+
+    def repairs(self) -> dict[str, tuple[str, str]]:
+        """The tables with keys to be read again, each with its repair's fingerprint and the seq noted, or ''."""
+        found = {}
+        for path in sorted(self._folder.glob(f"{_REPAIR}*")):
+            fingerprint, _, noted = path.read_text(encoding="utf-8").partition(" ")
+            found[unquote(path.name.removeprefix(_REPAIR))] = fingerprint, noted
+        return found
+
+    def note_repair(self, table: str, fingerprint: str, noted: str) -> None:
+        """Note the seq at which a request is taken up."""
+        write_whole(self._path(table, _REPAIR), f"{fingerprint} {noted}")
+
+    def drop_repair(self, table: str) -> None:
+        """The request is void, or has been taken up for good."""
+        self._path(table, _REPAIR).unlink(missing_ok=True)
+
     @property
     def paused(self) -> bool:
         """Whether the pipeline shall rest."""
@@ -77,5 +102,5 @@ class Signals:
         """Let it go on."""
         (self._folder / _PAUSED).unlink(missing_ok=True)
 
-    def _path(self, table: str) -> Path:
-        return self._folder / f"{_REQUEST}{quote(table, safe='')}"
+    def _path(self, table: str, kind: str = _REQUEST) -> Path:
+        return self._folder / f"{kind}{quote(table, safe='')}"

@@ -9,6 +9,7 @@ from pyspark.sql.datasource import InputPartition
 
 from lakehouse_cdc.model.offset import Cursor, Identity, Offset
 from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.model.repair import Repair
 from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.model.xa import Prepared
 from lakehouse_cdc.schema.change import SchemaChange
@@ -42,11 +43,13 @@ class TruncateSplit(InputPartition):
 
 @dataclass
 class EndSplit(InputPartition):
-    """The `x` row of a repeated pass that ends in this batch, and the seq that the pass began at."""
+    """The `x` row of a repeated pass that ends in this batch, the seq that the pass began at, and that below which no
+    row stands: the same, but where all rows were read at one position."""
 
     stamp: Stamp
     schema: TableSchema
     since: int
+    below: int
 
 
 @dataclass
@@ -62,6 +65,18 @@ class SnapshotSplit(InputPartition):
     floor: Position
     lo: Cursor | None
     hi: Cursor | None
+    prepared: tuple[Prepared, ...] = ()
+
+
+@dataclass
+class RepairSplit(InputPartition):
+    """as_of(table, keys, W), otherwise as `SnapshotSplit`."""
+
+    stamp: Stamp
+    identity: Identity
+    schema: TableSchema
+    floor: Position
+    repair: Repair
     prepared: tuple[Prepared, ...] = ()
 
 
@@ -84,7 +99,7 @@ class BinlogSplit(InputPartition):
     ddl: bool = False
 
 
-Split = SchemaSplit | AlterSplit | TruncateSplit | EndSplit | SnapshotSplit | BinlogSplit
+Split = SchemaSplit | AlterSplit | TruncateSplit | EndSplit | SnapshotSplit | RepairSplit | BinlogSplit
 
 
 def stamp_of(offset: Offset, since: int | None = None) -> Stamp:

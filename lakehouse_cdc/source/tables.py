@@ -6,13 +6,16 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import ConfigError, DefiniteError
 from lakehouse_cdc.model.offset import TableState
 from lakehouse_cdc.mysql import catalog
-from lakehouse_cdc.mysql.keys import KeySpace
+from lakehouse_cdc.mysql.keys import place
 from lakehouse_cdc.mysql.session import Session
 from lakehouse_cdc.schema import types
-from lakehouse_cdc.schema.carry import carry, carry_on, require_same_choice
+from lakehouse_cdc.schema.carry import carry, carry_on
+from lakehouse_cdc.schema.change import SchemaChange
+from lakehouse_cdc.schema.choice import require_masks, require_same_choice
+from lakehouse_cdc.schema.given_key import with_key
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import check_table
@@ -41,24 +44,30 @@ class Tables:
 
         Raises DefiniteError for what is wrong with the configuration.
         """
-        there = catalog.read_catalog(session, self.selection, self.options.exclude, known=known)
+        there = catalog.read_catalog(session, self.selection, self.options.choice, known=known)
         faults: dict[str, DefiniteError] = {}
         for fault in there.faults:
             if fault.where not in there.tables:
                 raise fault
             faults.setdefault(fault.where, fault)
-        tables = {name: carry(schema, self.options.rules) for name, schema in there.tables.items()}
+        tables = dict(there.tables)
+        for name, schema in there.tables.items():
+            try:
+                tables[name] = with_key(schema, self.options.keys)
+            except ConfigError as error:  # noqa: PERF203
+                faults.setdefault(name, error)
+        tables = {name: carry(schema, self.options.rules) for name, schema in tables.items()}
         for name, schema in tables.items():
             for fault in types.faults(schema):
                 faults.setdefault(name, fault)
         return tables, faults
 
     def now(self, session: Session, name: str) -> TableSchema:
-        """One table as the catalog has it, with the columns left out that are excluded; nothing else is configured.
+        """One table as the catalog has it, columns chosen and masked by their names; nothing else is configured.
 
         Raises DefiniteError where it is gone, or cannot be captured.
         """
-        found = catalog.read_catalog(session, self.selection, self.options.exclude)
+        found = catalog.read_catalog(session, self.selection, self.options.choice)
         for fault in found.faults:
             if fault.where == name:
                 raise fault
@@ -66,14 +75,24 @@ class Tables:
             raise DefiniteError("the table is gone", where=name, hint="leave it out (source.tables)")
         return found.tables[name]
 
+    def fresh(self, session: Session, name: str) -> TableSchema:
+        """One table as the catalog has it, with the user's choices. Raises DefiniteError as `now`, and `configured`."""
+        found = carry(with_key(self.now(session, name), self.options.keys), self.options.rules)
+        check_table(found)
+        return found
+
     def configured(self, schema: TableSchema, before: TableSchema, origin: Mapping[str, str]) -> TableSchema:
         """What a DDL made of `before`, with the user's choices; `origin` has the old names of columns that there were.
 
-        Raises DefiniteError for a type or a key that cannot be carried.
+        Raises DefiniteError for a type or a key that cannot be carried, and where the rows lost their key.
         """
-        gone = catalog.left_out(schema.name, self.options.exclude)
-        columns = (replace(c, captured=c.captured and c.name.lower() not in gone) for c in schema.columns)
-        found = carry_on(replace(schema, columns=tuple(columns)), before, origin, self.options.rules)
+        # a column that was included stays so under another name
+        everything = replace(schema, columns=tuple(replace(c, captured=True) for c in schema.columns))
+        keyed = with_key(self.options.choice.chosen(everything, origin), self.options.keys)
+        if before.key and not keyed.key:
+            what = f"{schema.name} has no primary key any more"
+            raise DefiniteError(what, where=schema.name, hint="signal snapshot takes it up again, without one")
+        found = carry_on(keyed, before, origin, self.options.rules)
         check_table(found)
         return found
 
@@ -81,6 +100,12 @@ class Tables:
         """Raise DefiniteError where a table of `now` is configured otherwise than it was."""
         for name in known.keys() & now.keys():
             require_same_choice(self._store.get(known[name].schema), now[name])
+
+    def require_masks(self, known: Mapping[str, TableState], now: Mapping[str, TableState]) -> None:
+        """Raise DefiniteError where a masked column may have got another name unseen, in a gap of the log."""
+        for name in known.keys() & now.keys():
+            before, after = (self._store.get(states[name].schema) for states in (known, now))
+            require_masks(before, after, SchemaChange.by_names(None, before, after).origin)
 
     def quarantined(self, schema: TableSchema, reason: str, before: TableState | None) -> TableState:
         """The state of a table that cannot be captured; `before` is its state, if it had one."""
@@ -96,4 +121,4 @@ def wait_for_ddl(session: Session, tables: Iterable[TableSchema]) -> None:
     """Return when DDL that is under way has ended, and is in the binlog: it keeps everybody from the table."""
     for schema in tables:
         with suppress(DefiniteError):  # it may be gone by then
-            session.query(f"SELECT 1 FROM {KeySpace(schema).table} LIMIT 0")
+            session.query(f"SELECT 1 FROM {place(schema)} LIMIT 0")

@@ -135,7 +135,8 @@ class Tail:
                 self._rest = self._dump.read()
             part = Cutter(here, min(tip, file_end)).cut(self._rest)
             self._rest = self._rest[part.size :]
-            self._take(self._scanner.feed(part))
+            for scan in self._scanner.scans(part):
+                self._take(scan)
             if self._scanner.created is not None:
                 self._created[here.number] = self._scanner.created
 
@@ -218,8 +219,9 @@ class Tail:
 
     def naming(self, table: str, after: Position) -> list[LoggedStatement]:
         """The statements behind `after` that name the table, or may mean it; also those that are proven harmless."""
+        name, database = self._cased(table), self._cased(table.partition(".")[0])
         behind = [s for s in self._statements if s.position > after]
-        return [s for s in behind if self._cased(table) in s.statement.tables or not s.statement.tables]
+        return [s for s in behind if {name, database} & {*s.statement.tables, *s.statement.databases} or s.unlimited]
 
     def _cased(self, name: str) -> str:
         return name.lower() if self._lower_case else name

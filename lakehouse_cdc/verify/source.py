@@ -19,6 +19,7 @@ from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver import extract
+from lakehouse_cdc.silver.derive import filtered
 from lakehouse_cdc.silver.form import Form
 from lakehouse_cdc.silver.shape import Shape
 from lakehouse_cdc.verify.compare import TableResult, compare
@@ -37,18 +38,21 @@ def verify_table(
     """Compare the silver table at `version` (None: it does not exist) with the source at the offset's position.
 
     Of one that keeps more, as its `form` says, the rows as they are now are compared. Columns of a frozen table that
-    follow none of the source's are passed over. `options` are those of the `mysql_cdc` source.
+    follow none of the source's are passed over, and so is metadata. `options` are those of the `mysql_cdc` source.
     """
     schema = shape.schema
     expected = source_rows(spark, options, offset, shape)
-    columns = [c.name for c in schema.captured if c.name in shape.sources]
+    columns = [name for name in shape.names if name in shape.sources or name in shape.transform.computed]
     if version is None:
         actual = spark.createDataFrame([], expected.schema)
     else:
         rows = read(spark, silver, version).where(form.standing)
         actual = rows.select(*[F.col(quoted(c)) for c in columns])
     expected, actual = (_comparable(side, schema, columns) for side in (expected, actual))
-    return compare(schema.name, expected, actual, list(schema.key), columns, rows=actual.count())
+    found = compare(schema.name, expected, actual, list(schema.key), columns, rows=actual.count())
+    if shape.frozen or found.keys is None:
+        return replace(found, keys=None)
+    return replace(found, keys=tuple({shape.sources[name]: key[name] for name in key} for key in found.keys))
 
 
 def _comparable(side: DataFrame, schema: TableSchema, columns: Sequence[str]) -> DataFrame:
@@ -64,4 +68,5 @@ def source_rows(spark: SparkSession, options: Mapping[str, str], offset: Offset,
     name = shape.schema.name
     alone = replace(offset, tables={name: offset.tables[name]})
     bronze = spark.read.format("mysql_cdc").options(**options).option("asOf", json.dumps(alone.to_json())).load()
-    return extract.typed(bronze.select("after"), shape).select("row.*")
+    rows = filtered(extract.typed(bronze.select("after"), shape), shape)
+    return rows.where("passes").select("row.*")

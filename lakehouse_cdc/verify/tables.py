@@ -11,12 +11,14 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.errors import DefiniteError, TransientError
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.commits import newest_first
+from lakehouse_cdc.lake.tables import exists
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver import stream as silver
-from lakehouse_cdc.silver.form import Form
+from lakehouse_cdc.silver.form import Form, no_key
+from lakehouse_cdc.silver.held import Held, told
 from lakehouse_cdc.silver.shape import Shape
-from lakehouse_cdc.silver.table import Held, told
 from lakehouse_cdc.source.offsets import restored
 from lakehouse_cdc.source.schemas import SchemaStore
 from lakehouse_cdc.verify.compare import TableResult
@@ -42,14 +44,19 @@ def verify_tables(
 
     def verified(name: str) -> TableResult | None:
         state, place = offset.tables[name], layout.silver_table(name)
+        schema = store.get(state.schema)
+        shape, form = Shape.of(schema), Form.ROWS
+        if not schema.key and not exists(spark, place):
+            refused = no_key(name)
+            set_aside[name] = f"{refused.what}; {refused.hint}"
+            return None
         version = silver.version_at(spark, place, applied.bronze_version)
-        shape, form = Shape.of(store.get(state.schema)), Form.ROWS
         if version is not None:
             held = told(spark, layout, name)
             if held.stuck is not None:
                 set_aside[name] = held.stuck.reason
                 return None
-            shape, form = _shape(store, shape, held), held.form
+            shape, form = shape_of(store, schema, held), held.form
         result = verify_table(spark, options, _whole(offset, name), shape, place, version, form=form)
         return replace(result, complete=state.complete)
 
@@ -68,14 +75,13 @@ def _whole(offset: Offset, table: str) -> Offset:
     return offset.with_table(table, replace(state, cursor=[], done=True)) if state.mode == "again" else offset
 
 
-def _shape(store: SchemaStore, shape: Shape, held: Held) -> Shape:
+def shape_of(store: SchemaStore, rows: TableSchema, held: Held) -> Shape:
     """What a silver table holds of the source's columns. Raises TransientError where that has changed."""
     if held.frozen is None:
-        return shape
-    if not {*held.frozen.sources.values()} <= {*shape.sources}:
-        name = shape.rows.name
-        raise TransientError(f"the schema of {name} has changed meanwhile", where=name, hint="verify again")
-    return Shape(store.get(held.frozen.schema_id), shape.rows, held.frozen.sources)
+        return Shape.of(rows, held.transform)
+    if not {*held.frozen.sources.values()} <= {c.name for c in rows.captured}:
+        raise TransientError(f"the schema of {rows.name} has changed meanwhile", where=rows.name, hint="verify again")
+    return Shape(store.get(held.frozen.schema_id), rows, held.frozen.sources, held.transform)
 
 
 def _offset_of(

@@ -26,16 +26,16 @@ def read(path: Path) -> dict[str, Any]:
     return found
 
 
-def settings() -> dict[str, Any]:
+def settings(folder: Path = BUNDLE) -> dict[str, Any]:
     """databricks.yml."""
-    return read(BUNDLE / "databricks.yml")
+    return read(folder / "databricks.yml")
 
 
-def included() -> list[Path]:
+def included(folder: Path = BUNDLE) -> list[Path]:
     """The files that databricks.yml includes. A pattern that matches none is an error."""
     found: list[Path] = []
-    for pattern in settings()["include"]:
-        matches = sorted(BUNDLE.glob(pattern))
+    for pattern in settings(folder)["include"]:
+        matches = sorted(folder.glob(pattern))
         assert matches, f"include {pattern} matches no file"
         found += matches
     return found
@@ -52,13 +52,15 @@ def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Declared:
-    """The bundle for one target."""
+    """The bundle in a folder, for one target."""
 
-    def __init__(self, target: str) -> None:
-        whole = merged(settings(), *map(read, included()))
+    def __init__(self, target: str, folder: Path = BUNDLE) -> None:
+        whole = merged(settings(folder), *map(read, included(folder)))
         chosen = whole["targets"][target]
         self.target = target
-        self.whole = merged(whole, {key: chosen[key] for key in ("resources", "workspace") if key in chosen})
+        self.whole = merged(
+            whole, {key: chosen[key] for key in ("resources", "workspace", "run_as", "permissions") if key in chosen}
+        )
         defaults = {name: v["default"] for name, v in whole["variables"].items() if "default" in v}
         undeclared = set(chosen.get("variables", {})) - set(whole["variables"])
         assert not undeclared, f"target {target} sets {undeclared}, which are not declared"

@@ -5,6 +5,8 @@ Only the CLI knows how it reads the files; where one is installed, it is asked, 
 
 from __future__ import annotations
 
+import itertools
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,16 +14,26 @@ from typing import Any
 
 import pytest
 from databricks.bundles.jobs import Job
+from databricks.bundles.pipelines import Pipeline
 from databricks.bundles.schemas import Schema
+from databricks.bundles.secret_scopes import SecretScope
 from databricks.bundles.volumes import Volume
 from typer.main import get_group
 
 from lakehouse_cdc.cli.main import app
 from lakehouse_cdc.pipeline.config import load
+from lakehouse_cdc.source.options import SourceOptions
 from tests.bundles.declared import BUNDLE, ROOT, TARGETS, WORKSPACE, Declared, included, read, settings
 
-CLASSES: dict[str, Any] = {"jobs": Job, "schemas": Schema, "volumes": Volume}
+CLASSES: dict[str, Any] = {
+    "jobs": Job,
+    "pipelines": Pipeline,
+    "schemas": Schema,
+    "secret_scopes": SecretScope,
+    "volumes": Volume,
+}
 WRITERS = ("ingest", "ingest_continuous")
+CONFIGS = ("config", "declarative_config")
 
 
 @pytest.fixture(params=TARGETS)
@@ -71,10 +83,39 @@ def test_a_wrong_job_would_be_found(wrong: dict[str, Any]) -> None:
         Job.from_dict(job)
 
 
-def test_every_reference_leads_somewhere(bundle: Declared) -> None:
-    bundle.resolved({key: value for key, value in bundle.whole.items() if key != "targets"})
-    unused = {f"var.{name}" for name in bundle.whole["variables"]} - bundle.used
-    assert not unused
+@pytest.mark.parametrize("wrong", [{"chanel": "PREVIEW"}, {"configuration": "x"}, {"libraries": [{"file": "x"}]}])
+def test_a_wrong_pipeline_would_be_found(wrong: dict[str, Any]) -> None:
+    pipeline: Any = Declared("prod").resources("pipelines")["declarative"] | wrong
+    with pytest.raises((ValueError, TypeError)):
+        Pipeline.from_dict(pipeline)
+
+
+def test_every_reference_leads_somewhere_and_every_variable_is_used() -> None:
+    bundles = [Declared(target) for target in TARGETS]
+    for bundle in bundles:
+        bundle.resolved({key: value for key, value in bundle.whole.items() if key != "targets"})
+    assert not {f"var.{name}" for name in bundles[0].whole["variables"]}.difference(*(b.used for b in bundles))
+
+
+def test_the_secrets_that_the_pipelines_name_have_a_scope(bundle: Declared) -> None:
+    [scope] = bundle.resources("secret_scopes").values()
+    for variable in CONFIGS:
+        text = (BUNDLE / bundle.variables[variable]).read_text(encoding="utf-8")
+        assert re.findall(r"\$\{secret:([^/}]+)/mysql_password\}", text) == [scope["name"]]
+        assert f"databricks secrets put-secret {scope['name']} mysql_password\n" in text
+    if bundle.target == "dev":
+        asked = f"\ndatabricks secrets put-secret {scope['name']} mysql_password\n"
+        assert asked in (ROOT / "README.md").read_text(encoding="utf-8")
+    scopes = [Declared(target).variables["secret_scope"] for target in TARGETS]
+    assert len({*scopes}) == len(TARGETS)
+
+
+def test_production_runs_as_who_deploys_it_and_opens_no_secrets() -> None:
+    """The CLI grants CAN_VIEW of a bundle as READ of its secret scopes."""
+    whole = Declared("prod").whole
+    assert Declared("prod").resolved(whole["run_as"]) == {"user_name": WORKSPACE["workspace.current_user.userName"]}
+    assert [one["level"] for one in whole["permissions"]] == ["CAN_RUN"]
+    assert not {"run_as", "permissions"} & Declared("dev").whole.keys()
 
 
 @pytest.mark.parametrize("reference", ["${var.nothing}", "${resources.jobs.nothing.id}", "${workspace.nothing}"])
@@ -97,6 +138,12 @@ def test_the_wheel_is_built_where_every_task_looks_for_it(bundle: Declared) -> N
         for wheel in wheels(job, task)
     ]
     assert len(looked_for) == len(list(wheel_tasks(bundle)))
+    looked_for += [
+        (path.parent / wheel).resolve()
+        for path in included()
+        for pipeline in read(path)["resources"].get("pipelines", {}).values()
+        for wheel in pipeline["environment"]["dependencies"]
+    ]
     assert set(looked_for) == {built}
 
 
@@ -115,23 +162,48 @@ def test_what_goes_to_the_workspace_is_there(bundle: Declared) -> None:
 
 def test_every_command_is_one_of_ours(bundle: Declared) -> None:
     group = get_group(app)
-    commands = {}
+    commands: dict[str, list[tuple[str, bool | None, bool | None]]] = {}
     for name, _, task in wheel_tasks(bundle):
         command, *arguments = task["python_wheel_task"]["parameters"]
         context = group.commands[command].make_context(command, arguments)  # raises for what it does not know
-        commands[name] = (command, context.params.get("once"))
+        asked = (command, context.params.get("once"), context.params.get("vacuum"))
+        commands.setdefault(name, []).append(asked)
     assert commands == {
-        "ingest": ("run", True),
-        "ingest_continuous": ("run", False),
-        "verify": ("verify", None),
-        "doctor": ("doctor", None),
+        "ingest": [("run", True, None)],
+        "ingest_continuous": [("run", False, None)],
+        "maintain": [("maintain", None, False), ("verify", None, None)],
+        "verify": [("verify", None, None)],
+        "doctor": [("doctor", None, None)],
     }
+    [first, second] = bundle.resources("jobs")["maintain"]["tasks"]
+    assert [d["task_key"] for d in second["depends_on"]] == [first["task_key"]]
 
 
-def test_a_pipelines_file_and_the_resources_agree(bundle: Declared) -> None:
-    target = load(BUNDLE / bundle.variables["config"]).target
-    [schema] = bundle.resources("schemas").values()
+def test_a_declarative_pipeline_finds_its_definition_and_its_file(bundle: Declared) -> None:
+    """It registers what it says by `register`, which tests/test_pipelines.py runs; the file is one of the bundle's."""
+    [pipeline] = bundle.resources("pipelines").values()
+    [library] = pipeline["libraries"]
+    definition = (BUNDLE / "resources" / library["file"]["path"]).resolve()
+    assert definition == BUNDLE / "definition.py"
+    assert definition.is_file()
+    config = Path(pipeline["configuration"]["lakehouse_cdc.config"])
+    local = ROOT / config.relative_to(WORKSPACE["workspace.file_path"])
+    assert local == BUNDLE / bundle.variables["declarative_config"]
+    assert load(local).target.catalog == pipeline["catalog"]
+    assert pipeline["edition"] in ("PRO", "ADVANCED")  # those that have AUTO CDC
+    assert pipeline["continuous"] is False  # an update is started by whoever wants one
+
+
+@pytest.mark.parametrize("variable", CONFIGS)
+def test_a_pipelines_file_and_the_resources_agree(bundle: Declared, variable: str) -> None:
+    target = load(BUNDLE / bundle.variables[variable]).target
+    schemas = bundle.resources("schemas")
+    schema = schemas["cdc"]
     [volume] = bundle.resources("volumes").values()
+    if variable == "declarative_config":  # a definition makes no schema
+        made = [schemas[f"declarative_{layer}"] for layer in ("bronze", "silver")]
+        assert [one["name"] for one in made] == [target.bronze, target.silver]
+        assert {one["catalog_name"] for one in made} == {target.catalog}
     assert target.catalog == schema["catalog_name"] == volume["catalog_name"]
     assert volume["schema_name"] == schema["name"]
     assert target.checkpoints is not None
@@ -139,10 +211,16 @@ def test_a_pipelines_file_and_the_resources_agree(bundle: Declared) -> None:
     assert Path(target.checkpoints).is_relative_to(where)
 
 
-def test_the_targets_share_nothing() -> None:
-    dev, prod = (load(BUNDLE / Declared(target).variables["config"]).target for target in TARGETS)
-    names = [{t.bronze, t.silver, t.checkpoints} for t in (dev, prod)]
-    assert not names[0] & names[1]
+def test_pipelines_share_no_table_no_state_and_no_replica_id() -> None:
+    files = [load(BUNDLE / Declared(target).variables[variable]) for target in TARGETS for variable in CONFIGS]
+    for one, other in itertools.combinations(files, 2):
+        assert not {one.target.bronze, one.target.silver} & {other.target.bronze, other.target.silver}
+        assert (one.target.checkpoints, one.name) != (other.target.checkpoints, other.name)
+    for jobs, declarative in zip(files[::2], files[1::2], strict=True):
+        ours = SourceOptions.parse({"url": "mysql://a@b", "tables": "a.*"}, streaming=False).server_ids
+        low, high = map(int, (declarative.source.server_ids or "0-0").split("-"))
+        assert jobs.source.server_ids is None  # the default
+        assert ours[1] < low < high
 
 
 def test_one_pipeline_has_one_writer(bundle: Declared) -> None:
@@ -162,7 +240,7 @@ def test_spark_runs_on_a_cluster_that_has_what_the_source_wants(bundle: Declared
         assert cluster["data_security_mode"] == "SINGLE_USER"
 
 
-def test_the_readme_names_targets_and_jobs_that_are_there() -> None:
+def test_the_readme_names_targets_jobs_and_pipelines_that_are_there() -> None:
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     commands = [shlex.split(line, comments=True) for line in lines if line.startswith("databricks bundle ")]
     assert {command[2] for command in commands} == {"validate", "deploy", "run", "destroy"} & {c[2] for c in commands}
@@ -170,4 +248,5 @@ def test_the_readme_names_targets_and_jobs_that_are_there() -> None:
     for command in commands:
         assert command[command.index("-t") + 1] in TARGETS
         if command[2] == "run":
-            assert command[-1] in Declared("dev").resources("jobs")
+            declared = Declared("dev")
+            assert command[-1] in {*declared.resources("jobs"), *declared.resources("pipelines")}

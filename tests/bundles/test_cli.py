@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from lakehouse_cdc.bundle.files import Package, Plan, write
+from lakehouse_cdc.bundle.survey import Survey
+from lakehouse_cdc.schema.table import Column, TableSchema
 from tests.bundles.declared import BUNDLE, ROOT, TARGETS
 from tests.bundles.workspace import workspace
 
@@ -40,6 +43,18 @@ def test_it_is_valid(bundle: Path, target: str) -> None:
     done = validate(bundle, target)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Validation OK!" in done.stdout
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_init_writes_is_valid(tmp_path: Path, target: str) -> None:
+    table = TableSchema("shop", "t", (Column("id", "int"),), ("id",))
+    plan = Plan(
+        "shop", "mysql://cdc@db", "${secret:shop/k}", "required", ("shop.*",), "main", "s", "b", "v",
+        Package("lakehouse-cdc==0.1.0"), "m5d.xlarge", Survey({table.name: table}),
+    )  # fmt: skip
+    write(tmp_path / "bundle", plan.files(), plan.package)
+    done = validate(tmp_path / "bundle", target)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_wrong_one_is_not(bundle: Path) -> None:

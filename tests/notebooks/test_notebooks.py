@@ -10,15 +10,18 @@ import json
 import runpy
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc import Pipeline
 
+matplotlib.use("Agg")
 NOTEBOOKS = Path(__file__).parent.parent.parent / "notebooks"
 ROWS = 2000
 TABLES, CAPTURED = "shop.[cp]*", {"shop.customers", "shop.products"}  # half of the shop: each table takes its time
@@ -72,7 +75,7 @@ def bronze(pipeline: Pipeline) -> list[tuple[str, str]]:
     return [(row.source_table, row.op) for row in rows.select("source_table", "op").collect()]
 
 
-@pytest.mark.parametrize("name", ["quickstart", "operate"])
+@pytest.mark.parametrize("name", ["quickstart", "operate", "explore"])
 def test_the_source_is_in_databricks_own_format(name: str) -> None:
     text = (NOTEBOOKS / f"{name}.py").read_text(encoding="utf-8")
     assert text.startswith("# Databricks notebook source\n# MAGIC %md\n")
@@ -141,8 +144,8 @@ def test_operate_tells_the_state_and_has_a_table_read_again(
     assert {name for name, ops in after.items() if ops.get("r", 0)} == {AGAIN}
 
 
-def test_operate_asks_for_nothing_by_itself(
-    quickstart: dict[str, Any], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+def test_operate_asks_for_nothing_by_itself_and_plots_every_batch(
+    quickstart: dict[str, Any], spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("LAKEHOUSE_CDC_CONFIG", str(quickstart["config"]))
     monkeypatch.delenv("LAKEHOUSE_CDC_TABLE", raising=False)
@@ -150,9 +153,78 @@ def test_operate_asks_for_nothing_by_itself(
     assert left["report"].verified
     assert left["read_again"] == []
     assert left["pipeline"].signals.requests() == {}
+    batches = [batch.asDict() for batch in left["batches"]]
+    assert {batch["layer"] for batch in batches} == {"bronze", "silver"}
+    for layer, lags, rates in zip(("bronze", "silver"), left["lags"].lines, left["rates"].lines, strict=True):
+        of_layer = [batch for batch in batches if batch["layer"] == layer]
+        assert list(lags.get_ydata()) == [b["lag_seconds"] for b in of_layer]
+        assert list(rates.get_ydata()) == [b["rows"] / b["seconds"] for b in of_layer if b["rows"]]
+        assert len(rates.get_ydata()) > 1
+    left["figure"].savefig(tmp_path / "operate.png")
 
 
 def test_on_databricks_the_source_is_the_users_own(spark: SparkSession) -> None:
     """No server is started there, however little was filled in."""
     with pytest.raises(ValueError, match="fill in the widgets url, catalog and folder"):
         run("quickstart", spark=spark, dbutils=DbUtils(catalog="main"))
+
+
+@pytest.fixture(scope="module")
+def explored(quickstart: dict[str, Any], spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
+    """A pipeline with every version of three items, of which one was changed, one went, and one came."""
+    folder = tmp_path_factory.mktemp("explored")
+    config = folder / "pipeline.yml"
+    config.write_text(
+        f"name: explored\nsource: {{url: '{quickstart['url']}', tables: [explored.items]}}\n"
+        "target: {path: lake, bronze: b, silver: s}\ntables: {explored.items: {scd: 2}}\n"
+    )
+    lake = Pipeline.from_yaml(config, spark)
+    before = [
+        "CREATE DATABASE explored",
+        "CREATE TABLE explored.items (id INT PRIMARY KEY, stock INT)",
+        "INSERT INTO explored.items VALUES (1, 0), (2, 0), (3, 0)",
+    ]
+    behind = [
+        *(f"UPDATE explored.items SET stock = {stock} WHERE id = 1" for stock in (1, 2, 3)),
+        "ALTER TABLE explored.items ADD COLUMN tag INT",
+        "INSERT INTO explored.items VALUES (4, 0, 7)",
+        "DELETE FROM explored.items WHERE id = 2",
+    ]
+    with closing(quickstart["server"].connect(autocommit=True)) as connection, connection.cursor() as cursor:
+        for statements in (before, behind):
+            for statement in statements:
+                cursor.execute(statement)
+            lake.run(once=True)
+    return lake
+
+
+@pytest.mark.parametrize("table", ["", "explored.items"])
+def test_explore_shows_the_life_the_schemas_and_the_versions(
+    explored: Pipeline, spark: SparkSession, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = explored.state.parents[2] / "pipeline.yml"
+    left = run("explore", spark=spark, dbutils=DbUtils(config=str(config), table=table))
+    assert [row.op for row in left["life"].collect()] == ["r", "u", "u", "u"]
+    assert [json.loads(row.after)["stock"] for row in left["life"].collect()] == [0, 1, 2, 3]
+    schemas = left["schemas"].collect()
+    assert [row.columns for row in schemas] == [["id", "stock"], ["id", "stock", "tag"]]
+    assert schemas[0].statement is None
+    assert schemas[1].statement.startswith("ALTER TABLE")
+    assert (left["versions"][-1], left["standing"][-1]) == (3 + 3 + 1, 3)
+    assert list(left["axes"].lines[0].get_ydata()) == left["versions"]
+    left["figure"].savefig(tmp_path / "explore.png")
+    assert (left["then"].count(), left["now"].count()) == (3, 3)
+    assert {json.loads(row["row"])["id"] for row in left["come"].collect()} == {1, 4}
+    assert {json.loads(row["row"])["id"] for row in left["gone"].collect()} == {1, 2}
+    assert "explored.items" in capsys.readouterr().out
+
+
+def test_explore_without_versions(quickstart: dict[str, Any], spark: SparkSession) -> None:
+    left = run("explore", spark=spark, dbutils=DbUtils(config=str(quickstart["config"]), table=AGAIN))
+    assert not left["keeps_versions"]
+    assert left["busiest"]["source_table"] == AGAIN
+
+
+def test_explore_of_a_table_that_is_not_there(quickstart: dict[str, Any], spark: SparkSession) -> None:
+    with pytest.raises(AssertionError, match="bronze holds no rows of it"):
+        run("explore", spark=spark, dbutils=DbUtils(config=str(quickstart["config"]), table="shop.nothing"))

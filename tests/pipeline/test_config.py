@@ -9,7 +9,8 @@ import pytest
 from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.pipeline.config import load
 from lakehouse_cdc.pipeline.secrets import Secret
-from lakehouse_cdc.pipeline.source_options import source_options
+from lakehouse_cdc.pipeline.source_options import choice, source_options
+from lakehouse_cdc.schema.masks import fingerprint
 from lakehouse_cdc.silver.form import Form
 from lakehouse_cdc.silver.policy import Policy
 from lakehouse_cdc.source.options import SourceOptions
@@ -54,6 +55,9 @@ def test_a_good_file(tmp_path: Path) -> None:
         ('["shop.*", "!shop.audit"]', "[]", 5, ["source.tables"]),
         ("{exclude: [password_hash]}", "{scd: 3}", 11, ["scd", "1 or 2"]),
         ("{exclude: [password_hash]}", "{sdc: 1}", 11, ["did you mean scd?"]),
+        ("{exclude: [password_hash]}", "{masks: {email: hsh}}", 11, ["masks", "email: expected null, hash, {keep"]),
+        ("{exclude: [password_hash]}", "{masks: {email: {keep_last: 0}}}", 11, ["email: expected", "above zero"]),
+        ("  tables: [", "  mask_salt: hunter2\n  tables: [", 5, ["source.mask_salt", "by reference"]),
         ("name: shop", "name: shop\nmode: fast", 2, ["mode", "unknown key"]),
         ("name: shop", "name: [", 3, ["not YAML"]),
     ],
@@ -68,6 +72,35 @@ def test_an_error_names_its_line(tmp_path: Path, old: str, new: str, line: int, 
     assert "hunter2" not in text
     assert "hunter2" not in repr(caught.value)
     assert "\n" not in text
+
+
+MASKED = """\
+  shop.people: {include: [name, email, phone, notes], masks: {email: hash, phone: {keep_last: 4}, notes: null}}
+  "shop.*": {masks: {ssn: "null"}}
+"""
+
+
+def test_masks_and_what_is_included(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match=r"source\.mask_salt must be given"):
+        load(write(tmp_path, GOOD + MASKED))
+    salted = GOOD.replace("source:\n", "source:\n  mask_salt: ${env:SHOP_SALT}\n")
+    config = load(write(tmp_path, salted + MASKED))
+    monkeypatch.setenv("SHOP_PASSWORD", "x")
+    monkeypatch.setenv("SHOP_SALT", "0123456789abcdef")
+    options = source_options(config, tmp_path, str(tmp_path))
+    found = SourceOptions.parse(options)
+    assert found.mask_salt == "0123456789abcdef"
+    assert found.choice.masks == {
+        "shop.people": {"email": f"hash:{fingerprint('0123456789abcdef')}", "phone": "keep:0:4", "notes": "null"},
+        "shop.*": {"ssn": "null"},
+    }
+    assert found.choice.include == {"shop.people": ("name", "email", "phone", "notes")}
+    assert choice(config).named() == found.choice.named()
+    assert "0123456789abcdef" not in f"{config!r} {found!r}"
+    monkeypatch.setenv("SHOP_SALT", "hunter2")
+    with pytest.raises(ConfigError, match="the salt of masks is too short") as caught:
+        SourceOptions.parse(source_options(config, tmp_path, str(tmp_path)))
+    assert "hunter2" not in repr(caught.value)
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
@@ -118,3 +151,17 @@ def test_the_last_pattern_that_says_it_decides(tmp_path: Path, monkeypatch: pyte
         config.policy("old.items")
     with pytest.raises(ConfigError, match=r"without scd: 2 there are none \[tables\.new\.lines\]"):
         config.policy("new.lines")
+
+
+def test_tables_without_a_primary_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "x")
+    log = "  shop.log: {append: true}\n  shop.bad: {append: true, key: [a]}\n  shop.worse: {append: true, scd: 2}\n"
+    config = load(write(tmp_path, GOOD + "  shop.keyed: {key: [a, b]}\n" + log))
+    assert config.policy("shop.log").form is Form.ADDED
+    assert config.policy("shop.keyed").form is Form.ROWS
+    assert source_options(config, tmp_path, "s")["keys"] == '{"shop.keyed": ["a", "b"], "shop.bad": ["a"]}'
+    for name, what in (("bad", "key"), ("worse", "scd: 2")):
+        with pytest.raises(ConfigError, match=f"append only ever adds rows, {what} is about"):
+            config.policy(f"shop.{name}")
+    with pytest.raises(ConfigError, match="of one source table alone"):
+        load(write(tmp_path, GOOD + "  shop.log: {append: true, into: logs}\n")).policy("shop.log")

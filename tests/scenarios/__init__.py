@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from lakehouse_cdc.testing import VERSIONS, MySqlServer, Version
+from lakehouse_cdc.testing import VERSIONS, Version
 
 
 @dataclass(frozen=True)
@@ -49,20 +48,6 @@ class Scenario:
 def image(row: Mapping[str, Any], columns: Iterable[str]) -> tuple[Any, ...]:
     """A row's values in these columns, as `expected.json` has them."""
     return tuple(str(row[c]) if isinstance(row[c], date | Decimal) else row[c] for c in columns)
-
-
-@contextmanager
-def row_metadata(server: MySqlServer, value: str) -> Iterator[None]:
-    """Have table maps carry that much; 5.7 has one way alone."""
-    if server.version == "mysql-5.7":
-        yield
-        return
-    with closing(server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
-        cursor.execute("SET GLOBAL binlog_row_metadata = %s", (value,))
-        try:
-            yield
-        finally:
-            cursor.execute("SET GLOBAL binlog_row_metadata = FULL")
 
 
 def _statements(path: Path) -> tuple[str, ...]:

@@ -186,3 +186,32 @@ def test_no_text_raises_and_none_that_changes_tables_is_harmless(tail: str) -> N
     assert classify(f"TRUNCATE {tail}", "d").kind in (StatementKind.TRUNCATE, UNKNOWN)
     assert classify(f"ALTER TABLE {tail}", "d").kind in (DDL, UNKNOWN)
     classify(tail, "d")
+
+
+@pytest.mark.parametrize(
+    ("sql", "creates"),
+    [
+        ("CREATE TABLE t (a INT)", True),
+        ("CREATE TABLE t LIKE u", True),
+        ("create table if not exists t (a INT)", False),
+        ("CREATE OR REPLACE TABLE t (a INT)", True),
+        ("CREATE TABLE t (a INT) PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (3))", True),
+        ("CREATE TABLE t (a INT) PARTITION BY LIST (a) (PARTITION p VALUES IN (3))", True),
+        ("CREATE TABLE t (a INT, `select` INT COMMENT 'with table values')", True),
+        ("CREATE TABLE t (a INT) AS SELECT 1 a", False),
+        ("CREATE TABLE t SELECT 1 a", False),
+        ("CREATE TABLE t (a INT) (SELECT 1 a)", False),
+        ("CREATE TABLE t (a INT) IGNORE (SELECT 1 a)", False),
+        ("CREATE TABLE t (a INT) VALUES ROW(1)", False),
+        ("CREATE TABLE t (a INT) (VALUES ROW(1))", False),
+        ("CREATE TABLE t (a INT) TABLE u", False),
+        ("CREATE TABLE t AS WITH x AS (TABLE u) TABLE x", False),
+        ("CREATE INDEX i ON t (a)", False),
+        ("DROP TABLE t", False),
+        ("ALTER TABLE t ADD COLUMN a INT", False),
+    ],
+)
+def test_which_tables_are_born_empty(sql: str, creates: bool) -> None:
+    found = classify(sql, "d")
+    assert found.tables[0] == "d.t"
+    assert found.creates == creates

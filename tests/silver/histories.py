@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from random import Random
@@ -75,6 +76,8 @@ class History:
             self._add(Op.TRUNCATE, pos, Rank.SCHEMA)
         elif what < 0.06:
             self._read_again(pos)
+        elif what < 0.12:
+            self._look_for_some(pos)
         else:
             self._change(pos)
 
@@ -96,6 +99,13 @@ class History:
                 self._add(Op.READ, pos, Rank.READ, key, after=self._held(key))
         self._add(Op.END, pos, Rank.END, after=Seq(1, 1, pos, Rank.EVENT, 0).pack())
 
+    def _look_for_some(self, pos: int) -> None:
+        """A few keys by themselves, there or not; one that vanished without a word is among them."""
+        lost = self._rng.choice([None, *self._keys])
+        for key in self._rng.sample(self._keys, self._rng.randint(1, 3)):
+            found = None if key == lost else self._held(key)
+            self._add(Op.DELETE if found is None else Op.READ, pos, Rank.READ, key, after=found)
+
     def _add(self, op: Op, pos: int, rank: Rank, key: Any = None, before: Any = None, after: Any = None) -> None:
         change = Change(Seq(1, 1, pos, rank, 0).pack(), op, self._schema.name, key, before, after)
         self.changes.append(change)
@@ -110,9 +120,9 @@ class History:
         return {**values, **dict(zip(self._schema.key, key, strict=True))}
 
 
-def generated(rng: Random, kind: int, length: int) -> tuple[TableSchema, list[Change]]:
+def generated(rng: Random, kind: int, length: int, database: str = "shop") -> tuple[TableSchema, list[Change]]:
     """A table with that kind of key, and `length` moments of its history."""
-    schema = table_schema(f"t{kind}", kind)
+    schema = replace(table_schema(f"t{kind}", kind), database=database)
     grown = History(rng, schema, _KEYS[kind % len(_KEYS)][1])
     for pos in range(2, 2 + length):
         grown.grow(pos)

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,13 +25,23 @@ from lakehouse_cdc.silver import alter, history, soft, tombstones, writer
 from lakehouse_cdc.silver.apply import Applier
 from lakehouse_cdc.silver.form import Form
 from lakehouse_cdc.silver.policy import Policy
+from lakehouse_cdc.silver.transform import Transform
 from tests.bronze_writer import Lake
 from tests.silver.alterations import moment
 from tests.silver.altered_histories import AlteredHistory, uncertain
 from tests.silver.test_fold import crashing, runs, seeds, split_up
 
 HISTORY = Policy(form=Form.VERSIONS, beside=True)
-FORMS = [Policy(), Policy(form=Form.MARKED), HISTORY]
+# of columns that come, go, swap their names and get others
+TRANSFORM = Transform(rename={"a": "x", "N": "y `z`"}, computed={"two": "1 + 1"}, metadata={"from": "table_name"})
+FORMS = [
+    Policy(),
+    Policy(form=Form.MARKED),
+    HISTORY,
+    Policy(transform=TRANSFORM),
+    Policy(form=Form.MARKED, transform=TRANSFORM),
+    replace(HISTORY, transform=TRANSFORM),
+]
 
 
 @contextmanager
@@ -73,32 +83,38 @@ class Silver:
         self._applier.apply(versions, note)
 
 
-def check(lake: Lake, altered: AlteredHistory, seq: int | None = None) -> None:
+def check(lake: Lake, altered: AlteredHistory, policy: Policy, seq: int | None = None) -> None:
     """Silver is the fold, save for what no fold can know until the table has been read again; so it is as of `seq`."""
     written = [c for c in lake.written if seq is None or c.seq <= seq]
     rekeyed, unknown = uncertain(written, [doubt for doubt in altered.doubts if seq is None or doubt.seq <= seq])
 
+    called = policy.transform.silver_name
+
     def comparable(rows: Iterable[tuple[int, Any]]) -> Counter[Any]:
-        known = [(seq, {n: moment(v) for n, v in image.items() if n not in unknown(seq)}) for seq, image in rows]
+        doubtful = [(seq, image, {called(name) for name in unknown(seq)}) for seq, image in rows]
+        known = [(seq, {n: moment(v) for n, v in image.items() if n not in names}) for seq, image, names in doubtful]
         return Counter((seq, frozenset(image.items())) for seq, image in known if seq > rekeyed)
 
     name = altered.schema.name
     rows = lake.rows(name) if seq is None else lake.rows_at(name, seq)
-    assert comparable(rows) == comparable(fold(written).values())
-    key = lake.schema_at(name, 10**38 if seq is None else seq).key
+    wanted = fold(written).values()
+    assert comparable(rows) == comparable((at, {called(n): v for n, v in image.items()}) for at, image in wanted)
+    key = [called(n) for n in lake.schema_at(name, 10**38 if seq is None else seq).key]
     keys = Counter(values for _, image in rows if None not in (values := tuple(image[k] for k in key)))
     assert max(keys.values(), default=1) == 1, "a key is there twice"
 
 
-def check_as_of(lake: Lake, altered: AlteredHistory, rng: random.Random) -> None:
+def check_as_of(lake: Lake, altered: AlteredHistory, policy: Policy, rng: random.Random) -> None:
     """Wherever it is asked for, be it amid what has one position."""
     for change in rng.sample(lake.written, min(2, len(lake.written))):
-        check(lake, altered, max(change.seq - rng.randint(0, 1), lake.written[0].seq))
+        check(lake, altered, policy, max(change.seq - rng.randint(0, 1), lake.written[0].seq))
 
 
 def content(lake: Lake, name: str) -> Counter[str]:
     """All rows, whatever columns silver has."""
     rows = read(lake.spark, lake.layout.silver_table(name))
+    if "two" in rows.columns:
+        assert rows.where("two <> 2 OR two IS NULL OR `from` <> 't' OR `from` IS NULL").isEmpty()
     return Counter(str(sorted(row.asDict(recursive=True).items(), key=str)) for row in rows.collect())
 
 
@@ -119,31 +135,33 @@ def altered_with_crashes(
     assert invalid(altered.changes) is None
     with TemporaryDirectory() as folder:
         name = altered.schema.name
-        lake = Lake(spark, Path(folder), {name: altered.first})
+        lake = Lake(spark, Path(folder), {name: altered.first}, seen=policy.transform.renamed)
         silver, done, over = Silver(lake, policy), list[Versions](), set[tuple[int, int]]()
         for part in split_up(altered.changes, parts, rng):
             done.append(Versions(done[-1].last if done else None, lake.commit(part).version))
             silver.apply(done[-1], rng, "the-silver-query", attempts=attempts)
-            check(lake, altered)
-            check_as_of(lake, altered, rng)
+            check(lake, altered, policy)
+            check_as_of(lake, altered, policy, rng)
             assert over <= ended(lake, name), "a version came back"
             over = ended(lake, name)
-        assert {key[1]: image for key, (_, image) in lake.silver(name).items()} == altered.truth
+        held = {key[1]: image for key, (_, image) in lake.silver(name).items()}
+        called = policy.transform.silver_name
+        assert held == {key: {called(n): v for n, v in image.items()} for key, image in altered.truth.items()}
         everything = content(lake, name)
         # an older checkpoint: everything from some batch on comes again, as batches that Delta has never seen
         silver.restart()
         for again in done[rng.randrange(parts) :]:
             silver.apply(again, rng, "older", attempts=0)
-            check(lake, altered)
+            check(lake, altered, policy)
         assert content(lake, name) == everything
-        check_as_of(lake, altered, rng)
+        check_as_of(lake, altered, policy, rng)
         # moved away, and built from the whole of bronze by the last batch
         Path(lake.layout.silver_table(name).path or "").rename(Path(folder) / "away")
         silver.restart()
         silver.apply(done[-1], rng, "anew", attempts=attempts)
-        check(lake, altered)
-        assert policy != HISTORY or content(lake, name) == everything
-        check_as_of(lake, altered, rng)
+        check(lake, altered, policy)
+        assert policy.form is not Form.VERSIONS or content(lake, name) == everything
+        check_as_of(lake, altered, policy, rng)
 
 
 def test_silver_is_the_fold_whatever_is_altered_and_crashes(spark: SparkSession, seed: int) -> None:
@@ -152,7 +170,7 @@ def test_silver_is_the_fold_whatever_is_altered_and_crashes(spark: SparkSession,
 
 @pytest.mark.long
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("policy", FORMS, ids=lambda policy: policy.form.value)
+@pytest.mark.parametrize("policy", FORMS, ids=lambda p: p.form.value + (", renamed" if p.transform.rename else ""))
 @runs(25)
 @given(seed=seeds)
 def test_silver_is_the_fold_at_length(spark: SparkSession, policy: Policy, seed: int) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,15 +20,17 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import TransientError
 from lakehouse_cdc.lake.changes import Versions
-from lakehouse_cdc.model.changes import Change, fold
+from lakehouse_cdc.model.changes import Change, Op, fold
 from lakehouse_cdc.model.history import histories, kept
 from lakehouse_cdc.model.seq import POS
+from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver import history, soft, tombstones, writer
 from lakehouse_cdc.silver.apply import Applier
 from lakehouse_cdc.silver.form import Form
 from lakehouse_cdc.silver.policy import Policy
+from lakehouse_cdc.silver.transform import NOTHING, Transform
 from tests.bronze_writer import Lake, commit_time
-from tests.silver.histories import KINDS, generated
+from tests.silver.histories import KINDS, TEXT, generated
 
 
 def runs(examples: int) -> settings:
@@ -47,16 +51,65 @@ def split_up(changes: list[Change], parts: int, rng: random.Random) -> list[list
 
 
 @contextmanager
-def lake_with(spark: SparkSession, rng: random.Random, tables: int, length: int) -> Iterator[tuple[Lake, list[Change]]]:
-    """A lake for some kinds of tables, and all their changes; none is written yet."""
-    drawn = [generated(rng, kind, length) for kind in rng.sample(range(KINDS), tables)]
+def lake_with(
+    spark: SparkSession, rng: random.Random, tables: int, length: int, policy: Policy
+) -> Iterator[tuple[Lake, list[Change]]]:
+    """A lake for some kinds of tables, and all their changes; none is written yet.
+
+    Where the policy freezes tables, they are of one kind, and go into one silver table.
+    """
+    kinds, one = rng.sample(range(KINDS), tables), rng.randrange(KINDS)
+    drawn = [generated(rng, one if policy.freezes else kind, length, f"shop{kind}") for kind in kinds]
     with TemporaryDirectory() as folder:
-        schemas = {schema.name: schema for schema, _ in drawn}
-        yield Lake(spark, Path(folder), schemas), [c for _, changes in drawn for c in changes]
+        lake = Lake(spark, Path(folder), {schema.name: schema for schema, _ in drawn})
+        lake.seen = partial(view, policy.transform)
+        lake.layout = replace(lake.layout, into=(("*", "all of them"),) if policy.freezes else ())
+        yield lake, [c for _, changes in drawn for c in changes]
+
+
+TRANSFORM = Transform(
+    rename={"TINY": "Tiny", "n": "number `n`", "text": "select", "id": "the id", "ke.y": "k", "line, no": "line"},
+    computed={"twice": "Tiny * 2", "loud": "concat(`select`, '!')"},
+    filter="Tiny >= 0",
+)
+
+
+def view(transform: Transform, schema: TableSchema) -> TableSchema:
+    """The columns that silver has of a schema, by hand."""
+    if transform == NOTHING:
+        return schema
+    columns = [replace(c, name=transform.silver_name(c.name)) for c in schema.captured]
+    columns += [Column("twice", "int"), Column("loud", "text", **TEXT)]
+    return replace(schema, columns=tuple(columns), key=tuple(map(transform.silver_name, schema.key)))
+
+
+def seen(transform: Transform, changes: Iterable[Change]) -> list[Change]:
+    """The changes as silver is to see them, in plain Python."""
+    if transform == NOTHING:
+        return list(changes)
+
+    def image(held: Any) -> Any:
+        if held is None:
+            return None
+        renamed = {transform.silver_name(name): value for name, value in held.items()}
+        tiny, text = renamed["Tiny"], renamed["select"]
+        return {**renamed, "twice": tiny and tiny * 2, "loud": None if text is None else text + "!"}
+
+    def passes(held: Any) -> bool:
+        return transform.filter is None or held is None or (held["tiny"] is not None and held["tiny"] >= 0)
+
+    found = []
+    for change in changes:
+        if change.op in (Op.READ, Op.INSERT, Op.UPDATE, Op.DELETE):
+            op, after = (change.op, change.after) if passes(change.after) else (Op.DELETE, None)
+            change = replace(change, op=op, before=image(change.before), after=image(after))
+        found.append(change)
+    return found
 
 
 def check(lake: Lake, changes: list[Change], policy: Policy) -> None:
     """Silver is the fold of those changes."""
+    changes = seen(policy.transform, changes)
 
     def tracked(image: Any) -> Any:
         return [value for name, value in image.items() if policy.track is None or name in policy.track]
@@ -78,19 +131,23 @@ def check(lake: Lake, changes: list[Change], policy: Policy) -> None:
 
 
 def policies(rng: random.Random) -> Policy:
-    """A table of any form; its versions are of all columns or of some."""
-    form = rng.choice([*Form])
+    """Tables of any form, each by itself or all in one; versions are of all columns or of some."""
+    form = rng.choice([Form.ROWS, Form.MARKED, Form.VERSIONS])  # the keys of these histories are what others lack
+    transform = rng.choice([NOTHING, replace(TRANSFORM, filter=None if form is Form.MARKED else TRANSFORM.filter)])
     some = rng.choice([None, (), ("tiny", "ü. `x`"), ("moment", "text", "d", "price")])
-    return Policy(form=form, track=some if form is Form.VERSIONS else None)
+    track = None if some is None else tuple(map(transform.silver_name, some))
+    track = track if form is Form.VERSIONS else None
+    return Policy(form=form, track=track, transform=transform, freezes=rng.random() < 0.4)
 
 
-def check_as_of(lake: Lake, rng: random.Random) -> None:
+def check_as_of(lake: Lake, rng: random.Random, transform: Transform) -> None:
     """Silver is the fold of all up to some seq, as of that."""
     for change in rng.sample(lake.written, 2):
         seq = max(change.seq - rng.randint(0, 1), min(c.seq for c in lake.written if c.table == change.table))
-        found = {tuple(image[k] for k in lake.schemas[change.table].key): (at, image)
+        key = view(transform, lake.schemas[change.table]).key
+        found = {tuple(image[k] for k in key): (at, image)
                  for at, image in lake.rows_at(change.table, seq)}  # fmt: skip
-        wanted = fold(c for c in lake.written if c.table == change.table and c.seq <= seq)
+        wanted = fold(seen(transform, [c for c in lake.written if c.table == change.table and c.seq <= seq]))
         assert found == {key: row for (_, key), row in wanted.items()}
 
 
@@ -134,7 +191,7 @@ def in_order_with_crashes(spark: SparkSession, seed: int, *, tables: int, parts:
     """After each batch silver is the fold of all up to it, though steps of the batch have failed and come again."""
     rng = random.Random(seed)
     policy = policies(rng)
-    with lake_with(spark, rng, tables, length=40 * parts) as (lake, changes):
+    with lake_with(spark, rng, tables, 40 * parts, policy) as (lake, changes):
 
         def new_applier() -> Applier:
             return Applier(spark, lake.layout, policy=lambda _: policy)
@@ -150,7 +207,7 @@ def in_order_with_crashes(spark: SparkSession, seed: int, *, tables: int, parts:
             # the crash has left some tables behind; the batch comes again
             applier.apply(versions, lake.note(versions))
             check(lake, lake.written, policy)
-            check_as_of(lake, rng)
+            check_as_of(lake, rng, policy.transform)
             done = versions.last
 
 
@@ -158,7 +215,7 @@ def out_of_order(spark: SparkSession, seed: int, *, tables: int, parts: int) -> 
     """Batches in any order, some of them twice, end at the fold of all."""
     rng = random.Random(seed)
     policy = policies(rng)
-    with lake_with(spark, rng, tables, length=40 * parts) as (lake, changes):
+    with lake_with(spark, rng, tables, 40 * parts, policy) as (lake, changes):
         cut = split_up(changes, parts, rng)
         first = Versions(None, lake.commit(cut[0]).version)
         applier = Applier(spark, lake.layout, policy=lambda _: policy)

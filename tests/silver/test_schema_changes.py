@@ -17,15 +17,16 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.errors import DefiniteError, TransientError
 from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.commits import history
-from lakehouse_cdc.lake.tables import read, require_owner
+from lakehouse_cdc.lake.tables import read, require_owner, set_properties
 from lakehouse_cdc.model.changes import Change, Op, fold
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver import alter
 from lakehouse_cdc.silver.apply import Applier
+from lakehouse_cdc.silver.held import CHANGING, LEFT, SCHEMA_ID, SCHEMA_SEQ
 from lakehouse_cdc.silver.policy import Policy
 from lakehouse_cdc.silver.stream import version_at
-from lakehouse_cdc.silver.table import CHANGING, LEFT, SCHEMA_ID, SCHEMA_SEQ, STATISTICS, WIDENING
+from lakehouse_cdc.silver.table import STATISTICS, WIDENING
 from tests.bronze_writer import Lake
 from tests.silver.histories import TEXT
 from tests.silver.test_fold import crashing
@@ -313,7 +314,7 @@ def test_a_change_that_has_begun_goes_on_before_anything_else(spark: SparkSessio
     lake = Lake(spark, tmp_path, {one.name: one})
     first = apply(lake, Applier(spark, lake.layout), [begin(one), insert(one, 2, 1, n=5)], None)
     place = lake.layout.silver_table(one.name)
-    alter._set(spark, place, {CHANGING: f"{seq(3, Rank.SCHEMA)}:1"})
+    set_properties(spark, place, {CHANGING: f"{seq(3, Rank.SCHEMA)}:1"})
     # bronze was restored to before the change, and goes another way
     with pytest.raises(DefiniteError, match=r"amid a change of its schema"):
         apply(lake, Applier(spark, lake.layout), [insert(one, 4, 2, n=6)], first)

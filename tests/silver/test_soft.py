@@ -68,6 +68,49 @@ def test_what_is_gone_stays_and_says_since_when(spark: SparkSession, tmp_path: P
     assert not exists(spark, lake.layout.tombstones(one.name))
 
 
+def test_a_key_that_was_missed_is_gone_since_and_keeps_what_it_held(spark: SparkSession, tmp_path: Path) -> None:
+    one = table("one", N)
+    lake = Lake(spark, tmp_path, {one.name: one})
+    applier = soft(spark, lake)
+
+    def missed(pos: int, key: int) -> Change:
+        return Change(seq(pos, Rank.READ), Op.DELETE, one.name, (key,))
+
+    rows = [begin(one), *(insert(one, 2, key, n=key) for key in (1, 2, 3, 4)), missed(3, 4), missed(3, 9)]
+    first = apply(lake, applier, rows, None)
+    assert held_rows(lake, one.name, "id", "n") == [(None, 1, 1), (None, 2, 2), (None, 3, 3), (3, 4, 4)]
+    # gone already: by a delete, by a truncation, or missed before; one is changed, missed, and comes again
+    changes = [delete(one, 4, {"id": 1, "n": 1}), missed(5, 1), missed(5, 4), missed(5, 9), missed(5, 2), missed(6, 2)]
+    changes += [update(one, 4, {"id": 3, "n": 3}, n=30), missed(5, 3), insert(one, 6, 3, n=31)]
+    second = apply(lake, applier, changes, first)
+    after = [(4, 1, 1), (5, 2, 2), (None, 3, 31), (3, 4, 4)]
+    assert held_rows(lake, one.name, "id", "n") == after
+    third = apply(lake, applier, [Change(seq(7, Rank.SCHEMA), Op.TRUNCATE, one.name), missed(8, 3)], second)
+    after[2] = (7, 3, 31)
+    assert held_rows(lake, one.name, "id", "n") == after
+    assert {row["_seq"] for row in read(spark, lake.layout.silver_table(one.name)).where("id = 3").collect()} == {
+        seq(6)
+    }
+    for versions in (Versions(None, first), Versions(first, third)):
+        applier.apply(versions, lake.note(versions, query="of an older checkpoint"))
+        assert held_rows(lake, one.name, "id", "n") == after
+
+
+def test_a_key_that_was_missed_has_its_row_since_before_another_schema(spark: SparkSession, tmp_path: Path) -> None:
+    one = table("one", N)
+    two = replace(one, columns=(*one.columns, Column("d", "int")))
+    lake = Lake(spark, tmp_path, {one.name: one})
+    applier = soft(spark, lake)
+    rows = [begin(one), insert(one, 2, 1, n=1), insert(one, 2, 2, n=2), altered(one, two, 4, id="id", n="n", d="")]
+    first = apply(lake, applier, rows, None)
+    second = apply(lake, applier, [Change(seq(5, Rank.READ), Op.DELETE, two.name, (1,))], first)
+    after = [(5, 1, 1, None), (None, 2, 2, None)]
+    assert held_rows(lake, one.name, "id", "n", "d") == after
+    versions = Versions(first, second)
+    soft(spark, lake).apply(versions, lake.note(versions, query="of an older checkpoint"))
+    assert held_rows(lake, one.name, "id", "n", "d") == after
+
+
 def test_a_schema_changes_what_stands_and_leaves_what_is_gone(spark: SparkSession, tmp_path: Path) -> None:
     one = table("one", N)
     two = replace(one, columns=(one.columns[0], replace(N, name="number"), Column("d", "int")))

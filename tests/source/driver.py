@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from lakehouse_cdc.model.changes import Change, Op
 from lakehouse_cdc.model.variant import decode
+from lakehouse_cdc.source.admission import LimitedReader
 from lakehouse_cdc.source.stream import MySqlCdcSource
 
 COLUMNS = StructType()  # the readers go by their options alone, and only Spark can parse bronze's DDL into a type
@@ -52,11 +53,13 @@ def exact_bytes(batches: Iterable[pa.RecordBatch]) -> list[str]:
 
 
 def without_reads(batches: Iterable[pa.RecordBatch], tables: set[str]) -> list[pa.RecordBatch]:
-    """The rows but for those that a snapshot read from one of `tables`."""
+    """The rows but for those that were read from one of `tables`, or looked for in vain."""
     found = []
     for batch in batches:
         mine = pc.is_in(batch.column("source_table"), value_set=pa.array(sorted(tables), pa.string()))
-        found.append(batch.filter(pc.invert(pc.and_(mine, pc.equal(batch.column("op"), "r")))))
+        missed = pc.and_(pc.equal(batch.column("op"), "d"), pc.is_null(batch.column("before")))
+        read = pc.or_(pc.equal(batch.column("op"), "r"), missed)
+        found.append(batch.filter(pc.invert(pc.and_(mine, read))))
     return found
 
 
@@ -76,8 +79,9 @@ class Driver:
 
     def restart(self) -> None:
         """A new process: nothing but the offsets survives."""
-        source = MySqlCdcSource(dict(self.options))
-        self.reader = source.streamReader(COLUMNS)
+        reader = MySqlCdcSource(dict(self.options)).streamReader(COLUMNS)
+        assert isinstance(reader, LimitedReader)
+        self.reader = reader
         if self.available_now:
             self.reader.prepareForTriggerAvailableNow()
 

@@ -145,15 +145,20 @@ def test_a_backlog_of_changes_that_are_read_again(any_stage: Stage) -> None:
 
 
 def test_a_change_that_the_grammar_does_not_have(stage: Stage) -> None:
-    """The catalog has it, as long as nothing else happened to the table since."""
+    """The catalog has it, as long as nothing else happened to the table since; to others it may have."""
     stage.create(rows=12)
-    driver = stage.driver()
+    elsewhere = f"{stage.database}_elsewhere"
+    stage.run(f"CREATE DATABASE {elsewhere}")
+    stage.run(f"CREATE TABLE {elsewhere}.t (id INT PRIMARY KEY)")
+    driver = stage.driver(tables=f"{stage.database}*.*")
     stage.snapshot(driver)
     stage.run("ALTER TABLE t ADD COLUMN total INT AS (v + 1) STORED")
     stage.run("ALTER TABLE t ADD INDEX (v)")
+    stage.run(f"ALTER TABLE {elsewhere}.t ADD COLUMN v INT")
+    stage.run(f"DROP DATABASE {elsewhere}")
     stage.run("TRUNCATE TABLE t")
     finish(stage, driver)
-    [change] = changed(driver)
+    [change] = [c for c in changed(driver) if c.table == stage.name()]
     assert not dict(change.after)["kept"]
 
 
@@ -176,6 +181,23 @@ def test_a_column_that_is_left_out_stays_so_under_another_name(stage: Stage) -> 
     driver.options["exclude"] = f'{{"{stage.name()}": ["mail"]}}'
     driver.restart()
     stage.drain(driver)
+
+
+@pytest.mark.parametrize(
+    ("column", "types"),
+    [("TIME", "{}"), ("DATETIME", '{"*.t": {"at": "text"}}')],
+)
+def test_a_text_with_more_digits_of_a_second_is_another_one(stage: Stage, column: str, types: str) -> None:
+    """And so the rows are read again, though the server keeps each value."""
+    stage.run(f"CREATE TABLE t (id INT PRIMARY KEY, at {column})")
+    stage.run("INSERT INTO t VALUES (1, '2024-01-01 10:00:00')")
+    driver = stage.driver(types=types)
+    stage.snapshot(driver)
+    stage.run(f"ALTER TABLE t MODIFY at {column}(3)")
+    stage.drain(driver)
+    texts = [dict(c.after)["at"] for c in driver.log if c.op is Op.READ]
+    assert [text[-9:] for text in texts] == [texts[0][-9:], ":00:00.000"[-9:]]
+    assert len(set(texts)) == 2
 
 
 def test_changes_in_a_small_batch(stage: Stage) -> None:

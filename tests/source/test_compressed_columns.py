@@ -29,7 +29,7 @@ SESSIONS = (
 def stage(any_server: MySqlServer, any_database: str, tmp_path: Path) -> Iterator[Stage]:
     for stage in on_stage(any_server, any_database, tmp_path):
         yield stage
-        stage.run("SET GLOBAL binlog_row_metadata = FULL, log_bin_compress = OFF")
+        stage.run("SET GLOBAL binlog_row_metadata = FULL, log_bin_compress = OFF, log_bin_compress_min_len = DEFAULT")
 
 
 @pytest.fixture

@@ -258,10 +258,9 @@ def test_a_table_removed_and_added_again_is_refused_by_name(stage: Stage) -> Non
     ("ddl", "says"),
     [
         ("CREATE TABLE other (id INT PRIMARY KEY) ENGINE=MyISAM", "MyISAM"),
-        ("CREATE TABLE other (id INT)", "key"),
         ("CREATE TABLE other (f FLOAT PRIMARY KEY)", "(?i)float"),
         ("CREATE TABLE other (k VARCHAR(50), PRIMARY KEY (k(5)))", "prefix"),
-        ("CREATE TABLE other (id INT PRIMARY KEY, g INT AS (id + 1) VIRTUAL)", "virtual"),
+        ("CREATE TABLE other (id INT PRIMARY KEY, g INT AS (id / 2) VIRTUAL)", "virtual"),
     ],
 )
 def test_what_cannot_be_captured_is_refused_before_the_first_row(stage: Stage, ddl: str, says: str) -> None:

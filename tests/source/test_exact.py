@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,14 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from lakehouse_cdc.model.changes import Change, Op, fold, invalid
+from lakehouse_cdc.model.multiset import standing
 from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.source import hooks
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
 from tests.positions import binlog_end
 from tests.source.driver import Driver, hashable
-from tests.source.world import KEYS, MARIADB_KEYS, Table, World
+from tests.source.world import KEYLESS, KEYS, MARIADB_KEYS, Table, World
 
 shapes = st.lists(st.lists(st.sampled_from(sorted(KEYS)), min_size=1, max_size=4).map(tuple), min_size=1, max_size=3)
 
@@ -53,7 +54,8 @@ def check(driver: Driver, world: World) -> None:
     """fold(bronze) at the committed offset = the source there; and bronze is a valid changelog."""
     where = (driver.offset["file"], driver.offset["pos"])
     got: dict[str, dict[Any, Any]] = {table.full: {} for table in world.tables}
-    for (table, key), (_, image) in fold(driver.log).items():
+    keyless = {table.full for table in world.tables if not table.keyed}
+    for (table, key), (_, image) in fold(c for c in driver.log if c.table not in keyless).items():
         got[table][key] = image
     for table, rows in world.state(where).items():
         state = driver.offset["tables"].get(table)
@@ -65,13 +67,17 @@ def check(driver: Driver, world: World) -> None:
         if state.get("mode") == "again" and not (state["done"] and "moved_from" not in state):
             continue  # rows are what they were before, until they have been read again
         want = {k: hashable({n: normal(v) for n, v in row.items()}) for k, row in rows.items()}
-        if state["done"]:
+        if table in keyless:  # of one that is not read yet nothing is there
+            mine = Counter(standing(c for c in driver.log if c.table == table))
+            assert mine == (Counter(want.values()) if state["done"] else Counter()), f"{table} at {where}"
+        elif state["done"]:
             assert got[table] == want, f"{table} at {where}"
         else:  # the keys below the cursor; all others must be absent
             assert {k: want.get(k) for k in got[table]} == got[table], f"{table} at {where}, cursor {state['cursor']}"
     again = {change.table for change in driver.log if change.op is Op.SCHEMA and change.before and not kept(change)}
     if world.ddl.keys() - {"truncate"}:  # keys that a chunk has not emitted may be updated before they come again
         again |= {table for table, _, _ in world.doubtful}
+    again |= keyless
     assert invalid(c for c in without_doubtful(driver.log, world) if c.table not in again) is None
 
 
@@ -115,9 +121,13 @@ def play(
     ddl: Mapping[str, float] | None = None,
     session: str = "",
     xa: bool = False,
+    ask: Callable[[Driver, World], None] | None = None,
     **more: str,
-) -> None:
-    """`session`: settings of the session that writes; `ddl`: how often, out of 1, it does that; or it uses XA, too."""
+) -> Driver:
+    """`session`: settings of the session that writes; `ddl`: how often, out of 1, it does that; or it uses XA, too.
+
+    `ask` is called in front of each batch.
+    """
     database = "exact"
     with closing(server.connect(autocommit=True, charset="utf8mb4")) as connection:
         fresh(connection, database)
@@ -136,9 +146,12 @@ def play(
         try:
             for n in range(40):
                 world.calm = bool(ddl) and n > 20  # so that what is read again has time to end
+                if ask is not None:
+                    ask(driver, world)
                 if driver.batch(between=lambda: world.some(2), altered=lambda: altered(driver, world)):
                     check(driver, world)
-                    if all(t["done"] for t in driver.offset["tables"].values()) and world.rng.random() < 0.4:
+                    done = all(t["done"] for t in driver.offset["tables"].values()) and (ask is None or n > 25)
+                    if done and world.rng.random() < 0.4:
                         break
                 if world.rng.random() < 0.2:
                     driver.restart()
@@ -148,6 +161,7 @@ def play(
             driver.stop()
         assert all(t["done"] for t in driver.offset["tables"].values()), "the snapshot did not end"
         finish(driver, world)
+        return driver
 
 
 def finish(driver: Driver, world: World) -> None:
@@ -262,6 +276,18 @@ def test_tables_that_are_replaced_many_times(any_server: MySqlServer, tmp_path: 
     )
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_tables_that_are_created(any_server: MySqlServer, tmp_path: Path, seed: int) -> None:
+    play(any_server, tmp_path, [("int",), ("few", "general_ci")], seed, {"create": 0.1, "replace": 0.03})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(300, 330))
+def test_tables_that_are_created_many_times(any_server: MySqlServer, tmp_path: Path, seed: int) -> None:
+    often = {"create": 0.1, "replace": 0.05, "alter": 0.05, "truncate": 0.02}
+    play(any_server, tmp_path, [("int",), ("few", "general_ci")], seed, often)
+
+
 @pytest.mark.parametrize("seed", range(1))
 def test_xa_transactions(any_server: MySqlServer, tmp_path: Path, seed: int) -> None:
     play(any_server, tmp_path, [("int",), ("few", "general_ci")], seed, xa=True)
@@ -291,7 +317,7 @@ def test_compressed_transactions(any_server: MySqlServer, tmp_path: Path) -> Non
             play(any_server, tmp_path, [("int",), ("few", "general_ci")], seed=1, session=session, xa=True)
         finally:
             if mariadb:
-                cursor.execute("SET GLOBAL log_bin_compress = OFF")
+                cursor.execute("SET GLOBAL log_bin_compress = OFF, log_bin_compress_min_len = DEFAULT")
         cursor.execute("SHOW BINARY LOGS")
         files = [str(row[0]) for row in cursor.fetchall() if row[0] >= begin[0]]
         kinds: Counter[str] = Counter()
@@ -300,3 +326,14 @@ def test_compressed_transactions(any_server: MySqlServer, tmp_path: Path) -> Non
             kinds.update(str(row[2]) for row in cursor.fetchall() if (file, row[1]) >= begin)
     compressed = sum(n for kind, n in kinds.items() if "ompressed" in kind or kind == "Transaction_payload")
     assert compressed >= 10, kinds
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_tables_without_a_key(any_server: MySqlServer, tmp_path: Path, seed: int) -> None:
+    """As multisets; beside one that has a key."""
+    play(any_server, tmp_path, [(KEYLESS, "few"), (KEYLESS, "few", "general_ci"), ("int",)], seed)
+
+
+@pytest.mark.parametrize("seed", range(1))
+def test_tables_without_a_key_that_are_altered(any_server: MySqlServer, tmp_path: Path, seed: int) -> None:
+    play(any_server, tmp_path, [(KEYLESS, "few"), (KEYLESS, "int")], seed, {"alter": 0.1, "truncate": 0.1})

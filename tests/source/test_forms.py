@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import numpy as np
+import pymysql
 import pytest
 from numpy.typing import NDArray
 
@@ -110,6 +111,39 @@ def test_a_statement_that_is_logged_as_text_is_refused(streaming: Streaming) -> 
         cursor.execute("INSERT INTO t VALUES (1, 1)")
     with pytest.raises(DefiniteError, match="INSERT INTO t VALUES"):
         stage.drain(driver)
+
+
+def test_an_incident_stops_the_stream(streaming: Streaming) -> None:
+    """A server logs one where it has no room to log what it cannot take back: rows of a table without transactions."""
+    stage, driver = streaming
+    caches = ("binlog_stmt_cache_size", "max_binlog_stmt_cache_size")
+    before = [stage.run(f"SELECT @@GLOBAL.{name}")[0][0] for name in caches]
+    stage.run("CREATE DATABASE elsewhere")
+    stage.run("CREATE TABLE elsewhere.m (id INT, v VARCHAR(4000)) ENGINE = MyISAM")
+    stage.run("INSERT INTO t VALUES (1, 1)")
+    stage.drain(driver)
+    place = driver.offset["file"], driver.offset["pos"]
+    try:
+        for name in caches:
+            stage.run(f"SET GLOBAL {name} = 4096")
+        with closing(stage.server.connect(autocommit=True)) as other, other.cursor() as cursor:
+            rows = ", ".join(["(1, REPEAT('x', 3000))"] * 20)
+            with pytest.raises(pymysql.err.MySQLError, match="max_binlog_stmt_cache_size"):
+                cursor.execute(f"INSERT INTO elsewhere.m VALUES {rows}")
+    finally:
+        for name, value in zip(reversed(caches), reversed(before), strict=True):
+            stage.run(f"SET GLOBAL {name} = {value}")
+        stage.run("DROP DATABASE elsewhere")
+    stage.run("INSERT INTO t VALUES (2, 2)")
+    with pytest.raises(DefiniteError, match="INCIDENT: changes may be missing") as refused:
+        stage.drain(driver)
+    assert refused.value.where.startswith(f"{place[0]}:")
+    assert (driver.offset["file"], driver.offset["pos"]) == place
+    assert "FLUSH BINARY LOGS, then begin anew with a fresh checkpoint" in refused.value.hint
+    stage.run("FLUSH BINARY LOGS")
+    anew = stage.driver()
+    stage.snapshot(anew)
+    stage.same(anew)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -287,6 +288,24 @@ def test_a_batch_that_was_planned_when_the_purge_came_yields_nothing(stage: Stag
     assert driver.batch()
     assert driver.offset["epoch"] == 2
     healed(stage, driver, epoch=2)
+
+
+def test_a_masked_column_that_got_another_name_in_the_gap_stops_the_stream(stage: Stage) -> None:
+    """No statement that was read says that the new column is the masked one."""
+    stage.create("other", rows=1)
+    masks = {"v": None}
+    driver = running(stage, onGap="resnapshot", masks=json.dumps({f"{stage.database}.*": masks}))
+    driver.reader.stop()
+    stage.run("ALTER TABLE t CHANGE v w INT")
+    purge(stage)
+    driver.restart()
+    with pytest.raises(DefiniteError, match=r"the masked column v of .* is gone, .* w is another one") as caught:
+        driver.batch()
+    assert "mask or exclude w" in caught.value.hint
+    driver.options["masks"] = json.dumps({f"{stage.database}.*": {**masks, "w": None}})
+    driver.restart()
+    driver.batch()
+    assert driver.offset["epoch"] == 2
 
 
 def test_a_table_that_was_altered_in_the_gap(stage: Stage) -> None:

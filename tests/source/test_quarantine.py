@@ -17,7 +17,7 @@ from tests.source.driver import Driver
 
 KEYLESS = ["ALTER TABLE t DROP PRIMARY KEY"]
 TWICE = ["ALTER TABLE t ADD COLUMN total INT AS (v + 1) STORED", "ALTER TABLE t MODIFY v BIGINT"]
-VIRTUAL = ["ALTER TABLE t ADD COLUMN seen INT AS (v + 1) VIRTUAL"]
+VIRTUAL = ["ALTER TABLE t ADD COLUMN seen INT AS (v / 2) VIRTUAL"]
 MENDED = {
     KEYLESS[0]: "ALTER TABLE t ADD PRIMARY KEY (id)",
     VIRTUAL[0]: "ALTER TABLE t DROP COLUMN seen",
@@ -66,8 +66,9 @@ def test_one_table_is_left_off_and_the_others_go_on(stage: Stage, ddl: list[str]
     stage.drain_twice(driver)
     stage.same_rows(driver, "u")
     if ddl[0] in MENDED:
-        mend(stage, driver)  # which does not help yet
-        assert state(stage, driver)["quarantined"] == reason
+        if ddl is not KEYLESS:
+            mend(stage, driver)  # which does not help yet
+            assert state(stage, driver)["quarantined"] == reason
         stage.run(MENDED[ddl[0]])
         stage.drain_twice(driver)
         assert state(stage, driver)["quarantined"] == reason
@@ -120,14 +121,14 @@ def test_a_table_that_is_born_so(stage: Stage) -> None:
     stage.create("u", rows=3)
     driver = stage.driver()
     stage.snapshot(driver)
-    stage.run("CREATE TABLE t (id INT, v INT)")
+    stage.run("CREATE TABLE t (id FLOAT PRIMARY KEY, v INT)")
     stage.run("INSERT INTO t VALUES (1, 1)")
     stage.run("UPDATE u SET v = 2")
     stage.drain_twice(driver)
-    assert "no primary key" in state(stage, driver)["quarantined"]
+    assert "floating point key" in state(stage, driver)["quarantined"]
     assert not [c for c in driver.log if c.table == stage.name()]
     driver.restart()
-    stage.run("ALTER TABLE t ADD PRIMARY KEY (id)")
+    stage.run("ALTER TABLE t MODIFY id INT")
     stage.run("UPDATE u SET v = 3")
     stage.drain_twice(driver)
     mend(stage, driver)
@@ -181,10 +182,10 @@ def test_a_new_table_that_cannot_be_captured_stops_it_too(stage: Stage) -> None:
     stage.create(rows=3)
     driver = stage.driver(schemaChanges=json.dumps({"*.*": "stop"}))
     stage.snapshot(driver)
-    stage.run("CREATE TABLE keyless (v INT)")
+    stage.run("CREATE TABLE floating (v FLOAT PRIMARY KEY)")
     stage.run("UPDATE t SET v = 2")
-    with pytest.raises(DefiniteError, match="keyless has no primary key"):
+    with pytest.raises(DefiniteError, match="floating holds v float: a floating point key"):
         driver.batches(2)
-    stage.run("DROP TABLE keyless")
+    stage.run("DROP TABLE floating")
     stage.drain(driver)
     stage.same(driver)

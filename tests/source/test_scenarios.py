@@ -15,7 +15,8 @@ import pytest
 
 from lakehouse_cdc.model.changes import Op, fold
 from lakehouse_cdc.testing import VERSIONS
-from tests.scenarios import SCENARIOS, Scenario, image, row_metadata
+from tests.scenarios import SCENARIOS, Scenario, image
+from tests.servers import row_metadata
 from tests.source.conftest import Stage
 
 WAYS = [way for way in product(VERSIONS, ("FULL", "MINIMAL"), ("live", "backlog")) if way[:2] != ("mysql-5.7", "FULL")]

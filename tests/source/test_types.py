@@ -6,8 +6,7 @@ and another character set: the read image, the inserted one, those before and af
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 
 from lakehouse_cdc.model.changes import Change, Op
 from lakehouse_cdc.testing import MySqlServer
+from tests.servers import row_metadata
 from tests.source import types_table
 from tests.source.conftest import Stage, on_stage
 from tests.source.types_table import Typed
@@ -42,31 +42,19 @@ def plain(text: Any) -> Any:
     return repr(float(text)) if isinstance(text, float) else text.decode() if isinstance(text, bytes) else text
 
 
-@contextmanager
-def row_metadata(stage: Stage, *, full: bool) -> Iterator[None]:
-    """As much metadata as the server can write, or as little."""
-    known = stage.run("SHOW GLOBAL VARIABLES LIKE 'binlog_row_metadata'")
-    if known and not full:
-        least = "NO_LOG" if "MariaDB" in stage.run("SELECT VERSION()")[0][0] else "MINIMAL"
-        stage.run(f"SET GLOBAL binlog_row_metadata = {least}")
-    yield
-    if known:
-        stage.run("SET GLOBAL binlog_row_metadata = FULL")
-
-
-@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("metadata", ["FULL", "least"])
 def test_all_images_of_a_row_agree_and_are_what_the_server_says(
-    any_server: MySqlServer, any_database: str, tmp_path: Path, full: bool
+    any_server: MySqlServer, any_database: str, tmp_path: Path, metadata: str
 ) -> None:
     for stage in on_stage(any_server, any_database, tmp_path):
         columns = types_table.every(stage.connection)
         stage.run(types_table.ddl("t", columns))
         stage.run("SET time_zone = '+00:00'")
-        for values in types_table.rows(columns, seed=int(full)):
+        for values in types_table.rows(columns, seed=len(metadata)):
             stage.run(f"INSERT INTO t (id, n, {', '.join(f'`{c.name}`' for c in columns)}) VALUES {values}")
         driver = stage.driver()
         stage.snapshot(driver)
-        with row_metadata(stage, full=full):
+        with row_metadata(stage.server, metadata):
             through_the_binlog(stage, columns)
             expected = told(stage, columns)
             stage.run("DELETE FROM t")

@@ -29,7 +29,8 @@ from lakehouse_cdc.source.prepared import Commit, neighbours
 from lakehouse_cdc.source.signals import Signals
 from lakehouse_cdc.source.stream import MySqlCdcSource
 from lakehouse_cdc.source.tail import Tail
-from lakehouse_cdc.testing import MySqlServer
+from lakehouse_cdc.testing import VERSIONS, MySqlServer, Version
+from tests.servers import start_or_skip
 from tests.source.conftest import Stage, on_stage
 from tests.source.driver import COLUMNS, Driver, changes
 
@@ -469,3 +470,34 @@ def test_every_xid_has_one_name(streaming: Streaming, xid: str) -> None:
     stage.drain(driver)
     stage.same(driver)
     assert len(written(driver)) == 1
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["read before the crash", "read after it"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_crash_of_the_server_between_prepare_and_commit(version: Version, seen: bool, tmp_path: Path) -> None:
+    """What is prepared survives; it is decided on in another file, by another session."""
+    with start_or_skip(version) as own:
+        for stage in on_stage(own, "crashed", tmp_path):
+            stage.create(rows=3)
+            driver = stage.driver()
+            stage.snapshot(driver)
+            prepare(stage, "kept", "INSERT INTO t VALUES (1, 1)", "UPDATE t SET v = 9 WHERE id = 10")
+            prepare(stage, "dropped", "DELETE FROM t WHERE id = 20")
+            stage.run("INSERT INTO t VALUES (2, 2)")
+            if seen:
+                stage.drain(driver)
+            driver.stop()
+            own.kill()
+            own.restart()
+            stage.connection.connect()
+            stage.connection.select_db(stage.database)
+            driver.restart()
+            assert len(stage.run("XA RECOVER")) == 2
+            stage.drain(driver)
+            stage.same(driver)
+            stage.run("XA COMMIT 'kept'")
+            stage.run("XA ROLLBACK 'dropped'")
+            stage.run("UPDATE t SET v = v + 1")
+            stage.drain(driver)
+            stage.same(driver)
+            assert [c.op for c in written(driver)].count(Op.INSERT) == 2

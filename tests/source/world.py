@@ -100,17 +100,26 @@ MARIADB_KEYS: dict[str, tuple[str, list[Any]]] = {
 
 ALL_KEYS = KEYS | MARIADB_KEYS
 
+KEYLESS = "no key"
+
 # how a test reads what its client has in another form than VARIANT
 SHOWN = {"time": "CAST({} AS CHAR)", "bit": "CAST({} AS UNSIGNED)"}
 
 
 @dataclass
 class Table:
-    """`database.name` with key columns k0, k1, ... of the given kinds and two plain columns."""
+    """`database.name` with key columns k0, k1, ... of the given kinds and two plain columns.
+
+    With `KEYLESS` in front of the kinds they are no key, and many rows are alike.
+    """
 
     database: str
     name: str
     kinds: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        self.keyed = self.kinds[:1] != (KEYLESS,)
+        self.kinds = self.kinds if self.keyed else self.kinds[1:]
 
     @property
     def full(self) -> str:
@@ -123,9 +132,10 @@ class Table:
     def create(self) -> str:
         columns = [f"`{k}` {ALL_KEYS[kind][0]}" for k, kind in zip(self.keys, self.kinds, strict=True)]
         # the key is not the first column, and its order is not the columns' order
+        key = f", PRIMARY KEY ({', '.join(self.keys)})" if self.keyed else ""
         return (
             f"CREATE TABLE `{self.database}`.`{self.name}` (v INT, {', '.join(reversed(columns))}, "
-            f"note VARCHAR(300) CHARACTER SET latin1, PRIMARY KEY ({', '.join(self.keys)})) ENGINE=InnoDB"
+            f"note VARCHAR(300) CHARACTER SET latin1{key}) ENGINE=InnoDB"
         )
 
     def random_key(self, rng: random.Random) -> list[Any]:
@@ -177,6 +187,8 @@ class World:
                 raise
             return {}  # there is none at the moment
         rows = [dict(zip(columns, values, strict=True)) for values in found]
+        if not table.keyed:
+            return dict(enumerate(rows))
         return {tuple(sorted((k, row[k]) for k in table.keys)): row for row in rows}
 
     def transaction(self, size: int | None = None) -> None:
@@ -184,9 +196,8 @@ class World:
         draw = self.rng.random() + self.calm
         for kind, often in self.ddl.items():
             if 0 <= draw < often:
-                {"truncate": self.truncate, "alter": self.alter, "replace": self.replace}[kind](
-                    self.rng.choice(self.tables)
-                )
+                does = {"truncate": self.truncate, "alter": self.alter, "replace": self.replace, "create": self.birth}
+                does[kind](self.rng.choice(self.tables))
                 return
             draw -= often
         if self.second is not None and self.rng.random() < 0.4:
@@ -249,6 +260,18 @@ class World:
             self.remember()
         self.altered[table.full] = self.position()
 
+    def birth(self, table: Table) -> None:
+        """Another table like one that there is, and, for some, something done to it at once."""
+        new = Table(table.database, f"t{len(self.tables)}", table.kinds)
+        if len(self.tables) < 6:
+            self.run(new.create())
+            self.tables.append(new)
+            self.remember()
+            for does in self.rng.choice([(), (), (self.alter,), (self.truncate,), (self.statement, self.alter)]):
+                does(new)
+                self.remember()
+            self.altered[new.full] = self.position()
+
     def more(self, table: Table) -> list[str]:
         """The columns that have been added."""
         if not self.ddl:
@@ -307,6 +330,11 @@ class World:
         self.counter += 1
         values = [self.counter, *key, self.rng.choice([None, "", "x" * 300, f"é{self.counter}"])]
         what = self.rng.randrange(10)
+        if not table.keyed:
+            values = [self.rng.randrange(3), *key, self.rng.choice([None, "", "é"])]
+            if self.rng.random() < 0.2:
+                self.run(f"DELETE FROM {name} LIMIT {self.rng.randrange(1, 4)}")
+                return
         more = self.more(table)
         if more and self.rng.random() < 0.2:
             self.run(f"UPDATE {name} SET {self.rng.choice(more)} = %s", [self.counter])

@@ -12,8 +12,15 @@ from numpy.typing import NDArray
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.position import FIRST_EVENT, Position, file_name
-from lakehouse_cdc.mysql.kernels.binlog_header import event_size
-from lakehouse_cdc.mysql.kernels.binlog_words import FORMAT, HEADER, HEARTBEAT, HEARTBEAT_V2, ROTATE
+from lakehouse_cdc.mysql.kernels.binlog_header import event_size, u32
+from lakehouse_cdc.mysql.kernels.binlog_words import (
+    FORMAT,
+    HEADER,
+    HEARTBEAT,
+    HEARTBEAT_V2,
+    ROTATE,
+    START_ENCRYPTION,
+)
 from lakehouse_cdc.mysql.kernels.compiled import compiled
 
 _ARTIFICIAL = 0x20
@@ -27,7 +34,8 @@ def _walk(data: NDArray[np.uint8], at: int, pos: int, end: int) -> tuple[int, in
         size = event_size(data, at)
         if kind == ROTATE or size < HEADER or at + size > data.size:
             break
-        made_up = kind == FORMAT and data[at + 13] | data[at + 14] | data[at + 15] | data[at + 16] == 0
+        # sent again in front of a start in mid-file, with no position
+        made_up = kind in (FORMAT, START_ENCRYPTION) and u32(data, at + 13) == 0
         if not (made_up or kind in (HEARTBEAT, HEARTBEAT_V2)):
             pos += size
         at += size

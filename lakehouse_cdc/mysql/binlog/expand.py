@@ -6,6 +6,10 @@ position, and holds three numbers: the packed event's size, how many of these by
 of events follow. So the scan always knows where in the file it is, and what it meets behind a marker is what it would
 have met had the server not compressed. A buffer without packed events is not looked at here, nor copied.
 
+What was packed may be thousands of times larger than the event, and is never held whole: once `PIECE` bytes have been
+expanded the rest of the buffer waits, and a payload that is itself larger is expanded piece by piece, each of whole
+events. The scan goes through the pieces as if they were buffers of the log.
+
 TRANSACTION_PAYLOAD (MySQL 8.0.20: binlog_transaction_compression) begins with fields, each a type, a length and a
 number, all length-encoded: 2 the compression (0 zstd, 255 none), 3 the size of what was compressed (where it was), 1
 the size of what follows the fields; 0 ends them. Then come whole events, without checksums. Sources: MySQL source
@@ -25,6 +29,8 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,7 +39,7 @@ from numpy.typing import NDArray
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
-from lakehouse_cdc.mysql.kernels.binlog_packed import find_packed
+from lakehouse_cdc.mysql.kernels.binlog_packed import find_packed, whole_events
 from lakehouse_cdc.mysql.kernels.binlog_words import (
     FAULTY,
     HEADER,
@@ -46,7 +52,7 @@ from lakehouse_cdc.mysql.kernels.binlog_words import (
 )
 
 Events = NDArray[np.uint8]
-LARGEST = 2 << 30  # bytes that one packed event may become: all of it has to be in memory at once
+PIECE = 32 << 20  # bytes that are expanded at once, or one event if that is larger
 _CRC_BYTES = 4
 _COMPRESSION, _SIZE, _PACKED_SIZE, _END = 2, 3, 1, 0  # the fields of a TRANSACTION_PAYLOAD
 _ZSTD, _NONE = 0, 255
@@ -55,28 +61,52 @@ _ZSTD_GROWTH, _DEFLATE_GROWTH = 32 << 10, 1032
 _zstd = pa.Codec("zstd")
 
 
-def expand(data: Events, at: int) -> tuple[Events, DefiniteError | None]:
+@dataclass(frozen=True)
+class Expanded:
+    """What stands in place of a buffer: `data`, and behind it, where that is not all, the pieces of `later`.
+
+    A packed event that cannot be expanded ends it, with a marker that says so; `fault` is the reason, to be raised when
+    the scan comes to it.
+    """
+
+    data: Events
+    fault: DefiniteError | None = None
+    later: Iterator[Events] | None = None
+
+
+def expand(data: Events, at: int) -> Expanded:
     """`data`, which holds whole events, with the packed events from `at` on replaced.
 
-    Where one cannot be expanded the result ends with its marker, which says so; the second value is the reason, to be
-    raised when the scan comes to it.
+    The pieces of `later` are to be asked for in turn, and may raise DefiniteError; the last one ends with raw events of
+    `data`, in which others may be packed.
     """
     places = np.empty(find_packed(data, at, np.empty(0, np.int64)), np.int64)
     find_packed(data, at, places)
-    view, done = data.data, 0
+    view, done, size = data.data, 0, 0
     pieces: list[Any] = []
     for at in places.tolist():
+        if size >= PIECE:
+            return Expanded(_joined(pieces), later=iter((data[done:],)))
         event = view[at : at + int.from_bytes(view[at + 9 : at + 13], "little")]
         pieces.append(view[done:at])
+        done = at + len(event)
         try:
-            tail, inner = _payload(event) if event[4] == PAYLOAD else _single(event)
+            if event[4] == PAYLOAD:
+                payload = _payload(event)
+                if payload.size > PIECE:
+                    pieces.append(_marker(event, payload.tail, payload.size))
+                    return Expanded(_joined(pieces), later=_in_pieces(payload, view[done:]))
+                tail, inner = payload.tail, [payload.whole()]
+            else:
+                tail, inner = _single(event)
         except DefiniteError as fault:
             pieces.append(_marker(event, 0, FAULTY))
-            return _joined(pieces), fault
-        pieces += [_marker(event, tail, sum(map(len, inner))), *inner]
-        done = at + len(event)
+            return Expanded(_joined(pieces), fault)
+        expanded = sum(map(len, inner))
+        pieces += [_marker(event, tail, expanded), *inner]
+        size += expanded
     pieces.append(view[done:])
-    return _joined(pieces), None
+    return Expanded(_joined(pieces))
 
 
 def _joined(pieces: list[Any]) -> Events:
@@ -84,12 +114,63 @@ def _joined(pieces: list[Any]) -> Events:
 
 
 def _marker(event: memoryview, tail: int, size: int) -> bytes:
-    numbers = struct.pack("<III", len(event), tail, size)
+    numbers = struct.pack("<IIQ", len(event), tail, size)
     return b"".join((event[:9], struct.pack("<I", HEADER + len(numbers)), event[13:HEADER], numbers))
 
 
-def _payload(event: memoryview) -> tuple[int, list[Any]]:
-    """The bytes of checksum and the events of a TRANSACTION_PAYLOAD."""
+@dataclass(frozen=True)
+class _Payload:
+    """The content of a TRANSACTION_PAYLOAD: `size` bytes of events, or so it says; `tail` bytes of checksum follow."""
+
+    packed: memoryview
+    compressed: bool
+    size: int
+    tail: int
+
+    def whole(self) -> bytes | memoryview:
+        """The events. Raises DefiniteError where they are not what was said."""
+        if not self.compressed:
+            return self.packed
+        try:
+            events: bytes = _zstd.decompress(self.packed, self.size, asbytes=True)
+        except (pa.ArrowException, OSError) as error:  # also where another size comes out
+            raise _broken() from error
+        return events
+
+    def read(self) -> Iterator[bytes | memoryview]:
+        """The events, some bytes at a time. Raises DefiniteError where they are not what was said."""
+        if not self.compressed:
+            yield from (self.packed[at : at + PIECE] for at in range(0, self.size, PIECE))
+            return
+        left = self.size
+        with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(self.packed)), "zstd") as stream:
+            while True:
+                try:
+                    found: bytes = stream.read(min(PIECE, left + 1))
+                except (pa.ArrowException, OSError) as error:
+                    raise _broken() from error
+                left -= len(found)
+                if left < 0 or (left and not found):
+                    raise _broken()
+                if not found:
+                    return
+                yield found
+
+
+def _in_pieces(payload: _Payload, behind: memoryview) -> Iterator[Events]:
+    """The events of a payload, whole ones in each piece, and in the last one what stands behind it in its buffer."""
+    kept = bytearray()
+    for found in payload.read():
+        kept += found
+        whole = whole_events(np.frombuffer(kept, np.uint8))
+        if whole:
+            yield _joined([memoryview(kept)[:whole]])
+            kept = kept[whole:]
+    yield _joined([kept, behind])
+
+
+def _payload(event: memoryview) -> _Payload:
+    """What a TRANSACTION_PAYLOAD says that it holds."""
     data = Cursor(bytes(event[HEADER : HEADER + _FIELDS_ROOM]), "")
     room = data.left
     fields: dict[int, int] = {}
@@ -108,16 +189,12 @@ def _payload(event: memoryview) -> tuple[int, list[Any]]:
     if fields[_COMPRESSION] == _NONE:
         if fields.get(_SIZE, len(packed)) != len(packed):
             raise data.fail()
-        return tail, [packed]
+        return _Payload(packed, False, len(packed), tail)
     if fields[_COMPRESSION] != _ZSTD:
         raise DefiniteError(f"a transaction is compressed by a method that is not known: {fields[_COMPRESSION]}")
     if _SIZE not in fields:
         raise data.fail()
-    size = _believed(fields[_SIZE], len(packed), _ZSTD_GROWTH)
-    try:
-        return tail, [_zstd.decompress(packed, size)]  # which fails, too, where another size comes out
-    except (pa.ArrowException, OSError) as error:
-        raise _broken() from error
+    return _Payload(packed, True, _believed(fields[_SIZE], len(packed), _ZSTD_GROWTH), tail)
 
 
 def _single(event: memoryview) -> tuple[int, list[Any]]:
@@ -184,11 +261,6 @@ def _tail(event: memoryview, end: int) -> int:
 def _believed(size: int, packed: int, growth: int) -> int:
     if not 0 < size <= packed * growth:
         raise _broken()
-    if size > LARGEST:
-        raise DefiniteError(
-            f"a compressed transaction of {size} bytes is too large to be expanded in memory",
-            hint=f"write transactions of at most {LARGEST >> 30} GiB, or larger ones without compression",
-        )
     return size
 
 

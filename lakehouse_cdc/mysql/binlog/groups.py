@@ -73,6 +73,7 @@ class Groups:
             self.txns[0, k.TXN_FILE] = 0
         self._carried = int(self.txns[0, k.EVENTS]) if is_open else 0
         self.aside = bytearray()
+        self.state[k.INNER_END] -= self.state[k.AT]  # a payload may go on
         self.state[[k.AT, k.ROWS, k.FILE, k.EXPANDED]] = 0
         self.state[k.TXNS] = int(is_open)
 

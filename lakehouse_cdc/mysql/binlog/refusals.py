@@ -27,7 +27,7 @@ _ANSWERS = {
 _TYPES = {
     26: (
         "the server logged an INCIDENT: changes may be missing from its binlog",
-        "see the server's error log; take a fresh snapshot",
+        "its error log says which; FLUSH BINARY LOGS, then begin anew with a fresh checkpoint and fresh tables",
     ),
 }
 

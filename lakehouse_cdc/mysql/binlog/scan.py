@@ -70,6 +70,11 @@ class LoggedStatement:
     concerns: bool
     effects: tuple[Effect, ...] | None = None
 
+    @property
+    def unlimited(self) -> bool:
+        """Whether it may touch tables that it is not known to name."""
+        return not (self.statement.tables or self.statement.databases)
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -86,6 +91,8 @@ class Decision:
 @dataclass(frozen=True)
 class Scan:
     """The events of one buffer: `start` and `end` are the positions before the first and behind the last.
+
+    Of a large compressed transaction it may be a piece: then `end` is before that event, or `start` is, or both.
 
     `buffer` is the buffer that was fed, with its compressed events expanded, and behind it the rows of partial updates,
     made whole; values of COMPRESSED columns are as they stand there (see `inflate`). `rows` has one entry for each rows

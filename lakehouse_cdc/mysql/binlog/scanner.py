@@ -18,7 +18,7 @@ runs compiled, and `Scan` for what is promised of transactions that span buffers
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import numpy as np
@@ -28,9 +28,9 @@ from lakehouse_cdc.errors import CdcError, DefiniteError
 from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.position import FIRST_EVENT, Position, file_name
 from lakehouse_cdc.mysql.binlog import rare
-from lakehouse_cdc.mysql.binlog.expand import expand
 from lakehouse_cdc.mysql.binlog.groups import XA_DECISIONS, Groups
 from lakehouse_cdc.mysql.binlog.partial_rows import whole_rows
+from lakehouse_cdc.mysql.binlog.pieces import Pieces
 from lakehouse_cdc.mysql.binlog.refusals import refuse_type, stopped
 from lakehouse_cdc.mysql.binlog.scan import Decision, LoggedStatement, Scan, gtid_set
 from lakehouse_cdc.mysql.binlog.tables import Captured, KnownTables
@@ -77,7 +77,7 @@ class BinlogScanner:
         self._decisions: list[Decision] = []
         self._previous: list[tuple[int, GtidSet]] = []
         self._data: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
-        self._fault: DefiniteError | None = None  # why the last event of `_data` could not be expanded
+        self._pieces = Pieces()
         self._failure: CdcError | None = None
 
     @property
@@ -90,21 +90,31 @@ class BinlogScanner:
         """The last position that lies between transactions."""
         return Position(self._file, self._groups.boundary)
 
-    def feed(self, buffer: NDArray[np.uint8]) -> Scan:
-        """Scan whole events, concatenated. Raises DefiniteError for all that must not be passed over.
+    def scans(self, buffer: NDArray[np.uint8]) -> Iterator[Scan]:
+        """Scan whole events, concatenated: in one go, or in pieces where much is compressed in them.
 
-        After an error the scanner is spent: every further call raises the same.
+        To be iterated to its end. Raises DefiniteError for all that must not be passed over. After an error the scanner
+        is spent: every further call raises the same.
         """
         if self._failure is not None:
             raise self._failure
         try:
-            return self._feed(buffer)
+            for piece in self._pieces.of(buffer):
+                yield self._scanned(piece)
+            if self._groups.within:
+                raise stopped(k.TRUNCATED, k.PAYLOAD, "")
         except CdcError as failure:
+            failure.where = failure.where or f"{self.position}, event type {k.PAYLOAD}"
             self._failure = failure
             raise
 
-    def _feed(self, buffer: NDArray[np.uint8]) -> Scan:
-        self._data, self._fault = np.require(buffer, dtype=np.uint8, requirements=["C", "W"]), None
+    def feed(self, buffer: NDArray[np.uint8]) -> Scan:
+        """The scan of a buffer in which no more is compressed than is expanded in one go. Raises as `scans` does."""
+        [scan] = self.scans(buffer)
+        return scan
+
+    def _scanned(self, piece: NDArray[np.uint8]) -> Scan:
+        self._data = np.require(piece, dtype=np.uint8, requirements=["C", "W"])
         groups, known = self._groups, self._known
         if groups.group == k.OUTSIDE:
             known.trim()
@@ -122,12 +132,12 @@ class BinlogScanner:
             elif answer == k.RARE:
                 self._rare()
             elif answer == k.PACKED:
-                self._data, self._fault = expand(self._data, int(groups.state[k.AT]))
+                self._data = self._pieces.expanded(self._data, int(groups.state[k.AT]))
                 groups.state[k.EXPANDED] = 1
             elif answer == k.PARTIAL:
                 self._partial_update()
-            elif answer == k.BROKEN and self._fault is not None:
-                raise DefiniteError(self._fault.what, where=self._where(), hint=self._fault.hint)
+            elif answer == k.BROKEN and (fault := self._pieces.fault) is not None:
+                raise DefiniteError(fault.what, where=self._where(), hint=fault.hint)
             else:
                 raise stopped(answer, int(groups.state[k.TYPE]), self._where())
 
@@ -297,7 +307,8 @@ class BinlogScanner:
             state[k.HALF] = 0
             self._groups.statement(seconds, size)
             return
-        statement, concerned, effects = self._watch.judge(query)
+        alone = self._groups.group in (k.OUTSIDE, k.ANNOUNCED)
+        statement, concerned, effects = self._watch.judge(query, alone=alone)
         if statement.kind is StatementKind.TRANSACTION:
             words = (*query.text.upper().split(None, 2), "", "")[:2]
             self._groups.control((words[0], words[1]), seconds, size, self._where())

@@ -223,7 +223,8 @@ def _differences(found: TableMap, schema: TableSchema) -> str:
     if found.names is None:
         return ""
     key = tuple(known[i] for i, _ in found.key)
-    return "" if key == schema.key else f"primary key ({', '.join(key)}) in the binlog, ({', '.join(schema.key)}) known"
+    wanted = schema.primary_key
+    return "" if key == wanted else f"primary key ({', '.join(key)}) in the binlog, ({', '.join(wanted)}) known"
 
 
 def _difference(found: TableMap, i: int, column: Column) -> str:

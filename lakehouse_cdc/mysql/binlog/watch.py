@@ -36,10 +36,11 @@ class Watch:
     def _cased(self, name: str) -> str:
         return name.lower() if self._lower_case else name
 
-    def judge(self, query: Query) -> tuple[Statement, bool, tuple[Effect, ...] | None]:
+    def judge(self, query: Query, *, alone: bool) -> tuple[Statement, bool, tuple[Effect, ...] | None]:
         """What the statement is, whether it may touch a captured or watched table, and its effects, where known.
 
-        One that is of watched tables alone, which are not captured yet, has no effect.
+        `alone`: it is a transaction by itself. One that is of watched tables alone, which are not captured yet, has no
+        effect, unless it creates them and has no part in what fills them.
         """
         if not query.readable:
             return Statement(StatementKind.UNKNOWN), True, None
@@ -48,14 +49,14 @@ class Watch:
         )
         if not concerns(statement, self._has, self._has_in):
             return statement, False, ()
-        found = self._effects(statement, query)
+        found = self._effects(statement, query, alone)
         return statement, found != () or self._names_others(statement), found
 
-    def _effects(self, statement: Statement, query: Query) -> tuple[Effect, ...] | None:
+    def _effects(self, statement: Statement, query: Query, alone: bool) -> tuple[Effect, ...] | None:
         if self._captured_predicate:
             return None
         try:
-            return effects(statement, query.text, self._tables)
+            return effects(statement, query.text, self._tables, lambda name: alone and self._has(name))
         except NotUnderstood:
             return None
 

@@ -10,7 +10,8 @@ every event inside the buffer, before it happens. Formats: MySQL source document
 
 Events that were compressed stand behind a marker (see `binlog.expand`), without checksums, and their header's position
 means nothing. While the loop is among them the position stands still before the compressed event; each of them ends
-where that one ends, and so does their transaction. What a TRANSACTION_PAYLOAD held must be one whole transaction.
+where that one ends, and so does their transaction. What a TRANSACTION_PAYLOAD held must be one whole transaction, and
+may go on in the next buffers.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ from lakehouse_cdc.mysql.kernels.binlog_words import (
     SERIAL,
     SOURCE,
     SOURCES,
+    START_ENCRYPTION,
     TABLE_MAP,
     TRUNCATED,
     TXN_FILE,
@@ -243,10 +245,10 @@ def scan_events(  # noqa: C901, PLR0915
     """
     while True:
         within = state[WITHIN]
-        limit = state[INNER_END] if within else data.size
+        limit = min(state[INNER_END], data.size) if within else data.size
         at = state[AT]
         if at >= limit:
-            if not within:
+            if not within or at < state[INNER_END]:
                 return DONE
             answer = leave(state)
             if answer != DONE:
@@ -268,7 +270,8 @@ def scan_events(  # noqa: C901, PLR0915
             if state[WHOLE] and group == OUTSIDE:
                 return NOT_ONE
         else:
-            if kind in (HEARTBEAT, HEARTBEAT_V2):  # made up by the server: it stands in no file
+            again = kind == START_ENCRYPTION and group == OUTSIDE and u32(data, at + 13) == 0
+            if again or kind in (HEARTBEAT, HEARTBEAT_V2):  # made up by the server: it stands in no file
                 state[AT] += size
                 continue
             if kind in (ROTATE, FORMAT) or state[CHECKSUM] < 0:

@@ -3,7 +3,8 @@
 `find_packed` is one walk over the headers of raw events, before they are expanded. It stops at the first one that does
 not fit into the buffer: that event is the scan's to refuse, and nothing behind it is looked at. Types: MySQL 8.0.20's
 TRANSACTION_PAYLOAD, and MariaDB 10.2's compressed QUERY, rows events of version 1, and rows events of version 2
-(writes, updates and deletes each). `enter` and `leave` are for what stands in their place once they are expanded.
+(writes, updates and deletes each). `whole_events` cuts what was expanded. `enter` and `leave` are for what stands in
+their place then.
 """
 
 from __future__ import annotations
@@ -56,9 +57,23 @@ def find_packed(data: NDArray[np.uint8], at: int, places: NDArray[np.int64]) -> 
 
 
 @compiled
+def whole_events(data: NDArray[np.uint8]) -> int:
+    """The bytes of whole events that `data` begins with; all of it, if one has an impossible size: it is refused."""
+    at = 0
+    while data.size - at >= HEADER:
+        size = event_size(data, at)
+        if size < HEADER:
+            return int(data.size)
+        if size > data.size - at:
+            break
+        at += size
+    return at
+
+
+@compiled
 def enter(data: NDArray[np.uint8], at: int, state: NDArray[np.int64]) -> int:
     """Go in behind the marker at `at`: DONE, or what is wrong with it."""
-    size, inner = u32(data, at + HEADER), u32(data, at + HEADER + 8)
+    size, inner = u32(data, at + HEADER), u32(data, at + HEADER + 8) | u32(data, at + HEADER + 12) << 32
     if not stands_right(data, at, size, state):
         return WRONG_POSITION
     whole = data[at + 4] == PAYLOAD
@@ -66,7 +81,7 @@ def enter(data: NDArray[np.uint8], at: int, state: NDArray[np.int64]) -> int:
         return MISPLACED
     if inner == FAULTY:
         return BROKEN
-    if u32(data, at + HEADER + 4) != state[CHECKSUM] or inner > data.size - at - MARKER:
+    if u32(data, at + HEADER + 4) != state[CHECKSUM]:
         return MALFORMED
     state[AT] = at + MARKER
     state[WITHIN], state[INNER_END], state[WHOLE] = size, at + MARKER + inner, whole

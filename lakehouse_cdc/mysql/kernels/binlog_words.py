@@ -7,11 +7,11 @@ import numpy as np
 HEADER = 19
 QUERY, ROTATE, FORMAT, XID, TABLE_MAP, HEARTBEAT, GTID, ANONYMOUS = 2, 4, 15, 16, 19, 27, 33, 34
 WRITE_ROWS, UPDATE_ROWS, XA_PREPARE, PARTIAL_UPDATE, HEARTBEAT_V2 = 30, 31, 38, 39, 41
-MARIADB_FIRST, MARIADB_GTID = 160, 162
+MARIADB_FIRST, MARIADB_GTID, START_ENCRYPTION = 160, 162, 164
 PAYLOAD = 40  # a transaction of MySQL's that was compressed to one event
 PACKED_QUERY, PACKED_ROWS, LAST_PACKED = 165, 166, 171  # MariaDB's compressed events
-MARKER = HEADER + 12  # in place of a compressed event: behind the header its size, its bytes of checksum, and ...
-FAULTY = 0xFFFFFFFF  # ... the bytes of events that follow, or this where it could not be expanded
+MARKER = HEADER + 16  # in place of a compressed event: behind the header its size, its bytes of checksum, and ...
+FAULTY = 1 << 62  # ... the bytes of events that follow, or this where it could not be expanded
 
 # slots of `state`
 AT, POS, CHECKSUM, GROUP, ROWS, TXNS, SERIAL, SOURCES, FILE, TYPE, MARIADB = range(11)

@@ -102,6 +102,17 @@ def write_number(number: int, out: Bytes, to: int) -> int:
 
 
 @part
+def write_integer(number: int, bits: int, out: Bytes, to: int) -> int:
+    """The lowest bits of a number, as a signed one."""
+    number = number << (64 - bits) >> (64 - bits)
+    if number < 0:
+        out[to] = 0x2D
+        to += 1
+        number = -number  # -2^63 stays, and is right without a sign
+    return write_number(np.uint64(number), out, to)
+
+
+@part
 def count_digits(number: int) -> int:
     """How many digits an unsigned number of 64 bits has."""
     count = 1

@@ -14,6 +14,7 @@ import numpy as np
 
 from lakehouse_cdc.model.variant import MAX_SIZE, NULL, OBJECT
 from lakehouse_cdc.mysql.kernels.compiled import part
+from lakehouse_cdc.mysql.kernels.masking import MASK_ROOM, write_masked
 from lakehouse_cdc.mysql.kernels.octets import Bytes, Matrix, Step, behind, little, move, pointer, put
 from lakehouse_cdc.mysql.kernels.ops import (
     COUNT,
@@ -22,6 +23,7 @@ from lakehouse_cdc.mysql.kernels.ops import (
     GROWTH,
     KEY_COUNT,
     KEY_FIRST,
+    MASK,
     OP,
     PREFIX,
     SLOT,
@@ -32,12 +34,13 @@ from lakehouse_cdc.mysql.kernels.ops import (
     WIDTH,
 )
 from lakehouse_cdc.mysql.kernels.program import Program
+from lakehouse_cdc.mysql.kernels.sha256 import WORK
 from lakehouse_cdc.mysql.kernels.status import FULL, TOO_LARGE, TRUNCATED, UNKNOWN_LENGTH
 from lakehouse_cdc.mysql.kernels.values import write_value
 
 STEP, NEEDED, BODY = range(3)  # what `report` holds; BODY: where the last image's values begin
 REPORT_FIELDS = 3
-_SLACK = 24  # no value takes more bytes besides its content
+_SLACK = 24 + MASK_ROOM  # no value takes more bytes besides its content
 
 
 class Table(NamedTuple):
@@ -51,18 +54,20 @@ class Table(NamedTuple):
 
 class Scratch(NamedTuple):
     """What the writers note: begin and end of each field, counted from the first value; the last size of an offset (one
-    for each table); what a status does not say: the step at which it arose, how many bytes of output are needed."""
+    for each table); what a status does not say: the step at which it arose, how many bytes of output are needed; what
+    masks work in."""
 
     starts: Step
     ends: Step
     hint: Step
     report: Step
+    work: Step
 
     @classmethod
     def of(cls, fields: int, tables: int) -> Scratch:
         """For rows of up to `fields` columns of so many tables."""
         starts, ends, report = (np.zeros(size, np.int64) for size in (fields, fields, REPORT_FIELDS))
-        return cls(starts, ends, np.ones(tables, np.int64), report)
+        return cls(starts, ends, np.ones(tables, np.int64), report, np.zeros(WORK, np.int64))
 
 
 @part
@@ -77,8 +82,9 @@ def table_of(program: Program, table: int) -> Table:
 def scratch_of(scratch: Scratch, table: int) -> Scratch:
     """The same as pointers, with the table's own hint."""
     return Scratch(
-        pointer(scratch.starts), pointer(scratch.ends), behind(pointer(scratch.hint), table), pointer(scratch.report)
-    )
+        pointer(scratch.starts), pointer(scratch.ends), behind(pointer(scratch.hint), table), pointer(scratch.report),
+        pointer(scratch.work),
+    )  # fmt: skip
 
 
 @part
@@ -188,6 +194,9 @@ def write_image(
             if pos < 0:
                 scratch.report[STEP] = column
                 return at, pos
+            if step[MASK] != 0:
+                begin = body + scratch.starts[slot]
+                pos = write_masked(out, begin, pos, behind(table.pool, step[MASK]), scratch.work)
         scratch.ends[slot] = pos - body
         at += size
     return at, _finish(out, room, to, body, pos, table.row[SLOTS], scratch)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from lakehouse_cdc.mysql.kernels.compiled import part
-from lakehouse_cdc.mysql.kernels.doubles import finite, write_double, write_number
+from lakehouse_cdc.mysql.kernels.doubles import finite, write_double, write_integer, write_number
 from lakehouse_cdc.mysql.kernels.octets import Bytes, decimal, little, put
 from lakehouse_cdc.mysql.kernels.packed import packed_size, write_packed
 from lakehouse_cdc.mysql.kernels.status import BAD_JSON
@@ -82,11 +82,7 @@ def _number(buf: Bytes, at: int, kind: int, out: Bytes, to: int) -> int:
     if kind == DOUBLE:
         return write_double(np.uint64(number), out, to) if finite(np.uint64(number)) else -BAD_JSON
     if kind in (INT16, INT32, INT64):
-        number = number << (64 - 8 * width) >> (64 - 8 * width)
-        if number < 0:
-            out[to] = 0x2D
-            to += 1
-            number = -number  # -2^63 stays, and is right without a sign
+        return write_integer(number, 8 * width, out, to)
     return write_number(np.uint64(number), out, to)
 
 

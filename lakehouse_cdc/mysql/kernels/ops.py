@@ -7,9 +7,9 @@ from __future__ import annotations
 
 # A step's fields: how to read, the field's number in the object (-1: excluded), the bytes on the wire (-1: a length
 # stands in front), the bytes of that length (0: length-encoded), the first byte and the payload bytes to write, the
-# most bytes that one byte of the value can become, and two arguments.
-OP, SLOT, FIXED, PREFIX, HEADER, WIDTH, GROWTH, ARG, ARG2 = range(9)
-STEP_FIELDS = 9
+# most bytes that one byte of the value can become, two arguments, and where in the pool its mask is (0: it has none).
+OP, SLOT, FIXED, PREFIX, HEADER, WIDTH, GROWTH, ARG, ARG2, MASK = range(10)
+STEP_FIELDS = 10
 
 # A table's fields: its first step, how many; the fields of an image; its first key field in `keys`, how many.
 FIRST, COUNT, SLOTS, KEY_FIRST, KEY_COUNT = range(5)
@@ -28,10 +28,11 @@ BITS = 17  # big-endian
 YEAR = 18  # since 1900; as text if ARG
 VECTOR, JSON_BINARY = 19, 20
 ADDRESS = 21  # ARG: which (see `addresses`)
-DATE_PACKED, DATETIME_PACKED, TIMESTAMP_PACKED, MOMENT_WIRE = 22, 23, 24, 25  # ARG: digits of a second, ARG2: FAIL...
-TIME_PACKED, TIME_WIRE = 26, 27
-SKIP = 28  # an excluded column
-UNKNOWN = 29  # an excluded column, and nobody said how long it is
+NULLED = 22  # whatever it is, NULL
+DATE_PACKED, DATETIME_PACKED, TIMESTAMP_PACKED, MOMENT_WIRE = 23, 24, 25, 26  # ARG: digits of a second, ARG2: FAIL...
+TIME_PACKED, TIME_WIRE = 27, 28
+SKIP = 29  # an excluded column
+UNKNOWN = 30  # an excluded column, and nobody said how long it is
 
 # What becomes of a date that no calendar has; AS_TEXT is for every date
 FAIL, AS_NULL, AS_TEXT = range(3)

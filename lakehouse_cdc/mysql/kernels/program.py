@@ -18,11 +18,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model import variant
 from lakehouse_cdc.mysql.kernels.addresses import INET4, INET6, UUID
 from lakehouse_cdc.mysql.kernels.codepages import labels, page
 from lakehouse_cdc.mysql.kernels.json_text import GROWTH as GROWTH_OF_JSON
 from lakehouse_cdc.mysql.kernels.layout import BinlogType, binlog_types, extent, require_types
+from lakehouse_cdc.mysql.kernels.masking import hashing, keeping
 from lakehouse_cdc.mysql.kernels.ops import (
     ADDRESS,
     AS_NULL,
@@ -36,12 +38,14 @@ from lakehouse_cdc.mysql.kernels.ops import (
     ENUM,
     FAIL,
     GB18030,
+    HEADER,
     JSON_BINARY,
     LONG_PACKED,
     LONG_TEXT,
     MOMENT_WIRE,
     MULTI,
     MULTI3,
+    NULLED,
     NUMBER,
     SET,
     SINGLE,
@@ -62,6 +66,8 @@ from lakehouse_cdc.mysql.kernels.ops import (
 )
 from lakehouse_cdc.schema.charsets import MAX_BYTES, UNICODE
 from lakehouse_cdc.schema.charsets import WIDE as WIDE_CHARSETS
+from lakehouse_cdc.schema.masks import NULL as MASKED_BY_NULL
+from lakehouse_cdc.schema.masks import fingerprint, hashed_under, kept, unmasked
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.types import MARIADBS, Kind, Mapped, require
 
@@ -103,8 +109,9 @@ class Program(NamedTuple):
 class _Pool:
     """The bytes of a pool while steps are made; equal pages stand in it once."""
 
-    def __init__(self) -> None:
-        self.data = bytearray()
+    def __init__(self, salt: str = "") -> None:
+        self.salt = salt  # that masks are made with
+        self.data = bytearray(1)  # no page is at 0
         self._places: dict[bytes, int] = {}
 
     def place(self, found: bytes) -> int:
@@ -128,15 +135,23 @@ class ProgramSet:
     key_metadata: tuple[bytes, ...]
 
     @classmethod
-    def of(cls, schemas: Sequence[TableSchema], table_maps: Sequence[Sequence[BinlogType]] | None = None) -> ProgramSet:
+    def of(
+        cls,
+        schemas: Sequence[TableSchema],
+        table_maps: Sequence[Sequence[BinlogType]] | None = None,
+        *,
+        salt: str = "",
+    ) -> ProgramSet:
         """Programs for `schemas`.
 
         `table_maps[t]`, if given, is what the binlog says of all columns of table t. It is checked against the schema,
         and it is needed to pass over excluded columns of types whose length the schema does not tell (ENUM, JSON, ...).
-        Raises DefiniteError for a captured column of a type that is not supported, and for a table map that differs.
+        `salt` is what columns are hashed with that are masked so.
+        Raises DefiniteError for a captured column of a type that is not supported, for a table map that differs, and
+        where the salt is not the one that a schema knows.
         """
         binlog, wire = [], []
-        pool = _Pool()
+        pool = _Pool(salt)
         for t, schema in enumerate(schemas):
             types: Sequence[BinlogType | None] = binlog_types(schema)
             if table_maps is not None:
@@ -151,9 +166,19 @@ class ProgramSet:
             tuple(schemas),
             _program(schemas, binlog, pool),
             _program(schemas, wire, pool),
-            tuple(variant.metadata([column.name for column in schema.captured]) for schema in schemas),
-            tuple(variant.metadata(schema.key) for schema in schemas),
+            tuple(map(row_metadata, schemas)),
+            tuple(map(key_metadata, schemas)),
         )
+
+
+def row_metadata(schema: TableSchema) -> bytes:
+    """The VARIANT metadata of the table's row images."""
+    return variant.metadata([column.name for column in schema.captured])
+
+
+def key_metadata(schema: TableSchema) -> bytes:
+    """The VARIANT metadata of the table's keys."""
+    return variant.metadata(schema.key)
 
 
 def _slots(schema: TableSchema) -> dict[str, int]:
@@ -183,19 +208,36 @@ def _binlog_step(
 ) -> list[int]:
     fixed, prefix = extent(kind) if kind else (0, 0)
     if not column.captured:
-        return [SKIP if kind else UNKNOWN, -1, fixed, prefix, 0, 0, 0, 0, 0]
-    op, _, written = _reading(column, schema.name, pool)
+        return [SKIP if kind else UNKNOWN, -1, fixed, prefix, 0, 0, 0, 0, 0, 0]
+    op, _, written = _reading(unmasked(column), schema.name, pool)
     if column.type in ("enum", "set"):
         op, written = _labelled(column, pool)
-    return [op, slots[column.name], fixed, prefix, *written]
+    return _masked(column, schema.name, [op, slots[column.name], fixed, prefix, *written], pool)
 
 
 def _wire_step(schema: TableSchema, column: Column, slots: dict[str, int], pool: _Pool) -> list[int]:
-    _, op, written = _reading(column, schema.name, pool)
+    _, op, written = _reading(unmasked(column), schema.name, pool)
     fixed, prefix = (_WIRE_BYTES[column.type], 0) if column.type in _WIRE_BYTES else (-1, 0)
     if op in (MOMENT_WIRE, TIME_WIRE):
         prefix = 1
-    return [op, slots[column.name], fixed, prefix, *written]
+    return _masked(column, schema.name, [op, slots[column.name], fixed, prefix, *written], pool)
+
+
+def _masked(column: Column, table: str, step: list[int], pool: _Pool) -> list[int]:
+    """The step with the column's mask."""
+    mask = column.mask
+    if mask == MASKED_BY_NULL:
+        return [NULLED, *step[1:HEADER], variant.header(variant.NULL), 0, 0, 0, 0, 0]
+    if (salt := hashed_under(mask)) is not None:
+        if not pool.salt or fingerprint(pool.salt) != salt:
+            what = f"column {column.name} of {table} is hashed under another salt than source.mask_salt"
+            raise DefiniteError(what, where=table, hint="put the salt back, or begin with a new pipeline")
+        return [*step, pool.place(hashing(pool.salt))]
+    if (parts := kept(mask)) is not None:
+        return [*step, pool.place(keeping(*parts))]
+    if mask:
+        raise DefiniteError(f"column {column.name} of {table} has the mask {mask}, which is not known", where=table)
+    return [*step, 0]
 
 
 def _reading(column: Column, table: str, pool: _Pool) -> tuple[int, int, list[int]]:

@@ -25,6 +25,7 @@ from lakehouse_cdc.mysql.kernels.ops import (
     JSON_BINARY,
     LONG_PACKED,
     LONG_TEXT,
+    NULLED,
     NUMBER,
     OP,
     SET,
@@ -70,15 +71,11 @@ def _plain(buf: Bytes, at: int, size: int, step: Step, out: Bytes, to: int) -> i
         return write_address(buf, at, size, step, out, to)
     if op == VECTOR:
         return _vector(buf, at, size, step, out, to)
-    out[to] = step[HEADER]
     if op == YEAR:
-        year = little(buf, at, size)
-        if size == 1 and year:
-            year += 1900
-        if not step[ARG]:
-            return put(out, to + 1, year, 2)
-        out[to] = 4 << 2 | SHORT_STRING
-        return decimal(year, 4, out, to + 1)
+        return _year(buf, at, size, step, out, to)
+    out[to] = step[HEADER]
+    if op == NULLED:
+        return to + 1
     if op == WIDE:
         out[to + 1] = 0
         move(buf, at, 8, out, to + 2)
@@ -89,6 +86,19 @@ def _plain(buf: Bytes, at: int, size: int, step: Step, out: Bytes, to: int) -> i
     for i in range(padded - size):
         out[to + i] = 0
     return to + padded - size
+
+
+@part
+def _year(buf: Bytes, at: int, size: int, step: Step, out: Bytes, to: int) -> int:
+    """Of one byte since 1900, 0 aside."""
+    year = little(buf, at, size)
+    if size == 1 and year:
+        year += 1900
+    if step[ARG]:
+        out[to] = 4 << 2 | SHORT_STRING
+        return decimal(year, 4, out, to + 1)
+    out[to] = step[HEADER]
+    return put(out, to + 1, year, 2)
 
 
 @part

@@ -54,8 +54,9 @@ class Altered:
 def altered(sql: str, schema: TableSchema, given: Given) -> Altered:
     """What `sql`, one statement about that table alone, makes of it. Raises NotUnderstood.
 
-    A backslash in `sql` escapes; double quotes are around strings.
+    A backslash in `sql` escapes; double quotes are around strings. A key that the user gives is none to a statement.
     """
+    schema = schema.declared
     reader = Reader(tokens(sql), schema.database, lower_case=False)
     head = reader.word()
     if head in ("CREATE", "DROP"):
@@ -162,7 +163,7 @@ class _Columns:
         return self._from(action, next(c for c in schema.columns if _same(c.name, action.old)))
 
     def _from(self, action: Change, old: Column) -> Column:
-        return replace(action.definition.column, captured=old.captured, carried=old.carried)
+        return replace(action.definition.column, captured=old.captured, carried=old.carried, mask=old.mask)
 
     def _put(self, column: Column, place: str | None) -> None:
         at = len(self.now)

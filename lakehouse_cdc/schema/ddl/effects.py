@@ -3,12 +3,13 @@
 No effect at all is a proof, too: such a statement is passed over. A table is read again where its rows changed and the
 log does not say how. An ALTER TABLE that may change the schema, or is not understood, is said to alter it: what became
 of the table is found out where the statement is followed. A table is known by its name, so one that is renamed is gone
-under the old name, and what has its name then replaces it. All other DDL raises `NotUnderstood`.
+under the old name, and what has its name then replaces it. All other DDL raises `NotUnderstood`. A table that is
+created empty where there was none is followed from its birth on, if it is `wanted`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from lakehouse_cdc.model.effect import Effect
 from lakehouse_cdc.schema.ddl.alter import altered
@@ -18,7 +19,9 @@ from lakehouse_cdc.schema.statements import Statement, StatementKind
 from lakehouse_cdc.schema.table import TableSchema
 
 
-def effects(statement: Statement, text: str, tables: Mapping[str, TableSchema]) -> tuple[Effect, ...]:
+def effects(
+    statement: Statement, text: str, tables: Mapping[str, TableSchema], wanted: Callable[[str], bool] = lambda _: False
+) -> tuple[Effect, ...]:
     """The effects of `statement`, which is `text`, on `tables` (by `database.table`). Raises NotUnderstood."""
     if statement.kind is StatementKind.DROP_DATABASE:
         lost = [schema for name, schema in tables.items() if name.partition(".")[0] in statement.databases]
@@ -29,6 +32,8 @@ def effects(statement: Statement, text: str, tables: Mapping[str, TableSchema]) 
     held = _held(statement)
     for name in dict.fromkeys(statement.tables):
         schema = tables.get(name)
+        if schema is None and statement.creates and wanted(name):
+            found.append(Effect("create", name))
         if schema is None or statement.if_absent:
             continue
         if statement.kind is StatementKind.TRUNCATE:
@@ -61,6 +66,6 @@ def _altered(statement: Statement, text: str, schema: TableSchema) -> list[Effec
         if not statement.alters:
             raise
         return [Effect("alter", schema.name)]
-    if after.schema != schema:
+    if after.schema != schema.declared:
         return [Effect("alter", schema.name)]
     return [] if after.kept else [Effect("again", schema.name)]

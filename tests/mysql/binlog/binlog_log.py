@@ -79,7 +79,7 @@ class Log:
         while follower.position < end:
             found.append(dump.read(20))
             assert found[-1].size, f"nothing came behind {follower.position}, but the log ends at {end}"
-            follower.feed(found[-1])
+            list(follower.scans(found[-1]))
         return found
 
     def listed(self, start: Position, captured: str) -> Listed:
@@ -153,7 +153,7 @@ def query_event(text: str, pos: int, database: str = "") -> Buffer:
 
 
 def scan_all(scanner: BinlogScanner, buffers: list[Buffer]) -> list[Scan]:
-    return [scanner.feed(buffer) for buffer in buffers]
+    return [scan for buffer in buffers for scan in scanner.scans(buffer)]
 
 
 def as_listed(scans: list[Scan]) -> Listed:

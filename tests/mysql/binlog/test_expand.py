@@ -50,9 +50,11 @@ def retyped(packed: bytes, kind: int) -> Buffer:
 
 def single(packed: Buffer) -> tuple[int, int, bytes]:
     """Size and checksum by the marker, and the plain event."""
-    data, fault = expand(guarded_copy(packed), 0)
-    assert fault is None
-    size, tail, inner = struct.unpack("<III", data[HEAD:MARKER].tobytes())
+    found = expand(guarded_copy(packed), 0)
+    assert found.fault is None
+    assert found.later is None
+    data = found.data
+    size, tail, inner = struct.unpack("<IIQ", data[HEAD:MARKER].tobytes())
     assert data[4] == packed[4]
     assert data[13:17].tobytes() == packed[13:17].tobytes()
     assert inner == data.size - MARKER == int.from_bytes(data[MARKER + 9 : MARKER + 13].tobytes(), "little")
@@ -126,17 +128,17 @@ def test_without_checksums() -> None:
 )
 def test_records_that_are_refused(record: bytes, what: str) -> None:
     made = packed_event(INSERT[HEAD : HEAD + 10] + record, 4, kind=166)
-    _, fault = expand(guarded_copy(made), 0)
+    fault = expand(guarded_copy(made), 0).fault
     assert isinstance(fault, DefiniteError)
     assert what in fault.what
 
 
 def test_a_wrong_checksum() -> None:
     damaged = np.frombuffer(INSERT[:-1] + b"x", np.uint8)
-    data, fault = expand(damaged, 0)
-    assert isinstance(fault, DefiniteError)
-    assert "checksum" in fault.what
-    assert data.size == MARKER  # nothing behind it is there
+    found = expand(damaged, 0)
+    assert isinstance(found.fault, DefiniteError)
+    assert "checksum" in found.fault.what
+    assert found.data.size == MARKER  # nothing behind it is there
 
 
 def test_damage() -> None:

@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from lakehouse_cdc.errors import CdcError, DefiniteError
 from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.mysql.binlog.cut import Cutter
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
+from lakehouse_cdc.mysql.kernels.binlog_words import FORMAT
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
-from tests.mysql.binlog.binlog_log import Buffer, Log, damage, joined, starts
+from tests.mysql.binlog.binlog_log import Buffer, Log, damage, event, joined, starts
 
 pytestmark = pytest.mark.parametrize("any_server", MARIADB, indirect=True)
 
@@ -81,6 +83,25 @@ def test_the_position_is_the_servers(log: Log, sample: tuple[Position, Buffer]) 
     [(position,)] = log.ask("SELECT @@GLOBAL.gtid_binlog_state")
     assert scanner.gtids == GtidSet.parse(position)
     assert scanner.gtids_complete
+
+
+def test_an_encrypted_file_says_so_again_in_front_of_a_start_in_its_middle(log: Log) -> None:
+    """There, as of the format description, it says no position, and stands in no file; the rest comes decrypted."""
+    start = log.end
+    log.run("INSERT INTO a VALUES (1, 'x')")
+    end, buffer = log.end, joined(log.buffers(start))
+    places = [*starts(buffer), buffer.size]
+    behind = places[next(n for n, at in enumerate(places[:-1]) if buffer[at + 4] == FORMAT) + 1]
+    said = event(164, bytes(17), 0, flags=0x80).copy()
+    said[13:17] = 0
+    whole = np.concatenate((buffer[:behind], said, buffer[behind:]))
+    cutter = Cutter(start, end)
+    scan = BinlogScanner(start, captured).feed(cutter.cut(whole))
+    assert cutter.done
+    assert (scan.end, scan.ended, len(scan.rows)) == (end, 1, 1)
+    said[13:17] = 1
+    with pytest.raises(DefiniteError, match="does not end where its header says"):
+        BinlogScanner(start, captured).feed(np.concatenate((buffer[:behind], said, buffer[behind:])))
 
 
 def test_buffers_may_be_cut_between_any_two_events(sample: tuple[Position, Buffer]) -> None:

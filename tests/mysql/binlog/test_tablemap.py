@@ -15,6 +15,7 @@ from lakehouse_cdc.mysql.session import ConnectionOptions, connect
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import Column, TableSchema
 from tests.mysql.binlog.binlog_log import Log, joined
+from tests.servers import row_metadata
 
 DDL = """CREATE TABLE t (
     y YEAR, u INT UNSIGNED NOT NULL, z TINYINT, b BIGINT UNSIGNED, d DECIMAL(12,3) UNSIGNED, f FLOAT, g DOUBLE,
@@ -98,9 +99,8 @@ def test_added_dropped_swapped_columns_and_keys(log: Log, database: str) -> None
 
 @pytest.fixture
 def minimal(log: Log) -> Iterator[None]:
-    log.run("SET GLOBAL binlog_row_metadata = MINIMAL")
-    yield
-    log.run("SET GLOBAL binlog_row_metadata = FULL")
+    with row_metadata(log.server, "MINIMAL"):
+        yield
 
 
 @pytest.mark.usefixtures("minimal")

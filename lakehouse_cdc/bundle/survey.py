@@ -1,0 +1,86 @@
+"""What of a live source can be captured, and what must be left out for which reason.
+
+The judge is the same as at the first run, the catalog's faults and those of the types, so what is written here is what
+a run accepts. A table is not given up for the sake of a column: where leaving one out takes a fault away, the column
+is excluded instead. That is tried column by column, with the judge itself, so no text of a fault is interpreted; the
+key's columns are never tried, since without them there is no table. A table that no such exclusion helps is left out.
+Nothing goes without being named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from glob import escape
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.mysql.catalog import Catalog, read_catalog
+from lakehouse_cdc.mysql.session import Session
+from lakehouse_cdc.schema import types
+from lakehouse_cdc.schema.choice import Choice
+from lakehouse_cdc.schema.selection import Selection
+from lakehouse_cdc.schema.table import TableSchema
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The tables that can be captured, by `database.table`, and what cannot.
+
+    `excluded` has the columns left out of a table (table -> column -> reason), `left_out` the tables (table -> reason).
+    """
+
+    tables: Mapping[str, TableSchema]
+    excluded: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    def without(self, reasons: Mapping[str, str]) -> Survey:
+        """The same with more tables left out, for these reasons."""
+        return Survey(
+            {name: table for name, table in self.tables.items() if name not in reasons},
+            {name: columns for name, columns in self.excluded.items() if name not in reasons},
+            {**self.left_out, **reasons},
+        )
+
+    def require_some(self) -> None:
+        """Raise DefiniteError if no table is left."""
+        if not self.tables:
+            first = next(iter(self.left_out.values()), "nothing matches")
+            raise DefiniteError(f"no table can be captured: {first}", where="--tables", hint="choose other tables")
+
+
+def survey(session: Session, patterns: Sequence[str]) -> Survey:
+    """Look at the tables that match. Raises DefiniteError where a pattern matches none, as `doctor` tells it."""
+    catalog = read_catalog(session, Selection(patterns))
+    for fault in catalog.faults:
+        if fault.where not in catalog.tables:
+            raise fault
+    excluded: dict[str, Mapping[str, str]] = {}
+    left_out: dict[str, str] = {}
+    for name, schema in catalog.tables.items():
+        found = _faults(catalog, schema)
+        columns, remaining = _without_columns(session, schema, found)
+        if remaining:
+            left_out[name] = "; ".join(remaining)
+        elif columns:
+            excluded[name] = columns
+    return Survey(catalog.tables, excluded).without(left_out)
+
+
+def _faults(catalog: Catalog, schema: TableSchema) -> list[str]:
+    """All that forbids to capture a table."""
+    of_catalog = [fault.what for fault in catalog.faults if fault.where == schema.name]
+    return of_catalog + [fault.what for fault in types.faults(schema)]
+
+
+def _without_columns(session: Session, schema: TableSchema, faults: list[str]) -> tuple[dict[str, str], list[str]]:
+    """The columns whose absence takes faults away, each with the first of them, and the faults that stay."""
+    excluded: dict[str, str] = {}
+    for column in schema.columns if faults else ():
+        if column.name in schema.key:
+            continue
+        name = escape(schema.name)
+        fewer = read_catalog(session, Selection([name]), Choice({name: [*excluded, column.name]}))
+        left = _faults(fewer, fewer.tables[schema.name]) if schema.name in fewer.tables else faults
+        if gone := [fault for fault in faults if fault not in left]:
+            excluded[column.name], faults = gone[0], left
+    return excluded, faults

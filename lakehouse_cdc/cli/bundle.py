@@ -1,0 +1,163 @@
+"""`lakehouse-cdc bundle`: a Databricks bundle for the user's own tables, and how its last runs ended."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+
+from lakehouse_cdc.bundle.files import Package, Plan, write
+from lakehouse_cdc.bundle.survey import Survey, survey
+from lakehouse_cdc.cli.exits import DIFFERENCE, exit_codes
+from lakehouse_cdc.cli.show import Screen
+from lakehouse_cdc.errors import ConfigError
+from lakehouse_cdc.mysql.preflight_settings import Finding
+from lakehouse_cdc.mysql.session import connect
+from lakehouse_cdc.pipeline.pipeline import Pipeline
+from lakehouse_cdc.pipeline.source_options import connection_options
+
+app = typer.Typer(help="A Databricks bundle for your own tables, and its last runs.", no_args_is_help=True)
+Folder = Annotated[Path, typer.Argument(help="The bundle's folder.")]
+Json = Annotated[bool, typer.Option("--json", help="One line of JSON on stdout; words for people go to stderr.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="With an error, its whole trace.")]
+_PLAIN = re.compile(r"[A-Za-z0-9_]+")
+
+
+@app.command()
+def init(
+    folder: Folder,
+    url: Annotated[str, typer.Option(help="The source: mysql://user@host:port.")],
+    tables: Annotated[list[str], typer.Option(help="Patterns on database.table, as shop.*; ! excludes. Repeatable.")],
+    catalog: Annotated[str, typer.Option(help="The catalog of bronze, silver and checkpoints. It must exist.")],
+    name: Annotated[str, typer.Option(help="The pipeline's name; by default the first pattern's database.")] = "",
+    password_ref: Annotated[str, typer.Option(help="The password for the file: ${secret:scope/key}.")] = "",
+    password_env: Annotated[str, typer.Option(help="An environment variable with the password, to ask now.")] = "",
+    tls: Annotated[str, typer.Option(help="As source.tls.")] = "preferred",
+    schema: Annotated[str, typer.Option(help="The schema of the checkpoints' volume; by default NAME_cdc.")] = "",
+    bronze: Annotated[str, typer.Option(help="By default NAME_bronze.")] = "",
+    silver: Annotated[str, typer.Option(help="By default NAME_silver.")] = "",
+    wheel: Annotated[str, typer.Option(help="This package's wheel, here or in a volume; by default from PyPI.")] = "",
+    node_type: Annotated[str, typer.Option(help="The machines of the jobs' cluster.")] = "m5d.xlarge",
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Write a bundle for the tables of a live source: its configuration, its jobs, and what cannot be captured.
+
+    No secret is written. Files that are there are never overwritten. Exit code 1, with the files written, if `doctor`
+    finds what must be mended on the source first.
+    """
+    screen = Screen(as_json=as_json)
+    with exit_codes(as_json=as_json, verbose=verbose):
+        name = name or _name(tables)
+        plan = Plan(
+            name=name, url=url, password=_password(name, password_ref, password_env), tls=tls, patterns=tuple(tables),
+            catalog=catalog, schema=schema or f"{name}_cdc", bronze=bronze or f"{name}_bronze",
+            silver=silver or f"{name}_silver", package=Package.of(wheel, version("lakehouse-cdc")),
+            node_type=node_type, survey=Survey({}),
+        )  # fmt: skip
+        plan, findings = _examined(plan, f"${{env:{password_env}}}" if password_env else None)
+        written = write(folder, plan.files(), plan.package)
+        wrong = [finding for finding in findings if finding.severity == "error"]
+        if not as_json:
+            screen.findings(findings)
+            _summary(screen, plan, folder, written)
+        screen.result({
+            "folder": str(folder), "files": [str(path.relative_to(folder)) for path in written],
+            "tables": {table.name: {"key": list(table.key), "columns": [column.name for column in table.columns]}
+                       for table in plan.survey.tables.values()},
+            "excluded": plan.survey.excluded, "left_out": plan.survey.left_out,
+            "healthy": not wrong, "findings": [vars(finding) for finding in findings],
+        })  # fmt: skip
+        if wrong:
+            raise typer.Exit(DIFFERENCE)
+
+
+def _name(patterns: list[str]) -> str:
+    database = next((p for p in patterns if not p.startswith("!")), "").partition(".")[0]
+    if not _PLAIN.fullmatch(database):
+        raise ConfigError(f"'{database}' does not make a name", where="--name", hint="give the pipeline a --name")
+    return database
+
+
+def _password(name: str, reference: str, environment: str) -> str:
+    """The reference for the file; a job on Databricks has no environment variable of this machine's."""
+    if reference and not reference.startswith("${secret:"):
+        # not repeated: it may be the password itself
+        raise ConfigError(
+            "a job on Databricks takes its password from a secret", where="--password-ref", hint="${secret:scope/key}"
+        )
+    return reference or (f"${{secret:{name}/mysql_password}}" if environment else "")
+
+
+def _examined(plan: Plan, password: str | None) -> tuple[Plan, list[Finding]]:
+    """The plan with what the source holds, and what `doctor` says of it; `password` is the reference to ask with."""
+    with connect(connection_options(plan.config(password), Path.cwd())) as session:
+        plan = replace(plan, survey=survey(session, plan.patterns))
+    while True:
+        plan.survey.require_some()
+        findings = Pipeline(plan.config(password)).doctor()
+        refused = {f.name: f.what for f in findings if f.severity == "error" and f.name in plan.survey.tables}
+        if not refused:
+            return plan, findings
+        plan = replace(plan, survey=plan.survey.without(refused))
+
+
+def _summary(screen: Screen, plan: Plan, folder: Path, written: list[Path]) -> None:
+    for table, columns in plan.survey.excluded.items():
+        for column, reason in columns.items():
+            screen.say(f"{table}.{column}: {reason}", "excluded", "yellow")
+    for table, reason in plan.survey.left_out.items():
+        screen.say(f"{table}: {reason}", "left out", "yellow")
+    screen.say(f"{len(plan.survey.tables)} tables in {len(written)} files below {folder}. Next, in that folder:")
+    if plan.password:
+        screen.say(f"  databricks secrets put-secret {plan.password[len('${secret:') : -1].replace('/', ' ')}")
+    for command in ("validate --strict", "deploy", "run"):
+        screen.say(f"  databricks bundle {command} -t dev{' doctor' if command == 'run' else ''}")
+
+
+@app.command()
+def status(
+    folder: Folder = Path(),
+    target: Annotated[str, typer.Option("--target", "-t", help="One target in development mode, as dev.")] = "",
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """How the last runs of a deployed bundle's jobs and pipelines ended. Exit code 1 if one of them failed."""
+    from lakehouse_cdc.bundle.runs import last_runs
+    from lakehouse_cdc.runtime.workspace import client
+
+    screen = Screen(as_json=as_json)
+    with exit_codes(as_json=as_json, verbose=verbose):
+        bundle = _bundle(folder)
+        runs = last_runs(client(), bundle, target)
+        if not as_json:
+            rows = [
+                [run.target, run.kind, run.name, run.result or "none yet", "now" if run.running else "",
+                 "" if run.began is None else f"{run.began:%Y-%m-%d %H:%M:%S}",
+                 "" if run.seconds is None else f"{run.seconds:,.0f}"]
+                for run in runs
+            ]  # fmt: skip
+            screen.table(bundle, ["target", "kind", "name", "last run", "running", "began (UTC)", "seconds"], rows)
+            for run in (run for run in runs if run.failed):
+                screen.say(f"{run.name}: {run.why or run.result} {run.url}".rstrip(), "failed", "red")
+        failed = any(run.failed for run in runs)
+        screen.result({"bundle": bundle, "failed": failed, "runs": [run.to_json() for run in runs]})
+        if failed:
+            raise typer.Exit(DIFFERENCE)
+
+
+def _bundle(folder: Path) -> str:
+    """The name that a bundle's own file gives it."""
+    path = folder / "databricks.yml"
+    try:
+        declared = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return str(declared["bundle"]["name"])
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}", hint="name the bundle's folder") from error
+    except (yaml.YAMLError, KeyError, TypeError) as error:
+        raise ConfigError("the file names no bundle", where=str(path), hint="bundle: {name: ...}") from error

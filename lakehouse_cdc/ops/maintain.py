@@ -1,0 +1,216 @@
+"""Put the files of a pipeline's tables together and, if that is asked for, take away those that no version needs.
+
+A pipeline writes small files, batch by batch. OPTIMIZE makes few of many; it changes no row, and its commits carry no
+note, so nobody takes them for a batch: silver's stream finds no row in them, positions come from the notes of the
+others, and the ledger's versions stay readable.
+
+- **Bronze** by source table, each partition in a commit of its own. It is only appended to, and an append and an
+  OPTIMIZE do not conflict.
+- **Silver** in the order of the key (Z-order), since a MERGE reads the files whose range of the key can hold its
+  changes: files that are put together as they come, by their size, would each have all keys. That rewrites the whole
+  table, so it is done only where there are many more files than its bytes need.
+- **Tombstones, schemas and the ledger** as they come.
+
+Beside a running pipeline one of two commits to one table may fail: a MERGE or ALTER and an OPTIMIZE that read the same
+files. Delta refuses the later one, whole. Then the OPTIMIZE is tried again, and at last the table is left for the next
+time, which the result says; the pipeline, too, does its part again (see `silver.apply`), and goes on.
+
+VACUUM deletes what was taken out of a table longer ago than Delta keeps it (seven days, unless the table says
+otherwise; Delta's own check stays on). Older versions cannot be read any more, so `as_of` of them ends there. Bronze's
+commits are read by version, by whoever has not applied them yet: its files stay while silver, or a table that silver
+has set aside, is so far behind that it may need one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.lake.conflicts import is_conflict
+from lakehouse_cdc.lake.tables import delta_table, exists, read, require_owner
+from lakehouse_cdc.model.bronze import PARTITION
+from lakehouse_cdc.model.layout import Layout, Table, literal, quoted
+from lakehouse_cdc.model.standing import CommitNote
+from lakehouse_cdc.schema.types import Kind, require
+from lakehouse_cdc.silver import stream as silver
+from lakehouse_cdc.silver.held import told
+from lakehouse_cdc.silver.schemas import Schemas
+
+_FILE = 32 * 2**20  # bytes of a file of silver; of bronze, those that are smaller are put together
+_SPARE = 8  # so many files, and twice those that its bytes need, are few enough for a silver table
+_SETTINGS = {
+    "spark.databricks.delta.optimize.maxFileSize": str(_FILE),
+    "spark.databricks.delta.optimize.minFileSize": str(_FILE // 2),
+    # VACUUM lists folders in so many tasks, of which there would be 10,000
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
+}
+_TRIES = 4
+_REST_SECONDS = 2.0  # before the second try; before later ones longer
+_KEEPS = timedelta(days=7)  # what Delta keeps of files that were taken out, unless a table says otherwise
+_KEPT = "delta.deletedFileRetentionDuration"
+_MARGIN = timedelta(days=1)
+_UNORDERED = (Kind.BINARY, Kind.BOOLEAN, Kind.FLOATS, Kind.JSON)
+
+
+@dataclass(frozen=True)
+class Maintained:
+    """One table. `conflicts` counts the tries that failed beside a running pipeline.
+
+    `left` says why it was left as it was, or its old files were; "" where all was done. `since`: versions of it, and
+    so `as_of` that rests on them, go back to there at least (binlog position and time), "" where nothing is vacuumed.
+    """
+
+    table: str
+    files_before: int
+    files: int
+    conflicts: int = 0
+    left: str = ""
+    since: str = ""
+
+
+def maintain(spark: SparkSession, layout: Layout, silver_checkpoint: str, *, vacuum: bool = False) -> list[Maintained]:
+    """Every table of the pipeline that is there. Raises DefiniteError before the first run, and for others' tables."""
+    if not exists(spark, layout.changes):
+        raise DefiniteError("nothing has been read yet", where=str(layout.changes), hint="run first")
+    session = spark.newSession()
+    for name, value in _SETTINGS.items():
+        session.conf.set(name, value)
+    jobs = list(_jobs(session, layout))
+    for table, _ in jobs:
+        require_owner(session, table, layout.pipeline)
+    needed = _needed(session, layout, silver_checkpoint) if vacuum else ""
+    found = []
+    for table, statements in jobs:
+        kept = needed if table == layout.changes else ""
+        found.append(_table(session, table, statements, vacuum=vacuum, kept=kept))
+    return found
+
+
+def _jobs(spark: SparkSession, layout: Layout) -> Iterator[tuple[Table, list[str]]]:
+    """Each table with what is to be said to it."""
+    names = sorted(row[0] for row in read(spark, layout.schemas).select(PARTITION).distinct().collect())
+    yield layout.changes, [f"OPTIMIZE {layout.changes.sql} WHERE {PARTITION} = {literal(name)}" for name in names]
+    others = [layout.schemas]
+    if layout.silver is not None:
+        others += [layout.ledger, *(layout.tombstones(name) for name in names)]
+        # a table that several go into comes once
+        whole = {replace(layout.silver_table(name), part=None): name for name in names}
+        for table, name in whole.items():
+            if exists(spark, table):
+                yield table, _in_order(spark, layout, name)
+    for table in others:
+        if exists(spark, table):
+            yield table, [f"OPTIMIZE {table.sql}"]
+
+
+def _in_order(spark: SparkSession, layout: Layout, name: str) -> list[str]:
+    """What puts a silver table into the order of its key; nothing where it has about as few files as it needs."""
+    table = layout.silver_table(name)
+    size, files = _size(spark, table)
+    if files <= _SPARE + 2 * (1 + size // _FILE):
+        return []
+    says = told(spark, layout, name)
+    shape = says.frozen.schema_id if says.frozen is not None else says.schema_id
+    if shape is None:
+        return [f"OPTIMIZE {table.sql}"]
+    schemas = Schemas(layout)
+    schemas.learn(spark, [shape], read(spark, layout.changes).limit(0))
+    schema = says.transform.renamed(schemas[shape])
+    key = [quoted(c.name) for c in schema.key_columns if require(c, schema.name).kind not in _UNORDERED]
+    return [f"OPTIMIZE {table.sql}" + (f" ZORDER BY ({', '.join(key)})" if key else "")]
+
+
+def _table(spark: SparkSession, table: Table, statements: Sequence[str], *, vacuum: bool, kept: str) -> Maintained:
+    before = _size(spark, table)[1]
+    conflicts, left = 0, ""
+    for statement in statements:
+        failed = _patiently(lambda statement=statement: spark.sql(statement).collect())  # type: ignore[misc]
+        conflicts += failed
+        if failed == _TRIES:
+            left = "the pipeline wrote to it each time; it comes next time"
+    since = ""
+    if vacuum and not kept:
+        spark.sql(f"VACUUM {table.sql}").collect()
+        since = _readable_since(spark, table)
+    return Maintained(str(table), before, _size(spark, table)[1], conflicts, left or kept, since)
+
+
+def _patiently(do: Callable[[], object]) -> int:
+    """How often it failed because of somebody else's commit: `_TRIES` times, and it is not done."""
+    for failed in range(_TRIES):
+        if failed:
+            time.sleep(_REST_SECONDS * failed)
+        if _goes_through(do):
+            return failed
+    return _TRIES
+
+
+def _goes_through(do: Callable[[], object]) -> bool:
+    try:
+        do()
+    except Exception as error:
+        if not is_conflict(error):
+            raise
+        return False
+    return True
+
+
+def _size(spark: SparkSession, table: Table) -> tuple[int, int]:
+    """Its bytes and its files."""
+    found = delta_table(spark, table).detail().select("sizeInBytes", "numFiles").head()
+    return (0, 0) if found is None else (int(found[0] or 0), int(found[1] or 0))
+
+
+def _readable_since(spark: SparkSession, table: Table) -> str:
+    """Where the version stands that was the newest when what VACUUM keeps begins, as far as its commits say."""
+    horizon = _horizon(spark, table)
+    noted = [(at, note) for _, at, note in _noted(spark, table)]
+    older = [one for one in noted if one[0] <= horizon]
+    if not noted:
+        return ""
+    at, note = older[0] if older else noted[-1]
+    return f"{note.standing.file}:{note.standing.pos} ({at.isoformat(timespec='seconds')})"
+
+
+def _needed(spark: SparkSession, layout: Layout, silver_checkpoint: str) -> str:
+    """Why bronze's old files must stay, "" where they need not."""
+    if layout.silver is None:
+        return ""
+    applied = silver.applied(spark, layout, silver_checkpoint)
+    if applied is None:
+        return "silver has applied nothing yet"
+    horizon = _horizon(spark, layout.changes) + _MARGIN
+    versions = {version: at for version, at, _ in _noted(spark, layout.changes)}
+    behind = {"silver": applied.bronze_version}
+    for row in read(spark, layout.schemas).select(PARTITION).distinct().collect():
+        if exists(spark, layout.silver_table(row[0])):
+            stuck = told(spark, layout, row[0]).stuck
+            if stuck is not None and stuck.after is not None:
+                behind[row[0]] = stuck.after
+    for who, version in sorted(behind.items()):
+        if any(at <= horizon for later, at in versions.items() if later > version):
+            return f"{who} has not applied all that is as old as what would go"
+    return ""
+
+
+def _horizon(spark: SparkSession, table: Table) -> datetime:
+    """What was taken out of the table before that may be deleted."""
+    found = delta_table(spark, table).detail().select("properties").head()
+    said = None if found is None else (found["properties"] or {}).get(_KEPT)
+    if said is None:
+        return datetime.now(timezone.utc) - _KEEPS
+    [row] = spark.sql(f"SELECT current_timestamp() - {said}").collect()  # Delta takes only an interval there
+    horizon: datetime = row[0]
+    return horizon.astimezone(timezone.utc)
+
+
+def _noted(spark: SparkSession, table: Table) -> list[tuple[int, datetime, CommitNote]]:
+    """The commits of the pipeline's, newest first: version, time and note."""
+    rows = delta_table(spark, table).history().select("version", "timestamp", "userMetadata").collect()
+    found = [(row[0], row[1].astimezone(timezone.utc), CommitNote.parse(row[2])) for row in rows]
+    return [(version, at, note) for version, at, note in found if note is not None]

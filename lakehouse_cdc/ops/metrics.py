@@ -1,0 +1,167 @@
+"""What each batch was, for whoever operates the pipeline: rows and seconds, and how far behind the source it left us.
+
+One row a batch and layer in `<bronze>.metrics`, which is only appended to. A commit of its own for each batch would
+cost as much as a small batch does, so rows are kept here and written together, at most every `every_seconds` and at
+the end of a run, on the thread that waits for the streams and never inside a batch. Nothing that goes wrong on the way
+fails a run: it is logged, and the rows are tried again with the next ones.
+
+So this is no ledger: a process that is killed takes the rows of its last seconds along, and a batch that is run again
+after a crash has a second row, with the same layer, batch and bronze_version. What decides anything is read elsewhere.
+
+Silver's rows are those of the bronze commits that its batch covers, as this run counted them. Where it has not counted
+all of them (a commit of an earlier run's, or one that bronze has not told of yet) they are not known, and NULL. A
+commit in between that is nobody's batch (an OPTIMIZE) adds no rows. The lag compares two clocks, the source's and ours.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.bronze.sink import BronzeBatch
+from lakehouse_cdc.lake.commits import newest_first
+from lakehouse_cdc.lake.tables import Columns, append, create, exists, require_ours
+from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model.standing import Standing
+from lakehouse_cdc.silver.stream import SilverBatch
+
+COLUMNS: Columns = (
+    ("at", "timestamp"),  # when the batch was in
+    ("layer", "string"),  # bronze or silver
+    ("batch", "bigint"),
+    ("bronze_version", "bigint"),  # the commit that holds it; of silver, the last one in it
+    ("position", "struct<epoch: int, server_uuid: string, file: string, pos: bigint>"),
+    ("commit_ts", "timestamp"),  # of the last transaction up to there
+    ("lag_seconds", "double"),  # from that to `at`
+    ("seconds", "double"),  # that the batch took, from its first row on
+    ("rows", "bigint"),  # without schemas
+    ("ops", "map<string, bigint>"),
+    ("tables", "map<string, bigint>"),
+)
+_DDL = ", ".join(f"{name} {kind}" for name, kind in COLUMNS)
+_EVERY_SECONDS = 60.0
+_MOST = 100_000  # rows that wait, while they cannot be written
+_SCHEMA = "s"
+_NONE = 2**62
+_log = logging.getLogger(__name__)
+_Counts = Mapping[str, Mapping[str, int]]  # table -> op -> rows
+
+
+class Metrics:
+    """The metrics of one run, which makes the table where it is missing.
+
+    `bronze` and `silver` may be called from any thread; `tick` and `flush` write, and are one thread's. Raises
+    DefiniteError, when it is made, where the table is somebody else's.
+    """
+
+    def __init__(self, spark: SparkSession, layout: Layout, every_seconds: float = _EVERY_SECONDS) -> None:
+        self._spark, self._layout, self._every = spark, layout, every_seconds
+        self._lock = threading.Lock()
+        self._waiting: list[tuple[Any, ...]] = []
+        self._counted: dict[int, _Counts] = {}  # by commit of bronze, those that silver has not had yet
+        self._since, self._last = -1, -1  # what has rows behind the one and up to the other is counted
+        self._held = _newest_with_rows(spark, layout)
+        self._written = time.monotonic()
+        if exists(spark, layout.metrics):
+            require_ours(spark, layout.metrics, COLUMNS, pipeline=layout.pipeline)
+            return
+        create(
+            spark,
+            layout.metrics,
+            COLUMNS,
+            pipeline=layout.pipeline,
+            comment="For each batch its rows and seconds, and how far behind the source it left its layer.",
+            properties={"delta.appendOnly": "true", "delta.autoOptimize.autoCompact": "true"},
+        )
+
+    def bronze(self, batch: BronzeBatch) -> None:
+        """Bronze has committed a batch."""
+        with self._lock:
+            if self._since < 0:
+                self._since = min(batch.version - 1, self._held)
+            self._last = batch.version
+            if self._layout.silver is not None:
+                self._counted[batch.version] = batch.rows
+        self._enter("bronze", batch.batch, batch.version, batch.standing, batch.seconds, batch.rows)
+
+    def silver(self, batch: SilverBatch) -> None:
+        """Silver has committed a batch."""
+        after, last = batch.after or 0, batch.bronze_version
+        with self._lock:
+            known = 0 <= self._since <= after and last <= self._last
+            parts = [counts for version, counts in self._counted.items() if after < version <= last]
+            self._counted = {version: counts for version, counts in self._counted.items() if version > last}
+        counts = _sum(parts) if known else None
+        self._enter("silver", batch.batch, batch.bronze_version, batch.standing, batch.seconds, counts)
+
+    def _enter(
+        self, layer: str, batch: int, version: int, at: Standing, seconds: float, counts: _Counts | None
+    ) -> None:
+        now = time.time()
+        tables: Counter[str] | None = None
+        ops: Counter[str] | None = None
+        if counts is not None:
+            tables, ops = Counter(), Counter()
+            for table, of_table in counts.items():
+                for op, rows in of_table.items():
+                    ops[op] += rows
+                    if op != _SCHEMA:
+                        tables[table] += rows
+        row = (
+            _moment(now), layer, batch, version, (at.epoch, at.server_uuid, at.file, at.pos),
+            _moment(at.commit_ts / 1e6) if at.commit_ts else None,
+            max(0.0, now - at.commit_ts / 1e6) if at.commit_ts else None,
+            seconds, None if tables is None else sum(tables.values()),
+            None if ops is None else dict(ops), None if tables is None else dict(tables),
+        )  # fmt: skip
+        with self._lock:
+            self._waiting.append(row)
+            del self._waiting[:-_MOST]
+
+    def tick(self) -> None:
+        """Write what waits, if that was done last long enough ago."""
+        if time.monotonic() - self._written >= self._every:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits, in one commit. What goes wrong is logged."""
+        self._written = time.monotonic()
+        with self._lock:
+            rows, self._waiting = self._waiting, []
+        if not rows:
+            return
+        try:
+            append(self._spark.createDataFrame(rows, _DDL).coalesce(1), self._layout.metrics, {})
+        except Exception as error:
+            first = str(error).strip().partition("\n")[0]
+            _log.warning("%d rows of %s are not written yet: %s", len(rows), self._layout.metrics, first)
+            with self._lock:
+                self._waiting[:0] = rows
+
+
+def _newest_with_rows(spark: SparkSession, layout: Layout) -> int:
+    """The last commit of bronze's so far that holds rows; behind it, an earlier run may have left empty ones."""
+    if not exists(spark, layout.changes):
+        return _NONE
+    found = (c.version for c in newest_first(spark, layout.changes) if c.note is not None and c.rows != 0)
+    return next(found, 0)
+
+
+def _sum(parts: list[_Counts]) -> _Counts:
+    """The counts of several commits, together."""
+    found: dict[str, Counter[str]] = {}
+    for part in parts:
+        for table, ops in part.items():
+            found.setdefault(table, Counter()).update(ops)
+    return found
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, timezone.utc)

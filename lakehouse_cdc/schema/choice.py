@@ -1,0 +1,110 @@
+"""Which columns the user wants of which tables, and which of them masked.
+
+By patterns on `database.table` and names of columns, in any case, as in MySQL. All patterns that match a table exclude
+and mask (of two masks of one column the last counts); of those that include, the last one decides. The columns of the
+primary key are captured, whether or not they are included, for without them there are no rows; to exclude one is an
+error, which `schema.types` finds. What is excluded goes, also where it is included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.schema.masks import hashed_under
+from lakehouse_cdc.schema.selection import said_last
+from lakehouse_cdc.schema.table import Column, TableSchema
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the user says. `masks` maps patterns to columns, and these to masks as a schema holds them."""
+
+    exclude: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    include: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    masks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def chosen(self, schema: TableSchema, known: Mapping[str, str] | None = None) -> TableSchema:
+        """The schema with columns captured and masked as their names say; `known` are not asked to be included."""
+        excluded = {c.lower() for p in self.exclude if fnmatchcase(schema.name, p) for c in self.exclude[p]}
+        listed = said_last(self.include, schema.name)
+        included = None if listed is None else {c.lower() for c in (*listed, *schema.key, *(known or ()))}
+        masks = self._masks(schema.name)
+
+        def column(one: Column) -> Column:
+            name = one.name.lower()
+            wanted = name not in excluded and (included is None or name in included)
+            return replace(one, captured=one.captured and wanted, mask=masks.get(name, ""))
+
+        return replace(schema, columns=tuple(map(column, schema.columns)))
+
+    def named(self) -> list[tuple[str, str, Sequence[str]]]:
+        """(setting, pattern, columns) of all that is said."""
+        settings: tuple[tuple[str, Mapping[str, Sequence[str] | Mapping[str, str]]], ...] = (
+            ("exclude", self.exclude),
+            ("include", self.include),
+            ("masks", self.masks),
+        )
+        return [(setting, pattern, [*said[pattern]]) for setting, said in settings for pattern in said]
+
+    def _masks(self, table: str) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for pattern, columns in self.masks.items():
+            if fnmatchcase(table, pattern):
+                found |= {name.lower(): mask for name, mask in columns.items()}
+        return found
+
+
+def require_same_choice(before: TableSchema, now: TableSchema) -> None:
+    """Raise DefiniteError where the configuration gives another key, or treats a column otherwise than before."""
+    given = [schema.key if schema.key_given else () for schema in (before, now)]
+    if given[0] != given[1] and not now.primary_key and not before.primary_key:
+        raise DefiniteError(
+            f"the key of {now.name} is ({', '.join(given[1])}) now, and was ({', '.join(given[0])})",
+            where=now.name,
+            hint=f"put tables.{now.name}.key back as it was, or begin with a new pipeline",
+        )
+    was = {column.name: column for column in before.columns}
+    for column in now.columns:
+        old = was.get(column.name, column)
+        if old.mask != column.mask:
+            raise _masked_otherwise(old, column, now.name)
+        if (old.captured, old.carried) != (column.captured, column.carried):
+            raise DefiniteError(
+                f"column {column.name} of {now.name} is left out, or carried, otherwise than before",
+                where=now.name,
+                hint="put include, exclude, types, type_map and zero_dates back as they were, or begin with a new"
+                " pipeline",
+            )
+
+
+def _masked_otherwise(old: Column, now: Column, table: str) -> DefiniteError:
+    if hashed_under(old.mask) and hashed_under(now.mask):
+        return DefiniteError(
+            "source.mask_salt is another one than before, so that equal values would have other hashes",
+            where=table,
+            hint="put the salt back, or begin with a new pipeline",
+        )
+    return DefiniteError(
+        f"column {now.name} of {table} is masked otherwise than before",
+        where=table,
+        hint="put masks back as they were (a column that was renamed keeps its mask: name it there by its new name), or"
+        " begin with a new pipeline",
+    )
+
+
+def require_masks(before: TableSchema, now: TableSchema, origin: Mapping[str, str]) -> None:
+    """Raise DefiniteError where a new column, not masked, may be a masked one under another name.
+
+    That is for changes that no statement tells of: `origin` maps the columns that are known to those that they were.
+    """
+    lost = [c.name for c in before.columns if c.mask and c.name not in origin.values()]
+    new = [c.name for c in now.captured if not c.mask and c.name not in origin]
+    if lost and new:
+        raise DefiniteError(
+            f"the masked column {lost[0]} of {now.name} is gone, and no statement says that {new[0]} is another one",
+            where=now.name,
+            hint=f"mask or exclude {new[0]}, or begin with a new pipeline",
+        )

@@ -1,0 +1,49 @@
+"""The key that the user gives to a table without a primary key: by which silver tells its rows apart.
+
+It is the user's word that no two rows have the same values there. The source does not rely on it: such a table is read
+as one without a key, whole (see `model.multiset`). What the word is for is silver's MERGE, and so bronze's `key`: an
+update that changes these columns is a delete of the old key and an insert of the new one there, as for a primary key.
+A key that may be NULL tells nothing apart, so its columns must be NOT NULL. Where the table has a primary key, that
+one counts; another word is a contradiction, and refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from lakehouse_cdc.errors import ConfigError
+from lakehouse_cdc.schema.selection import said_last
+from lakehouse_cdc.schema.table import TableSchema
+
+Keys = Mapping[str, Sequence[str]]  # pattern on `database.table` -> columns; the last one that matches decides
+
+
+def with_key(schema: TableSchema, keys: Keys) -> TableSchema:
+    """`schema`, as the server has it, with the key that the user gives it, if any.
+
+    Raises ConfigError, which names the table, for a column that is not there or may be NULL, and for a table with
+    another primary key.
+    """
+    given = said_last(keys, schema.name)
+    if not given:
+        return schema
+    by_name = {column.name.lower(): column for column in schema.columns}
+    where = schema.name
+    if unknown := [name for name in given if name.lower() not in by_name]:
+        hint = f"it has {', '.join(column.name for column in schema.columns)}"
+        raise ConfigError(
+            f"the key of {where} is to hold {unknown[0]}, which is no column of it", where=where, hint=hint
+        )
+    columns = [by_name[name.lower()] for name in given]
+    if len({column.name for column in columns}) < len(columns):
+        raise ConfigError(f"the key of {where} names a column twice", where=where, hint=f"see tables.{where}.key")
+    if schema.key:
+        if {column.name for column in columns} == {*schema.key}:
+            return schema
+        what = f"{where} has the primary key ({', '.join(schema.key)}), and is to have another key"
+        raise ConfigError(what, where=where, hint=f"take key out of tables.{where}")
+    if nullable := [column.name for column in columns if column.nullable]:
+        hint = "make it NOT NULL, or choose other columns; rows whose key is NULL cannot be told apart"
+        raise ConfigError(f"the key of {where} is to hold {nullable[0]}, which may be NULL", where=where, hint=hint)
+    return replace(schema, key=tuple(column.name for column in columns), key_given=True)

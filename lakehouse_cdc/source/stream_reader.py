@@ -1,0 +1,64 @@
+"""One stream as Spark sees it, but for how Spark asks for the end of a batch: see `admission` and `remembering`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from lakehouse_cdc.source.offsets import restored, stored
+from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.patience import patiently
+from lakehouse_cdc.source.planner import Planner
+from lakehouse_cdc.source.read import read_split
+from lakehouse_cdc.source.schemas import SchemaStore
+
+
+class StreamReader(DataSourceStreamReader):
+    """What is pickled into tasks is the options alone."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._store = SchemaStore(options.schema_folder)
+        self._planner: Planner | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_options": self._options, "_store": self._store, "_planner": None}
+
+    @property
+    def planner(self) -> Planner:
+        """Made on first use: tasks have none."""
+        if self._planner is None:
+            self._planner = Planner(self._options)
+        return self._planner
+
+    def initialOffset(self) -> dict[str, Any]:
+        """The constant `{}`: Spark asks again after a crash, and must get the same."""
+        return {}
+
+    def _next(self, start: Mapping[str, Any], max_rows: int | None, max_bytes: int | None) -> dict[str, Any] | None:
+        """The end of the batch behind a stored offset; None if there is nothing new."""
+        last = restored(start, self._store)
+        end = patiently(
+            lambda: self.planner.latest(last, max_rows=max_rows, max_bytes=max_bytes), before_next=self.planner.close
+        )
+        return stored(end, start, self._store) if end is not None else None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The splits of a batch. The same two offsets always give the same rows."""
+        last = restored(end, self._store)
+        if last is None or start == end:
+            return []
+        first, planner = restored(start, self._store), self.planner
+        return patiently(lambda: planner.splits(first, last), before_next=planner.close)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one split, as Arrow record batches."""
+        return read_split(partition, self._options)
+
+    def stop(self) -> None:
+        """End the sessions."""
+        if self._planner is not None:
+            self._planner.close()

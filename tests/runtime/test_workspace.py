@@ -1,0 +1,171 @@
+"""Secrets of a workspace: the value where it is, one line of ours where it is not, and the value in no line of a log.
+
+The SDK is the real one, its workspace a loopback server that speaks the REST API's JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import pickle
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from lakehouse_cdc.errors import CdcError, ConfigError, TransientError
+from lakehouse_cdc.pipeline.secrets import Secret
+from lakehouse_cdc.runtime import workspace
+from lakehouse_cdc.runtime.workspace import secret
+from tests.rest import Answer, Rest, rest
+
+VALUE = "hünter2 s3cret"
+PATH = "/api/2.0/secrets/get"
+HELD = {
+    ("shop", "mysql_password"): base64.b64encode(VALUE.encode()).decode(),
+    ("shop", "bytes"): base64.b64encode(b"\xff\xfes3cret").decode(),
+    ("shop", "broken"): "s3cret!",
+}
+# what a workspace answers, as its documentation says
+REFUSALS: dict[str, Answer] = {
+    "nowhere": (404, {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "Secret does not exist with scope: nowhere"}),
+    "closed": (403, {"error_code": "PERMISSION_DENIED", "message": "User does not have READ permission"}),
+    "outside": (400, {"error_code": "BAD_REQUEST", "message": "Secrets are read from a notebook"}),
+    "stranger": (401, {"error_code": "UNAUTHENTICATED", "message": "Credential was not sent"}),
+    "failing": (500, {"error_code": "INTERNAL_ERROR", "message": f"it was {VALUE}"}),
+    "busy": (429, {"error_code": "REQUEST_LIMIT_EXCEEDED", "message": "too many"}),
+}
+
+
+def answer(asked: dict[str, str]) -> Answer:
+    scope, key = asked["scope"], asked["key"]
+    if scope in REFUSALS:
+        return REFUSALS[scope]
+    if (scope, key) in HELD:
+        return 200, {"key": key, "value": HELD[scope, key]}
+    return REFUSALS["nowhere"]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Rest]:
+    """A workspace that this process is logged in to."""
+    monkeypatch.delenv("DATABRICKS_RUNTIME_VERSION", raising=False)
+    monkeypatch.setattr(workspace.client, "__defaults__", (1,))
+    with rest({PATH: answer}) as found:
+        monkeypatch.setenv("DATABRICKS_HOST", found.url)
+        monkeypatch.setenv("DATABRICKS_TOKEN", "a-token")
+        monkeypatch.setenv("DATABRICKS_CONFIG_FILE", str(tmp_path / "none"))
+        yield found
+
+
+def test_a_reference_is_resolved_by_the_workspace(server: Rest) -> None:
+    assert Secret("${secret:shop/mysql_password}").reveal() == VALUE
+    assert server.asked == [(PATH, {"scope": "shop", "key": "mysql_password"}, "Bearer a-token")]
+
+
+@pytest.mark.parametrize(
+    ("scope", "key", "kind", "what"),
+    [
+        ("nowhere", "k", ConfigError, "cannot read the secret nowhere/k: RESOURCE_DOES_NOT_EXIST"),
+        ("shop", "other", ConfigError, "cannot read the secret shop/other: RESOURCE_DOES_NOT_EXIST"),
+        ("closed", "k", ConfigError, "cannot read the secret closed/k: PERMISSION_DENIED"),
+        ("outside", "k", ConfigError, "cannot read the secret outside/k: BAD_REQUEST"),
+        ("stranger", "k", ConfigError, "cannot read the secret stranger/k: the workspace does not know this login"),
+        ("failing", "k", TransientError, "cannot read the secret failing/k: INTERNAL_ERROR"),
+        ("busy", "k", TransientError, "cannot read the secret busy/k: the workspace cannot be reached"),
+        ("shop", "bytes", ConfigError, "the secret shop/bytes is not text in UTF-8"),
+        ("shop", "broken", ConfigError, "the secret shop/broken is not text in UTF-8"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(server: Rest, scope: str, key: str, kind: type[CdcError], what: str) -> None:
+    with pytest.raises(kind) as caught:
+        secret(scope, key)
+    assert type(caught.value) is kind
+    assert caught.value.what.startswith(what)
+    assert caught.value.hint
+    assert "s3cret" not in str(caught.value)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_no_log_holds_the_value(server: Rest, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, logger="databricks.sdk")
+    secret("shop", "mysql_password")
+    with pytest.raises(ConfigError) as caught:
+        secret("shop", "bytes")
+    logged = caplog.text + "".join(traceback.format_exception(caught.value))
+    assert HELD["shop", "mysql_password"] not in logged
+    assert "s3cret" not in logged
+    assert logging.getLogger("databricks.sdk").level == logging.DEBUG
+
+
+def test_a_workspace_that_is_not_there(server: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABRICKS_HOST", "http://127.0.0.1:1")
+    with pytest.raises(TransientError, match="cannot be reached"):
+        secret("shop", "mysql_password")
+
+
+def test_nobody_is_logged_in(server: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABRICKS_AUTH_TYPE", "pat")
+    monkeypatch.delenv("DATABRICKS_TOKEN")
+    with pytest.raises(ConfigError, match="no login to a Databricks workspace") as caught:
+        secret("shop", "mysql_password")
+    assert "DATABRICKS_TOKEN" in caught.value.hint
+
+
+def test_without_the_sdk(server: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "databricks.sdk", None)
+    with pytest.raises(ConfigError, match="SDK is not installed") as caught:
+        secret("shop", "mysql_password")
+    assert "lakehouse-cdc[databricks]" in caught.value.hint
+
+
+class DbUtils:
+    """`dbutils.secrets`, whose exceptions are py4j's with the Java side's text."""
+
+    def __init__(self, failure: str = "") -> None:
+        self.failure = failure
+        self.secrets = self
+
+    def get(self, scope: str, key: str) -> str:
+        if self.failure:
+            raise RuntimeError(self.failure)
+        return f"{scope}:{key}"
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind"),
+    [
+        ("", None),
+        ("java.lang.IllegalArgumentException: Secret does not exist with scope: shop and key: k", ConfigError),
+        ("com.databricks.common.client.DatabricksServiceHttpClientException: PERMISSION_DENIED: READ", ConfigError),
+        (f"java.net.SocketTimeoutException: {VALUE}", TransientError),
+    ],
+)
+def test_on_databricks_dbutils_is_asked_alone(
+    server: Rest, monkeypatch: pytest.MonkeyPatch, failure: str, kind: type[CdcError] | None
+) -> None:
+    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "19")
+    runtime = ModuleType("databricks.sdk.runtime")
+    runtime.dbutils = DbUtils(failure)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "databricks.sdk.runtime", runtime)
+    if kind is None:
+        assert secret("shop", "k") == "shop:k"
+    else:
+        with pytest.raises(kind, match="the secret shop/k") as caught:
+            secret("shop", "k")
+        assert "s3cret" not in str(caught.value)
+    assert server.asked == []
+
+
+@pytest.mark.parametrize("wrong", ["${secret:shop}", "${secret:/k}", "${secret:shop/}", "${secret:a/b/c}", "s3cret"])
+def test_a_reference_names_a_scope_and_a_key(wrong: str) -> None:
+    class Held(BaseModel):
+        password: Secret
+
+    with pytest.raises(ValidationError, match="given by reference"):
+        Held.model_validate({"password": wrong})

@@ -1,0 +1,109 @@
+"""Several source tables in one silver table: what each may be, and that none touches another's rows.
+
+That it holds for any history, in any batches, is shown by `test_fold`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.lake.tables import read
+from lakehouse_cdc.model.changes import Change, Op
+from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model.seq import Rank
+from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.silver.apply import Applier
+from lakehouse_cdc.silver.form import Form
+from lakehouse_cdc.silver.held import told
+from lakehouse_cdc.silver.policy import Policy
+from tests.bronze_writer import Lake
+from tests.silver.histories import TEXT
+from tests.silver.test_schema_changes import altered, update
+from tests.silver.test_tables import ID, N, apply, begin, delete, insert, seq
+
+T = Column("t", "text", **TEXT)
+
+
+def shard(number: int, *columns: Column, key: str = "id") -> TableSchema:
+    return TableSchema(f"shop{number}", "orders", columns, (key,))
+
+
+def lake_of(spark: SparkSession, folder: Path, *shards: TableSchema) -> Lake:
+    lake = Lake(spark, folder, {s.name: s for s in shards})
+    lake.layout = replace(lake.layout, into=(("shop*.orders", "orders"),))
+    return lake
+
+
+def held(lake: Lake, *columns: str) -> list[tuple[Any, ...]]:
+    whole = replace(lake.layout.silver_table("shop1.orders"), part=None)
+    return sorted(tuple(row[c] for c in ("_source_table", *columns)) for row in read(lake.spark, whole).collect())
+
+
+@pytest.mark.parametrize("form", [Form.ROWS, Form.MARKED, Form.VERSIONS])
+def test_each_keeps_to_its_rows(spark: SparkSession, tmp_path: Path, form: Form) -> None:
+    one, two = shard(1, ID, N, T), shard(2, replace(T, name="T"), replace(N, type="int"), ID, Column("extra", "int"))
+    lake = lake_of(spark, tmp_path, one, two)
+    policy = Policy(freezes=True, form=form)
+    applier = Applier(spark, lake.layout, policy=lambda _: policy)
+    rows = [begin(one), insert(one, 2, 1, n=1, t="a"), begin(two), insert(two, 3, 1, n=2, T="b", extra=1)]
+    first = apply(lake, applier, rows, None)
+    assert held(lake, "id", "n", "t") == [("shop1.orders", 1, 1, "a"), ("shop2.orders", 1, 2, "b")]
+    assert told(spark, lake.layout, two.name).frozen.ignored == ("extra",)  # type: ignore[union-attr]
+    # the one is emptied, and goes on under other names; the other changes a row and is read again
+    three = shard(1, replace(ID, name="number"), replace(N, name="m"), T, key="number")
+    truncated = Change(seq(4, Rank.SCHEMA), Op.TRUNCATE, one.name)
+    back = Change(seq(6), Op.INSERT, one.name, (7,), None, {"number": 7, "m": 8, "t": "new"})
+    changed = update(two, 5, {"id": 1, "n": 2, "T": "b", "extra": 1}, n=3)
+    second = apply(lake, applier, [truncated, altered(one, three, 5, number="id", m="n"), back, changed], first)
+    standing = [("shop1.orders", 7, 8, "new"), ("shop2.orders", 1, 3, "b")]
+    assert sorted((name, *row) for name in (one.name, two.name) for row in rows_of(lake, name)) == standing
+    assert [tuple(image.values()) for _, image in lake_at(lake, one, seq(3))] == [(1, 1, "a")]
+    # an applier that starts anew knows both
+    applier = Applier(spark, lake.layout, policy=lambda _: policy)
+    apply(lake, applier, [delete(two, 8, 1)], second)
+    assert [(name, *row) for name in (one.name, two.name) for row in rows_of(lake, name)] == standing[:1]
+    assert len(held(lake, "id")) == {Form.ROWS: 1, Form.MARKED: 3, Form.VERSIONS: 4}[form]
+
+
+def rows_of(lake: Lake, name: str) -> list[tuple[Any, ...]]:
+    frame = read(lake.spark, lake.layout.silver_table(name))
+    return [tuple(row) for row in frame.where(Form.of_columns(frame.columns).standing).select("id", "n", "t").collect()]
+
+
+def lake_at(lake: Lake, schema: TableSchema, at: int) -> list[tuple[int, dict[str, Any]]]:
+    return lake.rows_at(schema.name, at)
+
+
+def test_one_that_does_not_fit_is_left_out_and_the_others_go_on(spark: SparkSession, tmp_path: Path) -> None:
+    one, other = shard(1, ID, N), shard(2, ID, N, key="n")
+    late = shard(3, ID, Column("n", "varbinary", length=3))
+    lake = lake_of(spark, tmp_path, one, other, late)
+    applier = Applier(spark, lake.layout, policy=lambda _: Policy(freezes=True))
+    first = apply(lake, applier, [begin(one), insert(one, 2, 1, n=1), begin(other), begin(late)], None)
+    assert {name: why.split(",")[0] for name, why in applier.quarantined.items()} == {
+        other.name: "the key of shop2.orders is (n) now",
+        late.name: "column n of shop3.orders is binary now",
+    }
+    rekeyed = shard(1, ID, N, key="n")
+    second = apply(lake, applier, [insert(one, 3, 2, n=2)], first)
+    apply(lake, applier, [altered(one, rekeyed, 4)], second)
+    assert one.name in applier.quarantined
+    assert held(lake, "id", "n") == [("shop1.orders", 1, 1), ("shop1.orders", 2, 2)]
+    assert told(spark, lake.layout, other.name).stuck is not None
+
+
+def test_names_that_would_meet_are_refused() -> None:
+    layout = Layout("p", "b", "s", path="/x", into=(("shop*.orders", "all"),))
+    assert set(layout.silver_tables(["shop1.orders", "shop2.orders", "shop1.items"])) == {
+        "shop1.items",
+        "shop1.orders",
+        "shop2.orders",
+    }
+    with pytest.raises(DefiniteError, match=r"shop\.all and what goes into all would both be the silver table all"):
+        layout.silver_tables(["shop1.orders", "shop.all"])
