@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import shutil
 import statistics
 import sys
@@ -20,12 +18,12 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import pyspark
 from pyspark.sql import SparkSession
 
 from bench import log
 from bench.check import require_right
 from bench.lake import Lake, copy
+from bench.machine import machine
 from bench.report import results, write
 from bench.rows import KEYS, Keys, Sample, changes, snapshot
 from lakehouse_cdc.runtime.session import local_session
@@ -126,19 +124,6 @@ def run(folder: Path, plan: Plan) -> list[Run]:
     return runs
 
 
-def machine() -> dict[str, str]:
-    """What the numbers depend on."""
-    from importlib.metadata import version
-
-    return {
-        "cores": str(os.cpu_count()),
-        "python": platform.python_version(),
-        "spark": pyspark.__version__,
-        "delta": version("delta-spark"),
-        "lakehouse-cdc": version("lakehouse-cdc"),
-    }
-
-
 def main() -> None:
     """See above."""
     parser = argparse.ArgumentParser(prog="python -m bench.merge", description="MERGE into tables of different sizes.")
@@ -147,7 +132,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", help="tables of these sizes alone")
     parser.add_argument("--counted", type=int, help="so many batches of each count")
     parser.add_argument("--folder", type=Path, help="where tables are kept for the next time (default: nowhere)")
-    parser.add_argument("--write", type=Path, help="a folder for RESULTS.md and merge.svg")
+    parser.add_argument("--write", type=Path, help="a folder for RESULTS.md, merge.json and merge.svg")
     asked = parser.parse_args()
     plan = QUICK if asked.quick else Plan()
     plan = Plan(tuple(asked.rows or plan.rows), plan.changes, asked.counted or plan.counted)
@@ -155,8 +140,8 @@ def main() -> None:
         runs = run(asked.folder or Path(scratch), plan)
     data = {"machine": machine(), "changes": plan.changes, "runs": [asdict(one) for one in runs]}
     if asked.write is not None:
-        write(asked.write, data)
-    print(json.dumps(data) if asked.json else results(data), flush=True)
+        write(asked.write, "merge", data)
+    print(json.dumps(data) if asked.json else results("merge", data), flush=True)
 
 
 def _say(text: str) -> None:

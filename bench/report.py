@@ -1,112 +1,29 @@
-"""What was measured, for people: a table in Markdown, and the curve as an SVG.
-
-uv run python -m bench.report FOLDER RESULT.json ...   # of several runs, as `bench.merge --json` prints them
-"""
+"""The results that are kept: each benchmark's as NAME.json and NAME.svg, and all of them as RESULTS.md."""
 
 from __future__ import annotations
 
 import json
-import math
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
 
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 320, 56, 170, 40, 48
-_LINES = {  # (type, keys) -> colour and dashes
-    (1, "near"): ("#1f6feb", ""),
-    (1, "random"): ("#d29922", ""),
-    (2, "near"): ("#1f6feb", "6 4"),
-    (2, "random"): ("#d29922", "6 4"),
-}
+from bench import merge_report, speed_report
+
+_REPORTS = {"speed": (speed_report.section, speed_report.chart), "merge": (merge_report.section, merge_report.chart)}
+_HEAD = "# What was measured\n\nEach part was written by the command in it, and is repeated by it.\n"
 
 
-def results(data: Mapping[str, Any]) -> str:
-    """RESULTS.md."""
-    machine, runs = data["machine"], sorted(data["runs"], key=lambda run: (run["scd"], run["keys"], run["rows"]))
-    versions = ", ".join(f"{name} {machine[name]}" for name in ("spark", "delta", "python", "lakehouse-cdc"))
-    lines = [
-        f"# {data['changes']:,} changes into silver tables of different sizes",
-        "",
-        f"`uv run python -m bench.merge`, {machine['cores']} cores; {versions}. Each line ended with a check of",
-        "the whole table. Seconds are those of one batch, applied to silver: the median, and the slowest. Written: new",
-        "data files and deletion vectors of a batch, and as a share of the table's bytes. Read: files that may hold",
-        "the keys, of those that the table had. Touched: those that held a changed row, or were put together.",
-        "",
-        "| SCD type | keys | rows | median s | slowest s | table MB | written MB | share | files read | touched |",
-        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|",
-    ]
-    lines += [
-        f"| {r['scd']} | {r['keys']} | {r['rows']:,} | {r['seconds']} | {r['slowest']} | {r['table_bytes'] / 1e6:.1f} "
-        f"| {r['bytes_written'] / 1e6:.2f} | {r['share']:.2%} | {r['files_read']:g} of {r['files']} "
-        f"| {r['files_touched']:g} |"
-        for r in runs
-    ]
-    return "\n".join([*lines, ""])
+def results(name: str, data: Mapping[str, Any]) -> str:
+    """One benchmark's part."""
+    section, _ = _REPORTS[name]
+    return section(data)
 
 
-def chart(data: Mapping[str, Any]) -> str:
-    """Seconds of a batch by the table's rows, these on a logarithmic axis."""
-    runs = data["runs"]
-    sizes = sorted({run["rows"] for run in runs})
-    top: float = max(run["seconds"] for run in runs) * 1.1
-    low, high = math.log10(sizes[0]), math.log10(sizes[-1])
-
-    def x(rows: int) -> float:
-        share = (math.log10(rows) - low) / (high - low) if high > low else 0.5
-        return round(_LEFT + share * (_WIDTH - _LEFT - _RIGHT), 1)
-
-    def y(seconds: float) -> float:
-        return round(_HEIGHT - _BOTTOM - seconds / top * (_HEIGHT - _TOP - _BOTTOM), 1)
-
-    parts = [
-        _text(_LEFT, 22, f"Seconds to merge {data['changes']:,} changes, by the rows of the silver table", size=14)
-    ]
-    for i in range(5):
-        seconds = top * i / 4
-        parts.append(f'<path d="M{_LEFT} {y(seconds)}H{_WIDTH - _RIGHT}" stroke="#8884"/>')
-        parts.append(_text(_LEFT - 8, y(seconds) + 4, f"{seconds:.1f}", anchor="end"))
-    parts += [_text(x(rows), _HEIGHT - _BOTTOM + 20, f"{rows:,}", anchor="middle") for rows in sizes]
-    for (scd, keys), (colour, dashes) in _LINES.items():
-        mine = sorted((r["rows"], r["seconds"]) for r in runs if (r["scd"], r["keys"]) == (scd, keys))
-        if not mine:
-            continue
-        path = "L".join(f"{x(rows)} {y(seconds)}" for rows, seconds in mine)
-        parts.append(f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dashes}"/>')
-        parts += [f'<circle cx="{x(rows)}" cy="{y(seconds)}" r="3" fill="{colour}"/>' for rows, seconds in mine]
-    parts += _legend()
-    frame = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif">'
-    return "\n".join([frame, f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#fff"/>', *parts, "</svg>", ""])
-
-
-def _legend() -> list[str]:
-    parts = []
-    for i, ((scd, keys), (colour, dashes)) in enumerate(_LINES.items()):
-        at, left = _TOP + 20 + 22 * i, _WIDTH - _RIGHT + 16
-        line = f'<path d="M{left} {at}h28" stroke="{colour}" stroke-width="2" stroke-dasharray="{dashes}"/>'
-        parts += [line, _text(left + 36, at + 4, f"type {scd}, {keys} keys")]
-    return parts
-
-
-def _text(x: float, y: float, text: str, *, anchor: str = "start", size: int = 12) -> str:
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}" font-size="{size}" fill="#333">{escape(text)}</text>'
-
-
-def write(folder: Path, data: Mapping[str, Any]) -> None:
-    """RESULTS.md and merge.svg."""
-    (folder / "RESULTS.md").write_text(results(data), encoding="utf-8")
-    (folder / "merge.svg").write_text(chart(data), encoding="utf-8")
-
-
-def united(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Results of one machine with the same changes as one. Raises ValueError for others."""
-    first, *others = found
-    for other in others:
-        if (other["machine"], other["changes"]) != (first["machine"], first["changes"]):
-            raise ValueError("these were not measured alike")
-    return {**first, "runs": [run for one in found for run in one["runs"]]}
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]), united([json.loads(Path(name).read_text(encoding="utf-8")) for name in sys.argv[2:]]))
+def write(folder: Path, name: str, data: Mapping[str, Any]) -> None:
+    """Keep the results of a benchmark in place of its last ones."""
+    _, chart = _REPORTS[name]
+    (folder / f"{name}.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    (folder / f"{name}.svg").write_text(chart(data), encoding="utf-8")
+    kept = {one: folder / f"{one}.json" for one in _REPORTS}
+    parts = [results(one, json.loads(p.read_text(encoding="utf-8"))) for one, p in kept.items() if p.exists()]
+    (folder / "RESULTS.md").write_text("\n".join([_HEAD, *parts]), encoding="utf-8")

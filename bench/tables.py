@@ -7,7 +7,7 @@ with. What a table holds is computed by the server, so a check of what arrived n
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakehouse_cdc.testing import MySqlServer
 
@@ -80,7 +80,7 @@ CUSTOMER = Workload(
         ("c_login", "CHAR(13)", "STRING", "NULL"),
         (
             "c_email_address", "CHAR(50)", "STRING",
-            f"CONCAT({_name(_FIRST_NAMES, 3)}, '.', {_name(_LAST_NAMES, 7)}, '@', MD5(n), '.org')",
+            f"CONCAT({_name(_FIRST_NAMES, 3)}, '.', {_name(_LAST_NAMES, 7)}, '@', LEFT(MD5(n), 16), '.org')",
         ),
         ("c_last_review_date_sk", "INT", "INT", "2452300 + h % 365"),
     ),
@@ -89,7 +89,7 @@ WIDE = Workload(
     "wide",
     (
         ("id", "INT NOT NULL", "INT NOT NULL", "n"),
-        *((f"i{i}", "INT", "INT", f"h >> {i % 30}") for i in range(150)),
+        *((f"i{i}", "INT", "INT", f"CAST(h >> {i % 30} AS SIGNED) - 2147483648") for i in range(150)),
         *((f"s{i}", "VARCHAR(20)", "STRING", f"CONCAT('value ', h % {i + 2})") for i in range(149)),
     ),
 )
@@ -97,3 +97,5 @@ TEXT = Workload(
     "text",
     (("id", "INT NOT NULL", "INT NOT NULL", "n"), ("body", "TEXT", "STRING", "REPEAT(MD5(n), 32)")),
 )
+BULK, SMALL, WARM = (replace(CUSTOMER, table=f"customer_{kind}") for kind in ("bulk", "small", "warm"))
+BY_NAME = {workload.name: workload for workload in (CUSTOMER, WIDE, TEXT, BULK, SMALL, WARM)}

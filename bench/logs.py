@@ -1,0 +1,79 @@
+"""Stretches of binlog that `bench.speed` reads: one of bulk statements, one of transactions of a single row."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import pymysql
+
+from bench.tables import BULK, DATABASE, SMALL, Workload
+from lakehouse_cdc.testing import MySqlServer
+
+_AT_ONCE = 100_000  # rows of one statement
+
+
+@dataclass(frozen=True)
+class Log:
+    """What was written to one table, empty at `start`, up to `end`; both are FILE:POS."""
+
+    workload: Workload
+    start: str
+    end: str
+    inserted: int
+    updated: int
+    deleted: int
+
+    @property
+    def changes(self) -> int:
+        """Changes of rows, each update one."""
+        return self.inserted + self.updated + self.deleted
+
+    @property
+    def images(self) -> int:
+        """The same with each update two, one before and one after, as Flink hands them on."""
+        return self.changes + self.updated
+
+
+def write_bulk(server: MySqlServer, rows: int) -> Log:
+    """Insert `rows` rows, update the first half and delete every tenth, a hundred thousand a statement."""
+    start, half = position(server), rows // 2
+    with closing(_connection(server)) as connection, connection.cursor() as cursor:
+        cursor.execute(f"SET cte_max_recursion_depth = {_AT_ONCE + 1}")
+        for first in range(1, rows + 1, _AT_ONCE):
+            cursor.execute(BULK.insert(first, min(first + _AT_ONCE - 1, rows)))
+        for first in range(1, half + 1, _AT_ONCE):
+            of = f"c_customer_sk BETWEEN {first} AND {min(first + _AT_ONCE - 1, half)}"
+            cursor.execute(f"UPDATE {BULK.table} SET c_birth_year = c_birth_year + 100, c_login = 'moved' WHERE {of}")
+        cursor.execute(f"DELETE FROM {BULK.table} WHERE c_customer_sk % 10 = 0")
+    return Log(BULK, start, position(server), rows, half, rows // 10)
+
+
+def write_small(server: MySqlServer, rows: int) -> Log:
+    """For each of `rows` rows, a transaction that inserts it and one that updates it; every tenth is deleted, too."""
+    with closing(_connection(server)) as connection, connection.cursor() as cursor:
+        cursor.execute("DROP PROCEDURE IF EXISTS work")
+        columns = ", ".join(value for _, _, _, value in SMALL.columns)
+        cursor.execute(
+            f"CREATE PROCEDURE work(last INT) BEGIN DECLARE i INT DEFAULT 1; WHILE i <= last DO"
+            f" INSERT INTO {SMALL.table} SELECT {columns} FROM (SELECT i AS n, CRC32(i) AS h) AS numbered;"
+            f" UPDATE {SMALL.table} SET c_login = 'moved' WHERE c_customer_sk = i;"
+            f" IF i % 10 = 0 THEN DELETE FROM {SMALL.table} WHERE c_customer_sk = i; END IF;"
+            " SET i = i + 1; END WHILE; END"
+        )
+        start = position(server)
+        cursor.execute(f"CALL work({rows})")
+    return Log(SMALL, start, position(server), rows, rows, rows // 10)
+
+
+def position(server: MySqlServer) -> str:
+    """Where the server's binlog ends, as FILE:POS."""
+    with closing(server.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW BINARY LOGS")
+        *_, last = cursor.fetchall()
+    return f"{last[0]}:{last[1]}"
+
+
+def _connection(server: MySqlServer) -> pymysql.Connection[Any]:
+    return server.connect(database=DATABASE, autocommit=True, charset="utf8mb4")

@@ -1,0 +1,74 @@
+"""A run of something in processes of its own: what it printed, and how much memory they took together at their peak."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+
+_EVERY_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Run:
+    """`rows` rows or changes took `seconds`; `peak_mb` is of the whole process tree, pages that are shared once.
+
+    Of a run that is checked, `peak_mb` is that of the check, too, if it took more.
+    """
+
+    rows: int
+    seconds: float
+    peak_mb: int
+
+    @property
+    def rate(self) -> float:
+        """Rows a second."""
+        return self.rows / self.seconds
+
+
+def run(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Run:
+    """Run a command whose last line is JSON with `rows` and `seconds`. Raises RuntimeError if it fails."""
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, **(environment or {})}
+        )
+        watch = _Watch(process.pid)
+        out, _ = process.communicate()
+        peak = watch.end()
+        if process.returncode:
+            errors.seek(0)
+            raise RuntimeError(f"{' '.join(command)[:300]} ended with {process.returncode}\n{errors.read()[-4000:]}")
+    said: dict[str, Any] = json.loads(out.strip().splitlines()[-1])
+    return Run(int(said["rows"]), float(said["seconds"]), round(peak / 1e6))
+
+
+class _Watch:
+    """The most memory that a process and its descendants were seen to have together, in bytes."""
+
+    def __init__(self, pid: int) -> None:
+        self._process, self._peak, self._over = psutil.Process(pid), 0, threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def end(self) -> int:
+        self._over.set()
+        self._thread.join()
+        return self._peak
+
+    def _look(self) -> None:
+        while not self._over.wait(_EVERY_SECONDS):
+            total = 0
+            with suppress(psutil.NoSuchProcess):
+                for one in [self._process, *self._process.children(recursive=True)]:
+                    with suppress(psutil.Error):
+                        memory = one.memory_full_info()
+                        total += getattr(memory, "pss", memory.uss)
+            self._peak = max(self._peak, total)
