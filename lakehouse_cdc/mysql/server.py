@@ -69,6 +69,23 @@ def settings(session: Session) -> dict[str, str]:
     return {str(name).lower(): str(value) for name, value in session.query("SHOW GLOBAL VARIABLES")}
 
 
+def threads_running(session: Session) -> int:
+    """How many of the server's threads are in a command just now; this session is one."""
+    [(_, count)] = session.query("SHOW GLOBAL STATUS LIKE 'Threads_running'")
+    return int(count)
+
+
+def replica_lags(session: Session) -> list[int | None]:
+    """How many seconds this server is behind each server that it replicates from; None where it cannot tell."""
+    if session.is_mariadb:
+        sql, lag = "SHOW ALL SLAVES STATUS", "Seconds_Behind_Master"
+    elif session.version >= (8, 0, 22):
+        sql, lag = "SHOW REPLICA STATUS", "Seconds_Behind_Source"
+    else:
+        sql, lag = "SHOW SLAVE STATUS", "Seconds_Behind_Master"
+    return [None if (seconds := record[lag]) is None else int(seconds) for record in session.records(sql)]
+
+
 def executed_contains(session: Session, gtid_set: str) -> bool:
     """Whether every GTID of the set is executed, that is committed and visible. The empty set is."""
     return bool(session.scalar("SELECT GTID_SUBSET(%s, @@GLOBAL.gtid_executed)", [gtid_set]))

@@ -157,6 +157,13 @@ class Session:
         """The first value of the only row."""
         return self.one(sql, args)[0]
 
+    def records(self, sql: str) -> list[dict[str, Any]]:
+        """All rows of one statement by the names of their columns. Raises as `query` does."""
+        with translated(self.options.where), self.connection.cursor() as cursor:
+            cursor.execute(sql)
+            names = [str(column[0]) for column in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
     def _fetch(self, sql: str, args: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
         with self.connection.cursor() as cursor:
             cursor.execute(sql, args)

@@ -49,6 +49,8 @@ class SourceConfig(_Strict):
     chunks_per_trigger: Annotated[int, Field(gt=0)] | None = None
     max_rows_per_trigger: Annotated[int, Field(gt=0)] | None = None
     max_bytes_per_trigger: Annotated[int, Field(gt=0)] | None = None
+    max_threads_running: Annotated[int, Field(gt=0)] | None = None
+    max_replica_lag_seconds: Annotated[float, Field(gt=0)] | None = None
 
     @field_validator("url")
     @classmethod

@@ -24,6 +24,8 @@ _TUNING = {  # configuration key -> option of the source
     "chunks_per_trigger": "chunksPerTrigger",
     "max_rows_per_trigger": "maxRowsPerTrigger",
     "max_bytes_per_trigger": "maxBytesPerTrigger",
+    "max_threads_running": "maxThreadsRunning",
+    "max_replica_lag_seconds": "maxReplicaLagSeconds",
 }
 
 

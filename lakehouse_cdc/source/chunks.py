@@ -18,6 +18,7 @@ from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.partitions import KeyCuts
 from lakehouse_cdc.source.schemas import SchemaStore
+from lakehouse_cdc.source.throttle import Throttle
 
 
 class Chunks:
@@ -27,6 +28,7 @@ class Chunks:
         self._options = options
         self._store = store
         self._clock = clock
+        self._throttle = Throttle(options, clock)
         self._cuts: dict[str, list[Cursor]] = {}
         self._key_spaces: dict[str, KeySpace] = {}
 
@@ -35,12 +37,17 @@ class Chunks:
         self._cuts = {}
 
     def move(self, session: Session, offset: Offset, max_rows: int | None) -> Offset:
-        """Move the cursors of unfinished tables by some chunks, a chunk of each in turn, for a bounded time."""
+        """Move the cursors of unfinished tables by some chunks, a chunk of each in turn, for a bounded time.
+
+        A server that is loaded is given time before that.
+        """
         options = self._options
-        deadline = self._clock() + options.plan_seconds
         most = options.chunks_per_trigger
         if max_rows is not None:
             most = min(most, -(-max_rows // options.chunk_rows))
+        if most > 0 and not all(s.done for s in offset.there.values()):
+            most = self._throttle.chunks(session, most)
+        deadline = self._clock() + options.plan_seconds
         while most > 0 and (unfinished := [n for n, s in offset.there.items() if not s.done]):
             for name in unfinished:
                 if most <= 0 or self._clock() > deadline:

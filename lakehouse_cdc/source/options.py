@@ -29,7 +29,8 @@ _KNOWN = {
     for name in (
         "url", "password", "tls", "tlsCa", "tables", "exclude", "snapshot", "onGap", "settle", "settleSeconds",
         "serverIds", "chunkRows", "chunksPerTrigger", "planSeconds", "maxRowsPerTrigger", "maxBytesPerTrigger",
-        "splitBytes", "idleSeconds", "schemaFolder", "asOf", "zeroDates", "typeMap", "types", "schemaChanges", "keys",
+        "splitBytes", "maxThreadsRunning", "maxReplicaLagSeconds", "idleSeconds", "schemaFolder", "asOf", "zeroDates",
+        "typeMap", "types", "schemaChanges", "keys",
         "include", "masks", "maskSecret",
     )
 }  # fmt: skip
@@ -68,6 +69,8 @@ class SourceOptions:
     max_rows: int | None = None
     max_bytes: int = 1 << 30
     split_bytes: int = 64 << 20
+    max_threads_running: int | None = None
+    max_replica_lag_seconds: float | None = None
     idle_seconds: float = 30.0
     as_of: str = ""
 
@@ -111,6 +114,8 @@ class SourceOptions:
             ("maxRowsPerTrigger", "max_rows", int),
             ("maxBytesPerTrigger", "max_bytes", int),
             ("splitBytes", "split_bytes", int),
+            ("maxThreadsRunning", "max_threads_running", int),
+            ("maxReplicaLagSeconds", "max_replica_lag_seconds", float),
             ("idleSeconds", "idle_seconds", float),
         )
         for option, attribute, kind in numbers:

@@ -69,9 +69,9 @@ def service(version: Version) -> dict[str, str]:
 def accounts(version: Version) -> str:
     """SQL, a statement a line: root without a password, and a reader with what a reader of changes needs.
 
-    That is SELECT for the rows, and the rest for the binlog and its position.
+    That is SELECT for the rows, and the rest for the binlog, its position, and how far a replica is behind.
     """
-    position = "BINLOG MONITOR" if version in MARIADB else "REPLICATION CLIENT"
+    position = "BINLOG MONITOR, SLAVE MONITOR" if version in MARIADB else "REPLICATION CLIENT"
     return f"""\
 CREATE USER 'root'@'127.0.0.1' IDENTIFIED BY '';
 GRANT ALL ON *.* TO 'root'@'127.0.0.1' WITH GRANT OPTION;
