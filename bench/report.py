@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench import merge_report, speed_report
+from bench import latency_report, merge_report, speed_report
 
-_REPORTS = {"speed": (speed_report.section, speed_report.chart), "merge": (merge_report.section, merge_report.chart)}
+_REPORTS = {
+    "speed": (speed_report.section, speed_report.chart),
+    "latency": (latency_report.section, latency_report.chart),
+    "merge": (merge_report.section, merge_report.chart),
+}
 _HEAD = "# What was measured\n\nEach part was written by the command in it, and is repeated by it.\n"
 
 

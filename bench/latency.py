@@ -1,0 +1,127 @@
+"""From a commit on the source to the row in silver, while rows change at a steady rate.
+
+    uv run python -m bench.latency [--quick] [--json] [--rates 100 1000 5000] [--seconds 60] [--write bench]
+
+`lakehouse-cdc run` follows one table, and a writer in another process changes it; the first half of a minute is not
+counted. A change is visible when silver's table has the version that holds it: which one that is says the ledger, by
+the commit time of the last transaction in each batch, and when that version was made, Delta's log. At the end silver
+is compared with the source.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import yaml
+from pyspark.sql import SparkSession
+
+from bench.machine import machine
+from bench.peers import python
+from bench.process import run
+from bench.report import results, write
+from bench.tables import LIVE
+from lakehouse_cdc.lake.tables import delta_table, read
+from lakehouse_cdc.pipeline.pipeline import Pipeline
+from lakehouse_cdc.runtime.session import local_session
+from lakehouse_cdc.testing import MySqlServer
+
+_WARM_SECONDS, _REST_SECONDS = 30, 30
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Of `changes` changes at `rate` a second; times in seconds. `batches` are silver's, while these came."""
+
+    rate: int
+    changes: int
+    p50: float
+    p99: float
+    slowest: float
+    batches: int
+
+
+def measure(server: MySqlServer, folder: Path, rate: int, seconds: int) -> Latency:
+    """One rate. Raises AssertionError where silver is not the source at the end, RuntimeError for a run that fails."""
+    LIVE.create(server, 0)
+    home = folder / f"rate-{rate}"
+    home.mkdir(parents=True)
+    file = home / "pipeline.yml"
+    source = {"url": server.url, "tls": "disabled", "tables": [LIVE.name]}
+    target = {"path": "lake", "bronze": "bronze", "silver": "silver"}
+    file.write_text(yaml.safe_dump({"name": "bench", "source": source, "target": target}), encoding="utf-8")
+    command = [sys.executable, "-m", "lakehouse_cdc", "run", "-c", str(file)]
+    subprocess.run([*command, "--once"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with (home / "log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as following:
+        try:
+            time.sleep(_REST_SECONDS)  # until it follows
+            begun = time.time() + _WARM_SECONDS
+            written = run(python("writer", server.port, LIVE.name, rate, seconds + _WARM_SECONDS))
+            time.sleep(_REST_SECONDS)
+        finally:
+            following.send_signal(signal.SIGINT)
+    if following.returncode != 130:
+        raise RuntimeError(f"run ended with {following.returncode}\n{(home / 'log').read_text()[-2000:]}")
+    spark = local_session("bench", log=folder / "spark.log")
+    pipeline = Pipeline.from_yaml(file, spark)
+    report = pipeline.verify()
+    assert report.verified, report.to_json()
+    assert read(spark, pipeline.layout.changes).where("op IN ('c', 'u', 'd')").count() == written.rows
+    return _latency(spark, pipeline, rate, begun)
+
+
+def _latency(spark: SparkSession, pipeline: Pipeline, rate: int, begun: float) -> Latency:
+    layout, table = pipeline.layout, pipeline.layout.silver_table(LIVE.name)
+    made = {
+        row["version"]: row["timestamp"].timestamp()
+        for row in delta_table(spark, table).history().select("version", "timestamp").collect()
+    }
+    entered = (
+        read(spark, layout.ledger).selectExpr("commit_ts", f"tables['{LIVE.name}'] AS version").orderBy("seq").collect()
+    )
+    until = np.array([row["commit_ts"].timestamp() for row in entered])
+    visible = np.array([made[row["version"]] for row in entered])
+    changes = read(spark, layout.changes).where("op IN ('c', 'u', 'd')").selectExpr("unix_micros(commit_ts) AS at")
+    at = np.sort(np.array([row["at"] for row in changes.collect()])) / 1e6
+    at = at[at >= begun]
+    batch = np.searchsorted(until, at)
+    assert len(at), "no change was counted"
+    assert batch.max() < len(until), "the ledger does not tell of every change"
+    waited = visible[batch] - at
+    p50, p99 = np.percentile(waited, [50, 99])
+    return Latency(
+        rate, len(at), round(float(p50), 2), round(float(p99), 2), round(float(waited.max()), 2), len(np.unique(batch))
+    )
+
+
+def main() -> None:
+    """See above."""
+    parser = argparse.ArgumentParser(prog="python -m bench.latency", description="From a commit to the row in silver.")
+    parser.add_argument("--quick", action="store_true", help="one rate, for ten seconds, to see that it works")
+    parser.add_argument("--json", action="store_true", help="one line of JSON on stdout")
+    parser.add_argument("--rates", type=int, nargs="+", default=[100, 1_000, 5_000], help="changes a second")
+    parser.add_argument("--seconds", type=int, default=60, help="how long each rate is measured (60)")
+    parser.add_argument("--write", type=Path, help="a folder for RESULTS.md, latency.json and latency.svg")
+    asked = parser.parse_args()
+    rates, seconds = ([100], 10) if asked.quick else (asked.rates, asked.seconds)
+    found = []
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder, MySqlServer.start(version="mysql-8.0") as server:
+        for rate in rates:
+            found.append(measure(server, Path(folder), rate, seconds))
+            print(found[-1], file=sys.stderr, flush=True)
+    data = {"machine": machine(), "seconds": seconds, "rates": [asdict(one) for one in found]}
+    if asked.write is not None:
+        write(asked.write, "latency", data)
+    print(json.dumps(data) if asked.json else results("latency", data), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""The latency is measured over every change that was written, and the report says it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from bench import writer
+from bench.report import results
+from bench.tables import LIVE
+from lakehouse_cdc.testing import MySqlServer
+
+
+def test_the_writer_keeps_its_rate(mysql: MySqlServer) -> None:
+    LIVE.create(mysql, 0)
+    changes, seconds = writer.write(mysql.port, LIVE.name, 200, 2)
+    assert (changes, 1.9 < seconds < 4) == (400, True)
+    with mysql.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(f"SELECT COUNT(*), SUM(c_login = 'seen') FROM {LIVE.name}")
+        assert cursor.fetchall() == ((200, 200),)
+        cursor.execute("DROP DATABASE bench")
+    with pytest.raises(ValueError, match="at least 100"):
+        writer.write(mysql.port, LIVE.name, 99, 1)
+
+
+@pytest.mark.long
+def test_one_rate_is_measured_to_the_end(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "bench.latency", "--quick", "--json", "--write", str(tmp_path)]
+    data = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    [one] = data["rates"]
+    assert one["rate"] == 100
+    assert 0.9 <= one["changes"] / 1_000 <= 1.3  # ten seconds, and what the writer's own start takes from the warm-up
+    assert 0 < one["p50"] <= one["p99"] <= one["slowest"]
+    assert results("latency", data) in (tmp_path / "RESULTS.md").read_text()
+    assert len(ElementTree.parse(tmp_path / "latency.svg").findall("{*}rect")) == 3
