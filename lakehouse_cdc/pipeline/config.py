@@ -24,6 +24,11 @@ from lakehouse_cdc.silver.form import Form
 from lakehouse_cdc.silver.policy import Policy
 from lakehouse_cdc.silver.transform import Metadata, Transform
 
+_OWN_PROPERTIES = (  # in lower case, for Delta knows its names in any
+    "lakehouse_cdc.", "delta.columnmapping.", "delta.enabletypewidening", "delta.dataskippingstatscolumns",
+    "delta.appendonly", "delta.feature.",
+)  # fmt: skip
+
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
@@ -105,6 +110,15 @@ class TableConfig(_Strict):
     filter: str | None = None
     metadata: dict[str, Metadata] = Field(default_factory=dict)
     into: Annotated[str, Field(min_length=1)] | None = None
+    properties: dict[str, bool | int | str] = Field(default_factory=dict)
+
+    @field_validator("properties")
+    @classmethod
+    def _free_properties(cls, properties: dict[str, bool | int | str]) -> dict[str, bool | int | str]:
+        for name in properties:
+            if name.lower().startswith(_OWN_PROPERTIES):
+                raise ValueError(f"{name} is set by what silver's tables rest on")
+        return properties
 
     @field_validator("masks")
     @classmethod
@@ -178,7 +192,14 @@ class PipelineConfig(_Strict):
             form=Form.ADDED if appends else Form.VERSIONS if history else Form.MARKED if soft else Form.ROWS,
             track=None if track is None else tuple(track),
             transform=transform,
+            properties=self._properties(table),
         )
+
+    def _properties(self, table: str) -> dict[str, str]:
+        found: dict[str, bool | int | str] = {}
+        for pattern, one in self.tables.items():
+            found.update(one.properties if fnmatchcase(table, pattern) else {})
+        return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in found.items()}
 
     def _transform(self, table: str) -> Transform:
         matching = [t for pattern, t in self.tables.items() if fnmatchcase(table, pattern)]

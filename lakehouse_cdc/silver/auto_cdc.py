@@ -93,7 +93,7 @@ def declare_auto_cdc(plan: AutoCdcPlan) -> list[Call]:
     table = {
         "name": qualified(plan.target),
         "comment": f"{plan.name} {what}; {SEQ} orders the changes, {COMMIT_TS} is the row's last commit.",
-        "table_properties": {**plan.properties, **plan.policy.form.properties},
+        "table_properties": {**plan.policy.properties, **plan.properties, **plan.policy.form.properties},
     }
     return [
         Call("create_streaming_table", table),

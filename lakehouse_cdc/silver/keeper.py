@@ -125,15 +125,15 @@ class TableKeeper:
         """Make the table, or see that it is what it says, and be ready to write; not so amid a change."""
         schema = part.changes[0].old if part.changes else self._schemas[min(part.schema_ids)]
         if held is None:
-            steps, form = bool(part.changes), self._policy.form
-            require_fit(schema, form)
+            steps, policy = bool(part.changes), self._policy
+            require_fit(schema, policy.form)
             shape = self._first_shape(session, schema, rows)
-            table.make(session, self._layout, shape, self._added(session, shape), in_steps=steps, form=form)
+            table.make(session, self._layout, shape, self._added(session, shape), in_steps=steps, policy=policy)
             begun = Held.of({SCHEMA_ID: schema.id}, ())
             of_part = self._layout.silver_table(self._name).part is not None
             frozen = FrozenShape.of_shape(shape) if of_part else None
             building = steps or of_part
-            held = replace(begun, building=building, form=form, transform=shape.transform, frozen=frozen)
+            held = replace(begun, building=building, form=policy.form, transform=shape.transform, frozen=frozen)
             self._writer = self._writer_for(session, shape, held, fresh=True)
             return held
         self._require_same(held)

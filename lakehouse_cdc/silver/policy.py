@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakehouse_cdc.silver.form import Form
@@ -15,7 +16,8 @@ class Policy:
     `drops`: it drops the columns that go, else it keeps them. `beside`: a column that gets another type stays as it is,
     beside a new one, else it is rewritten. `freezes`: silver keeps its shape, whatever comes and goes (see `shape`).
     `form` is what it keeps of rows; of every version (SCD type 2), a new one for each change of the columns `track`
-    (None: of all). `transform` is what it makes of the source's columns.
+    (None: of all). `transform` is what it makes of the source's columns. `properties`: what Delta is told of the
+    table as it is made.
     """
 
     drops: bool = False
@@ -24,3 +26,4 @@ class Policy:
     form: Form = Form.ROWS
     track: tuple[str, ...] | None = None
     transform: Transform = field(default_factory=Transform)
+    properties: Mapping[str, str] = field(default_factory=dict)

@@ -45,6 +45,7 @@ from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver import tombstones
 from lakehouse_cdc.silver.form import Form
 from lakehouse_cdc.silver.held import BASE, BUILDING, FROZEN, SCHEMA_ID, SEVERAL, SOURCE, TRANSFORM, FrozenShape
+from lakehouse_cdc.silver.policy import Policy
 from lakehouse_cdc.silver.shape import Shape
 from lakehouse_cdc.silver.transform import NOTHING, Transform
 
@@ -79,12 +80,12 @@ def columns(schema: TableSchema, added: Columns = (), *, form: Form) -> Columns:
     ]
 
 
-def make(spark: SparkSession, layout: Layout, shape: Shape, added: Columns, *, in_steps: bool, form: Form) -> None:
+def make(spark: SparkSession, layout: Layout, shape: Shape, added: Columns, *, in_steps: bool, policy: Policy) -> None:
     """Make the silver table, empty; `in_steps`: more than one commit will fill it. `added` are those of `columns`.
 
     A table to which nothing has been applied (new, or left so by a crash) must be built from the whole of bronze.
     """
-    schema = shape.schema
+    schema, form = shape.schema, policy.form
     mark = {SOURCE: schema.name}
     if form.buries:
         _make_tombstones(spark, layout, schema, mark)
@@ -103,7 +104,7 @@ def make(spark: SparkSession, layout: Layout, shape: Shape, added: Columns, *, i
         mark, found, partition = {SOURCE: SEVERAL}, [(SOURCE_TABLE, "string"), *found], [SOURCE_TABLE]
     create(
         spark, table, found, pipeline=layout.pipeline, partition_by=partition,
-        properties={**_PROPERTIES, **mark, **own, **form.properties},
+        properties={**_PROPERTIES, **policy.properties, **mark, **own, **form.properties},
         comment=f"{schema.name} {what}; {SEQ} orders the changes, {COMMIT_TS} is the row's last commit.",
     )  # fmt: skip
 

@@ -103,6 +103,21 @@ def test_masks_and_what_is_included(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "hunter2" not in repr(caught.value)
 
 
+def test_properties_of_silver_tables(tmp_path: Path) -> None:
+    rules = """\
+  "shop.*": {properties: {delta.enableChangeDataFeed: true, delta.checkpointInterval: 50}}
+  shop.orders: {properties: {delta.checkpointInterval: 20}}
+"""
+    config = load(write(tmp_path, GOOD + rules))
+    feed = {"delta.enableChangeDataFeed": "true"}
+    assert config.policy("shop.orders").properties == feed | {"delta.checkpointInterval": "20"}
+    assert config.policy("shop.items").properties == feed | {"delta.checkpointInterval": "50"}
+    assert config.policy("other.items").properties == {}
+    for name in ("delta.columnMapping.mode", "delta.appendonly", "lakehouse_cdc.schema", "delta.feature.rowTracking"):
+        with pytest.raises(ConfigError, match=f"{name} is set by what silver's tables rest on"):
+            load(write(tmp_path, GOOD + f"  shop.orders: {{properties: {{{name}: none}}}}\n"))
+
+
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot read"):
         load(tmp_path / "nothing.yml")

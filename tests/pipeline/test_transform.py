@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from lakehouse_cdc.lake.commits import history
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.testing import MySqlServer
 from tests.pipeline.test_run import pipeline
@@ -67,6 +68,54 @@ def test_silver_as_it_is_wished_equals_the_source(spark: SparkSession, mysql: My
         finally:
             cursor.execute(f"DROP DATABASE {DATABASE}")
             connection.commit()
+
+
+def test_downstream_reads_what_changed_in_silver(spark: SparkSession, mysql: MySqlServer, tmp_path: Path) -> None:
+    """Delta's own change feed, by a property of the table; also behind a change of the schema."""
+    with mysql.connect(autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE DATABASE fed")
+        try:
+            cursor.execute("CREATE TABLE fed.t (id INT PRIMARY KEY, v INT)")
+            cursor.execute("INSERT INTO fed.t VALUES (1, 10), (2, 20), (3, 30)")
+            wished = {
+                "properties": {"delta.enableChangeDataFeed": True, "delta.logRetentionDuration": "interval 90 days"}
+            }
+            lake = pipeline(spark, mysql, "fed", tmp_path, tables={"fed.*": wished})
+            lake.run(once=True)
+            table = lake.layout.silver_table("fed.t")
+
+            def fed(after: int) -> list[tuple[str, int, int]]:
+                lake.run(once=True)
+                options = {"readChangeFeed": "true", "startingVersion": str(after + 1)}
+                rows = (
+                    spark.read.options(**options)
+                    .format("delta")
+                    .load(str(table))
+                    .where("_change_type <> 'update_preimage'")
+                )
+                return sorted((row["_change_type"], row["id"], row["v"]) for row in rows.collect())
+
+            def version() -> int:
+                return max(commit.version for commit in history(spark, table))
+
+            before = version()
+            for sql in (
+                "UPDATE fed.t SET v = 11 WHERE id = 1",
+                "DELETE FROM fed.t WHERE id = 2",
+                "INSERT INTO fed.t VALUES (4, 40)",
+            ):
+                cursor.execute(sql)
+            assert fed(before) == [("delete", 2, 20), ("insert", 4, 40), ("update_postimage", 1, 11)]
+            cursor.execute("ALTER TABLE fed.t MODIFY v BIGINT, ADD w INT, CHANGE id id INT")
+            lake.run(once=True)
+            before = version()
+            cursor.execute(f"UPDATE fed.t SET v = {2**40} WHERE id = 3")
+            assert fed(before) == [("update_postimage", 3, 2**40)]
+            assert lake.verify().verified
+            [held] = spark.sql(f"SHOW TBLPROPERTIES {table.sql} ('delta.logRetentionDuration')").collect()
+            assert held["value"] == "interval 90 days"
+        finally:
+            cursor.execute("DROP DATABASE fed")
 
 
 def test_shards_go_into_one_table(spark: SparkSession, mysql: MySqlServer, tmp_path: Path) -> None:
