@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,9 +19,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import yaml
 from pyspark.sql import SparkSession
 
+from bench.command import configured, following, run_once
 from bench.machine import machine
 from bench.peers import python
 from bench.process import run
@@ -52,24 +50,13 @@ class Latency:
 def measure(server: MySqlServer, folder: Path, rate: int, seconds: int) -> Latency:
     """One rate. Raises AssertionError where silver is not the source at the end, RuntimeError for a run that fails."""
     LIVE.create(server, 0)
-    home = folder / f"rate-{rate}"
-    home.mkdir(parents=True)
-    file = home / "pipeline.yml"
-    source = {"url": server.url, "tls": "disabled", "tables": [LIVE.name]}
-    target = {"path": "lake", "bronze": "bronze", "silver": "silver"}
-    file.write_text(yaml.safe_dump({"name": "bench", "source": source, "target": target}), encoding="utf-8")
-    command = [sys.executable, "-m", "lakehouse_cdc", "run", "-c", str(file)]
-    subprocess.run([*command, "--once"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    with (home / "log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as following:
-        try:
-            time.sleep(_REST_SECONDS)  # until it follows
-            begun = time.time() + _WARM_SECONDS
-            written = run(python("writer", server.port, LIVE.name, rate, seconds + _WARM_SECONDS))
-            time.sleep(_REST_SECONDS)
-        finally:
-            following.send_signal(signal.SIGINT)
-    if following.returncode != 130:
-        raise RuntimeError(f"run ended with {following.returncode}\n{(home / 'log').read_text()[-2000:]}")
+    file = configured(server, LIVE.name, folder / f"rate-{rate}")
+    run_once(file)
+    with following(file):
+        time.sleep(_REST_SECONDS)  # until it follows
+        begun = time.time() + _WARM_SECONDS
+        written = run(python("writer", server.port, LIVE.name, rate, seconds + _WARM_SECONDS))
+        time.sleep(_REST_SECONDS)
     spark = local_session("bench", log=folder / "spark.log")
     pipeline = Pipeline.from_yaml(file, spark)
     report = pipeline.verify()

@@ -31,6 +31,14 @@ class Log:
         return self.inserted + self.updated + self.deleted
 
     @property
+    def size(self) -> int:
+        """Bytes of binlog. Raises ValueError where it goes on into another file."""
+        (file, begin), (last, end) = (at.rsplit(":", 1) for at in (self.start, self.end))
+        if file != last:
+            raise ValueError(f"the log lies in more than one file: {self.start} to {self.end}")
+        return int(end) - int(begin)
+
+    @property
     def images(self) -> int:
         """The same with each update two, one before and one after, as Flink hands them on."""
         return self.changes + self.updated
@@ -50,20 +58,23 @@ def write_bulk(server: MySqlServer, rows: int) -> Log:
     return Log(BULK, start, position(server), rows, half, rows // 10)
 
 
-def write_small(server: MySqlServer, rows: int) -> Log:
-    """For each of `rows` rows, a transaction that inserts it and one that updates it; every tenth is deleted, too."""
+def write_small(server: MySqlServer, rows: int, *, after: int = 0) -> Log:
+    """For each of `rows` rows, a transaction that inserts it and one that updates it; every tenth is deleted, too.
+
+    They are numbered from behind `after`, a multiple of ten.
+    """
     with closing(_connection(server)) as connection, connection.cursor() as cursor:
         cursor.execute("DROP PROCEDURE IF EXISTS work")
         columns = ", ".join(value for _, _, _, value in SMALL.columns)
         cursor.execute(
-            f"CREATE PROCEDURE work(last INT) BEGIN DECLARE i INT DEFAULT 1; WHILE i <= last DO"
+            f"CREATE PROCEDURE work(i INT, last INT) BEGIN WHILE i <= last DO"
             f" INSERT INTO {SMALL.table} SELECT {columns} FROM (SELECT i AS n, CRC32(i) AS h) AS numbered;"
             f" UPDATE {SMALL.table} SET c_login = 'moved' WHERE c_customer_sk = i;"
             f" IF i % 10 = 0 THEN DELETE FROM {SMALL.table} WHERE c_customer_sk = i; END IF;"
             " SET i = i + 1; END WHILE; END"
         )
         start = position(server)
-        cursor.execute(f"CALL work({rows})")
+        cursor.execute(f"CALL work({after + 1}, {after + rows})")
     return Log(SMALL, start, position(server), rows, rows, rows // 10)
 
 
