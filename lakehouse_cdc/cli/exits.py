@@ -17,13 +17,16 @@ from lakehouse_cdc.errors import CdcError, ConfigError, TransientError
 
 FINE, DIFFERENCE, WRONG_USE, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
 
+_BROUGHT = ("pyspark", "delta")  # by Databricks, and by the extra `local`
+
 
 @contextmanager
 def exit_codes(*, as_json: bool = False, verbose: bool = False) -> Iterator[None]:
     """Turn errors into one line on stderr (with `as_json` also one line of JSON on stdout) and an exit code."""
     try:
         yield
-    except CdcError as error:
+    except (CdcError, ModuleNotFoundError) as found:
+        error = _ours(found)
         if verbose:
             traceback.print_exc()
         print(f"error: {error}", file=sys.stderr)
@@ -33,6 +36,14 @@ def exit_codes(*, as_json: bool = False, verbose: bool = False) -> Iterator[None
     except KeyboardInterrupt:
         print("interrupted; what was committed stays, and the next run goes on from there", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
+
+
+def _ours(error: CdcError | ModuleNotFoundError) -> CdcError:
+    if isinstance(error, CdcError):
+        return error
+    if error.name not in _BROUGHT:
+        raise error
+    return ConfigError(f"{error.name} is not installed", hint="pip install 'lakehouse-cdc[local]'")
 
 
 def _kind(error: CdcError) -> str:

@@ -114,8 +114,21 @@ def test_production_runs_as_who_deploys_it_and_opens_no_secrets() -> None:
     """The CLI grants CAN_VIEW of a bundle as READ of its secret scopes."""
     whole = Declared("prod").whole
     assert Declared("prod").resolved(whole["run_as"]) == {"user_name": WORKSPACE["workspace.current_user.userName"]}
-    assert [one["level"] for one in whole["permissions"]] == ["CAN_RUN"]
+    assert [one["level"] for one in whole["permissions"]] == ["CAN_MANAGE", "CAN_RUN"]
     assert not {"run_as", "permissions"} & Declared("dev").whole.keys()
+
+
+def test_what_cannot_be_made_again_is_not_destroyed_in_production_alone() -> None:
+    kept = {
+        target: {
+            f"{kind}.{name}"
+            for kind in CLASSES
+            for name, one in Declared(target).resources(kind).items()
+            if one.get("lifecycle", {}).get("prevent_destroy")
+        }
+        for target in TARGETS
+    }
+    assert kept == {"dev": set(), "prod": {"volumes.checkpoints", "secret_scopes.source"}}
 
 
 @pytest.mark.parametrize("reference", ["${var.nothing}", "${resources.jobs.nothing.id}", "${workspace.nothing}"])

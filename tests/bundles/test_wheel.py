@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
 import shutil
 import subprocess
+import sys
 import zipfile
 from configparser import ConfigParser
+from contextlib import closing
 from email import message_from_bytes
 from email.message import Message
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
 from lakehouse_cdc.bundle.files import RESOURCES
-from tests.bundles.declared import BUNDLE, Declared, settings
+from lakehouse_cdc.testing import MySqlServer
+from tests.bundles.declared import BUNDLE, ROOT, Declared, settings
+from tests.servers import new_database
 
 
 @pytest.fixture(scope="module")
@@ -87,3 +94,45 @@ def test_it_runs_on_the_python_of_databricks_runtime_19(metadata: Message) -> No
     from packaging.specifiers import SpecifierSet
 
     assert "3.12.3" in SpecifierSet(str(metadata["Requires-Python"]))
+
+
+def test_alone_in_a_new_environment_it_runs(wheel: zipfile.Path, mysql: MySqlServer, tmp_path: Path) -> None:
+    """As a job's task calls it: by the entry point, and by the package's name."""
+    python, locked = tmp_path / "venv" / "bin" / "python", tmp_path / "locked.txt"
+
+    def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
+        mine = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=mine)
+
+    def install(*what: str) -> None:
+        done = run("uv", "pip", "install", "--quiet", "--python", python, "--constraint", locked, *what)
+        assert done.returncode == 0, done.stderr
+
+    exported = run("uv", "export", "--quiet", "--frozen", "--no-emit-project", "--no-hashes", "--project", ROOT)
+    locked.write_text(exported.stdout, encoding="utf-8")
+    assert run("uv", "venv", "--quiet", "--python", sys.executable, tmp_path / "venv").returncode == 0
+    install(str(wheel.root.filename))
+    brought = {
+        one["name"] for one in json.loads(run("uv", "pip", "list", "--python", python, "--format", "json").stdout)
+    }
+    assert "lakehouse-cdc" in brought
+    assert not brought & {"pyspark", "delta-spark", "pandas", "pytest", "chispa", "databricks-sdk", "mysql-replication"}
+    for command in ([python, "-m", "lakehouse_cdc"], [python.parent / "lakehouse-cdc"]):
+        helped = run(*command, "--help")
+        assert (helped.returncode, "doctor" in helped.stdout) == (0, True), helped.stderr
+    file = tmp_path / "pipeline.yml"
+    with new_database(mysql) as database, closing(mysql.connect(database=database)) as connection:
+        connection.query("CREATE TABLE t (id INT PRIMARY KEY)")
+        file.write_text(
+            f"name: p\nsource: {{url: '{mysql.url}', tables: ['{database}.*']}}\n"
+            "target: {path: lake, bronze: b, silver: s}\n",
+            encoding="utf-8",
+        )
+        found = run(python.parent / "lakehouse-cdc", "doctor", "-c", file, "--json")
+        assert found.returncode == 0, found.stderr
+        refused = run(python.parent / "lakehouse-cdc", "run", "-c", file, "--once")
+        assert refused.returncode == 2
+        assert refused.stderr == "error: pyspark is not installed Hint: pip install 'lakehouse-cdc[local]'\n"
+        install("pyspark")
+        beside = run(python, "-m", "lakehouse_cdc", "doctor", "-c", file, "--json")
+        assert (beside.returncode, beside.stdout) == (0, found.stdout)

@@ -1,4 +1,4 @@
-"""As much of a workspace as `databricks bundle validate` asks for: who the user is, and folders that can be made."""
+"""As much of a workspace as `databricks bundle validate` asks for: the user, folders, and who may write there."""
 
 from __future__ import annotations
 
@@ -10,11 +10,17 @@ from urllib.parse import parse_qs, urlparse
 
 from tests.rest import Answering, serving
 
+_USER = "someone@example.com"
+_ACL = [  # of a user's home, and of what is made in it
+    {"user_name": _USER, "all_permissions": [{"permission_level": "CAN_MANAGE", "inherited": False}]},
+    {"group_name": "admins", "all_permissions": [{"permission_level": "CAN_MANAGE", "inherited": True}]},
+]
+
 
 class _Workspace(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.folders: set[str] = set()
+        self.folders = {"/", "/Workspace", "/Workspace/Users", f"/Workspace/Users/{_USER}"}
 
 
 class _Handler(Answering):
@@ -23,11 +29,13 @@ class _Handler(Answering):
     def do_GET(self) -> None:
         url = urlparse(self.path)
         if url.path == "/api/2.0/preview/scim/v2/Me":
-            self.answer(200, {"id": "1", "userName": "someone@example.com"})
+            self.answer(200, {"id": "1", "userName": _USER})
         elif url.path == "/api/2.0/workspace/get-status" and (path := parse_qs(url.query)["path"][0]) in (
             self.server.folders
         ):
             self.answer(200, {"object_type": "DIRECTORY", "path": path, "object_id": 1})
+        elif url.path.startswith("/api/2.0/permissions/directories/"):
+            self.answer(200, {"object_type": "directory", "access_control_list": _ACL})
         else:
             self.answer(404, {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "not there"})
 
