@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from glob import escape
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.schema.masks import hashed_under
@@ -48,6 +49,11 @@ class Choice:
             ("masks", self.masks),
         )
         return [(setting, pattern, [*said[pattern]]) for setting, said in settings for pattern in said]
+
+    def masking(self, schema: TableSchema) -> Choice:
+        """The same, and what is masked in `schema`, by the names that the columns have there."""
+        found, name = {column.name: column.mask for column in schema.columns if column.mask}, escape(schema.name)
+        return replace(self, masks={**self.masks, name: {**self.masks.get(name, {}), **found}}) if found else self
 
     def _masks(self, table: str) -> dict[str, str]:
         found: dict[str, str] = {}

@@ -155,7 +155,7 @@ def _now(
     found: TableSchema | None = None
     failure: DefiniteError | None = None
     try:
-        found = tables.now(session, before.name)
+        found = tables.now(session, before.name, masking=before)
     except DefiniteError as error:
         failure = error
     if _altered_since(session, tail, statement, before):

@@ -62,12 +62,14 @@ class Tables:
                 faults.setdefault(name, fault)
         return tables, faults
 
-    def now(self, session: Session, name: str) -> TableSchema:
+    def now(self, session: Session, name: str, *, masking: TableSchema | None = None) -> TableSchema:
         """One table as the catalog has it, columns chosen and masked by their names; nothing else is configured.
 
-        Raises DefiniteError where it is gone, or cannot be captured.
+        `masking` says which columns are masked beside those that the user names: they had other names once. Raises
+        DefiniteError where the table is gone, or cannot be captured.
         """
-        found = catalog.read_catalog(session, self.selection, self.options.choice)
+        choice = self.options.choice if masking is None else self.options.choice.masking(masking)
+        found = catalog.read_catalog(session, self.selection, choice)
         for fault in found.faults:
             if fault.where == name:
                 raise fault

@@ -292,6 +292,25 @@ def test_a_masked_column_that_may_have_another_name_now_stops_its_table(
     require_none_in_clear(one, read, stage.folder)
 
 
+def test_a_column_made_of_a_renamed_masked_one_stops_its_table(any_stage: Stage) -> None:
+    """The user's configuration names the old one alone."""
+    stage = any_stage
+    create(stage)
+    insert(stage, 1)
+    found = driver(stage)
+    stage.drain(found)
+    stage.run("ALTER TABLE t CHANGE email contact VARCHAR(80)")
+    insert(stage, 2, email="contact")
+    stage.drain(found)
+    stage.run("ALTER TABLE t ADD shown VARCHAR(80) AS (UPPER(contact)) STORED")
+    insert(stage, 3, email="contact")
+    stage.drain(found)
+    assert "generated from a masked one" in found.offset["tables"][stage.name()]["quarantined"]
+    assert all("shown" not in image for image in rows(found))
+    assert "CLEAR3@" not in str(rows(found))
+    assert {image["id"] for image in rows(found)} == {1, 2}
+
+
 def test_statements_are_told_without_constants(stage: Stage) -> None:
     create(stage)
     one = driver(stage)
