@@ -50,6 +50,11 @@ ELSEWHERE = {
     "uv run lakehouse-cdc bundle init --url mysql://cdc@db:3306 --tables 'shop.*' --catalog main"
     " --password-env SHOP_PASSWORD shop-bundle": "tests/bundles/test_init.py",
     "uv run lakehouse-cdc bundle status shop-bundle": "tests/bundles/test_status.py",
+    # hours on small machines: each is run with --quick, of merge all but its command line
+    "uv run python -m bench.speed": "tests/bench/test_speed.py",
+    "uv run python -m bench.latency": "tests/bench/test_latency.py",
+    "uv run python -m bench.cost": "tests/bench/test_cost.py",
+    "uv run python -m bench.merge": "tests/bench/test_merge.py",
 }
 
 
