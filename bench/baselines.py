@@ -15,12 +15,11 @@ import time
 from contextlib import closing
 from typing import Any
 
-import pymysql
 import pymysql.cursors
 from pymysqlreplication import BinLogStreamReader
 from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
 
-from bench.tables import BY_NAME
+from bench.tables import BY_NAME, connected
 from lakehouse_cdc.mysql.wire.select import COM_STMT_EXECUTE, COM_STMT_PREPARE
 from lakehouse_cdc.runtime.session import local_session
 
@@ -33,7 +32,7 @@ def drain(port: int, table: str) -> tuple[int, float]:
 
     These are a packet of five bytes that begins with 0xfe: the end of a result.
     """
-    with closing(_connect(port)) as connection:
+    with closing(connected(port)) as connection:
         rows = _count(connection, table)
         inside: Any = connection
         inside._execute_command(COM_STMT_PREPARE, f"SELECT * FROM {table}")
@@ -54,7 +53,7 @@ def drain(port: int, table: str) -> tuple[int, float]:
 
 def pymysql_rows(port: int, table: str) -> tuple[int, float]:
     """Rows as tuples of Python's values."""
-    with closing(_connect(port)) as connection, connection.cursor(pymysql.cursors.SSCursor) as cursor:
+    with closing(connected(port)) as connection, connection.cursor(pymysql.cursors.SSCursor) as cursor:
         began = time.perf_counter()
         cursor.execute(f"SELECT * FROM {table}")
         rows = sum(1 for _ in cursor)
@@ -66,7 +65,7 @@ def jdbc(port: int, table: str, folder: str, jar: str) -> tuple[int, float]:
     spark = local_session("bench", conf={"spark.driver.extraClassPath": jar})
     cores = spark.sparkContext.defaultParallelism
     key = BY_NAME[table].columns[0][0]
-    with closing(_connect(port)) as connection:
+    with closing(connected(port)) as connection:
         rows = _count(connection, table)
     options = {
         "url": f"jdbc:mysql://127.0.0.1:{port}/?useSSL=false&allowPublicKeyRetrieval=true&useCursorFetch=true",
@@ -107,10 +106,6 @@ def replication(port: int, table: str, start: str, most: int) -> tuple[int, floa
     return changes, seconds
 
 
-def _connect(port: int) -> pymysql.Connection[Any]:
-    return pymysql.connect(host="127.0.0.1", port=port, user="root", charset="utf8mb4", ssl_disabled=True)
-
-
 def _count(connection: pymysql.Connection[Any], table: str) -> int:
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT COUNT(*) FROM {table}")
@@ -127,9 +122,11 @@ def main() -> None:
         rows, seconds = pymysql_rows(int(port), table)
     elif what == "jdbc":
         rows, seconds = jdbc(int(port), table, *more)
-    else:
+    elif what == "replication":
         start, most = more
-        rows, seconds = {"replication": replication}[what](int(port), table, start, int(most))
+        rows, seconds = replication(int(port), table, start, int(most))
+    else:
+        raise SystemExit(f"{what} is none of drain, pymysql, jdbc, replication")
     print(json.dumps({"rows": rows, "seconds": round(seconds, 3)}), flush=True)
 
 

@@ -77,10 +77,10 @@ class Counted:
 def measure(server: MySqlServer, folder: Path, plan: Plan) -> list[Cost]:
     """All three."""
     SMALL.create(server, plan.rows)
-    file = configured(server, SMALL.name, folder / "pipeline")
+    file, size = configured(server, SMALL.name, folder / "pipeline"), _data_bytes(server, SMALL)
     counted = Counted(server)
     run_once(file)
-    found = [counted.cost("snapshot", plan.rows, _data_bytes(server, SMALL))]
+    found = [counted.cost("snapshot", plan.rows, size)]
     log = write_small(server, plan.small, after=plan.rows)
     counted = Counted(server)
     run_once(file)

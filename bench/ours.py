@@ -18,16 +18,14 @@ import time
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pymysql
 import pymysql.cursors
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from bench.tables import BY_NAME, WARM
+from bench.tables import BY_NAME, WARM, connected
 from lakehouse_cdc.model.offset import Identity
 from lakehouse_cdc.model.position import FIRST_EVENT, Position
 from lakehouse_cdc.model.variant import decode
@@ -107,7 +105,7 @@ def _require_images(port: int, schema: TableSchema, images: Mapping[bytes, bytes
     names = [column.name for column in schema.captured]
     wanted = {decode(key, of_key)[names[0]]: after and decode(after, of_row) for key, after in images.items()}
     assert wanted, "there was nothing to compare"
-    with closing(_connected(port)) as connection, connection.cursor(pymysql.cursors.DictCursor) as cursor:
+    with closing(connected(port)) as connection, connection.cursor(pymysql.cursors.DictCursor) as cursor:
         cursor.execute(f"SELECT * FROM {schema.name} WHERE {names[0]} IN %s", (list(wanted),))
         found = {row[names[0]]: row for row in cursor.fetchall()}
     for key, row in wanted.items():
@@ -155,7 +153,7 @@ def _require_bronze(spark: SparkSession, port: int, table: str, changes: str) ->
     values = ", ".join(f"coalesce(variant_get(last.after, '$.{name}', 'string'), '~')" for name in names)
     found = newest.selectExpr("count(*)", f"sum(crc32(CAST(concat_ws('|', {values}) AS BINARY)))").head()
     told = ", ".join(f"COALESCE({name}, '~')" for name in names)
-    with closing(_connected(port)) as connection, connection.cursor() as cursor:
+    with closing(connected(port)) as connection, connection.cursor() as cursor:
         cursor.execute(f"SELECT COUNT(*), SUM(CRC32(CONCAT_WS('|', {told}))) FROM {table}")
         [(rows, total)] = cursor.fetchall()
     assert found is not None
@@ -167,16 +165,10 @@ def _pipeline(spark: SparkSession, port: int, table: str, folder: Path, *, silve
         {
             "name": "bench",
             "source": {"url": f"mysql://root@127.0.0.1:{port}", "tls": "disabled", "tables": [table]},
-            "target": {"path": "lake", "bronze": "bronze", "silver": "silver"}
-            if silver
-            else {"path": "lake", "bronze": "bronze"},
+            "target": {"path": "lake", "bronze": "bronze", "silver": "silver" if silver else None},
         }
     )
     return Pipeline(config, spark, home=folder)
-
-
-def _connected(port: int) -> pymysql.Connection[Any]:
-    return pymysql.connect(host="127.0.0.1", port=port, user="root", charset="utf8mb4")
 
 
 def _options(port: int, table: str) -> SourceOptions:

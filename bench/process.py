@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-_EVERY_SECONDS = 0.5
+_EVERY_SECONDS = 0.1
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import Any
+
+import pymysql
 
 from lakehouse_cdc.testing import MySqlServer
 
@@ -16,6 +19,11 @@ _AT_ONCE = 200_000  # rows of one INSERT
 _FIRST_NAMES = "'James', 'Mary', 'Javier', 'Amy', 'Latisha', 'Michael', 'Fabiola', 'Robert', 'Jeremy', 'Renee'"
 _LAST_NAMES = "'Lewis', 'Moran', 'Wiles', 'Hamilton', 'White', 'Deloach', 'Dunham', 'Forman', 'Christensen', 'Li'"
 _COUNTRIES = "'CHILE', 'TOGO', 'NIUE', 'MALAYSIA', 'SAUDI ARABIA', 'ICELAND', 'FRENCH GUIANA', 'VANUATU'"
+
+
+def connected(port: int) -> pymysql.Connection[Any]:
+    """A connection to the server of a benchmark, in clear text, as everyone's is."""
+    return pymysql.connect(host="127.0.0.1", port=port, user="root", charset="utf8mb4", ssl_disabled=True)
 
 
 @dataclass(frozen=True)

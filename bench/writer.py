@@ -12,9 +12,7 @@ import sys
 import time
 from contextlib import closing
 
-import pymysql
-
-from bench.tables import BY_NAME
+from bench.tables import BY_NAME, DATABASE, connected
 
 _TRANSACTIONS = 50  # a second
 
@@ -24,15 +22,14 @@ def write(port: int, table: str, rate: int, seconds: int) -> tuple[int, float]:
     each, workload = rate // _TRANSACTIONS // 2, BY_NAME[table]
     if not each:
         raise ValueError(f"at least {2 * _TRANSACTIONS} changes a second")
-    database, _, name = table.partition(".")
     key, last = workload.columns[0][0], 0
-    connection = pymysql.connect(host="127.0.0.1", port=port, user="root", database=database)
-    with closing(connection), connection.cursor() as cursor:
+    with closing(connected(port)) as connection, connection.cursor() as cursor:
+        cursor.execute(f"USE {DATABASE}")
         began = time.perf_counter()
         for tick in range(seconds * _TRANSACTIONS):
             time.sleep(max(0.0, began + tick / _TRANSACTIONS - time.perf_counter()))
             cursor.execute(workload.insert(last + 1, last + each))
-            cursor.execute(f"UPDATE {name} SET c_login = 'seen' WHERE {key} BETWEEN {last + 1} AND {last + each}")
+            cursor.execute(f"UPDATE {table} SET c_login = 'seen' WHERE {key} BETWEEN {last + 1} AND {last + each}")
             connection.commit()
             last += each
         return 2 * last, time.perf_counter() - began

@@ -34,7 +34,7 @@ def test_a_small_run_is_counted(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "bench.cost", "--quick", "--json", "--write", str(tmp_path)]
     data = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
     snapshot, changes, nothing = data["costs"]
-    assert snapshot["rows_read"] >= snapshot["rows"] == 5_000
+    assert 2 * 5_000 > snapshot["rows_read"] >= snapshot["rows"] == 5_000
     assert snapshot["bytes_sent"] > snapshot["size"] / 2
     assert changes["bytes_sent"] > changes["size"] > 0
     assert nothing["queries"] > 0
