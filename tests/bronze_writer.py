@@ -17,7 +17,9 @@ from lakehouse_cdc.bronze.sink import BronzeBatch, write_batch
 from lakehouse_cdc.bronze.tables import create_bronze
 from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.checkpoint import Checkpoint
+from lakehouse_cdc.lake.files import LINE, written
 from lakehouse_cdc.lake.tables import read
+from lakehouse_cdc.model.bronze import FILES
 from lakehouse_cdc.model.changes import Change, Op
 from lakehouse_cdc.model.history import History, Version
 from lakehouse_cdc.model.layout import DELETED_AT, Layout
@@ -28,6 +30,7 @@ from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.as_of import met, rows_at
 from lakehouse_cdc.silver.form import Form
 
+_BY_ROWS = 3  # every so manieth batch goes through Spark's writer, the others are written as files
 UUID = "6f0b0f2e-0000-4000-8000-000000000001"
 _VARIANT = [
     pa.field("value", pa.binary(), nullable=False),
@@ -42,9 +45,7 @@ def variant_column(values: Sequence[Any]) -> pa.Array:
     return pa.StructArray.from_arrays(parts, fields=_VARIANT, mask=pa.array([v is None for v in values], pa.bool_()))
 
 
-def bronze_rows(
-    spark: SparkSession, changes: Iterable[Change], schema_at: Callable[[str, int], TableSchema]
-) -> DataFrame:
+def bronze_rows(changes: Iterable[Change], schema_at: Callable[[str, int], TableSchema]) -> pa.Table:
     """Changes as rows of bronze. A change's key is the tuple of the key's values.
 
     The `after` of a table's first s is a TableSchema; a later one has images, as bronze does. `schema_at` tells a
@@ -66,7 +67,7 @@ def bronze_rows(
     position = pa.struct(
         [("server_uuid", pa.string()), ("file", pa.string()), ("pos", pa.int64()), ("gtid", pa.string())]
     )
-    table = pa.table(
+    return pa.table(
         {
             "seq": pa.array([Decimal(c.seq) for c in rows], pa.decimal128(38, 0)),
             "op": pa.array([c.op.value for c in rows], pa.string()),
@@ -79,7 +80,18 @@ def bronze_rows(
             "schema_id": pa.array(ids, pa.string()),
         }
     )
-    return spark.createDataFrame(table)
+
+
+def in_spark(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """The rows as a frame."""
+    found: DataFrame = spark.createDataFrame(rows)
+    return found
+
+
+def as_files(spark: SparkSession, rows: pa.Table, folder: str) -> DataFrame:
+    """The rows as the source's tasks hand them on that write files: a line for each."""
+    lines = pa.Table.from_batches(list(written(rows.to_batches(), folder)), LINE)
+    return in_spark(spark, lines) if lines.num_rows else spark.createDataFrame([], FILES)
 
 
 def commit_time(seq: int) -> datetime:
@@ -116,7 +128,9 @@ class Lake:
         for c in changes:
             if c.op is Op.SCHEMA and not isinstance(c.after, TableSchema) and not c.leaves:
                 self.altered.append((c.seq, c.table, TableSchema.from_dict(c.after)))
-        rows = bronze_rows(self.spark, changes, self.schema_at)
+        found = bronze_rows(changes, self.schema_at)
+        by_files = batch % _BY_ROWS and self.layout.changes.path
+        rows = as_files(self.spark, found, by_files) if by_files else in_spark(self.spark, found)
         tell = None if reading is None else lambda _: reading
         done = write_batch(self.spark, rows, batch, self.layout, self.checkpoint, tell)
         self.batches += 1

@@ -1,17 +1,17 @@
 """The stream into bronze: each micro-batch is one Delta commit, once, that says where it ends.
 
-The frame of a micro-batch is evaluated exactly once, by the append: every further action would read the source again.
-What is to be known of the batch (rows by table and kind, schemas) is read back from the commit instead. The append is
-idempotent by (query, batch); the end of the batch stands in the checkpoint before the batch runs, and goes into the
-commit's note. A crash after the append leaves a batch that Spark runs again: the append is skipped, the rest, which is
-derived from the commit, is done again.
+The frame of a micro-batch is evaluated exactly once: every further action would read the source again. It holds either
+rows, which are appended, and counted in the commit; or a line for each file that the source's tasks have written, which
+are added (see `lake.added`). Schemas are read back from the commit. All that is idempotent by (query, batch); the end
+of the batch stands in the checkpoint before the batch runs, and goes into the commit's note. A crash after the commit
+leaves a batch that Spark runs again: the commit is skipped, the rest, which is derived from it, is done again.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,9 +19,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse_cdc.bronze.schemas import record_schemas
 from lakehouse_cdc.errors import TransientError
+from lakehouse_cdc.lake.added import DataFile, add_files
 from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.checkpoint import Checkpoint
-from lakehouse_cdc.lake.commits import find, writer_options
+from lakehouse_cdc.lake.commits import Commit, find, writer_options
 from lakehouse_cdc.lake.tables import append
 from lakehouse_cdc.model.bronze import PARTITION
 from lakehouse_cdc.model.changes import Op
@@ -29,6 +30,9 @@ from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import CommitNote, Standing
 
 Reading = Callable[[Mapping[str, Any]], Mapping[str, int]]
+Counts = dict[str, dict[str, int]]  # table -> op -> rows
+_LINE = [field.name for field in fields(DataFile)]
+_STEP = "changes"
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ def start(
     reading: Reading | None = None,
     on_batch: Callable[[BronzeBatch], None] | None = None,
 ) -> StreamingQuery:
-    """Start the stream of `changes` (bronze's columns) into `<bronze>.changes`, which must exist.
+    """Start the stream of `changes` (rows of bronze, or its files) into `<bronze>.changes`, which must exist.
 
     Without `every_seconds` it takes what is there now and ends (availableNow), else it runs until it is stopped.
     `reading` tells of an offset which tables are being read there (see `CommitNote`).
@@ -83,25 +87,47 @@ def write_batch(
     checkpoint: Checkpoint,
     reading: Reading | None = None,
 ) -> BronzeBatch:
-    """Append one micro-batch and record its schemas; done before, it changes nothing and returns the same."""
+    """Commit one micro-batch and record its schemas; done before, it changes nothing and returns the same."""
     query = checkpoint.query_id()
     offset = checkpoint.offset(batch)
     being_read = None if reading is None else reading(offset)
     note = CommitNote(layout.pipeline, query, batch, Standing.of_offset(offset), reading=being_read)
-    append(rows, layout.changes, writer_options(note, "changes"), partition_by=(PARTITION,))
-    commit = find(spark, layout.changes, query, batch)
+    write = _added if rows.columns == _LINE else _appended
+    version, counts = write(spark, rows, layout, note)
+    if any(Op.SCHEMA.value in ops for ops in counts.values()):
+        record_schemas(spark, layout, Versions(version - 1, version), note)
+    return BronzeBatch(batch, version, note.standing, counts)
+
+
+def _added(spark: SparkSession, lines: DataFrame, layout: Layout, note: CommitNote) -> tuple[int, Counts]:
+    """Commit the files that the source's tasks write as this is asked for. A replay's hold the same rows once more."""
+    files = [DataFile(**row.asDict()) for row in lines.collect()]
+    version = add_files(spark, layout.changes, files, note, _STEP)
+    counts: Counts = {}
+    for file in sorted(files, key=lambda file: file.source_table):
+        of_table = counts.setdefault(file.source_table, {})
+        for op, n in sorted(file.rows.items()):
+            of_table[op] = of_table.get(op, 0) + n
+    return _commit(spark, layout, note).version if version is None else version, counts
+
+
+def _appended(spark: SparkSession, rows: DataFrame, layout: Layout, note: CommitNote) -> tuple[int, Counts]:
+    append(rows, layout.changes, writer_options(note, _STEP), partition_by=(PARTITION,))
+    commit = _commit(spark, layout, note)
+    counts: Counts = {}
+    if commit.rows:
+        versions = Versions(commit.version - 1, commit.version)
+        for row in sorted(versions.rows(spark, layout.changes).groupBy(PARTITION, "op").count().collect()):
+            counts.setdefault(row[PARTITION], {})[row["op"]] = row["count"]
+    return commit.version, counts
+
+
+def _commit(spark: SparkSession, layout: Layout, note: CommitNote) -> Commit:
+    commit = find(spark, layout.changes, note.query, note.batch)
     if commit is None:
         raise TransientError(
-            f"bronze has no commit of batch {batch}, which was just written",
+            f"bronze has no commit of batch {note.batch}, which was just written",
             where=str(layout.changes),
             hint="run again; if it stays, the table was restored to an older version: start with a new checkpoint",
         )
-    versions = Versions(commit.version - 1, commit.version)
-    counts: dict[str, dict[str, int]] = {}
-    if commit.rows:
-        found = versions.rows(spark, layout.changes).groupBy(PARTITION, "op").count().collect()
-        for row in sorted(found):
-            counts.setdefault(row[PARTITION], {})[row["op"]] = row["count"]
-    if any(Op.SCHEMA.value in ops for ops in counts.values()):
-        record_schemas(spark, layout, versions, note)
-    return BronzeBatch(batch, commit.version, note.standing, counts)
+    return commit

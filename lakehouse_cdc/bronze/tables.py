@@ -1,8 +1,8 @@
 """The tables of bronze: `changes`, in the shape of `model.bronze`, and `schemas`.
 
-Statistics are kept for the narrow columns alone: a VARIANT has none worth its cost. The change data feed is on, so
-that readers can ask for the rows of a range of commits (see `lake.changes`); for a table that is only appended to it
-writes nothing. `delta.appendOnly` makes Delta itself refuse an UPDATE or DELETE.
+Statistics are kept for the narrow columns alone. The change data feed is on, so that readers can ask for the rows of a
+range of commits (see `lake.changes`); for a table that is only appended to it writes nothing. `delta.appendOnly` makes
+Delta itself refuse an UPDATE or DELETE.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.tables import Columns, create, exists, require_ours
-from lakehouse_cdc.model.bronze import PARTITION
+from lakehouse_cdc.model.bronze import PARTITION, STATISTICS
 from lakehouse_cdc.model.layout import Layout
 
 _VARIANT = "variant"
@@ -28,7 +28,7 @@ CHANGES: Columns = (
 )
 CHANGES_PROPERTIES = {
     "delta.enableChangeDataFeed": "true",
-    "delta.dataSkippingStatsColumns": "seq,op,commit_ts,schema_id",
+    "delta.dataSkippingStatsColumns": ",".join(STATISTICS),
 }
 SCHEMAS: Columns = (
     ("source_table", "string"),

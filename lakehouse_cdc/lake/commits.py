@@ -37,15 +37,20 @@ class Commit:
         return self.note is None or table.part is None or self.note.part in (None, table.part)
 
 
+def application(note: CommitNote, step: str) -> str:
+    """Who commits, as Delta tells writers apart."""
+    return f"lakehouse_cdc:{note.pipeline}:{note.query}:{step}"
+
+
 def writer_options(note: CommitNote, step: str) -> dict[str, str | int]:
     """The options that make a DataFrameWriter append once, with its note."""
-    return {"txnAppId": _application(note, step), "txnVersion": note.batch, "userMetadata": note.text()}
+    return {"txnAppId": application(note, step), "txnVersion": note.batch, "userMetadata": note.text()}
 
 
 @contextmanager
 def committing(session: SparkSession, note: CommitNote, step: str) -> Iterator[None]:
     """The same for a statement such as MERGE, which takes it from its session's settings. One thread per session."""
-    with _set(session, {_APP: _application(note, step), _VERSION: str(note.batch), _NOTE: note.text()}):
+    with _set(session, {_APP: application(note, step), _VERSION: str(note.batch), _NOTE: note.text()}):
         yield
 
 
@@ -95,7 +100,3 @@ def find(spark: SparkSession, table: Table, query: str, batch: int) -> Commit | 
         if commit.note is not None and (commit.note.query, commit.note.batch) == (query, batch):
             return commit
     return None
-
-
-def _application(note: CommitNote, step: str) -> str:
-    return f"lakehouse_cdc:{note.pipeline}:{note.query}:{step}"

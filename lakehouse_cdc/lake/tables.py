@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.model.layout import SOURCE_TABLE, Table, literal, quoted
 
 PIPELINE = "lakehouse_cdc.pipeline"
@@ -144,8 +145,9 @@ def other_columns(table: Table, odd: tuple[str, str]) -> DefiniteError:
 
 def require_owner(spark: SparkSession, table: Table, pipeline: str) -> Mapping[str, str]:
     """The table's properties, and those of the part. Raises DefiniteError unless it is this pipeline's."""
-    properties = delta_table(spark, table).detail().select("properties").head()
-    held: Mapping[str, str] = properties["properties"] if properties else {}
+    held: Mapping[str, str] | None = delta_log.properties(spark, table)
+    if held is None:
+        [(held,)] = delta_table(spark, table).detail().select("properties").collect()
     owner = held.get(PIPELINE)
     if owner != pipeline:
         raise DefiniteError(

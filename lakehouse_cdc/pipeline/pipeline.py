@@ -124,10 +124,14 @@ class Pipeline(Mending):
         """Run the streams to their end; False if they were stopped because the pipeline is paused."""
         from lakehouse_cdc.bronze import sink
         from lakehouse_cdc.lake.checkpoint import Checkpoint
+        from lakehouse_cdc.lake.delta_log import reachable
         from lakehouse_cdc.silver import stream as silver
 
         spark, layout, place = self.spark, self.layout, self.checkpoint("bronze")
-        changes = spark.readStream.format("mysql_cdc").options(**self.source_options()).load()
+        options = self.source_options()
+        if reachable(spark, layout.changes):
+            options["filesTo"] = str(layout.changes.path)
+        changes = spark.readStream.format("mysql_cdc").options(**options).load()
 
         def paused() -> bool:
             report.tick()

@@ -31,7 +31,7 @@ _KNOWN = {
         "serverIds", "chunkRows", "chunksPerTrigger", "planSeconds", "maxRowsPerTrigger", "maxBytesPerTrigger",
         "splitBytes", "maxThreadsRunning", "maxReplicaLagSeconds", "idleSeconds", "schemaFolder", "asOf", "zeroDates",
         "typeMap", "types", "schemaChanges", "keys",
-        "include", "masks", "maskSecret",
+        "include", "masks", "maskSecret", "filesTo",
     )
 }  # fmt: skip
 _DEFAULT_IDS = (1_700_000_000, 1_700_009_999)
@@ -47,7 +47,7 @@ class SourceOptions:
     inclusive range of replica ids that nobody else uses; `rules` say how columns are carried (options zeroDates,
     typeMap, types). `schema_changes` maps patterns to what happens where a table's schema changes: it is followed
     (evolve), or the stream stops. `keys` maps patterns to the columns that tell the rows of tables without a primary
-    key apart.
+    key apart. `files_to` is the folder of a change table: tasks write its files there, and give a line for each.
     """
 
     connection: ConnectionOptions
@@ -64,7 +64,7 @@ class SourceOptions:
     settle_seconds: float = 10.0
     server_ids: tuple[int, int] = _DEFAULT_IDS
     chunk_rows: int = 50_000
-    chunks_per_trigger: int = 32
+    chunks_per_trigger: int = 64
     plan_seconds: float = 10.0
     max_rows: int | None = None
     max_bytes: int = 1 << 30
@@ -73,6 +73,7 @@ class SourceOptions:
     max_replica_lag_seconds: float | None = None
     idle_seconds: float = 30.0
     as_of: str = ""
+    files_to: str = ""
 
     @classmethod
     def parse(cls, raw: Mapping[str, str], *, streaming: bool = True) -> SourceOptions:
@@ -105,6 +106,7 @@ class SourceOptions:
             "settle": cast(Settle, _one_of(given, "settle", get_args(Settle), "auto")),
             "server_ids": _id_range(given["serverIds"]) if "serverIds" in given else _DEFAULT_IDS,
             "as_of": given.get("asOf", ""),
+            "files_to": given.get("filesTo", ""),
         }
         numbers: tuple[tuple[str, str, type[int] | type[float]], ...] = (
             ("settleSeconds", "settle_seconds", float),

@@ -37,8 +37,8 @@ class MySqlCdcSource(DataSource):
         return "mysql_cdc"
 
     def schema(self) -> str:
-        """Bronze's columns."""
-        return bronze.SCHEMA
+        """Bronze's columns; with the option `filesTo` those of a line for each file."""
+        return bronze.FILES if self.options.get("filesTo") else bronze.SCHEMA
 
     def streamReader(self, schema: StructType) -> StreamReader:
         """The stream: snapshot and binlog. Raises ConfigError for options that cannot be right."""

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from lakehouse_cdc.lake.files import written
 from lakehouse_cdc.source.offsets import restored, stored
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.patience import patiently
@@ -55,8 +56,9 @@ class StreamReader(DataSourceStreamReader):
         return patiently(lambda: planner.splits(first, last), before_next=planner.close)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one split, as Arrow record batches."""
-        return read_split(partition, self._options)
+        """The rows of one split, as Arrow record batches; or, once they are written, its files."""
+        rows, folder = read_split(partition, self._options), self._options.files_to
+        return written(rows, folder) if folder else rows
 
     def stop(self) -> None:
         """End the sessions."""

@@ -1,0 +1,195 @@
+"""Files that are written beside Spark are the table that Spark's own writer would have made of the rows."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse_cdc.bronze.tables import create_bronze
+from lakehouse_cdc.lake import delta_log, files
+from lakehouse_cdc.lake.added import DataFile, add_files
+from lakehouse_cdc.lake.changes import Versions
+from lakehouse_cdc.lake.commits import history, writer_options
+from lakehouse_cdc.lake.tables import append, read, require_owner
+from lakehouse_cdc.model.bronze import PARTITION
+from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model.standing import CommitNote, Standing
+from lakehouse_cdc.source.rows import ARROW
+from tests.bronze_writer import variant_column
+
+TABLES = ("shop.t", "shop.\u00fcber a/b%20=c", "s.1.50", "shop.it's {odd}")
+BEGAN = datetime(2024, 2, 29, 23, 59, 59, 999_001, timezone.utc)
+
+
+def random_rows(random: Random, n: int) -> pa.RecordBatch:
+    """n rows of bronze, of any table and op; images may be NULL, a scalar, deep, or long."""
+
+    def image() -> Any:
+        kinds = (
+            None,
+            7,
+            "x" * random.randrange(300),
+            {"id": random.randrange(9), "b": None},
+            [1, {"c": Decimal("1.5")}],
+        )
+        return random.choice(kinds)
+
+    where = [
+        {
+            "server_uuid": "u",
+            "file": "binlog.000001",
+            "pos": random.randrange(2**40),
+            "gtid": random.choice((None, "g:1")),
+        }
+        for _ in range(n)
+    ]
+    columns = [
+        pa.array([Decimal(random.randrange(10**37)) for _ in range(n)], pa.decimal128(38, 0)),
+        pa.array([random.choice("rcudtsx") for _ in range(n)]),
+        pa.array([random.choice(TABLES) for _ in range(n)]),
+        *(variant_column([image() for _ in range(n)]) for _ in range(3)),
+        pa.array([BEGAN + timedelta(microseconds=random.randrange(5000)) for _ in range(n)], pa.timestamp("us", "UTC")),
+        pa.array(where, ARROW.field("position").type),
+        pa.array([random.choice(("a", "b")) for _ in range(n)]),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=ARROW)
+
+
+def note(batch: int) -> CommitNote:
+    return CommitNote("tests", "a-query", batch, Standing(1, "u", "binlog.000001", batch))
+
+
+def listed(lines: Sequence[pa.RecordBatch]) -> list[DataFile]:
+    return [DataFile(**line) for batch in lines for line in batch.to_pylist()]
+
+
+def plain(frame: DataFrame) -> list[str]:
+    """Every row in full, sorted."""
+    images = [f"to_json({name}) AS {name}" for name in ("key", "before", "after")]
+    others = ("seq", "op", "source_table", "commit_ts", "position", "schema_id")
+    return sorted(str(row) for row in frame.selectExpr(*others, *images).collect())
+
+
+@pytest.fixture
+def layouts(spark: SparkSession, tmp_path: Path) -> tuple[Layout, Layout]:
+    """Two empty lakes: for files, and for Spark's writer."""
+    made = [Layout("tests", bronze="b", path=str(tmp_path / name)) for name in ("files", "rows")]
+    for layout in made:
+        create_bronze(spark, layout)
+    return made[0], made[1]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_table_is_the_one_that_spark_would_write(
+    spark: SparkSession, layouts: tuple[Layout, Layout], seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read as a whole, by version, and behind filters that statistics decide about, also past a checkpoint."""
+    random, (ours, theirs) = Random(seed), layouts
+    monkeypatch.setattr(files, "_GROUP_BYTES", 20_000)
+    monkeypatch.setattr(files, "_HELD_BYTES", 40_000)
+    folder = str(ours.changes.path)
+    assert delta_log.reachable(spark, ours.changes)
+    counts: list[int] = []
+    for batch in range(12):
+        rows = [random_rows(random, random.choice((1, 3, 200))) for _ in range(random.choice((0, 1, 4)))]
+        counts.append(sum(map(len, rows)))
+        version = add_files(spark, ours.changes, listed(list(files.written(rows, folder))), note(batch), "changes")
+        assert version == batch + 1
+        frame: DataFrame = spark.createDataFrame(pa.Table.from_batches(rows or [random_rows(random, 0)], ARROW))
+        append(frame, theirs.changes, writer_options(note(batch), "changes"), partition_by=(PARTITION,))
+    assert sum(counts) > 300
+    found, wanted = read(spark, ours.changes), read(spark, theirs.changes)
+    assert plain(found) == plain(wanted)
+    for which in (
+        f"seq >= {10**36 * 7}BD", "op = 'd'", "schema_id = 'a' AND op < 'd'",
+        f"commit_ts > TIMESTAMP'{BEGAN.isoformat()}'",
+        f"commit_ts >= TIMESTAMP'{(BEGAN + timedelta(microseconds=4900)).isoformat()}'",
+        f"commit_ts <= TIMESTAMP'{(BEGAN + timedelta(microseconds=100)).isoformat()}'", "source_table = 's.1.50'",
+    ):  # fmt: skip
+        assert plain(found.where(which)) == plain(wanted.where(which)), which
+    for bounds in ("min(seq)", "max(seq)", "min(op)", "max(commit_ts)", "count(*)"):
+        assert found.selectExpr(bounds).collect() == wanted.selectExpr(bounds).collect(), bounds
+    for versions in (Versions(None, 3), Versions(3, 8), Versions(11, 12)):
+        assert plain(versions.rows(spark, ours.changes)) == plain(versions.rows(spark, theirs.changes))
+    for commit, batch in zip(history(spark, ours.changes), reversed(range(12)), strict=False):
+        assert (commit.note, commit.rows) == (note(batch), counts[batch])
+    log = Path(folder, "_delta_log")
+    assert list(log.glob("*.checkpoint*.parquet"))
+    named = {os.path.basename(file) for file in found.inputFiles()}
+    there = {path.name for path in Path(folder).rglob("part-*.parquet")}
+    assert len(TABLES) <= len(there)
+    assert named == there
+
+
+def test_a_batch_is_added_once(spark: SparkSession, layouts: tuple[Layout, Layout]) -> None:
+    """Also without the checksum file that lists what was committed; the files of the repetition are gone."""
+    changes, folder = layouts[0].changes, str(layouts[0].changes.path)
+    rows = random_rows(Random(1), 50)
+    assert add_files(spark, changes, listed(list(files.written([rows], folder))), note(0), "changes") == 1
+    there = sorted(Path(folder).rglob("*.parquet"))
+    assert add_files(spark, changes, listed(list(files.written([rows], folder))), note(0), "changes") is None
+    assert sorted(Path(folder).rglob("*.parquet")) == there
+    for checksum in Path(folder, "_delta_log").glob("*.crc"):
+        checksum.unlink()
+    for checksum in Path(folder, "_delta_log").glob(".*.crc.crc"):
+        checksum.unlink()
+    jvm: Any = spark._jvm
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    assert add_files(spark, changes, listed(list(files.written([rows], folder))), note(0), "changes") is None
+    assert add_files(spark, changes, [], note(1), "changes") == 2
+    assert read(spark, changes).count() == 50
+
+
+def test_rows_that_end_in_an_error_leave_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither those that were complete by then."""
+    monkeypatch.setattr(files, "_GROUP_BYTES", 1)
+
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield random_rows(Random(2), 30)
+        assert list(tmp_path.rglob("*.parquet"))
+        raise OSError("lost")
+
+    with pytest.raises(OSError, match="lost"):
+        list(files.written(failing(), str(tmp_path)))
+    assert not list(tmp_path.rglob("*.parquet"))
+    assert list(files.written([], str(tmp_path))) == []
+
+
+def test_the_library_says_what_describe_detail_says(spark: SparkSession, layouts: tuple[Layout, Layout]) -> None:
+    """The properties of a table, and that there is no answer for a table of a catalog."""
+    changes = layouts[0].changes
+    [(wanted,)] = spark.sql(f"DESCRIBE DETAIL {changes.sql}").select("properties").collect()
+    assert delta_log.properties(spark, changes) == wanted == require_owner(spark, changes, "tests")
+    in_catalog = Layout("tests", bronze="b", catalog="main").changes
+    assert not delta_log.reachable(spark, in_catalog)
+    assert delta_log.properties(spark, in_catalog) is None
+
+
+def test_statistics_are_what_delta_keeps(spark: SparkSession, layouts: tuple[Layout, Layout]) -> None:
+    """Of the same rows: numbers, texts, times to the millisecond, NULLs."""
+    random, stats = Random(3), []
+    rows = random_rows(random, 40).filter(pa.array([True] * 40))
+    rows = rows.set_column(2, PARTITION, pa.array(["shop.t"] * 40))
+    for layout in layouts:
+        if layout is layouts[0]:
+            lines = listed(list(files.written([rows], str(layout.changes.path))))
+            add_files(spark, layout.changes, lines, note(0), "changes")
+        else:
+            frame: DataFrame = spark.createDataFrame(pa.Table.from_batches([rows])).coalesce(1)
+            append(frame, layout.changes, writer_options(note(0), "changes"), partition_by=(PARTITION,))
+        log = Path(str(layout.changes.path), "_delta_log", f"{1:020}.json").read_text().splitlines()
+        [added] = [json.loads(line)["add"] for line in log if line.startswith('{"add"')]
+        assert added["partitionValues"] == {PARTITION: "shop.t"}
+        stats.append(json.loads(added["stats"]))
+    assert stats[0] == {key: value for key, value in stats[1].items() if key in stats[0]}
+    assert not {key for key in stats[1] if key not in stats[0]} - {"tightBounds"}
