@@ -92,6 +92,7 @@ def create(
     comment: str,
     properties: Mapping[str, str],
     partition_by: Sequence[str] = (),
+    cluster_by: Sequence[str] = (),
 ) -> None:
     """Create the table, empty and owned by `pipeline`; one that is there stays."""
     if table.path is None:
@@ -99,6 +100,7 @@ def create(
     inside = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
     marks = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in {PIPELINE: pipeline, **properties}.items())
     partitioning = f" PARTITIONED BY ({', '.join(map(quoted, partition_by))})" if partition_by else ""
+    partitioning += f" CLUSTER BY ({', '.join(map(quoted, cluster_by))})" if cluster_by else ""
     spark.sql(
         f"CREATE TABLE IF NOT EXISTS {table.sql} ({inside}) USING delta{partitioning} COMMENT {literal(comment)} "
         f"TBLPROPERTIES ({marks})"

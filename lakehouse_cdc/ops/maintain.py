@@ -8,7 +8,8 @@ others, and the ledger's versions stay readable.
   OPTIMIZE do not conflict.
 - **Silver** in the order of the key (Z-order), since a MERGE reads the files whose range of the key can hold its
   changes: files that are put together as they come, by their size, would each have all keys. That rewrites the whole
-  table, so it is done only where there are many more files than its bytes need.
+  table, so it is done only where there are many more files than its bytes need. A table that is clustered by columns
+  is put in order by Delta itself, and only what is new.
 - **Tombstones, schemas and the ledger** as they come.
 
 Beside a running pipeline one of two commits to one table may fail: a MERGE or ALTER and an OPTIMIZE that read the same
@@ -38,7 +39,7 @@ from lakehouse_cdc.model.layout import Layout, Table, literal, quoted
 from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver import stream as silver
-from lakehouse_cdc.silver.held import told
+from lakehouse_cdc.silver.held import CLUSTERED, told
 from lakehouse_cdc.silver.schemas import Schemas
 
 _FILE = 32 * 2**20  # bytes of a file of silver; of bronze, those that are smaller are put together
@@ -111,6 +112,8 @@ def _jobs(spark: SparkSession, layout: Layout) -> Iterator[tuple[Table, list[str
 def _in_order(spark: SparkSession, layout: Layout, name: str) -> list[str]:
     """What puts a silver table into the order of its key; nothing where it has about as few files as it needs."""
     table = layout.silver_table(name)
+    if CLUSTERED in require_owner(spark, table, layout.pipeline):
+        return [f"OPTIMIZE {table.sql}"]
     size, files = _size(spark, table)
     if files <= _SPARE + 2 * (1 + size // _FILE):
         return []

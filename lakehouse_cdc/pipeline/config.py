@@ -111,6 +111,7 @@ class TableConfig(_Strict):
     metadata: dict[str, Metadata] = Field(default_factory=dict)
     into: Annotated[str, Field(min_length=1)] | None = None
     properties: dict[str, bool | int | str] = Field(default_factory=dict)
+    cluster_by: Annotated[list[str], Field(max_length=4)] = Field(default_factory=list)
 
     @field_validator("properties")
     @classmethod
@@ -176,6 +177,9 @@ class PipelineConfig(_Strict):
         into = last("into") is not None
         if into and last("schema_changes") == "evolve":
             raise _contradicting(table, "into: a table that several go into keeps its columns; it does not evolve")
+        cluster_by = tuple(last("cluster_by") or ())
+        if into and cluster_by:
+            raise _contradicting(table, "into: a table that several go into has a part for each, and is not clustered")
         transform = self._transform(table)
         if soft and transform.filter is not None:
             raise _contradicting(table, "deletes: soft keeps rows that are gone, and a filter takes rows away")
@@ -193,6 +197,7 @@ class PipelineConfig(_Strict):
             track=None if track is None else tuple(track),
             transform=transform,
             properties=self._properties(table),
+            cluster_by=cluster_by,
         )
 
     def _properties(self, table: str) -> dict[str, str]:

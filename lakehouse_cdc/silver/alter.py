@@ -16,6 +16,7 @@ from lakehouse_cdc.lake.commits import noting
 from lakehouse_cdc.lake.tables import Columns, delta_table, held_columns, read, require_owner, set_properties, write
 from lakehouse_cdc.model.layout import END_AT, Layout, Table, literal, quoted
 from lakehouse_cdc.model.standing import CommitNote
+from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver import tombstones
 from lakehouse_cdc.silver.batch import SchemaChange
@@ -25,6 +26,7 @@ from lakehouse_cdc.silver.form import OPEN, Form
 from lakehouse_cdc.silver.held import (
     BUILDING,
     CHANGING,
+    CLUSTERED,
     FROZEN,
     KEPT,
     LEFT,
@@ -38,6 +40,7 @@ from lakehouse_cdc.silver.policy import Policy
 from lakehouse_cdc.silver.shape import Frozen
 from lakehouse_cdc.silver.steps import (
     AddColumn,
+    Cluster,
     Compute,
     DropColumn,
     Enter,
@@ -55,7 +58,7 @@ from lakehouse_cdc.silver.steps import (
     Unite,
     Widen,
 )
-from lakehouse_cdc.silver.table import STATISTICS, WIDENING, columns_of_source, statistics
+from lakehouse_cdc.silver.table import STATISTICS, WIDENING, clusterable, columns_of_source, statistics
 from lakehouse_cdc.silver.transform import Transform
 from lakehouse_cdc.silver.versions import moment
 
@@ -81,6 +84,8 @@ def evolve(
     steps = evolution(change.old, change.new, change.origin, present, phase, change.filled, policy)
     if transform.computed and (len(steps) > 1 or phase is not Phase.BEFORE):
         steps.insert(-1, _compute(session, table, transform, added))
+    if len(steps) > 1 and CLUSTERED in require_owner(session, table, layout.pipeline):
+        steps = [Cluster(()), *steps[:-1], Cluster(policy.cluster_by), steps[-1]]
     for step in steps:
         perform(session, layout, change, step, done if isinstance(step, Finish) else note, policy)
     return _beside(session, table, change, transform)
@@ -158,6 +163,8 @@ def perform(
             _alter(session, table, _of_one_column(step))
         elif isinstance(step, Fill | Retake | TakeOver):
             _fill(session, table, step, form.standing)
+        elif isinstance(step, Cluster):
+            _cluster(session, table, new, step, form)
         elif isinstance(step, Compute):
             _recompute(session, layout, table, step, form.standing)
         elif isinstance(step, Widen):
@@ -169,13 +176,9 @@ def perform(
             tombstones.forget(session, layout.tombstones(new.name), new, change.seq, note)
         elif isinstance(step, Unite):
             _unite(session, table, change, form=form)
-        elif isinstance(step, Stay):
-            set_properties(
-                session, table, {SCHEMA_ID: change.schema_id, SCHEMA_SEQ: str(change.seq), FROZEN: step.frozen}
-            )
         else:
-            assert isinstance(step, Finish)
-            _finish(session, table, change, policy)
+            assert isinstance(step, Stay | Finish)
+            _close(session, table, change, step, policy)
 
 
 def _of_one_column(step: RenameColumn | DropColumn | AddColumn) -> str:
@@ -214,6 +217,14 @@ def _widen(session: SparkSession, layout: Layout, table: Table, step: Widen) -> 
     if require_owner(session, table, layout.pipeline).get(WIDENING) != "true":
         set_properties(session, table, {WIDENING: "true"})
     _alter(session, table, f"ALTER COLUMN {quoted(step.name)} TYPE {step.type}")
+
+
+def _cluster(session: SparkSession, table: Table, schema: TableSchema, step: Cluster, form: Form) -> None:
+    names = clusterable(held_columns(session, table), step.names)
+    if names:
+        indexed = statistics(schema, schema.key, form=form, clustered=names)
+        set_properties(session, table, {STATISTICS: indexed})
+    _alter(session, table, f"CLUSTER BY ({', '.join(map(quoted, names))})" if names else "CLUSTER BY NONE")
 
 
 def _recompute(session: SparkSession, layout: Layout, table: Table, step: Compute, where: str) -> None:
@@ -262,16 +273,20 @@ def _unite(session: SparkSession, table: Table, change: SchemaChange, *, form: F
     merging.merge(met.alias("m"), same).whenMatchedDelete(gone).execute()
 
 
-def _finish(session: SparkSession, table: Table, change: SchemaChange, policy: Policy) -> None:
+def _close(session: SparkSession, table: Table, change: SchemaChange, step: Stay | Finish, policy: Policy) -> None:
+    said = {SCHEMA_ID: change.schema_id, SCHEMA_SEQ: str(change.seq)}
+    if isinstance(step, Stay):
+        set_properties(session, table, said | {FROZEN: step.frozen})
+        return
     new, kept = change.new, sorted(_beside(session, table, change, policy.transform))
+    clustered = clusterable(held_columns(session, table), policy.cluster_by)
     set_properties(
         session,
         table,
         {
-            SCHEMA_ID: change.schema_id,
-            SCHEMA_SEQ: str(change.seq),
+            **said,
             KEPT: json.dumps(kept, ensure_ascii=False),
-            STATISTICS: statistics(new, new.key, form=policy.form),
+            STATISTICS: statistics(new, new.key, form=policy.form, clustered=clustered),
         },
     )
 

@@ -94,6 +94,7 @@ def declare_auto_cdc(plan: AutoCdcPlan) -> list[Call]:
         "name": qualified(plan.target),
         "comment": f"{plan.name} {what}; {SEQ} orders the changes, {COMMIT_TS} is the row's last commit.",
         "table_properties": {**plan.policy.properties, **plan.properties, **plan.policy.form.properties},
+        **({"cluster_by": [identifier(name) for name in plan.policy.cluster_by]} if plan.policy.cluster_by else {}),
     }
     return [
         Call("create_streaming_table", table),

@@ -34,6 +34,7 @@ STUCK = "lakehouse_cdc.quarantined"  # why no more of bronze is applied, and wha
 TRANSFORM = "lakehouse_cdc.transform"  # what it makes of the source's columns (see `transform`)
 BASE = "lakehouse_cdc.base"  # of one that several source tables go into: the id of the schema whose columns it has
 BUILDING = "lakehouse_cdc.building"  # true while several commits build a table from the whole of bronze
+CLUSTERED = "lakehouse_cdc.clustered"  # true of a table that was made to be, whatever it is clustered by now
 SEVERAL = "*"  # the source table of one that several go into
 
 

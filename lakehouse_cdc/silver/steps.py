@@ -103,6 +103,13 @@ class Unite:
 
 
 @dataclass(frozen=True)
+class Cluster:
+    """Files by these columns, from here on; by none, while others come and go: Delta drops no such column."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Finish:
     """The table is of the new schema."""
 
@@ -123,5 +130,5 @@ class Stay:
 
 Step = (
     Enter | RenameColumn | AddColumn | Fill | DropColumn | Widen | Rewrite | TakeOver | Forget | Unite | Finish
-    | Retake | Stay | Compute
+    | Retake | Stay | Compute | Cluster
 )  # fmt: skip

@@ -13,11 +13,11 @@ What was applied to a table stands with it (see `held`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, TableError
 from lakehouse_cdc.lake.tables import (
     Columns,
     create,
@@ -44,7 +44,17 @@ from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver import tombstones
 from lakehouse_cdc.silver.form import Form
-from lakehouse_cdc.silver.held import BASE, BUILDING, FROZEN, SCHEMA_ID, SEVERAL, SOURCE, TRANSFORM, FrozenShape
+from lakehouse_cdc.silver.held import (
+    BASE,
+    BUILDING,
+    CLUSTERED,
+    FROZEN,
+    SCHEMA_ID,
+    SEVERAL,
+    SOURCE,
+    TRANSFORM,
+    FrozenShape,
+)
 from lakehouse_cdc.silver.policy import Policy
 from lakehouse_cdc.silver.shape import Shape
 from lakehouse_cdc.silver.transform import NOTHING, Transform
@@ -52,6 +62,7 @@ from lakehouse_cdc.silver.transform import NOTHING, Transform
 STATISTICS = "delta.dataSkippingStatsColumns"
 WIDENING = "delta.enableTypeWidening"
 _NO_STATISTICS = (Kind.BINARY,)
+_NOT_CLUSTERED = ("boolean", "binary", "variant")  # nor structs
 _PROPERTIES = {
     "delta.columnMapping.mode": "name",
     "delta.enableDeletionVectors": "true",
@@ -89,11 +100,14 @@ def make(spark: SparkSession, layout: Layout, shape: Shape, added: Columns, *, i
     mark = {SOURCE: schema.name}
     if form.buries:
         _make_tombstones(spark, layout, schema, mark)
-    own = {SCHEMA_ID: shape.base.id, STATISTICS: statistics(schema, schema.key, form=form), WIDENING: "true"}
+    found, partition = columns(schema, added, form=form), []
+    _require_clusters(schema.name, policy, found)
+    indexed = statistics(schema, schema.key, form=form, clustered=policy.cluster_by)
+    own = {SCHEMA_ID: shape.base.id, STATISTICS: indexed, WIDENING: "true"}
+    own |= {CLUSTERED: "true"} if policy.cluster_by else {}
     own |= {BUILDING: "true"} if in_steps else {}
     own |= {TRANSFORM: shape.transform.text()} if shape.transform != NOTHING else {}
     what, table = _KEPT[form], layout.silver_table(schema.name)
-    found, partition = columns(schema, added, form=form), []
     if table.part is not None:
         of_part = {SCHEMA_ID: shape.rows.id, FROZEN: FrozenShape.of_shape(shape).text(0), BUILDING: "true"}
         if exists(spark, table):
@@ -103,10 +117,28 @@ def make(spark: SparkSession, layout: Layout, shape: Shape, added: Columns, *, i
         own = {name: value for name, value in own.items() if name not in (SCHEMA_ID, BUILDING)}
         mark, found, partition = {SOURCE: SEVERAL}, [(SOURCE_TABLE, "string"), *found], [SOURCE_TABLE]
     create(
-        spark, table, found, pipeline=layout.pipeline, partition_by=partition,
+        spark, table, found, pipeline=layout.pipeline, partition_by=partition, cluster_by=policy.cluster_by,
         properties={**_PROPERTIES, **policy.properties, **mark, **own, **form.properties},
         comment=f"{schema.name} {what}; {SEQ} orders the changes, {COMMIT_TS} is the row's last commit.",
     )  # fmt: skip
+
+
+def _require_clusters(name: str, policy: Policy, found: Columns) -> None:
+    able, kinds = clusterable(plain(found), policy.cluster_by), dict(found)
+    for column in policy.cluster_by:
+        if column not in able:
+            why = f"it is {kinds[column]}" if column in kinds else "it has no such column"
+            raise TableError(
+                f"the silver table of {name} cannot be clustered by {column}: {why}",
+                where=name,
+                hint=f"tables.{name}.cluster_by names columns of silver: numbers, texts, dates or times",
+            )
+
+
+def clusterable(columns: Columns, names: Iterable[str]) -> list[str]:
+    """Those names of columns by which Delta can cluster."""
+    kinds = {name: kind for name, kind in columns if kind not in _NOT_CLUSTERED and not kind.startswith("struct")}
+    return [name for name in names if name in kinds]
 
 
 def _make_tombstones(spark: SparkSession, layout: Layout, schema: TableSchema, mark: Mapping[str, str]) -> None:
@@ -154,8 +186,11 @@ def require_same(schema: TableSchema, others: Mapping[str, TableSchema]) -> None
             )
 
 
-def statistics(schema: TableSchema, names: tuple[str, ...], *, form: Form) -> str:
-    """Delta's list of columns to keep statistics of: ours, and those key columns among `names` that have any."""
+def statistics(schema: TableSchema, names: tuple[str, ...], *, form: Form, clustered: Iterable[str] = ()) -> str:
+    """Delta's list of columns to keep statistics of: ours, those key columns among `names` that have any, `clustered`.
+
+    What files are clustered by must be among them.
+    """
     own = [SEQ, COMMIT_TS, *form.indexed]
 
     def has_any(column: Column) -> bool:
@@ -163,7 +198,7 @@ def statistics(schema: TableSchema, names: tuple[str, ...], *, form: Form) -> st
 
     # the keys' ranges let a MERGE skip files
     indexed = [quoted(c.name) for c in schema.key_columns if c.name in names and has_any(c)]
-    return ",".join([*own, *indexed])
+    return ",".join(dict.fromkeys([*own, *indexed, *(name if name in OWN else quoted(name) for name in clustered)]))
 
 
 def columns_of_source(spark: SparkSession, table: Table, transform: Transform) -> dict[str, str]:

@@ -118,6 +118,21 @@ def test_properties_of_silver_tables(tmp_path: Path) -> None:
             load(write(tmp_path, GOOD + f"  shop.orders: {{properties: {{{name}: none}}}}\n"))
 
 
+def test_columns_that_silver_is_clustered_by(tmp_path: Path) -> None:
+    rules = """\
+  "shop.*": {cluster_by: [city, _commit_ts]}
+  shop.items: {cluster_by: []}
+  shop.part_*: {into: parts}
+"""
+    config = load(write(tmp_path, GOOD + rules))
+    assert config.policy("shop.orders").cluster_by == ("city", "_commit_ts")
+    assert config.policy("shop.items").cluster_by == config.policy("other.items").cluster_by == ()
+    with pytest.raises(ConfigError, match=r"into: .* is not clustered"):
+        config.policy("shop.part_1")
+    with pytest.raises(ConfigError, match="at most 4"):
+        load(write(tmp_path, GOOD + "  shop.orders: {cluster_by: [a, b, c, d, e]}\n"))
+
+
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot read"):
         load(tmp_path / "nothing.yml")
