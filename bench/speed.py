@@ -44,7 +44,7 @@ class Plan:
     customer: int = 2_000_000
     wide: int = 20_000
     text: int = 400_000
-    bulk: int = 1_000_000
+    bulk: int = 2_500_000
     small: int = 200_000
     replication: int = 50_000
 
