@@ -49,7 +49,7 @@ def test_rows_as_they_are_now() -> None:
     assert made.kwargs["table_properties"] == {"a": "b", "lakehouse_cdc.scd": "1", "lakehouse_cdc.deletes": "hard"}
     assert "cluster_by" not in made.kwargs
     clustered = declare_auto_cdc(plan(table("orders", N), Policy(cluster_by=("n", "a b"))))[0]
-    assert clustered.kwargs == made.kwargs | {"cluster_by": ["n", "`a b`"]}
+    assert clustered.kwargs == {**made.kwargs, "cluster_by": ["n", "`a b`"]}
     assert changes == Call(
         "create_auto_cdc_flow",
         {
