@@ -178,7 +178,7 @@ def perform(
             _unite(session, table, change, form=form)
         else:
             assert isinstance(step, Stay | Finish)
-            _close(session, table, change, step, policy)
+            _finish(session, table, change, step, policy)
 
 
 def _of_one_column(step: RenameColumn | DropColumn | AddColumn) -> str:
@@ -273,7 +273,7 @@ def _unite(session: SparkSession, table: Table, change: SchemaChange, *, form: F
     merging.merge(met.alias("m"), same).whenMatchedDelete(gone).execute()
 
 
-def _close(session: SparkSession, table: Table, change: SchemaChange, step: Stay | Finish, policy: Policy) -> None:
+def _finish(session: SparkSession, table: Table, change: SchemaChange, step: Stay | Finish, policy: Policy) -> None:
     said = {SCHEMA_ID: change.schema_id, SCHEMA_SEQ: str(change.seq)}
     if isinstance(step, Stay):
         set_properties(session, table, said | {FROZEN: step.frozen})
