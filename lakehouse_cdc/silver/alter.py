@@ -82,9 +82,10 @@ def evolve(
     change = change.renamed(transform)
     present = columns_of_source(session, table, transform)
     steps = evolution(change.old, change.new, change.origin, present, phase, change.filled, policy)
-    if transform.computed and (len(steps) > 1 or phase is not Phase.BEFORE):
+    alters = len(steps) > 1 or phase is not Phase.BEFORE
+    if alters and transform.computed:
         steps.insert(-1, _compute(session, table, transform, added))
-    if len(steps) > 1 and CLUSTERED in require_owner(session, table, layout.pipeline):
+    if alters and CLUSTERED in require_owner(session, table, layout.pipeline):
         steps = [Cluster(()), *steps[:-1], Cluster(policy.cluster_by), steps[-1]]
     for step in steps:
         perform(session, layout, change, step, done if isinstance(step, Finish) else note, policy)
