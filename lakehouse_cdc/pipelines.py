@@ -35,7 +35,8 @@ from lakehouse_cdc.errors import ConfigError, DefiniteError
 from lakehouse_cdc.lake.tables import PIPELINE, Columns, exists
 from lakehouse_cdc.model.bronze import PARTITION
 from lakehouse_cdc.model.layout import Layout, Table, quoted
-from lakehouse_cdc.pipeline.config import PipelineConfig, load
+from lakehouse_cdc.pipeline.config import PipelineConfig
+from lakehouse_cdc.pipeline.config_file import load
 from lakehouse_cdc.pipeline.place import Place
 from lakehouse_cdc.silver import feed
 from lakehouse_cdc.silver.auto_cdc import (

@@ -26,6 +26,10 @@ app = typer.Typer(
 )
 app.add_typer(bundle.app, name="bundle")
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="In place of what the file says, as source.url=mysql://cdc@db."),
+]
 Json = Annotated[bool, typer.Option("--json", help="One line of JSON on stdout; words for people go to stderr.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="With an error, its whole trace.")]
 
@@ -40,9 +44,9 @@ def main() -> None:
 
 
 @contextmanager
-def opened(config: Path) -> Iterator[Pipeline]:
+def opened(config: Path, settings: list[str] | None = None) -> Iterator[Pipeline]:
     """The pipeline of a configuration file; what its parts log goes to its log, and its session ends with the block."""
-    pipeline = Pipeline.from_yaml(config)
+    pipeline = Pipeline.from_yaml(config, settings=settings or ())
     if not on_databricks():  # there the job's own log has it, and a volume's files cannot be appended to
         log_to(pipeline.log)
     with closing(pipeline):
@@ -71,11 +75,11 @@ def demo(
 
 
 @app.command()
-def doctor(config: ConfigFile, as_json: Json = False, verbose: Verbose = False) -> None:
+def doctor(config: ConfigFile, settings: Settings = None, as_json: Json = False, verbose: Verbose = False) -> None:
     """Everything that must be true of the source, what is not, and how to mend it."""
     screen = Screen(as_json=as_json)
     with exit_codes(as_json=as_json, verbose=verbose):
-        findings = Pipeline.from_yaml(config).doctor()
+        findings = Pipeline.from_yaml(config, settings=settings or ()).doctor()
         if not as_json:
             screen.findings(findings)
         wrong = [f for f in findings if f.severity == "error"]
@@ -89,13 +93,14 @@ def run(
     config: ConfigFile,
     once: Annotated[bool, typer.Option("--once", help="All that is there now, then stop.")] = False,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between batches.")] = 1.0,
+    settings: Settings = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """Bring bronze and silver up to the source, until interrupted (Ctrl-C) or, with --once, until all is there."""
     screen = Screen(as_json=as_json)
     with exit_codes(as_json=as_json, verbose=verbose):
-        with opened(config) as pipeline, Ticker(screen, pipeline.estimates()) as ticker:
+        with opened(config, settings) as pipeline, Ticker(screen, pipeline.estimates()) as ticker:
             report = pipeline.run(once=once, every_seconds=every, progress=ticker)
         data = report.to_json()
         if not as_json:
@@ -111,10 +116,10 @@ def run(
 
 
 @app.command()
-def status(config: ConfigFile, as_json: Json = False, verbose: Verbose = False) -> None:
+def status(config: ConfigFile, settings: Settings = None, as_json: Json = False, verbose: Verbose = False) -> None:
     """Where the pipeline stands: position, lag, snapshots, rows."""
     screen = Screen(as_json=as_json)
-    with exit_codes(as_json=as_json, verbose=verbose), opened(config) as pipeline:
+    with exit_codes(as_json=as_json, verbose=verbose), opened(config, settings) as pipeline:
         found = pipeline.status()
         if not as_json:
             screen.status(found)
@@ -125,12 +130,13 @@ def status(config: ConfigFile, as_json: Json = False, verbose: Verbose = False) 
 def verify(
     config: ConfigFile,
     repair: Annotated[bool, typer.Option("--repair", help="Have what differs be read again.")] = False,
+    settings: Settings = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """Compare silver with the source at one position, while writes go on. Exit code 1 if a row differs."""
     screen = Screen(as_json=as_json)
-    with exit_codes(as_json=as_json, verbose=verbose), opened(config) as pipeline:
+    with exit_codes(as_json=as_json, verbose=verbose), opened(config, settings) as pipeline:
         report = pipeline.verify()
         asked = pipeline.repair(report) if repair else {}
         if not as_json:
@@ -151,12 +157,13 @@ def maintain(
     vacuum: Annotated[
         bool, typer.Option("--vacuum", help="Delete files that were replaced longer ago than Delta keeps them.")
     ] = False,
+    settings: Settings = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """Put the small files of all tables together; with --vacuum, say how far back they can still be had."""
     screen = Screen(as_json=as_json)
-    with exit_codes(as_json=as_json, verbose=verbose), opened(config) as pipeline:
+    with exit_codes(as_json=as_json, verbose=verbose), opened(config, settings) as pipeline:
         found = pipeline.maintain(vacuum=vacuum)
         rows = [[t.table, t.files_before, t.files, t.left, t.since] for t in found]
         columns = ["table", "files before", "files", "left", *(["readable since"] if vacuum else [])]
@@ -172,12 +179,13 @@ def as_of(
     gtid: Annotated[str | None, typer.Option(help="The moment behind a transaction, or a GTID set.")] = None,
     position: Annotated[str | None, typer.Option(help="A position of the binlog, FILE:POS.")] = None,
     rows: Annotated[int, typer.Option(min=0, help="How many rows of a table to show: those that changed last.")] = 20,
+    settings: Settings = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """What silver's tables held at a moment of the source; without a moment, how far back each can be had."""
     screen = Screen(as_json=as_json)
-    with exit_codes(as_json=as_json, verbose=verbose), opened(config) as pipeline:
+    with exit_codes(as_json=as_json, verbose=verbose), opened(config, settings) as pipeline:
         if timestamp is None and gtid is None and position is None:
             reach = pipeline.reach()
             screen.table("From where on", ["table", "from"], [[t, str(r or "not yet")] for t, r in reach.items()])
@@ -214,19 +222,20 @@ def signal(
     action: Annotated[Action, typer.Argument(help="Read tables again; let the pipeline rest; let it go on.")],
     tables: Annotated[list[str] | None, typer.Argument(help="For snapshot: names or patterns, as shop.orders.")] = None,
     where: Annotated[str, typer.Option(help="For snapshot: SQL that says of which rows, as \"status = 'paid'\".")] = "",
+    settings: Settings = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """Ask something of the pipeline: of the run that goes on, or of the next one."""
     screen = Screen(as_json=as_json)
     with exit_codes(as_json=as_json, verbose=verbose):
-        pipeline = Pipeline.from_yaml(config)
+        pipeline = Pipeline.from_yaml(config, settings=settings or ())
         if bool(tables) != (action is Action.SNAPSHOT):
             raise ConfigError(f"{action.value} takes {'the tables to read' if not tables else 'no tables'}")
         if where and action is not Action.SNAPSHOT:
             raise ConfigError(f"{action.value} takes no --where")
         if where:
-            with opened(config) as pipeline:
+            with opened(config, settings) as pipeline:
                 keys = pipeline.read_again_where(tables or [], where)
             _say_again(screen, [f"{n:,} keys of {name}" for name, n in keys.items()])
             screen.result({"read_again": [], "keys_read_again": keys})

@@ -1,19 +1,11 @@
-"""The configuration file: a closed set of keys, and errors that name the line.
-
-The file is parsed twice over the same text: into plain values for pydantic, and into YAML nodes, whose line numbers
-turn a path such as `source.tables.0` into `pipeline.yml:5`. An unknown key is refused, with the nearest known one.
-"""
+"""What can be configured: a closed set of keys. See `config_file` for how they are read."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.mysql.tls import Tls
@@ -230,64 +222,3 @@ class PipelineConfig(_Strict):
 
 def _contradicting(table: str, what: str) -> ConfigError:
     return ConfigError(what, where=f"tables.{table}", hint="choose one of the two")
-
-
-def load(path: Path) -> PipelineConfig:
-    """Read and check a configuration file. Raises ConfigError with file, line and the key's path."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}", hint="name the file with -c") from error
-    try:
-        values = yaml.safe_load(text)
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}:{mark.line + 1}" if mark else str(path)
-        raise ConfigError(f"not YAML: {getattr(error, 'problem', None) or 'syntax error'}", where=where) from error
-    if not isinstance(values, dict):
-        raise ConfigError("the file holds no settings", where=str(path), hint="see the README's configuration")
-    try:
-        return PipelineConfig.model_validate(values)
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
-        # a misspelt key also makes the right one missing: the spelling is what to say
-        first = min(found, key=lambda e: e["type"] != "extra_forbidden")
-        where = f"{path}:{_line(root, first['loc'])}"
-        # without the cause: pydantic's text repeats the input, which may be a secret
-        raise ConfigError(_message(first), where=where, hint=_hint(first)) from None
-
-
-def _message(error: Any) -> str:
-    key = ".".join(str(part) for part in error["loc"])
-    text = "unknown key" if error["type"] == "extra_forbidden" else error["msg"].removeprefix("Value error, ")
-    return f"{key}: {text}" if key else text
-
-
-def _hint(error: Any) -> str:
-    if error["type"] != "extra_forbidden":
-        return ""
-    model: Any = PipelineConfig
-    for part in error["loc"][:-1]:
-        found = getattr(model, "model_fields", {}).get(str(part))
-        model = found.annotation if found else TableConfig
-    known = list(getattr(model, "model_fields", {}))
-    near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
-    return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
-
-
-def _line(node: yaml.Node | None, path: Sequence[int | str]) -> int:
-    """The line of the deepest node on the path; lines count from 1."""
-    line = node.start_mark.line + 1 if node else 1
-    for part in path:
-        if isinstance(node, yaml.MappingNode):
-            found = [(k, v) for k, v in node.value if k.value == str(part)]
-            if not found:
-                return line
-            line, node = found[0][0].start_mark.line + 1, found[0][1]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-            node = node.value[part]
-            line = node.start_mark.line + 1
-        else:
-            return line
-    return line

@@ -8,7 +8,7 @@ Nothing is decided here; every part is told where its tables and checkpoints lie
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from lakehouse_cdc.mysql.catalog import read_catalog
 from lakehouse_cdc.mysql.preflight_settings import Finding
 from lakehouse_cdc.mysql.server import binary_logs
 from lakehouse_cdc.mysql.session import Session, connect
-from lakehouse_cdc.pipeline.config import load
+from lakehouse_cdc.pipeline.config_file import load
 from lakehouse_cdc.pipeline.mending import Mending
 from lakehouse_cdc.pipeline.report import Progress, RunReport, VerifyReport
 from lakehouse_cdc.pipeline.restarts import while_late
@@ -48,10 +48,15 @@ class Pipeline(Mending):
     """One source into one lakehouse. It is made as its `Place` is."""
 
     @classmethod
-    def from_yaml(cls, path: str | Path, spark: SparkSession | None = None) -> Pipeline:
-        """Read a configuration file; relative paths in it start at its folder. Raises ConfigError with the line."""
+    def from_yaml(
+        cls, path: str | Path, spark: SparkSession | None = None, *, settings: Sequence[str] = ()
+    ) -> Pipeline:
+        """Read a configuration file; relative paths in it start at its folder. Raises ConfigError with the line.
+
+        Each of `settings`, such as `source.url=mysql://cdc@db:3306`, takes the place of what the file says.
+        """
         path = Path(path)
-        return cls(load(path), spark, home=path.absolute().parent)
+        return cls(load(path, settings), spark, home=path.absolute().parent)
 
     def doctor(self) -> list[Finding]:
         """Everything that must be true of the source. Raises only if the source cannot be reached."""

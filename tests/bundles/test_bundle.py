@@ -21,7 +21,7 @@ from databricks.bundles.volumes import Volume
 from typer.main import get_group
 
 from lakehouse_cdc.cli.main import app
-from lakehouse_cdc.pipeline.config import load
+from lakehouse_cdc.pipeline.config_file import load
 from lakehouse_cdc.source.options import SourceOptions
 from tests.bundles.declared import BUNDLE, ROOT, TARGETS, WORKSPACE, Declared, included, read, settings
 
@@ -205,6 +205,13 @@ def test_a_declarative_pipeline_finds_its_definition_and_its_file(bundle: Declar
     assert load(local).target.catalog == pipeline["catalog"]
     assert pipeline["edition"] in ("PRO", "ADVANCED")  # those that have AUTO CDC
     assert pipeline["continuous"] is False  # an update is started by whoever wants one
+    assert pipeline["serverless"] is False
+    assert [cluster["num_workers"] for cluster in pipeline["clusters"]] == [bundle.variables["workers"]]
+    bundle.variables |= {"declarative_serverless": True, "declarative_clusters": []}
+    serverless: Any
+    [serverless] = bundle.resources("pipelines").values()
+    made = Pipeline.from_dict(serverless)
+    assert (made.serverless, made.clusters, made.channel) == (True, [], "PREVIEW")
 
 
 @pytest.mark.parametrize("variable", CONFIGS)

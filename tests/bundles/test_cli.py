@@ -57,6 +57,17 @@ def test_what_init_writes_is_valid(tmp_path: Path, target: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_declarative_pipeline_may_be_serverless(bundle: Path) -> None:
+    file = bundle / "databricks.yml"
+    text = file.read_text(encoding="utf-8")
+    begin = text.index("    default:\n      - label: default")
+    changed = text[:begin] + "    default: []\n" + text[text.index("  node_type:\n") :]
+    file.write_text(changed.replace("with no clusters.\n    default: false", "with no clusters.\n    default: true"))
+    done = validate(bundle, "prod")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Validation OK!" in done.stdout
+
+
 def test_a_wrong_one_is_not(bundle: Path) -> None:
     file = bundle / "resources" / "check.yml"
     file.write_text(file.read_text(encoding="utf-8").replace("entry_point:", "entrypoint:"))

@@ -38,6 +38,24 @@ def test_the_module_is_the_command() -> None:
     assert wrong.returncode == 2
 
 
+def test_settings_beside_the_file(mysql: MySqlServer, database: str, tmp_path: Path) -> None:
+    """As a job's parameters give them, every command takes them."""
+    config = tmp_path / "pipeline.yml"
+    config.write_text(
+        "name: a\nsource: {url: 'mysql://nobody@127.0.0.1:1', tables: ['x.*']}\ntarget: {path: lake, bronze: b}\n"
+    )
+    given = ["--set", f"source.url={mysql.url}", "--set", f"source.tables=[{database}.*]"]
+    command = [sys.executable, "-m", "lakehouse_cdc", "doctor", "-c", str(config), "--json"]
+    done = subprocess.run([*command, *given], capture_output=True, text=True)
+    assert "no table" in done.stdout, done.stdout + done.stderr  # it reached the server, where the database is empty
+    for name in ("run", "status", "verify", "maintain", "as-of", "signal"):
+        told = ["pause"] if name == "signal" else []
+        wrong = [sys.executable, "-m", "lakehouse_cdc", name, "-c", str(config), "--set", "name=/", *told]
+        failed = subprocess.run(wrong, capture_output=True, text=True)
+        assert failed.returncode == 2, name
+        assert "--set name" in failed.stderr, failed.stderr
+
+
 def test_doctor_needs_no_spark(mysql: MySqlServer, database: str, tmp_path: Path) -> None:
     """So it may run where no Spark of the right version is, such as serverless compute."""
     with closing(mysql.connect(database=database)) as connection, connection.cursor() as cursor:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse_cdc.errors import ConfigError
-from lakehouse_cdc.pipeline.config import load
+from lakehouse_cdc.pipeline.config_file import load
 from lakehouse_cdc.pipeline.secrets import Secret
 from lakehouse_cdc.pipeline.source_options import choice, source_options
 from lakehouse_cdc.schema.masks import fingerprint
@@ -71,6 +71,50 @@ def test_an_error_names_its_line(tmp_path: Path, old: str, new: str, line: int, 
     assert all(word in text for word in words)
     assert "hunter2" not in text
     assert "hunter2" not in repr(caught.value)
+    assert "\n" not in text
+
+
+def test_settings_take_the_place_of_what_the_file_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, GOOD)
+    monkeypatch.setenv("OTHER", "hunter2")
+    settings = [
+        "source.url=mysql://cdc@db:3307/?a=b", "source.tables=[a.b, 'c.*']", "source.password=${env:OTHER}",
+        "target.metrics=true", "tables.shop.customer.exclude=[]", "tables.a.*.scd=2", "name=first", "name=shop2",
+    ]  # fmt: skip
+    config = load(path, settings)
+    assert (config.name, config.source.url) == ("shop2", "mysql://cdc@db:3307/?a=b")
+    assert (config.source.tables, config.target.metrics) == (["a.b", "c.*"], True)
+    assert config.source.password.reveal() == "hunter2"
+    assert config.excluded("shop.customer") == ("notes",)
+    assert config.policy("a.b").form is Form.VERSIONS
+    assert load(path).name == "shop"
+    bare = write(tmp_path, GOOD[: GOOD.index("tables:\n  shop")])
+    assert load(bare, ["tables.shop.*.scd=2"]).policy("shop.orders").form is Form.VERSIONS
+
+
+@pytest.mark.parametrize(
+    ("setting", "where", "words"),
+    [
+        ("source.tabels=[a]", "--set source.tabels", ["unknown key", "did you mean tables?"]),
+        ("source.password=hunter2", "--set source.password", ["by reference"]),
+        ("source.chunk_rows=-1", "--set source.chunk_rows", ["greater than 0"]),
+        ("source.chunk_rows=many", "--set source.chunk_rows", ["valid integer"]),
+        ("tables.shop.*.scd=3", "--set tables.shop.*.scd", ["1 or 2"]),
+        ("name.first=shop", "--set name.first", ["name has no keys"]),
+        ("source.tables=[hunter2", "--set source.tables", ["not YAML"]),
+        ("source.url={{job.parameters.hunter2}}", "--set source.url", ["not YAML"]),
+        ("source.chunk_rows", "--set", ["is no setting"]),
+        ("=5", "--set", ["is no setting"]),
+        ("target.path=null", "pipeline.yml:6", ["path", "catalog"]),
+    ],
+)
+def test_a_setting_that_does_not_fit(tmp_path: Path, setting: str, where: str, words: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(write(tmp_path, GOOD), [setting])
+    assert caught.value.where.endswith(where)
+    text = str(caught.value)
+    assert all(word in text for word in words), text
+    assert "hunter2" not in text
     assert "\n" not in text
 
 
