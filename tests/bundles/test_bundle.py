@@ -184,7 +184,7 @@ def test_every_command_is_one_of_ours(bundle: Declared) -> None:
     assert commands == {
         "ingest": [("run", True, None)],
         "ingest_continuous": [("run", False, None)],
-        "maintain": [("maintain", None, False), ("verify", None, None)],
+        "maintain": [("maintain", None, True), ("verify", None, None)],
         "verify": [("verify", None, None)],
         "doctor": [("doctor", None, None)],
     }

@@ -161,9 +161,11 @@ def test_how_far_back(world: World) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(0)
-def test_as_of_a_hundred_gtids_on_every_server(
+def test_as_of_random_gtids_on_every_server(
     spark: SparkSession, any_server: MySqlServer, any_database: str, tmp_path: Path
 ) -> None:
+    """A hundred of MySQL 8.0, and some of each other server."""
+    moments = 100 if any_server.version == "mysql-8.0" else 20
     lake, done, begun = recorded(spark, any_server, any_database, tmp_path, rounds=8)
-    chosen = set(random.Random(5).sample(range(begun, len(done)), 100))
+    chosen = set(random.Random(5).sample(range(begun, len(done)), moments))
     assert set(as_replicas(lake, any_server, any_database, done, chosen)) == chosen

@@ -11,6 +11,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -229,3 +230,73 @@ def test_killed_twenty_times(spark: SparkSession, mysql: MySqlServer, shop: Shop
         finish(writer)
     lake.run(once=True)
     assert_exact(spark, lake, mysql, shop, start)
+
+
+class Adding:
+    """Writes to a log without a key, the same rows again and again, and to a table with a key that only we know of."""
+
+    def __init__(self, mysql: MySqlServer, database: str) -> None:
+        self._connection = mysql.connect(database=database, autocommit=True)
+        self._rng, self._done = random.Random(5), threading.Event()
+        self._thread = threading.Thread(target=self._write)
+        self.statements = 0
+        for _ in range(3000):
+            self._execute("INSERT INTO log VALUES (%s, 'before')", self._rng.randrange(100))
+        self._execute("INSERT INTO given SELECT DISTINCT a, a FROM log")
+
+    def _execute(self, statement: str, *values: int) -> None:
+        with self._connection.cursor() as cursor:
+            cursor.execute(statement, values)
+        self.statements += 1
+
+    def _write(self) -> None:
+        while not self._done.wait(0.02):
+            a = self._rng.randrange(100)
+            self._execute("INSERT INTO log VALUES (%s, 'while it runs')", a % 10)
+            if self._rng.random() < 0.2:
+                self._execute("DELETE FROM given WHERE a = %s", a)
+            else:
+                self._execute("INSERT INTO given VALUES (%s, 1)", 100 + self.statements)
+                self._execute("UPDATE given SET b = b + 1 WHERE MOD(a, 9) = %s", a % 9)
+
+    def __enter__(self) -> Adding:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        wrote = self._thread.is_alive()
+        self._done.set()
+        self._thread.join()
+        self._connection.close()
+        assert wrote, "the writer has failed"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("config", [400], indirect=True)
+def test_killed_with_tables_that_have_no_key(
+    spark: SparkSession, mysql: MySqlServer, database: str, config: Path
+) -> None:
+    """Of rows that nothing tells apart, a replayed batch would show as too many, a lost one as too few."""
+    with closing(mysql.connect(database=database)) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE log (a INT NOT NULL, b VARCHAR(20))")
+        cursor.execute("CREATE TABLE given (a INT NOT NULL, b INT)")
+    tables = f"tables: {{{database}.log: {{append: true}}, {database}.given: {{key: [a]}}}}\n"
+    config.write_text(config.read_text() + tables)
+    lake, rng = Pipeline.from_yaml(config, spark), random.Random(8)
+    checkpoint = Path(lake.checkpoint("silver"))
+    with Adding(mysql, database):
+        for number in range(6):
+            with Driver(config) as driver:
+                driver.wait_for(checkpoint, last(checkpoint))
+                time.sleep(rng.uniform(0, 3))
+                driver.kill(with_jvm=number % 2 == 0)
+        lake.run(once=True)
+    lake.run(once=True)
+    report = lake.verify()
+    assert report.verified, report.to_json()
+    with closing(mysql.connect(database=database)) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT (SELECT COUNT(*) FROM log), (SELECT COUNT(*) FROM given)")
+        [(log, given)] = cursor.fetchall()
+    assert {t.table: t.rows for t in report.tables} == {f"{database}.log": log, f"{database}.given": given}
+    assert log > 3000

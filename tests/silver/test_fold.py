@@ -244,7 +244,7 @@ def test_batches_in_any_order_and_any_number_of_times_end_at_the_fold(spark: Spa
 
 @pytest.mark.long
 @pytest.mark.timeout(0)
-@runs(10)
+@runs(4)
 @given(seed=seeds)
 def test_every_batch_ends_at_the_fold_at_length(spark: SparkSession, seed: int) -> None:
     in_order_with_crashes(spark, seed, tables=KINDS, parts=6)
@@ -252,7 +252,7 @@ def test_every_batch_ends_at_the_fold_at_length(spark: SparkSession, seed: int) 
 
 @pytest.mark.long
 @pytest.mark.timeout(0)
-@runs(10)
+@runs(4)
 @given(seed=seeds)
 def test_batches_in_any_order_end_at_the_fold_at_length(spark: SparkSession, seed: int) -> None:
     out_of_order(spark, seed, tables=KINDS, parts=8)
