@@ -10,18 +10,46 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.commits import application
-from lakehouse_cdc.lake.delta_log import OPERATION, library
+from lakehouse_cdc.lake.delta_log import APPENDED, STREAMED, library
 from lakehouse_cdc.model.bronze import PARTITION
 from lakehouse_cdc.model.layout import Table
 from lakehouse_cdc.model.standing import CommitNote
+
+
+class Added(Protocol):
+    """A file to be committed; see `data_file.NewFile`."""
+
+    @property
+    def path(self) -> str:
+        """Relative to the table's folder, encoded like a URL."""
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+
+    @property
+    def modified(self) -> int:
+        """Milliseconds since 1970."""
+
+    @property
+    def stats(self) -> str:
+        """What Delta keeps of it."""
+
+    @property
+    def partition(self) -> Mapping[str, str]:
+        """The values of the partition columns."""
+
+    @property
+    def count(self) -> int:
+        """Its rows."""
 
 
 @dataclass(frozen=True)
@@ -41,38 +69,80 @@ class DataFile:
         found: dict[str, int] = json.loads(self.ops)
         return found
 
-    def action(self) -> str:
-        """The file as an action of Delta's log."""
-        said = {
-            "path": self.path, "partitionValues": {PARTITION: self.source_table}, "size": self.size,
-            "modificationTime": self.modified, "dataChange": True, "stats": self.stats,
-        }  # fmt: skip
-        return json.dumps({"add": said})
+    @property
+    def partition(self) -> Mapping[str, str]:
+        """See `Added`."""
+        return {PARTITION: self.source_table}
+
+    @property
+    def count(self) -> int:
+        """See `Added`."""
+        return sum(self.rows.values())
 
 
-def add_files(spark: SparkSession, table: Table, files: Sequence[DataFile], note: CommitNote, step: str) -> int | None:
-    """Commit the files; the version. None if that was done before: the files, which hold the same, are deleted."""
+def add_files(
+    spark: SparkSession,
+    table: Table,
+    files: Sequence[Added],
+    note: CommitNote,
+    step: str,
+    operation: str = STREAMED,
+) -> int | None:
+    """Commit the files; the version. None if that was done before: the files, which hold the same, are deleted.
+
+    `operation` is what the commit says it is: that of a stream, or an append.
+    """
     assert table.path is not None
     jvm: Any = spark._jvm
     delta = library(spark)
     transaction = delta.DeltaLog.forTable(spark._jsparkSession, table.path).startTransaction()
     app = application(note, step)
     if _last(transaction, app) >= note.batch:
-        for file in files:
-            os.unlink(os.path.join(table.path, unquote(file.path)))
+        discard(table, files)
         return None
-    metrics = {
-        "numAddedFiles": len(files),
-        "numRemovedFiles": 0,
-        "numOutputRows": sum(sum(file.rows.values()) for file in files),
-        "numOutputBytes": sum(file.size for file in files),
-    }
+    rows, size = sum(file.count for file in files), sum(file.size for file in files)
+    metrics = {"numOutputRows": rows, "numOutputBytes": size}
+    if operation == STREAMED:
+        metrics |= {"numAddedFiles": len(files), "numRemovedFiles": 0}
+    else:
+        metrics |= {"numFiles": len(files)}
     transaction.registerSQLMetrics(spark._jsparkSession, _metrics(spark, metrics))
     once = {"txn": {"appId": app, "version": note.batch, "lastUpdated": None}}
-    actions = [delta.actions.Action.fromJson(text) for text in (json.dumps(once), *(file.action() for file in files))]
+    actions = [delta.actions.Action.fromJson(text) for text in (json.dumps(once), *map(_action, files))]
+    said = _streamed(spark, note) if operation == STREAMED else _appended(spark, note)
+    return int(transaction.commit(jvm.PythonUtils.toSeq(actions), said))
+
+
+def discard(table: Table, files: Sequence[Added]) -> None:
+    """Delete files that are not to be committed."""
+    for file in files:
+        os.unlink(os.path.join(str(table.path), unquote(file.path)))
+
+
+def _action(file: Added) -> str:
+    """The file as an action of Delta's log."""
+    said = {
+        "path": file.path, "partitionValues": dict(file.partition), "size": file.size,
+        "modificationTime": file.modified, "dataChange": True, "stats": file.stats,
+    }  # fmt: skip
+    return json.dumps({"add": said})
+
+
+def _streamed(spark: SparkSession, note: CommitNote) -> Any:
+    jvm: Any = spark._jvm
     mode = jvm.org.apache.spark.sql.streaming.OutputMode.Append()
-    operation = getattr(delta, OPERATION)(mode, note.query, note.batch, jvm.scala.Some(note.text()))
-    return int(transaction.commit(jvm.PythonUtils.toSeq(actions), operation))
+    return getattr(library(spark), STREAMED)(mode, note.query, note.batch, jvm.scala.Some(note.text()))
+
+
+def _appended(spark: SparkSession, note: CommitNote) -> Any:
+    """What the append of a DataFrameWriter says; how many options there are behind the note depends on the release."""
+    jvm: Any = spark._jvm
+    operation = getattr(library(spark), APPENDED)
+    none = getattr(jvm.scala, "None$").__getattr__("MODULE$")
+    nothing = jvm.scala.Some(jvm.PythonUtils.toSeq([]))
+    options = operation._java_lang_class.getConstructors()[0].getParameterCount()
+    mode = jvm.org.apache.spark.sql.SaveMode.Append
+    return operation(mode, nothing, none, jvm.scala.Some(note.text()), *([none] * (options - 4)))
 
 
 def _last(transaction: Any, app: str) -> int:

@@ -7,6 +7,9 @@ is not there (Databricks, Spark Connect, tables of a catalog) there is no answer
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from py4j.java_gateway import JavaClass
@@ -20,10 +23,11 @@ def reachable(spark: SparkSession, table: Table) -> bool:
     if table.path is None or not table.path.startswith("/") or not hasattr(spark, "_jvm"):
         return False
     delta = library(spark)
-    return isinstance(delta.DeltaLog, JavaClass) and isinstance(getattr(delta, OPERATION), JavaClass)
+    return all(isinstance(getattr(delta, name), JavaClass) for name in ("DeltaLog", STREAMED, APPENDED))
 
 
-OPERATION = "DeltaOperations$StreamingUpdate"  # what a commit of a stream says it is
+# what commits say they are: of a stream, or an append
+STREAMED, APPENDED = "DeltaOperations$StreamingUpdate", "DeltaOperations$Write"
 
 
 def library(spark: SparkSession) -> Any:
@@ -32,10 +36,35 @@ def library(spark: SparkSession) -> Any:
     return jvm.org.apache.spark.sql.delta
 
 
-def properties(spark: SparkSession, table: Table) -> dict[str, str] | None:
-    """The properties of a table that is there; None where the library cannot be asked."""
+@dataclass(frozen=True)
+class State:
+    """A table as its log says that it is to be read and written.
+
+    `fields` are its columns, as in Delta's schema; `features` those of the protocol that a writer must know.
+    """
+
+    fields: tuple[dict[str, Any], ...]
+    properties: Mapping[str, str]
+    partition_by: tuple[str, ...]
+    features: frozenset[str]
+
+
+def state(spark: SparkSession, table: Table) -> State | None:
+    """That of a table that is there; None where the library cannot be asked."""
     if not reachable(spark, table):
         return None
     snapshot = library(spark).DeltaLog.forTableWithSnapshot(spark._jsparkSession, table.path)._2()
-    jvm: Any = spark._jvm
-    return dict(jvm.scala.jdk.CollectionConverters.MapHasAsJava(snapshot.metadata().configuration()).asJava())
+    metadata = json.loads(snapshot.metadata().json())["metaData"]
+    protocol = json.loads(snapshot.protocol().json())["protocol"]
+    return State(
+        tuple(json.loads(metadata["schemaString"])["fields"]),
+        metadata["configuration"],
+        tuple(metadata["partitionColumns"]),
+        frozenset(protocol.get("writerFeatures", ())),
+    )
+
+
+def properties(spark: SparkSession, table: Table) -> Mapping[str, str] | None:
+    """The properties of a table that is there; None where the library cannot be asked."""
+    found = state(spark, table)
+    return None if found is None else found.properties

@@ -2,30 +2,24 @@
 
 Spark turns each row that Python gives it into one of its own and then into Parquet, which takes several times as long
 as to read it from MySQL. Written here, from Arrow's columns, a row never becomes an object, and what goes to the driver
-is one line for each file: see `added` for how that becomes a commit. A file that no commit names is not part of the
-table; one that is left by a task that failed goes with the next VACUUM, like those of Spark's own writers.
+is one line for each file: see `added` for how that becomes a commit.
 
-The layout is the one of Delta (protocol, "Add File and Remove File", "Per-file Statistics"): a folder for each value of
-the partition column, which the files do not hold; statistics of the columns in `STATISTICS`, times cut to milliseconds.
-VARIANT is the group of two binaries that Parquet's specification describes.
+The layout is the one of Delta (protocol, "Add File and Remove File"): a folder for each value of the partition column,
+which the files do not hold; statistics of the columns in `STATISTICS` (see `bounds`). VARIANT is the group of two
+binaries that Parquet's specification describes.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from lakehouse_cdc.lake.data_file import FileWriter
 from lakehouse_cdc.model.bronze import PARTITION, STATISTICS
 
 LINE = pa.schema(
@@ -91,14 +85,13 @@ class _Table:
     """The file of one table."""
 
     def __init__(self, folder: str, table: str) -> None:
-        place = f"{PARTITION}={quote(table, safe='')}"
-        self._table, self._name = table, f"{place}/part-{uuid.uuid4()}.zstd.parquet"
-        self._path = os.path.join(folder, self._name)
-        os.makedirs(os.path.dirname(self._path), exist_ok=True)
+        self._table = table
+        self._file = FileWriter(
+            folder, f"{PARTITION}={quote(table, safe='')}", ((name,) for name in STATISTICS),
+            use_dictionary=_REPEATED, column_encoding=_RISING, write_statistics=_BOUNDED,
+        )  # fmt: skip
         self._pieces: list[pa.RecordBatch] = []
         self.held = 0
-        self._writer: pq.ParquetWriter | None = None
-        self._bounds = _Bounds()
         self._ops: dict[str, int] = {}
 
     def take(self, rows: pa.RecordBatch) -> None:
@@ -113,67 +106,23 @@ class _Table:
             return
         rows = pa.Table.from_batches(self._pieces)
         self._pieces, self.held = [], 0
-        if self._writer is None:
-            self._writer = pq.ParquetWriter(
-                self._path, rows.schema, compression="zstd", use_dictionary=_REPEATED, column_encoding=_RISING,
-                write_statistics=_BOUNDED, store_schema=False,
-            )  # fmt: skip
-        self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))
-        self._bounds.take(rows)
+        self._file.write(rows)
         for one in rows.column("op").value_counts().to_pylist():
             self._ops[one["values"]] = self._ops.get(one["values"], 0) + one["counts"]
 
     def end(self) -> dict[str, Any]:
         """Complete the file; its line."""
         self.flush()
-        assert self._writer is not None
-        self._writer.close()
-        about = os.stat(self._path)
+        file = self._file.end()
         return {
             "source_table": self._table,
-            "path": quote(self._name),
-            "size": about.st_size,
-            "modified": int(about.st_mtime * 1000),
-            "stats": self._bounds.text(),
+            "path": file.path,
+            "size": file.size,
+            "modified": file.modified,
+            "stats": file.stats,
             "ops": json.dumps(self._ops),
         }
 
     def discard(self) -> None:
         """Leave nothing."""
-        if self._writer is not None:
-            with suppress(OSError):
-                self._writer.close()
-            with suppress(FileNotFoundError):
-                os.unlink(self._path)
-
-
-class _Bounds:
-    """The least and greatest values of a file, and how many are NULL."""
-
-    def __init__(self) -> None:
-        self._rows = 0
-        self._least: dict[str, Any] = {}
-        self._greatest: dict[str, Any] = {}
-        self._nulls = dict.fromkeys(STATISTICS, 0)
-
-    def take(self, rows: pa.Table) -> None:
-        self._rows += rows.num_rows
-        for name in STATISTICS:
-            column = rows.column(name)
-            self._nulls[name] += column.null_count
-            bounds = pc.min_max(column)
-            for held, found, better in ((self._least, bounds["min"], min), (self._greatest, bounds["max"], max)):
-                if (value := found.as_py()) is not None:
-                    held[name] = better(held.get(name, value), value)
-
-    def text(self) -> str:
-        """As Delta has it."""
-        bounds = [{name: _said(value) for name, value in held.items()} for held in (self._least, self._greatest)]
-        said = {"numRecords": self._rows, "minValues": bounds[0], "maxValues": bounds[1], "nullCount": self._nulls}
-        return json.dumps(said)
-
-
-def _said(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03}Z"
-    return value if isinstance(value, str) else int(value)
+        self._file.discard()
