@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -75,3 +76,11 @@ def spark() -> Iterator[SparkSession]:
     session = local_session("tests", cores=2, conf=BRIEF)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def seed() -> int:
+    """One at random: a whole history is made from it. Pytest shows it where the test fails."""
+    drawn = random.SystemRandom().getrandbits(32)
+    print(f"seed {drawn}")
+    return drawn

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
+from lakehouse_cdc.model.variant import encode
 from lakehouse_cdc.mysql.kernels.buffers import Sink
 from lakehouse_cdc.mysql.kernels.events import RowEvents
 from lakehouse_cdc.mysql.kernels.images import Scratch
 from lakehouse_cdc.mysql.kernels.program import ProgramSet
 from lakehouse_cdc.mysql.kernels.result_rows import find_packets, read_rows
 from lakehouse_cdc.mysql.kernels.rows import count_rows, decode_rows
+from lakehouse_cdc.mysql.kernels.typed import ImageColumns
 from lakehouse_cdc.schema.table import Column, TableSchema
 
 
@@ -23,4 +26,9 @@ def warm_up() -> None:
     find_packets(buffer, 0, 0, 0, none, none)
     read_rows(
         buffer, none, none, 0, programs.wire, np.zeros(2, np.int64), Sink.of(1, 1), Sink.of(1, 1), Scratch.of(1, 1)
+    )
+    columns = (Column("a", "int"), Column("b", "blob"), Column("c", "vector"))
+    image = encode({"a": None, "b": None, "c": None})[0]
+    list(
+        ImageColumns(TableSchema("warm", "up", columns, ())).read(pa.array([image], pa.binary()), np.zeros(1, np.int64))
     )
