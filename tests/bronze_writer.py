@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from decimal import Decimal
@@ -26,9 +28,11 @@ from lakehouse_cdc.model.layout import DELETED_AT, Layout
 from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.model.standing import CommitNote, Standing
 from lakehouse_cdc.model.variant import encode
+from lakehouse_cdc.mysql.kernels.program import row_metadata
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.as_of import met, rows_at
 from lakehouse_cdc.silver.form import Form
+from tests.row_images import image as row_image
 
 _BY_ROWS = 3  # every so manieth batch goes through Spark's writer, the others are written as files
 UUID = "6f0b0f2e-0000-4000-8000-000000000001"
@@ -38,9 +42,16 @@ _VARIANT = [
 ]
 
 
-def variant_column(values: Sequence[Any]) -> pa.Array:
-    """VARIANTs of plain values; None is NULL."""
+def variant_column(values: Sequence[Any], schemas: Sequence[TableSchema] | None = None) -> pa.Array:
+    """VARIANTs of plain values; None is NULL. Rows of `schemas`, where these are given, are as the source writes them.
+
+    A value that no row of the schema can have is written as what it is.
+    """
     pairs = [encode(v) if v is not None else (b"\x00", b"") for v in values]
+    for i, (value, schema) in enumerate(zip(values, schemas or (), strict=False)):
+        if isinstance(value, dict) and value.keys() == {c.name for c in schema.captured}:
+            with suppress(OverflowError, ValueError, TypeError, ArithmeticError, AttributeError, struct.error):
+                pairs[i] = row_image(schema, value), row_metadata(schema)
     parts = [pa.array([p[i] for p in pairs], pa.binary()) for i in (0, 1)]
     return pa.StructArray.from_arrays(parts, fields=_VARIANT, mask=pa.array([v is None for v in values], pa.bool_()))
 
@@ -53,10 +64,11 @@ def bronze_rows(changes: Iterable[Change], schema_at: Callable[[str, int], Table
     """
     rows = list(changes)
     keys, befores, afters, positions = [], [], [], []
-    ids = []
+    ids, of_rows = [], []
     for c in rows:
         schema = c.after if isinstance(c.after, TableSchema) else schema_at(c.table, c.seq)
         ids.append(schema.id)
+        of_rows.append(schema)
         keys.append(None if c.key is None else dict(zip(schema.key, c.key, strict=True)))  # type: ignore[call-overload]
         befores.append(c.before)
         image = Decimal(c.after) if c.op is Op.END else c.after
@@ -73,8 +85,8 @@ def bronze_rows(changes: Iterable[Change], schema_at: Callable[[str, int], Table
             "op": pa.array([c.op.value for c in rows], pa.string()),
             "source_table": pa.array([c.table for c in rows], pa.string()),
             "key": variant_column(keys),
-            "before": variant_column(befores),
-            "after": variant_column(afters),
+            "before": variant_column(befores, of_rows),
+            "after": variant_column(afters, of_rows),
             "commit_ts": pa.array([commit_time(c.seq) for c in rows], pa.timestamp("us", tz="UTC")),
             "position": pa.array(positions, position),
             "schema_id": pa.array(ids, pa.string()),

@@ -22,6 +22,7 @@ from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.silver import extract
 from lakehouse_cdc.silver.batch import TableBatch, split
 from lakehouse_cdc.silver.derive import filtered
+from lakehouse_cdc.silver.form import Form
 from lakehouse_cdc.silver.ordered import OrderedWriter
 from lakehouse_cdc.silver.shape import Shape
 
@@ -30,6 +31,7 @@ class AppendWriter(OrderedWriter):
     """The writer of a table of appended rows."""
 
     _writes = "appended"
+    _form = Form.ADDED
 
     def _add(self, session: SparkSession, part: TableBatch, rows: DataFrame, note: CommitNote) -> None:
         floor, laid_out = added(part, rows, self.shape)

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.model.bronze import LEFT
 from lakehouse_cdc.model.changes import Op
 from lakehouse_cdc.schema.table import TableSchema
@@ -117,11 +118,13 @@ class Segment:
 
     `whole` is None where the table holds nothing that is newer. Else the rows may have come before, or come late, and
     `whole` are all of bronze's under that schema, these among them, up to the newest that the table may hold.
+    `versions` are the commits of bronze of which the rows are all that they hold of the table, where they are that.
     """
 
     part: TableBatch
     rows: DataFrame
     whole: DataFrame | None
+    versions: Versions | None = None
 
 
 def split(rows: DataFrame) -> dict[str, TableBatch]:

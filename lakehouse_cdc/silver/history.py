@@ -26,7 +26,7 @@ from lakehouse_cdc.model.layout import COMMIT_TS, END_AT, SEQ, START_AT, Layout,
 from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.silver import extract
 from lakehouse_cdc.silver.batch import TableBatch, split
-from lakehouse_cdc.silver.form import OPEN
+from lakehouse_cdc.silver.form import OPEN, Form
 from lakehouse_cdc.silver.merge import bounds_of, merge_versions
 from lakehouse_cdc.silver.ordered import OrderedWriter
 from lakehouse_cdc.silver.shape import Shape
@@ -40,6 +40,7 @@ class HistoryWriter(OrderedWriter):
     """
 
     _writes = "versions"
+    _form = Form.VERSIONS
 
     def __init__(
         self, layout: Layout, shape: Shape, *, since: int, kept: Sequence[str], track: Sequence[str] | None

@@ -55,10 +55,11 @@ class TableKeeper:
         self._newest: CommitNote | None = None  # the table may hold what bronze does up to that one's version
         self._through = 0  # the table holds all up to that seq
         self._writer: Writer | None = None
+        self._range: Versions | None = None  # what is being applied
 
     def apply(self, session: SparkSession, part: TableBatch, versions: Versions, note: CommitNote) -> None:
         """Apply the table's rows of those commits of bronze, of which `part` says what they hold."""
-        rows = self._rows(session, versions)
+        self._range, rows = versions, self._rows(session, versions)
         after = versions.after
         note = replace(note, part=self._layout.silver_table(self._name).part)
         if self._held is None:
@@ -70,7 +71,8 @@ class TableKeeper:
             self._after = after
             self._newest, self._through = (held.last, held.through) if held is not None else (None, 0)
             if after != versions.after:
-                rows = self._rows(session, Versions(after, versions.last))
+                self._range = Versions(after, versions.last)
+                rows = self._rows(session, self._range)
                 part = split(rows)[self._name]
                 self._schemas.learn(session, part.schema_ids, rows)
             self._held = self._open(session, held, part, rows)
@@ -231,7 +233,8 @@ class TableKeeper:
         if self._writer.shape.rows.key_given and "r" in mine.ops:
             extract.require_unique(rows, self._writer.shape)
         note = self._holding(held, note, note.standing.seq if until is None else until.seq - 1)
-        self._writer.write(session, Segment(mine, rows, whole), note)
+        versions = None if part.changes else self._range
+        self._writer.write(session, Segment(mine, rows, whole, versions), note)
         return held
 
     def _mark(self, session: SparkSession, held: Held, left: int, note: CommitNote) -> Held:

@@ -14,6 +14,8 @@ from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.silver.batch import Segment, TableBatch
+from lakehouse_cdc.silver.first_load import load_files
+from lakehouse_cdc.silver.form import Form
 from lakehouse_cdc.silver.shape import Shape
 
 
@@ -24,11 +26,12 @@ class OrderedWriter(ABC):
     """
 
     _writes: ClassVar[str]  # in the name of its step
+    _form: ClassVar[Form]
 
     def __init__(self, layout: Layout, shape: Shape, *, since: int, kept: Sequence[str]) -> None:
         self.shape, self._schema = shape, shape.schema
         self._since, self._kept = since, tuple(kept)
-        self._table = layout.silver_table(shape.schema.name)
+        self._layout, self._table = layout, layout.silver_table(shape.schema.name)
         self._has_rows = False  # True once it is known to
 
     def write(self, session: SparkSession, segment: Segment, note: CommitNote) -> None:
@@ -38,7 +41,9 @@ class OrderedWriter(ABC):
             self._has_rows = False
         elif segment.part.has_rows or segment.part.barriers:
             self._has_rows = self._has_rows or not read(session, self._table).isEmpty()
-            self._add(session, segment.part, segment.rows, note)
+            layout, form, step = self._layout, self._form, self._step()
+            if self._has_rows or not load_files(session, layout, segment, self.shape, form, note, step):
+                self._add(session, segment.part, segment.rows, note)
 
     @abstractmethod
     def _add(self, session: SparkSession, part: TableBatch, rows: DataFrame, note: CommitNote) -> None:

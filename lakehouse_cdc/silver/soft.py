@@ -29,6 +29,7 @@ from lakehouse_cdc.model.layout import COMMIT_TS, DELETED_AT, SEQ, Layout, quote
 from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.silver import extract
 from lakehouse_cdc.silver.batch import Barrier, TableBatch, barriers_of, split
+from lakehouse_cdc.silver.form import Form
 from lakehouse_cdc.silver.merge import bounds_of, merge_marked
 from lakehouse_cdc.silver.ordered import OrderedWriter
 from lakehouse_cdc.silver.shape import Shape
@@ -42,6 +43,7 @@ class SoftWriter(OrderedWriter):
     """The writer of a table with soft deletes."""
 
     _writes = "marked"
+    _form = Form.MARKED
 
     def __init__(self, layout: Layout, shape: Shape, *, since: int, kept: Sequence[str]) -> None:
         super().__init__(layout, shape, since=since, kept=kept)

@@ -61,7 +61,7 @@ from lakehouse_cdc.silver.transform import NOTHING, Transform
 
 STATISTICS = "delta.dataSkippingStatsColumns"
 WIDENING = "delta.enableTypeWidening"
-_NO_STATISTICS = (Kind.BINARY,)
+_NO_STATISTICS = (Kind.BINARY, Kind.BOOLEAN)  # Delta refuses to keep them
 _NOT_CLUSTERED = ("boolean", "binary", "variant")  # nor structs
 _PROPERTIES = {
     "delta.columnMapping.mode": "name",
@@ -191,14 +191,19 @@ def statistics(schema: TableSchema, names: tuple[str, ...], *, form: Form, clust
 
     What files are clustered by must be among them.
     """
-    own = [SEQ, COMMIT_TS, *form.indexed]
+    paths = indexed(schema, names, form=form)
+    kept = [".".join(path) if path[0] in OWN else quoted(path[0]) for path in paths]
+    return ",".join(dict.fromkeys([*kept, *(name if name in OWN else quoted(name) for name in clustered)]))
+
+
+def indexed(schema: TableSchema, names: tuple[str, ...], *, form: Form) -> list[tuple[str, ...]]:
+    """Those of the columns, and of their fields, that are kept for a MERGE, which skips files by the keys' ranges."""
 
     def has_any(column: Column) -> bool:
         return require(column, schema.name).kind not in _NO_STATISTICS
 
-    # the keys' ranges let a MERGE skip files
-    indexed = [quoted(c.name) for c in schema.key_columns if c.name in names and has_any(c)]
-    return ",".join(dict.fromkeys([*own, *indexed, *(name if name in OWN else quoted(name) for name in clustered)]))
+    own = [tuple(name.split(".")) for name in (SEQ, COMMIT_TS, *form.indexed)]
+    return own + [(c.name,) for c in schema.key_columns if c.name in names and has_any(c)]
 
 
 def columns_of_source(spark: SparkSession, table: Table, transform: Transform) -> dict[str, str]:

@@ -17,6 +17,8 @@ from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.silver import extract, tombstones
 from lakehouse_cdc.silver.batch import Segment, TableBatch
+from lakehouse_cdc.silver.first_load import load_files
+from lakehouse_cdc.silver.form import Form
 from lakehouse_cdc.silver.merge import bounds_of, load, merge
 from lakehouse_cdc.silver.shape import Shape
 from lakehouse_cdc.silver.tombstones import Guards
@@ -47,7 +49,7 @@ class TableWriter:
         self._kept = tuple(kept)
         # a batch has commits of its own under each schema
         self._suffix = f"@{since}" if since else ""
-        name = shape.schema.name
+        name, self._layout = shape.schema.name, layout
         self._table, self._graves = layout.silver_table(name), layout.tombstones(name)
         self._fresh, self._keep_days = fresh, keep_days
         self._guards = Guards() if fresh else tombstones.guards(session, self._graves)
@@ -57,7 +59,7 @@ class TableWriter:
     def write(self, session: SparkSession, segment: Segment, note: CommitNote) -> None:
         """Apply the segment's rows; it does not matter whether the table holds newer ones."""
         part, rows = segment.part, segment.rows
-        if self._fresh or part.has_rows or part.barrier:
+        if not self._loaded(session, segment, note) and (self._fresh or part.has_rows or part.barrier):
             changes = extract.keyed(rows, self.shape)
             before = self._guards
             self._bury(session, part, changes, note)
@@ -67,6 +69,16 @@ class TableWriter:
         if time.monotonic() - self._pruned >= _DAY:
             pruned = tombstones.prune(session, self._graves, self._schema, self._keep_days)
             self._guards, self._pruned = self._guards.joined(pruned), time.monotonic()
+
+    def _loaded(self, session: SparkSession, segment: Segment, note: CommitNote) -> bool:
+        """Whether the rows have come into an empty table as they are, with nothing to bury and none overtaken."""
+        part, guards = segment.part, self._guards
+        if not part.single_read or part.barrier or max(guards.barrier - 1, guards.horizon, guards.delete) >= part.first:
+            return False
+        self._has_rows = self._has_rows or not (self._fresh or read(session, self._table).isEmpty())
+        if self._has_rows:
+            return False
+        return load_files(session, self._layout, segment, self.shape, Form.ROWS, note, self._step("rows"))
 
     def _bury(self, session: SparkSession, part: TableBatch, changes: DataFrame, note: CommitNote) -> None:
         deleted = None
