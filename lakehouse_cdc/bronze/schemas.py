@@ -6,16 +6,39 @@ call again; the append is tied to the batch, so it happens once.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from decimal import Decimal
+from operator import itemgetter
+
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse_cdc.lake.added import DataFile, add_files
 from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.commits import writer_options
+from lakehouse_cdc.lake.data_file import FileWriter
+from lakehouse_cdc.lake.delta_log import APPENDED
 from lakehouse_cdc.lake.tables import append
 from lakehouse_cdc.model.bronze import LEFT
 from lakehouse_cdc.model.changes import Op
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import CommitNote
+
+_STEP = "schemas"
+_POSITION = pa.struct([("server_uuid", pa.string()), ("file", pa.string()), ("pos", pa.int64()), ("gtid", pa.string())])
+_COLUMNS = pa.schema(
+    [
+        ("source_table", pa.string()),
+        ("schema_id", pa.string()),
+        ("seq", pa.decimal128(38, 0)),
+        ("position", _POSITION),
+        ("statement", pa.string()),
+        ("schema", pa.string()),
+    ]
+)
+_STATISTICS = [(name,) for name in ("source_table", "schema_id", "seq")]
 
 
 def record_schemas(spark: SparkSession, layout: Layout, versions: Versions, note: CommitNote) -> None:
@@ -23,7 +46,20 @@ def record_schemas(spark: SparkSession, layout: Layout, versions: Versions, note
 
     Where a table is left off (dropped, or quarantined) `schema` is NULL, and `schema_id` that of its last one.
     """
-    append(schema_rows(versions.rows(spark, layout.changes)), layout.schemas, writer_options(note, "schemas"))
+    append(schema_rows(versions.rows(spark, layout.changes)), layout.schemas, writer_options(note, _STEP))
+
+
+def add_schemas(spark: SparkSession, layout: Layout, files: Sequence[DataFile], note: CommitNote) -> None:
+    """The same of files of bronze, which say what s rows they hold; one file, without a job of Spark's."""
+    rows = [
+        {**said, "source_table": file.source_table, "seq": Decimal(said["seq"])}
+        for file in files
+        for said in json.loads(file.schemas)
+    ]
+    if rows:
+        writer = FileWriter(str(layout.schemas.path), "", _STATISTICS)
+        writer.write(pa.Table.from_pylist(sorted(rows, key=itemgetter("seq")), schema=_COLUMNS))
+        add_files(spark, layout.schemas, [writer.end()], note, _STEP, APPENDED)
 
 
 def schema_rows(rows: DataFrame) -> DataFrame:

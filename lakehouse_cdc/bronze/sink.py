@@ -2,9 +2,9 @@
 
 The frame of a micro-batch is evaluated exactly once: every further action would read the source again. It holds either
 rows, which are appended, and counted in the commit; or a line for each file that the source's tasks have written, which
-are added (see `lake.added`). Schemas are read back from the commit. All that is idempotent by (query, batch); the end
-of the batch stands in the checkpoint before the batch runs, and goes into the commit's note. A crash after the commit
-leaves a batch that Spark runs again: the commit is skipped, the rest, which is derived from it, is done again.
+are added (see `lake.added`). Schemas come with the files, or are read back from the commit. All that is idempotent by
+(query, batch); the end of the batch stands in the checkpoint before the batch runs, and goes into the commit's note. A
+crash after the commit leaves a batch that Spark runs again: the commit is skipped, the rest is done again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lakehouse_cdc.bronze.schemas import record_schemas
+from lakehouse_cdc.bronze.schemas import add_schemas, record_schemas
 from lakehouse_cdc.errors import TransientError
 from lakehouse_cdc.lake.added import DataFile, add_files
 from lakehouse_cdc.lake.changes import Versions
@@ -94,8 +94,6 @@ def write_batch(
     note = CommitNote(layout.pipeline, query, batch, Standing.of_offset(offset), reading=being_read)
     write = _added if rows.columns == _LINE else _appended
     version, counts = write(spark, rows, layout, note)
-    if any(Op.SCHEMA.value in ops for ops in counts.values()):
-        record_schemas(spark, layout, Versions(version - 1, version), note)
     return BronzeBatch(batch, version, note.standing, counts)
 
 
@@ -108,6 +106,7 @@ def _added(spark: SparkSession, lines: DataFrame, layout: Layout, note: CommitNo
         of_table = counts.setdefault(file.source_table, {})
         for op, n in sorted(file.rows.items()):
             of_table[op] = of_table.get(op, 0) + n
+    add_schemas(spark, layout, files, note)
     return _commit(spark, layout, note).version if version is None else version, counts
 
 
@@ -119,6 +118,8 @@ def _appended(spark: SparkSession, rows: DataFrame, layout: Layout, note: Commit
         versions = Versions(commit.version - 1, commit.version)
         for row in sorted(versions.rows(spark, layout.changes).groupBy(PARTITION, "op").count().collect()):
             counts.setdefault(row[PARTITION], {})[row["op"]] = row["count"]
+        if any(Op.SCHEMA.value in ops for ops in counts.values()):
+            record_schemas(spark, layout, versions, note)
     return commit.version, counts
 
 

@@ -62,6 +62,7 @@ class DataFile:
     modified: int
     stats: str
     ops: str
+    schemas: str
 
     @property
     def rows(self) -> dict[str, int]:

@@ -18,9 +18,12 @@ from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakehouse_cdc.lake.data_file import FileWriter
 from lakehouse_cdc.model.bronze import PARTITION, STATISTICS
+from lakehouse_cdc.model.changes import Op
+from lakehouse_cdc.model.variant import decode
 
 LINE = pa.schema(
     [
@@ -30,6 +33,7 @@ LINE = pa.schema(
         ("modified", pa.int64()),
         ("stats", pa.string()),
         ("ops", pa.string()),
+        ("schemas", pa.string()),
     ]
 )
 _GROUP_BYTES = 128 << 20  # of Arrow's columns, in one row group
@@ -38,6 +42,7 @@ _REPEATED = [
     "op", "schema_id", "key.metadata", "before.metadata", "after.metadata",
     "position.server_uuid", "position.file", "position.gtid",
 ]  # fmt: skip
+_OF_SCHEMA = ["schema_id", "seq", "position", "after"]
 _RISING = {"commit_ts": "DELTA_BINARY_PACKED", "position.pos": "DELTA_BINARY_PACKED"}
 _BOUNDED = ["seq", "op", "commit_ts", "schema_id", "position.pos"]  # row groups of other columns need no bounds
 
@@ -46,7 +51,8 @@ def written(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.Recor
     """Write rows in bronze's columns below `folder`, the table's; gives one line (`LINE`) for each file.
 
     `path` is relative to the folder, encoded like a URL; `modified` are milliseconds since 1970; `stats` is what Delta
-    keeps of a file; `ops` counts the rows of each op, as JSON. If the rows end in an error, no file stays.
+    keeps of a file; `ops` counts the rows of each op, and `schemas` are the s rows as `<bronze>.schemas` has them, both
+    as JSON. If the rows end in an error, no file stays.
     """
     tables: dict[str, _Table] = {}
     try:
@@ -93,6 +99,7 @@ class _Table:
         self._pieces: list[pa.RecordBatch] = []
         self.held = 0
         self._ops: dict[str, int] = {}
+        self._schemas: list[dict[str, Any]] = []
 
     def take(self, rows: pa.RecordBatch) -> None:
         self._pieces.append(rows)
@@ -109,6 +116,9 @@ class _Table:
         self._file.write(rows)
         for one in rows.column("op").value_counts().to_pylist():
             self._ops[one["values"]] = self._ops.get(one["values"], 0) + one["counts"]
+            if one["values"] == Op.SCHEMA.value:
+                found = rows.filter(pc.equal(rows.column("op"), Op.SCHEMA.value))
+                self._schemas += map(_schema, found.select(_OF_SCHEMA).to_pylist())
 
     def end(self) -> dict[str, Any]:
         """Complete the file; its line."""
@@ -121,8 +131,17 @@ class _Table:
             "modified": file.modified,
             "stats": file.stats,
             "ops": json.dumps(self._ops),
+            "schemas": json.dumps(self._schemas),
         }
 
     def discard(self) -> None:
         """Leave nothing."""
         self._file.discard()
+
+
+def _schema(row: dict[str, Any]) -> dict[str, Any]:
+    """An s row, as `<bronze>.schemas` has it; of a table that is left off there is no schema."""
+    after = decode(row["after"]["value"], row["after"]["metadata"])
+    text = json.dumps(after, ensure_ascii=False, separators=(",", ":")) if after.get("columns") is not None else None
+    said = {name: row[name] for name in ("schema_id", "position")}
+    return {**said, "seq": str(row["seq"]), "statement": after.get("statement"), "schema": text}

@@ -27,5 +27,5 @@ SCHEMA = (
 PARTITION = "source_table"
 STATISTICS = ("seq", "op", "commit_ts", "schema_id")  # a VARIANT has none worth its cost
 # what the source gives where its tasks write files of those columns themselves, a line for each: see `lake.files`
-FILES = "source_table STRING, path STRING, size BIGINT, modified BIGINT, stats STRING, ops STRING"
+FILES = "source_table STRING, path STRING, size BIGINT, modified BIGINT, stats STRING, ops STRING, schemas STRING"
 LEFT = "variant_get(after, '$.columns', 'variant') IS NULL"  # whether an s row says that the table is left off there

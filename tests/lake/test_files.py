@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse_cdc.bronze.schemas import add_schemas, record_schemas
 from lakehouse_cdc.bronze.tables import create_bronze
 from lakehouse_cdc.lake import delta_log, files
 from lakehouse_cdc.lake.added import DataFile, add_files
@@ -53,11 +54,13 @@ def random_rows(random: Random, n: int) -> pa.RecordBatch:
         }
         for _ in range(n)
     ]
+    ops = [random.choice("rcudtsx") for _ in range(n)]
     columns = [
         pa.array([Decimal(random.randrange(10**37)) for _ in range(n)], pa.decimal128(38, 0)),
-        pa.array([random.choice("rcudtsx") for _ in range(n)]),
+        pa.array(ops),
         pa.array([random.choice(TABLES) for _ in range(n)]),
-        *(variant_column([image() for _ in range(n)]) for _ in range(3)),
+        *(variant_column([image() for _ in range(n)]) for _ in range(2)),
+        variant_column([{"columns": [random.choice((7, "x", None))]} if op == "s" else image() for op in ops]),
         pa.array([BEGAN + timedelta(microseconds=random.randrange(5000)) for _ in range(n)], pa.timestamp("us", "UTC")),
         pa.array(where, ARROW.field("position").type),
         pa.array([random.choice(("a", "b")) for _ in range(n)]),
@@ -87,6 +90,44 @@ def layouts(spark: SparkSession, tmp_path: Path) -> tuple[Layout, Layout]:
     for layout in made:
         create_bronze(spark, layout)
     return made[0], made[1]
+
+
+def test_schemas_are_those_that_spark_would_read_back(spark: SparkSession, layouts: tuple[Layout, Layout]) -> None:
+    """Every character of a statement and of a name; tables that are left off; a replay."""
+    ours, theirs = layouts
+    odd = "it's \"\\\\ü\n\t\x01\x1f\x7f\u2028 😀 </"
+    afters: list[Any] = [
+        {"table": "t", "columns": [{"name": odd, "length": 3, "unsigned": False, "values": ["a", odd]}], "key": ["id"]},
+        {"columns": [], "statement": f"ALTER TABLE t COMMENT '{odd}'", "origin": {odd: "b"}, "filled": {}},
+        {"dropped": True, "statement": "DROP TABLE t"},
+        {"quarantined": odd},
+    ]
+    rows = random_rows(Random(3), 12).to_pylist()
+    rows = [{**row, "op": "s" if i % 3 == 0 else "r"} for i, row in enumerate(rows)]
+    images = iter(afters)
+    given = variant_column([next(images) if row["op"] == "s" else None for row in rows])
+    batch = pa.RecordBatch.from_pylist([{**row, "after": None} for row in rows], schema=ARROW)
+    batch = batch.set_column(ARROW.get_field_index("after"), ARROW.field("after"), given)
+    lines = listed(list(files.written([batch], str(ours.changes.path))))
+    add_files(spark, ours.changes, lines, note(0), "changes")
+    for _ in range(2):
+        add_schemas(spark, ours, lines, note(0))
+    append(
+        spark.createDataFrame(pa.Table.from_batches([batch])),
+        theirs.changes,
+        writer_options(note(0), "changes"),
+        (PARTITION,),
+    )
+    record_schemas(spark, theirs, Versions(0, 1), note(0))
+    found, wanted = (read(spark, layout.schemas).orderBy("seq").collect() for layout in layouts)
+    assert len(wanted) == len(afters)
+    for ours_row, theirs_row in zip(found, wanted, strict=True):  # one says \\u001f where the other says \\u001F
+        said, told = ours_row.asDict(recursive=True), theirs_row.asDict(recursive=True)
+        assert json.loads(said.pop("schema") or "0") == json.loads(told.pop("schema") or "0")
+        assert said == told
+    assert [row["schema"] is None for row in sorted(found)].count(True) == 2
+    [ours_said, theirs_said] = [history(spark, layout.schemas)[0] for layout in layouts]
+    assert (ours_said.rows, ours_said.note, ours_said.version) == (theirs_said.rows, theirs_said.note, 1)
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -257,7 +257,7 @@ class Adding:
                 self._execute("DELETE FROM given WHERE a = %s", a)
             else:
                 self._execute("INSERT INTO given VALUES (%s, 1)", 100 + self.statements)
-                self._execute("UPDATE given SET b = b + 1 WHERE MOD(a, 9) = %s", a % 9)
+                self._execute("UPDATE given SET b = b + 1 WHERE a < %s ORDER BY b LIMIT 1", 10 * a)
 
     def __enter__(self) -> Adding:
         self._thread.start()
