@@ -45,7 +45,7 @@ def chart(data: Mapping[str, Any]) -> str:
     """Seconds of a batch by the table's rows, these on a logarithmic axis."""
     runs = data["runs"]
     sizes = sorted({run["rows"] for run in runs})
-    top: float = max(run["seconds"] for run in runs) * 1.1
+    top: float = 4 * math.ceil(max(run["seconds"] for run in runs) * 1.05 / 4)  # whole seconds at each line
     low, high = math.log10(sizes[0]), math.log10(sizes[-1])
 
     def x(rows: int) -> float:
@@ -59,7 +59,7 @@ def chart(data: Mapping[str, Any]) -> str:
     for i in range(5):
         seconds = top * i / 4
         parts.append(f'<path d="M{_LEFT} {y(seconds)}H{_WIDTH - _RIGHT}" stroke="#8884"/>')
-        parts.append(text(_LEFT - 8, y(seconds) + 4, f"{seconds:.1f}", anchor="end"))
+        parts.append(text(_LEFT - 8, y(seconds) + 4, f"{seconds:g}", anchor="end"))
     parts += [text(x(rows), _HEIGHT - _BOTTOM + 20, f"{rows:,}", anchor="middle") for rows in sizes]
     for (scd, keys), (colour, dashes) in _LINES.items():
         mine = sorted((r["rows"], r["seconds"]) for r in runs if (r["scd"], r["keys"]) == (scd, keys))

@@ -41,7 +41,7 @@ def chart(data: Mapping[str, Any]) -> str:
     """Rows a second, a group of bars for each contest, each group by its own scale."""
     parts, y = [], 24.0
     for contest in data["contests"]:
-        parts.append(text(12, y, f"{contest['about']}, rows/s", size=13))
+        parts.append(text(12, y, f"{contest['about'].replace('`', '')}, rows/s", size=13))
         y += 8
         most = max(one["rate"] for one in contest["contenders"])
         for one in contest["contenders"]:
