@@ -14,7 +14,10 @@ from operator import itemgetter
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import DataType, StructField, StructType
 
+from lakehouse_cdc.bronze.tables import SCHEMAS
 from lakehouse_cdc.lake.added import DataFile, add_files
 from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.commits import writer_options
@@ -27,17 +30,6 @@ from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import CommitNote
 
 _STEP = "schemas"
-_POSITION = pa.struct([("server_uuid", pa.string()), ("file", pa.string()), ("pos", pa.int64()), ("gtid", pa.string())])
-_COLUMNS = pa.schema(
-    [
-        ("source_table", pa.string()),
-        ("schema_id", pa.string()),
-        ("seq", pa.decimal128(38, 0)),
-        ("position", _POSITION),
-        ("statement", pa.string()),
-        ("schema", pa.string()),
-    ]
-)
 _STATISTICS = [(name,) for name in ("source_table", "schema_id", "seq")]
 
 
@@ -58,8 +50,14 @@ def add_schemas(spark: SparkSession, layout: Layout, files: Sequence[DataFile], 
     ]
     if rows:
         writer = FileWriter(str(layout.schemas.path), "", _STATISTICS)
-        writer.write(pa.Table.from_pylist(sorted(rows, key=itemgetter("seq")), schema=_COLUMNS))
+        writer.write(pa.Table.from_pylist(sorted(rows, key=itemgetter("seq")), schema=_columns()))
         add_files(spark, layout.schemas, [writer.end()], note, _STEP, APPENDED)
+
+
+def _columns() -> pa.Schema:
+    """The columns of `<bronze>.schemas`, in Arrow."""
+    fields = [StructField(name, DataType.fromDDL(kind)) for name, kind in SCHEMAS]
+    return to_arrow_schema(StructType(fields))
 
 
 def schema_rows(rows: DataFrame) -> DataFrame:
