@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
+from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.tables import delta_table
 from lakehouse_cdc.model.layout import Table
 from lakehouse_cdc.model.standing import CommitNote
@@ -81,6 +82,12 @@ def history(spark: SparkSession, table: Table, limit: int | None = None) -> list
         count = None if rows is None else int(rows)
         commits.append(Commit(row["version"], CommitNote.parse(row["userMetadata"]), count))
     return commits
+
+
+def newest_version(spark: SparkSession, table: Table) -> int:
+    """The table's version now."""
+    state = delta_log.state(spark, table)
+    return history(spark, table, 1)[0].version if state is None else state.version
 
 
 def newest_first(spark: SparkSession, table: Table) -> Iterator[Commit]:

@@ -43,6 +43,8 @@ class State:
     `fields` are its columns, as in Delta's schema; `features` those of the protocol that a writer must know.
     """
 
+    id: str
+    version: int
     fields: tuple[dict[str, Any], ...]
     properties: Mapping[str, str]
     partition_by: tuple[str, ...]
@@ -57,6 +59,8 @@ def state(spark: SparkSession, table: Table) -> State | None:
     metadata = json.loads(snapshot.metadata().json())["metaData"]
     protocol = json.loads(snapshot.protocol().json())["protocol"]
     return State(
+        metadata["id"],
+        int(snapshot.version()),
         tuple(json.loads(metadata["schemaString"])["fields"]),
         metadata["configuration"],
         tuple(metadata["partitionColumns"]),

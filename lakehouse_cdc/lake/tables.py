@@ -172,6 +172,8 @@ def set_properties(spark: SparkSession, table: Table, properties: Mapping[str, s
 
 def table_id(spark: SparkSession, table: Table) -> str:
     """The id that Delta gave the table when it was made; one that is made anew in its place has another."""
+    if (state := delta_log.state(spark, table)) is not None:
+        return state.id
     found = delta_table(spark, table).detail().select("id").head()
     return str(found["id"]) if found else ""
 

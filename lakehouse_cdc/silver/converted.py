@@ -65,7 +65,7 @@ def convert(told: Conversion, paths: Sequence[str]) -> list[NewFile] | str:
                 for columns in _converted(batch, images, told):
                     writer.take(pa.RecordBatch.from_arrays(columns, schema=told.columns))
         return writer.end()
-    except (NotOurs, pa.ArrowException, OSError, ValueError, OverflowError) as error:
+    except Exception as error:  # whatever it is, Spark has the say
         writer.discard()
         return f"{type(error).__name__}: {error}"
     except BaseException:

@@ -16,7 +16,7 @@ from decimal import Decimal
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.lake.commits import history, writer_options
+from lakehouse_cdc.lake.commits import newest_version, writer_options
 from lakehouse_cdc.lake.tables import Columns, append, create, exists, read, require_ours, require_owner, table_id
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import CommitNote
@@ -83,7 +83,8 @@ class Ledger:
     def _open(self) -> int:
         """Make it, or see that it is ours; the seq of its last row, whose versions go on to count."""
         table, layout = self._layout.ledger, self._layout
-        if not require_ledger(self._spark, layout):
+        there = require_ledger(self._spark, layout)
+        if not there:
             create(
                 self._spark, table, COLUMNS, pipeline=layout.pipeline,
                 properties={
@@ -92,8 +93,8 @@ class Ledger:
                 },
                 comment="For each batch of silver its place in the source, and the version of each table with it.",
             )  # fmt: skip
-        last = read(self._spark, table).orderBy("seq", ascending=False).select("seq", "tables").head()
-        if last is not None:
+        rows = read(self._spark, table).orderBy("seq", ascending=False).select("seq", "tables")
+        if there and (last := rows.head()) is not None:
             self._versions = dict(last["tables"])
             return int(last["seq"])
         names = read(self._spark, layout.schemas).select("source_table").distinct().collect()
@@ -104,4 +105,4 @@ class Ledger:
         for name in names:
             table = self._layout.silver_table(name)
             if name in self._versions or exists(self._spark, table):  # one may have been refused before it was made
-                self._versions[name] = history(self._spark, table, 1)[0].version
+                self._versions[name] = newest_version(self._spark, table)

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse_cdc.errors import TransientError
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.listing import Listed, files_of
@@ -385,6 +386,26 @@ def test_a_load_that_was_committed_is_skipped(spark: SparkSession, tmp_path: Pat
     assert read(spark, table).isEmpty()
     added = {line["add"]["path"] for line in log(table) if "add" in line}
     assert files_there(table) == added
+
+
+def test_a_load_that_was_not_committed_comes_again(spark: SparkSession, tmp_path: Path) -> None:
+    """What it had written by then is in no commit; and the change data feed has each row once."""
+    lake = Lake(spark, tmp_path, {SMALL.name: SMALL}, batches=1)
+    policy = Policy(properties={"delta.enableChangeDataFeed": "true"})
+    rows = [{"id": i, "n": i, "note": "a"} for i in range(4)]
+    versions = Versions(None, lake.commit([begin(SMALL), *reads(SMALL, rows)]).version)
+    with patch.object(first_load, "add_files", side_effect=TransientError("lost")), pytest.raises(TransientError):
+        Applier(spark, lake.layout, policy=lambda _: policy).apply(versions, lake.note(versions))
+    table = lake.layout.silver_table(SMALL.name)
+    assert read(spark, table).isEmpty()
+    assert len(files_there(table)) == 1
+    with watched() as taken:
+        Applier(spark, lake.layout, policy=lambda _: policy).apply(versions, lake.note(versions))
+    assert taken == [True]
+    assert lake.silver(SMALL.name) == fold(lake.written)
+    assert len(files_there(table)) == 2
+    feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 0).load(table.path)
+    assert sorted((row["id"], row["_change_type"]) for row in feed.collect()) == [(i, "insert") for i in range(4)]
 
 
 def test_runs_of_files_are_even(seed: int) -> None:
