@@ -130,4 +130,6 @@ def plain(value: Any) -> Any:
         return repr(value)
     if isinstance(value, list):
         return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
     return value.astimezone(timezone.utc) if isinstance(value, datetime) and value.tzinfo else value

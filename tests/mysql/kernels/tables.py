@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pymysql
 
 from lakehouse_cdc.model.variant import decode
 from lakehouse_cdc.mysql.kernels.program import ProgramSet
 from lakehouse_cdc.mysql.kernels.rows import ChangeImages, count_rows, decode_rows
+from lakehouse_cdc.mysql.kernels.typed import ImageColumns
 from lakehouse_cdc.mysql.wire.select import select_images
 from lakehouse_cdc.schema.table import Column, TableSchema
 from tests.mysql.kernels.binlog_file import read_log
 from tests.positions import binlog_end
+from tests.row_images import plain
 
 SESSION = "SET time_zone = '+00:00', character_set_results = NULL, sql_mode = 'STRICT_ALL_TABLES'"
 ID = Column("id", "int", nullable=False)
@@ -93,7 +98,17 @@ def compare(
     for key, after in read:
         image, names = decode(after or b"", programs.metadata[0]), decode(key or b"", programs.key_metadata[0])
         assert names == {name: image[name] for name in schema.key}
-    return [decode(after or b"", programs.metadata[0]) for _, after in read]
+    found = [decode(after or b"", programs.metadata[0]) for _, after in read]
+    assert plain(as_columns(schema, [after or b"" for _, after in read])) == plain(found)
+    return found
+
+
+def as_columns(schema: TableSchema, images: Sequence[bytes]) -> list[dict[str, Any]]:
+    """The rows that the kernel for silver reads of the images; JSON as the text that images hold."""
+    text = [replace(c, type="text", charset="utf8mb4", mask="") if c.type == "json" else c for c in schema.captured]
+    names, columns = [c.name for c in text], ImageColumns(replace(schema, columns=tuple(text)))
+    blocks = columns.read(pa.array(images, pa.binary()), np.arange(len(images)))
+    return [row for block in blocks for row in pa.RecordBatch.from_arrays(block, names).to_pylist()]
 
 
 def expected(column: Column, value: Any) -> Any:
