@@ -197,6 +197,7 @@ class World:
         for kind, often in self.ddl.items():
             if 0 <= draw < often:
                 does = {"truncate": self.truncate, "alter": self.alter, "replace": self.replace, "create": self.birth}
+                self.decide()  # DDL would wait for a transaction that is prepared and has written to the table
                 does[kind](self.rng.choice(self.tables))
                 return
             draw -= often
