@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakehouse_cdc.mysql.kernels.compiled import compiled
+from lakehouse_cdc.mysql.kernels.octets import move, pointer
 
 MORE, SPECIAL, OUT_OF_ORDER, BAD_SIZE = 0, 1, 2, 3
 HEADER = 4  # bytes before each packet: length (3), sequence number (1)
@@ -32,6 +33,7 @@ def strip_packets(  # noqa: C901
     """
     consumed = 0
     produced = 0
+    source, target = pointer(raw), pointer(out)
     while True:
         # first walk the packets of one logical packet, and only copy if all of it is here
         at = consumed
@@ -58,9 +60,7 @@ def strip_packets(  # noqa: C901
         at = consumed
         while at < filled and produced - start < total - 1:
             length = int(raw[at]) | int(raw[at + 1]) << 8 | int(raw[at + 2]) << 16
-            for i in range(length - skip):
-                out[produced + i] = raw[at + HEADER + skip + i]
-            produced += length - skip
+            produced = move(source, at + HEADER + skip, length - skip, target, produced)
             at += HEADER + length
             skip = 0
         size = int(out[start + 9]) | int(out[start + 10]) << 8 | int(out[start + 11]) << 16 | int(out[start + 12]) << 24
