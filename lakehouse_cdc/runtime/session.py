@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.runtime.cache import cache_directory
+from lakehouse_cdc.runtime.home import spark_home
 from lakehouse_cdc.runtime.jars import Jar, fetch
 from lakehouse_cdc.runtime.java import java_home
 
@@ -189,7 +190,7 @@ def _environment() -> Iterator[None]:
     assert spec.origin is not None
     ours = {
         "JAVA_HOME": str(java_home()),
-        "SPARK_HOME": str(Path(spec.origin).parent),  # PySpark's own, not another Spark that the user has
+        "SPARK_HOME": str(spark_home(Path(spec.origin).parent)),  # PySpark's own, not another Spark that the user has
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
     }
