@@ -11,18 +11,14 @@ from collections.abc import Sequence
 from decimal import Decimal
 from operator import itemgetter
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import DataType, StructField, StructType
 
 from lakehouse_cdc.bronze.tables import SCHEMAS
-from lakehouse_cdc.lake.added import DataFile, add_files
+from lakehouse_cdc.lake.added import DataFile
 from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.commits import writer_options
-from lakehouse_cdc.lake.data_file import FileWriter
-from lakehouse_cdc.lake.delta_log import APPENDED
+from lakehouse_cdc.lake.small import append_small
 from lakehouse_cdc.lake.tables import append
 from lakehouse_cdc.model.bronze import LEFT
 from lakehouse_cdc.model.changes import Op
@@ -49,15 +45,8 @@ def add_schemas(spark: SparkSession, layout: Layout, files: Sequence[DataFile], 
         for said in json.loads(file.schemas)
     ]
     if rows:
-        writer = FileWriter(str(layout.schemas.path), "", _STATISTICS)
-        writer.write(pa.Table.from_pylist(sorted(rows, key=itemgetter("seq")), schema=_columns()))
-        add_files(spark, layout.schemas, [writer.end()], note, _STEP, APPENDED)
-
-
-def _columns() -> pa.Schema:
-    """The columns of `<bronze>.schemas`, in Arrow."""
-    fields = [StructField(name, DataType.fromDDL(kind)) for name, kind in SCHEMAS]
-    return to_arrow_schema(StructType(fields))
+        rows.sort(key=itemgetter("seq"))
+        append_small(spark, layout.schemas, SCHEMAS, rows, note, _STEP, _STATISTICS)
 
 
 def schema_rows(rows: DataFrame) -> DataFrame:

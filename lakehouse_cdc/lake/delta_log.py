@@ -50,6 +50,11 @@ class State:
     partition_by: tuple[str, ...]
     features: frozenset[str]
 
+    @property
+    def plain(self) -> bool:
+        """Whether columns go by their own names in the table's files."""
+        return self.properties.get("delta.columnMapping.mode", "none") == "none"
+
 
 def state(spark: SparkSession, table: Table) -> State | None:
     """That of a table that is there; None where the library cannot be asked."""

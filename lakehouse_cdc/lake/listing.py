@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
@@ -21,14 +21,16 @@ from lakehouse_cdc.model.layout import Table
 
 @dataclass(frozen=True)
 class Listed:
-    """A file, by its path below the table's folder, and how many rows it has."""
+    """A file, by its path below the table's folder, how many rows it has, its partition, and Delta's statistics."""
 
     path: str
     rows: int
+    partition: Mapping[str, str] = field(default_factory=dict)
+    stats: Mapping[str, Any] = field(default_factory=dict)
 
 
-def files_of(table: Table, versions: Versions, partition: Mapping[str, str]) -> list[Listed] | None:
-    """Those of that partition, in the order in which they were added; None where the log does not simply say so."""
+def files_of(table: Table, versions: Versions, partition: Mapping[str, str] | None = None) -> list[Listed] | None:
+    """Those of that partition, or all, in the order in which they were added; None if the log does not simply say."""
     first = 0 if versions.after is None else versions.after + 1
     found: dict[str, Listed] = {}
     try:
@@ -47,13 +49,16 @@ def _actions(log: str, first: int, last: int) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
 
 
-def _followed(action: dict[str, Any], found: dict[str, Listed], partition: Mapping[str, str], *, whole: bool) -> bool:
+def _followed(
+    action: dict[str, Any], found: dict[str, Listed], partition: Mapping[str, str] | None, *, whole: bool
+) -> bool:
     """Bring `found` behind an action; False where that says something of which this module knows nothing."""
     if (added := action.get("add")) is not None:
-        if not (whole or added["dataChange"]) or added["partitionValues"] != partition:
-            return bool(added["partitionValues"].keys() == partition.keys())
-        path = unquote(added["path"])
-        found[path] = Listed(path, int(json.loads(added["stats"])["numRecords"]))
+        its = added["partitionValues"]
+        if not (whole or added["dataChange"]) or (partition is not None and its != partition):
+            return bool(partition is None or its.keys() == partition.keys())
+        path, stats = unquote(added["path"]), json.loads(added["stats"])
+        found[path] = Listed(path, int(stats["numRecords"]), its, stats)
         return added.get("deletionVector") is None and "://" not in path and not path.startswith("/")
     if (removed := action.get("remove")) is not None:
         if whole:

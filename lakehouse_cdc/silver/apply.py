@@ -27,10 +27,11 @@ from lakehouse_cdc.lake.conflicts import is_conflict
 from lakehouse_cdc.model.changes import Op
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import CommitNote
-from lakehouse_cdc.silver.batch import TableBatch, split
+from lakehouse_cdc.silver.batch import TableBatch
 from lakehouse_cdc.silver.extract import DOES_NOT_FIT
 from lakehouse_cdc.silver.keeper import TableKeeper
 from lakehouse_cdc.silver.merge import FILES
+from lakehouse_cdc.silver.parts import parts_of
 from lakehouse_cdc.silver.policy import Policy
 from lakehouse_cdc.silver.schemas import Schemas
 from lakehouse_cdc.silver.shape import THAW
@@ -78,7 +79,7 @@ class Applier:
         that is quarantined.
         """
         rows = versions.rows(self._spark, self._layout.changes)
-        parts = split(rows)
+        parts = parts_of(self._spark, self._layout, versions)
         self._layout.silver_tables({*parts, *self._keepers})
         set_aside = {name for name, part in parts.items() if name in self._quarantined and _AGAIN not in part.ops}
         parts = {name: part for name, part in parts.items() if name not in set_aside}

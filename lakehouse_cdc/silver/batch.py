@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -23,6 +24,7 @@ BELOW = f"CAST(IF(op = '{Op.END.value}', after, CAST(seq AS VARIANT)) AS DECIMAL
 # where the pass began that an x row ends
 BEGUN = f"CAST(IF(op = '{Op.END.value}', coalesce(before, after), CAST(seq AS VARIANT)) AS DECIMAL(38,0))"
 _BARRIERS = (Op.TRUNCATE.value, Op.END.value)
+MARKS = (Op.SCHEMA.value, *_BARRIERS)  # the ops that are no change of a row
 
 
 @dataclass(frozen=True)
@@ -51,17 +53,18 @@ class SchemaChange:
     schema_id: str
 
     @classmethod
-    def parse(cls, seq: int, commit_ts: int, schema_id: str, before: str, after: str) -> SchemaChange:
-        """From an `s` row, its images as JSON. Raises DefiniteError for one that is not whole."""
-        old, data = TableSchema.from_json(before), json.loads(after)
-        new = TableSchema.from_dict(data)
-        if new.id != schema_id or "origin" not in data or new.name != old.name:
+    def of(
+        cls, seq: int, commit_ts: int, schema_id: str, before: dict[str, Any], after: dict[str, Any]
+    ) -> SchemaChange:
+        """From an `s` row and its images. Raises DefiniteError for one that is not whole."""
+        old, new = TableSchema.from_dict(before), TableSchema.from_dict(after)
+        if new.id != schema_id or "origin" not in after or new.name != old.name:
             raise DefiniteError(
                 f"a change of the schema of {new.name} to {schema_id} is not whole",
                 where=f"{new.name} seq {seq}",
                 hint="bronze was written by another release; move it away, with its checkpoint, to begin anew",
             )
-        return cls(seq, commit_ts, old, new, data["origin"], data.get("filled", {}), schema_id)
+        return cls(seq, commit_ts, old, new, after["origin"], after.get("filled", {}), schema_id)
 
     def renamed(self, transform: Transform) -> SchemaChange:
         """The change as it is for the columns that a transform makes of the captured ones."""
@@ -127,31 +130,47 @@ class Segment:
     versions: Versions | None = None
 
 
+@dataclass(frozen=True)
+class Group:
+    """The least and the greatest seq of a table's rows of one op and schema."""
+
+    table: str
+    op: str
+    schema_id: str
+    least: int
+    greatest: int
+
+
 def split(rows: DataFrame) -> dict[str, TableBatch]:
     """The part of each table that `rows`, in bronze's columns, holds anything of."""
-    is_row = ~F.col("op").isin(Op.SCHEMA.value, *_BARRIERS)
-    found = (
-        rows.groupBy("source_table", "op", "schema_id")
-        .agg(
-            F.min(F.when(is_row, F.col("seq"))).alias("first"),
-            F.max("seq").alias("last"),
-        )
-        .collect()
-    )
-    barriers = barriers_of(rows) if any(row["op"] in _BARRIERS for row in found) else {}
-    changes, left = _changes(rows) if any(row["op"] == Op.SCHEMA.value for row in found) else ({}, {})
+    bounds = F.min("seq").alias("least"), F.max("seq").alias("greatest")
+    found = rows.groupBy("source_table", "op", "schema_id").agg(*bounds).collect()
+    groups = [Group(row[0], row[1], row[2], int(row["least"]), int(row["greatest"])) for row in found]
+    ops = {group.op for group in groups}
+    barriers = barriers_of(rows) if ops & set(_BARRIERS) else {}
+    changes, left = _changes(rows) if Op.SCHEMA.value in ops else ({}, {})
+    return assembled(groups, barriers, changes, left)
+
+
+def assembled(
+    groups: Sequence[Group],
+    barriers: Mapping[str, Sequence[Barrier]],
+    changes: Mapping[str, Sequence[SchemaChange]],
+    left: Mapping[str, int],
+) -> dict[str, TableBatch]:
+    """The part of each table that occurs in `groups`."""
     parts: dict[str, TableBatch] = {}
-    for name in sorted({row["source_table"] for row in found}):
-        mine = [row for row in found if row["source_table"] == name]
-        moved = [row for row in mine if row["first"] is not None]
+    for name in sorted({group.table for group in groups}):
+        mine = [group for group in groups if group.table == name]
+        moved = [group for group in mine if group.op not in MARKS]
         parts[name] = TableBatch(
             table=name,
-            ops=frozenset(row["op"] for row in mine),
-            schema_ids=frozenset(row["schema_id"] for row in mine),
-            first=min((int(row["first"]) for row in moved), default=0),
-            last=max((int(row["last"]) for row in moved), default=0),
+            ops=frozenset(group.op for group in mine),
+            schema_ids=frozenset(group.schema_id for group in mine),
+            first=min((group.least for group in moved), default=0),
+            last=max((group.greatest for group in moved), default=0),
             barriers=tuple(barriers.get(name, ())),
-            end=max(int(row["last"]) for row in mine),
+            end=max(group.greatest for group in mine),
             changes=tuple(changes.get(name, ())),
             left=left.get(name, 0),
         )
@@ -179,6 +198,7 @@ def _changes(rows: DataFrame) -> tuple[dict[str, list[SchemaChange]], dict[str, 
         if row["left"]:
             left[row["source_table"]] = int(row["seq"])
             continue
-        change = SchemaChange.parse(int(row["seq"]), row["commit_ts"], row["schema_id"], row["before"], row["after"])
+        before, after = json.loads(row["before"]), json.loads(row["after"])
+        change = SchemaChange.of(int(row["seq"]), row["commit_ts"], row["schema_id"], before, after)
         changes.setdefault(row["source_table"], []).append(change)
     return changes, left

@@ -99,9 +99,9 @@ def _planned(
     if any(arrow_type(require(column, rows.name)) is None for column in rows.captured):
         return None
     state, bronze = delta_log.state(session, table), delta_log.state(session, layout.changes)
-    if state is None or bronze is None or not _known(state, shape, form) or bronze.partition_by != (PARTITION,):
+    if state is None or bronze is None or not _known(state, shape, form):
         return None
-    if bronze.properties.get("delta.columnMapping.mode", "none") != "none":
+    if not bronze.plain or bronze.partition_by != (PARTITION,):
         return None
     columns = _columns(state, shape, form)
     assert segment.versions is not None

@@ -34,6 +34,7 @@ from lakehouse_cdc.silver.derive import derived
 from lakehouse_cdc.silver.form import Form, require_fit
 from lakehouse_cdc.silver.held import SCHEMA_ID, FrozenShape, Held, Stuck, base_of, held_by
 from lakehouse_cdc.silver.history import HistoryWriter
+from lakehouse_cdc.silver.parts import parts_of
 from lakehouse_cdc.silver.policy import Policy
 from lakehouse_cdc.silver.schemas import Schemas
 from lakehouse_cdc.silver.shape import Shape
@@ -73,7 +74,7 @@ class TableKeeper:
             if after != versions.after:
                 self._range = Versions(after, versions.last)
                 rows = self._rows(session, self._range)
-                part = split(rows)[self._name]
+                part = parts_of(session, self._layout, self._range, self._name)[self._name]
                 self._schemas.learn(session, part.schema_ids, rows)
             self._held = self._open(session, held, part, rows)
         note, whole = self._order(session, after, note)

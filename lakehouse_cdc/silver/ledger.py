@@ -16,8 +16,9 @@ from decimal import Decimal
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.lake.commits import newest_version, writer_options
-from lakehouse_cdc.lake.tables import Columns, append, create, exists, read, require_ours, require_owner, table_id
+from lakehouse_cdc.lake.commits import newest_version
+from lakehouse_cdc.lake.small import append_small, read_small
+from lakehouse_cdc.lake.tables import Columns, create, exists, read, require_ours, require_owner, table_id
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import CommitNote
 
@@ -33,6 +34,7 @@ COLUMNS: Columns = (
     ("batch", "bigint"),
 )
 
+_STATISTICS = [(name,) for name in ("seq", "gtid_set", "commit_ts", "bronze_version", "query", "batch")]
 _BRONZE = "lakehouse_cdc.bronze"  # the id of the change table that the rows speak of
 
 
@@ -76,8 +78,8 @@ class Ledger:
             None if reading is None else {name: Decimal(since) for name, since in reading.items()},
             note.query, note.batch,
         )  # fmt: skip
-        rows = self._spark.createDataFrame([row], ", ".join(f"{name} {kind}" for name, kind in COLUMNS))
-        append(rows, self._layout.ledger, writer_options(note, "ledger"))
+        said = {name: value for (name, _), value in zip(COLUMNS, row, strict=True)}
+        append_small(self._spark, self._layout.ledger, COLUMNS, [said], note, "ledger", _STATISTICS)
         self._last = at.seq
 
     def _open(self) -> int:
@@ -97,8 +99,7 @@ class Ledger:
         if there and (last := rows.head()) is not None:
             self._versions = dict(last["tables"])
             return int(last["seq"])
-        names = read(self._spark, layout.schemas).select("source_table").distinct().collect()
-        self._see(row[0] for row in names)
+        self._see(sorted({row["source_table"] for row in read_small(self._spark, layout.schemas, ["source_table"])}))
         return 0
 
     def _see(self, names: Iterable[str]) -> None:

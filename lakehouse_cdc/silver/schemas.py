@@ -6,13 +6,13 @@ work on it, and are taken from the batch's own s rows. A schema is named by its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.lake.tables import read
+from lakehouse_cdc.lake.small import read_small
 from lakehouse_cdc.model.bronze import LEFT
 from lakehouse_cdc.model.changes import Op
 from lakehouse_cdc.model.layout import Layout
@@ -30,12 +30,12 @@ class Schemas:
         """Get those ids. Raises DefiniteError for one that neither bronze nor the batch describes."""
         wanted = set(ids) - set(self._known)
         if wanted:
-            rows = read(spark, self._layout.schemas).where(F.col("schema_id").isin(*wanted))
-            self._add(rows.select("schema_id", "schema").dropna().distinct())
+            rows = read_small(spark, self._layout.schemas, ("schema_id", "schema"))
+            self._add({row["schema_id"]: row["schema"] for row in rows if row["schema_id"] in wanted and row["schema"]})
             wanted -= set(self._known)
         if wanted:
-            rows = batch.where((F.col("op") == Op.SCHEMA.value) & F.col("schema_id").isin(*wanted) & ~F.expr(LEFT))
-            self._add(rows.select("schema_id", F.to_json("after").alias("schema")))
+            told = batch.where((F.col("op") == Op.SCHEMA.value) & F.col("schema_id").isin(*wanted) & ~F.expr(LEFT))
+            self._add(dict(map(tuple, told.select("schema_id", F.to_json("after")).collect())))
             wanted -= set(self._known)
         if wanted:
             raise DefiniteError(
@@ -47,12 +47,12 @@ class Schemas:
     def __getitem__(self, schema_id: str) -> TableSchema:
         return self._known[schema_id]
 
-    def _add(self, rows: DataFrame) -> None:
-        for row in rows.collect():
-            schema = TableSchema.from_json(row["schema"])
-            if schema.id != row["schema_id"]:
+    def _add(self, texts: Mapping[str, str]) -> None:
+        for schema_id, text in texts.items():
+            schema = TableSchema.from_json(text)
+            if schema.id != schema_id:
                 raise DefiniteError(
-                    f"schema {row['schema_id']} of {schema.name} is not what its id says",
+                    f"schema {schema_id} of {schema.name} is not what its id says",
                     where=str(self._layout.schemas),
                     hint="restore the table of schemas",
                 )

@@ -31,6 +31,8 @@ from tests.silver.alterations import moment
 from tests.silver.altered_histories import AlteredHistory, uncertain
 from tests.silver.test_fold import crashing, runs, seeds, split_up
 
+pytestmark = pytest.mark.usefixtures("parts_both_ways")
+
 HISTORY = Policy(form=Form.VERSIONS, beside=True)
 # of columns that come, go, swap their names and get others
 TRANSFORM = Transform(rename={"a": "x", "N": "y `z`"}, computed={"two": "1 + 1"}, metadata={"from": "table_name"})

@@ -39,6 +39,8 @@ from tests.bronze_writer import Lake
 from tests.row_images import EVERY_KIND, random_row
 from tests.row_images import image as row_image
 
+pytestmark = pytest.mark.usefixtures("parts_both_ways")
+
 ID = Column("id", "int", False)
 EVERY = TableSchema("shop", "every", (ID, *EVERY_KIND), ("id",))
 SMALL = TableSchema("shop", "small", (ID, Column("n", "smallint"), Column("note", "text", charset="utf8mb4")), ("id",))

@@ -32,6 +32,8 @@ from lakehouse_cdc.silver.transform import NOTHING, Transform
 from tests.bronze_writer import Lake, commit_time
 from tests.silver.histories import KINDS, TEXT, generated
 
+pytestmark = pytest.mark.usefixtures("parts_both_ways")
+
 
 def runs(examples: int) -> settings:
     """An example costs a hundred Spark jobs: each holds whole histories of several tables, and none is shrunk."""

@@ -32,6 +32,8 @@ from tests.silver.histories import TEXT
 from tests.silver.test_fold import crashing
 from tests.silver.test_tables import ID, N, apply, begin, delete, insert, seq, table
 
+pytestmark = pytest.mark.usefixtures("parts_both_ways")
+
 
 def altered(old: TableSchema, new: TableSchema, pos: int, **origin: str) -> Change:
     """The change at `pos`; columns of one name are one column, unless `origin` says else (an empty text: it is new)."""

@@ -1,0 +1,33 @@
+"""What several suites of silver share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from unittest.mock import patch
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.lake.changes import Versions
+from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.silver import apply, keeper
+from lakehouse_cdc.silver.batch import TableBatch, split
+from lakehouse_cdc.silver.parts import parts_of
+
+
+@pytest.fixture
+def parts_both_ways() -> Iterator[None]:
+    """Each time a batch is taken apart, Delta's log and Spark must say the same."""
+
+    def compared(
+        spark: SparkSession, layout: Layout, versions: Versions, table: str | None = None
+    ) -> dict[str, TableBatch]:
+        rows = versions.rows(spark, layout.changes)
+        wanted = split(rows if table is None else rows.where(rows["source_table"] == table))
+        with patch("lakehouse_cdc.silver.parts.split", side_effect=AssertionError("Spark was asked")):
+            found = parts_of(spark, layout, versions, table)
+        assert found == wanted
+        return found
+
+    with patch.object(apply, "parts_of", compared), patch.object(keeper, "parts_of", compared):
+        yield
