@@ -48,7 +48,7 @@ def append_small(
         frame = spark.createDataFrame([tuple(row[name] for name, _ in columns) for row in rows], kinds)
         append(frame, table, writer_options(note, step))
         return
-    writer, schema = FileWriter(str(table.path), "", statistics), to_arrow_schema(kinds)
+    writer, schema = FileWriter(str(table.path), "", statistics), to_arrow_schema(kinds, timezone="UTC")
     maps = {field.name for field in schema if pa.types.is_map(field.type)}
     said = [{k: list(v.items()) if k in maps and v is not None else v for k, v in row.items()} for row in rows]
     writer.write(pa.Table.from_pylist(said, schema=schema))

@@ -73,7 +73,8 @@ class Ledger:
             return
         self._see(touched)
         row = (
-            Decimal(at.seq), (at.epoch, at.server_uuid, at.file, at.pos), at.gtid,
+            Decimal(at.seq),
+            {"epoch": at.epoch, "server_uuid": at.server_uuid, "file": at.file, "pos": at.pos}, at.gtid,
             datetime.fromtimestamp(at.commit_ts / 1e6, timezone.utc), note.bronze_version, self._versions,
             None if reading is None else {name: Decimal(since) for name, since in reading.items()},
             note.query, note.batch,
