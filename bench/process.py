@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-_EVERY_SECONDS = 0.1
+_EVERY_SECONDS = 0.25
 
 
 @dataclass(frozen=True)

@@ -54,9 +54,12 @@ def start(
     *,
     every_seconds: float | None = None,
     reading: Reading | None = None,
+    ready: Callable[[], None] = lambda: None,
     on_batch: Callable[[BronzeBatch], None] | None = None,
 ) -> StreamingQuery:
-    """Start the stream of `changes` (rows of bronze, or its files) into `<bronze>.changes`, which must exist.
+    """Start the stream of `changes` (rows of bronze, or its files) into `<bronze>.changes`.
+
+    The table must exist when `ready`, which is called before each batch is written, has returned.
 
     Without `every_seconds` it takes what is there now and ends (availableNow), else it runs until it is stopped.
     `reading` tells of an offset which tables are being read there (see `CommitNote`).
@@ -65,6 +68,7 @@ def start(
     place = Checkpoint(checkpoint)
 
     def write(rows: DataFrame, batch: int) -> None:
+        ready()
         began = time.monotonic()
         done = write_batch(spark, rows, batch, layout, place, reading)
         done = replace(done, seconds=time.monotonic() - began)

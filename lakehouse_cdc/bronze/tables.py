@@ -7,11 +7,15 @@ Delta itself refuse an UPDATE or DELETE.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.tables import Columns, create, exists, require_ours
 from lakehouse_cdc.model.bronze import PARTITION, STATISTICS
-from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model.layout import Layout, Table
 
 _VARIANT = "variant"
 POSITION = "struct<server_uuid: string, file: string, pos: bigint, gtid: string>"
@@ -41,16 +45,21 @@ SCHEMAS: Columns = (
 
 
 def create_bronze(spark: SparkSession, layout: Layout) -> None:
-    """Create both tables where they are missing.
+    """Create both tables where they are missing. Raises DefiniteError as `missing_bronze` does, before any is made."""
+    _create(spark, layout, missing_bronze(spark, layout))
 
-    Raises DefiniteError if one of them is there and is another pipeline's or of another shape; then neither is
-    created nor changed.
-    """
+
+def missing_bronze(spark: SparkSession, layout: Layout) -> list[Table]:
+    """Those that are not there. Raises DefiniteError if one is, and is another pipeline's or of another shape."""
     wanted = ((layout.changes, CHANGES), (layout.schemas, SCHEMAS))
     missing = [table for table, _ in wanted if not exists(spark, table)]
     for table, columns in wanted:
         if table not in missing:
             require_ours(spark, table, columns, pipeline=layout.pipeline)
+    return missing
+
+
+def _create(spark: SparkSession, layout: Layout, missing: Sequence[Table]) -> None:
     if layout.changes in missing:
         create(
             spark,
@@ -70,3 +79,29 @@ def create_bronze(spark: SparkSession, layout: Layout) -> None:
             comment="Every schema of a source table, from the position on at which it came into force.",
             properties={"delta.appendOnly": "true"},
         )
+
+
+class Making:
+    """The tables of bronze, made on a thread where they are missing, while the source is looked at.
+
+    A context manager, which ends when they are made. To make one raises what `create_bronze` does.
+    """
+
+    def __init__(self, spark: SparkSession, layout: Layout) -> None:
+        missing = missing_bronze(spark, layout)
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="bronze")
+        self._made = self._pool.submit(_create, spark, layout, missing)
+
+    def wait(self) -> None:
+        """Return when both are there. Raises what kept one from being made."""
+        self._made.result()
+
+    def __enter__(self) -> Making:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.shutdown()
+        if isinstance(error, Exception):
+            self.wait()  # why they are not there explains what failed without them

@@ -98,34 +98,37 @@ class Pipeline(Mending):
         `progress` is called after each batch. Raises DefiniteError or TransientError; everything that was committed
         before stays consistent, and the next run goes on from there.
         """
-        from lakehouse_cdc.bronze.tables import create_bronze
+        from lakehouse_cdc.bronze.tables import Making
 
         report = RunReport(progress)
         if once and self.signals.paused:
             raise DefiniteError("the pipeline is paused", where=self.config.name, hint="signal resume")
         with self._failures():
             self._before_the_first_batch()
-            create_bronze(self.spark, self.layout)
-            if self.config.target.metrics:
-                from lakehouse_cdc.ops.metrics import Metrics
-
-                report.metrics = Metrics(self.spark, self.layout)
-            try:
-                every = None if once else every_seconds
-                while not while_late(lambda: self._follow(every, report), report.batches.total, report.restarted):
-                    while self.signals.paused:
-                        report.tick()
-                        time.sleep(_REST_SECONDS)
-            except KeyboardInterrupt:
-                report.interrupted = True
-            finally:
-                if report.metrics is not None:
-                    report.metrics.flush()
+            with Making(self.spark, self.layout) as making:
+                self._run(once, every_seconds, report, making.wait)
         if (offset := self._offset()) is not None:
             report.end_at(offset)
         return report
 
-    def _follow(self, every: float | None, report: RunReport) -> bool:
+    def _run(self, once: bool, every_seconds: float, report: RunReport, ready: Callable[[], None]) -> None:
+        if self.config.target.metrics:
+            from lakehouse_cdc.ops.metrics import Metrics
+
+            report.metrics = Metrics(self.spark, self.layout)
+        try:
+            every = None if once else every_seconds
+            while not while_late(lambda: self._follow(every, report, ready), report.batches.total, report.restarted):
+                while self.signals.paused:
+                    report.tick()
+                    time.sleep(_REST_SECONDS)
+        except KeyboardInterrupt:
+            report.interrupted = True
+        finally:
+            if report.metrics is not None:
+                report.metrics.flush()
+
+    def _follow(self, every: float | None, report: RunReport, ready: Callable[[], None]) -> bool:
         """Run the streams to their end; False if they were stopped because the pipeline is paused."""
         from lakehouse_cdc.bronze import sink
         from lakehouse_cdc.lake.checkpoint import Checkpoint
@@ -145,8 +148,11 @@ class Pipeline(Mending):
         with self._writing("let the other run end, or signal pause"), Streams() as streams:
             reading = self._reading
             streams.add(
-                sink.start(spark, changes, layout, place, every_seconds=every, reading=reading, on_batch=report.bronze)
-            )
+                sink.start(
+                    spark, changes, layout, place,
+                    every_seconds=every, reading=reading, ready=ready, on_batch=report.bronze,
+                )
+            )  # fmt: skip
             # silver has no standing before bronze's first batch
             begun = Checkpoint(place)
             streams.wait(until=lambda: every is not None and begun.last_commit() is not None)
