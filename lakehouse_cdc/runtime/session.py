@@ -66,7 +66,14 @@ DELTA = (
 
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _PAST = ("spark.ui.retainedJobs", "spark.ui.retainedStages", "spark.sql.ui.retainedExecutions")
+# Spark's code is compiled by the JVM's second compiler once it has run ten times as often as by default: of the seconds
+# that a batch takes, that compiler took a third of both cores. Its collector for throughput suits few of them
+_JAVA = (
+    "-XX:+UseParallelGC -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
+    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+)
 # settings of a session that lives for minutes: the JVM's second compiler would cost more than it gains (78 s of CPU
 # against 34 s for six MERGEs); without it the JVM would reserve 48 MB for all the code that Spark generates, and stop
 # when they are full
@@ -163,7 +170,10 @@ def _settings(cores: int, log: Path | None) -> dict[str, str]:
         "spark.python.daemon.module": "lakehouse_cdc.source.daemon",
         # 50 by default; the code that each such task writes for itself costs more than its work on one machine's tables
         "spark.databricks.delta.snapshotPartitions": "1",
+        # the other manager asks for the target of every link, by a process each: 8 of them a file on a local disk
+        "spark.sql.streaming.checkpointFileManagerClass": _FILES,
         "spark.driver.memory": "2g",
+        "spark.driver.defaultJavaOptions": _JAVA,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": _log_options(log),
