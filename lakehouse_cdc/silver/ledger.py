@@ -10,15 +10,17 @@ in between holds the same. `reading` are the tables that are being read there (s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime, timezone
 from decimal import Decimal
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.commits import newest_version
 from lakehouse_cdc.lake.small import append_small, read_small
-from lakehouse_cdc.lake.tables import Columns, create, exists, read, require_ours, require_owner, table_id
+from lakehouse_cdc.lake.tables import Columns, create, exists, require_ours, require_owner, table_id
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import CommitNote
 
@@ -58,8 +60,16 @@ class Ledger:
 
     def __init__(self, spark: SparkSession, layout: Layout) -> None:
         self._spark, self._layout = spark, layout
+        self._opened: Future[Mapping[str, Any] | None] | None = None  # its last row
         self._last: int | None = None  # the newest row's seq; 0: there is none
         self._versions: dict[str, int] = {}
+
+    def prepare(self) -> None:
+        """Begin to make it, or to see that it is ours, while the batch is being applied; `enter` waits for it."""
+        if self._opened is None:
+            pool = ThreadPoolExecutor(1, thread_name_prefix="ledger")
+            self._opened = pool.submit(self._open)
+            pool.shutdown(wait=False)
 
     def enter(self, note: CommitNote, reading: Mapping[str, int] | None, touched: Iterable[str]) -> None:
         """Append the row of the batch that is now in, and has touched those tables.
@@ -67,7 +77,7 @@ class Ledger:
         Raises DefiniteError where the ledger is somebody else's.
         """
         if self._last is None:
-            self._last = self._open()
+            self._last = self._begin()
         at = note.standing
         if at.seq <= self._last:
             return
@@ -83,25 +93,31 @@ class Ledger:
         append_small(self._spark, self._layout.ledger, COLUMNS, [said], note, "ledger", _STATISTICS)
         self._last = at.seq
 
-    def _open(self) -> int:
-        """Make it, or see that it is ours; the seq of its last row, whose versions go on to count."""
-        table, layout = self._layout.ledger, self._layout
-        there = require_ledger(self._spark, layout)
-        if not there:
-            create(
-                self._spark, table, COLUMNS, pipeline=layout.pipeline,
-                properties={
-                    "delta.autoOptimize.autoCompact": "true", "delta.appendOnly": "true",
-                    _BRONZE: table_id(self._spark, layout.changes),
-                },
-                comment="For each batch of silver its place in the source, and the version of each table with it.",
-            )  # fmt: skip
-        rows = read(self._spark, table).orderBy("seq", ascending=False).select("seq", "tables")
-        if there and (last := rows.head()) is not None:
+    def _begin(self) -> int:
+        """The seq of its last row, whose versions go on to count."""
+        self.prepare()
+        assert self._opened is not None
+        if (last := self._opened.result()) is not None:
             self._versions = dict(last["tables"])
             return int(last["seq"])
-        self._see(sorted({row["source_table"] for row in read_small(self._spark, layout.schemas, ["source_table"])}))
+        known = read_small(self._spark, self._layout.schemas, ["source_table"])
+        self._see(sorted({row["source_table"] for row in known}))
         return 0
+
+    def _open(self) -> Mapping[str, Any] | None:
+        """Make it, or see that it is ours; its last row."""
+        table, layout = self._layout.ledger, self._layout
+        if require_ledger(self._spark, layout):
+            return max(read_small(self._spark, table, ["seq", "tables"]), key=lambda row: row["seq"], default=None)
+        create(
+            self._spark, table, COLUMNS, pipeline=layout.pipeline,
+            properties={
+                "delta.autoOptimize.autoCompact": "true", "delta.appendOnly": "true",
+                _BRONZE: table_id(self._spark, layout.changes),
+            },
+            comment="For each batch of silver its place in the source, and the version of each table with it.",
+        )  # fmt: skip
+        return None
 
     def _see(self, names: Iterable[str]) -> None:
         for name in names:
