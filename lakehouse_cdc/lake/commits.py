@@ -8,7 +8,7 @@ another application. The note that a commit carries (`CommitNote`) is its user m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -76,12 +76,12 @@ def _set(session: SparkSession, settings: dict[str, str]) -> Iterator[None]:
 def history(spark: SparkSession, table: Table, limit: int | None = None) -> list[Commit]:
     """The table's commits, newest first."""
     log = delta_table(spark, table).history(*(() if limit is None else (limit,)))
-    commits = []
-    for row in log.select("version", "userMetadata", "operationMetrics").collect():
-        rows = (row["operationMetrics"] or {}).get("numOutputRows")
-        count = None if rows is None else int(rows)
-        commits.append(Commit(row["version"], CommitNote.parse(row["userMetadata"]), count))
-    return commits
+    return [_commit(*row) for row in log.select("version", "userMetadata", "operationMetrics").collect()]
+
+
+def _commit(version: int, note: str | None, metrics: Mapping[str, str] | None) -> Commit:
+    rows = (metrics or {}).get("numOutputRows")
+    return Commit(version, CommitNote.parse(note), None if rows is None else int(rows))
 
 
 def newest_version(spark: SparkSession, table: Table) -> int:
@@ -95,10 +95,21 @@ def newest_first(spark: SparkSession, table: Table) -> Iterator[Commit]:
 
     Of a part of a table, those that are about others are none.
     """
+    return (commit for commit in _newest_first(spark, table) if commit.is_about(table))
+
+
+def _newest_first(spark: SparkSession, table: Table) -> Iterator[Commit]:
+    state = delta_log.state(spark, table)
+    version = -1 if state is None else state.version
+    while (info := delta_log.commit_info(table, version)) is not None:
+        yield _commit(version, info.get("userMetadata"), info.get("operationMetrics"))
+        version -= 1
+    if state is not None and version < state.version:
+        return  # Delta's own history begins where its log does
     recent = history(spark, table, _RECENT)
-    yield from (commit for commit in recent if commit.is_about(table))
+    yield from recent
     if len(recent) == _RECENT:
-        yield from (commit for commit in history(spark, table)[_RECENT:] if commit.is_about(table))
+        yield from history(spark, table)[_RECENT:]
 
 
 def find(spark: SparkSession, table: Table, query: str, batch: int) -> Commit | None:

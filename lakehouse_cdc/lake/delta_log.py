@@ -8,6 +8,7 @@ is not there (Databricks, Spark Connect, tables of a catalog) there is no answer
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -77,3 +78,20 @@ def properties(spark: SparkSession, table: Table) -> Mapping[str, str] | None:
     """The properties of a table that is there; None where the library cannot be asked."""
     found = state(spark, table)
     return None if found is None else found.properties
+
+
+def commit_info(table: Table, version: int) -> Mapping[str, Any] | None:
+    """What the commit of a version says of itself (protocol, "Commit Provenance Information"), if it says anything.
+
+    None where the log of a table in a folder here has no such version, or no longer.
+    """
+    if table.path is None or version < 0:
+        return None
+    try:
+        with open(os.path.join(table.path, "_delta_log", f"{version:020}.json"), encoding="utf-8") as lines:
+            for line in lines:  # the first, as Delta writes it
+                if '"commitInfo"' in line and (said := json.loads(line).get("commitInfo")) is not None:
+                    return dict(said)
+    except FileNotFoundError:
+        return None
+    return {}

@@ -15,8 +15,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.model.layout import Table
+
+LONG = 1_000  # versions of a table whose log is no longer read from its begin
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,15 @@ def files_of(table: Table, versions: Versions, partition: Mapping[str, str] | No
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return list(found.values())
+
+
+def only_appended(spark: SparkSession, table: Table) -> bool:
+    """Whether the log of a table that is there goes back to its begin, and says that rows were appended, and no more.
+
+    False where the log is long.
+    """
+    state = delta_log.state(spark, table)
+    return state is not None and state.version < LONG and bool(files_of(table, Versions(-1, state.version)))
 
 
 def _actions(log: str, first: int, last: int) -> Iterator[dict[str, Any]]:

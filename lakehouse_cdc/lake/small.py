@@ -24,12 +24,10 @@ from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.commits import writer_options
 from lakehouse_cdc.lake.data_file import FileWriter
 from lakehouse_cdc.lake.delta_log import APPENDED
-from lakehouse_cdc.lake.listing import files_of
+from lakehouse_cdc.lake.listing import LONG, files_of
 from lakehouse_cdc.lake.tables import Columns, append, read
 from lakehouse_cdc.model.layout import Table
 from lakehouse_cdc.model.standing import CommitNote
-
-_MOST = 1_000  # versions of a table whose log is read for its files
 
 
 def append_small(
@@ -58,7 +56,7 @@ def append_small(
 def read_small(spark: SparkSession, table: Table, columns: Sequence[str]) -> list[dict[str, Any]]:
     """Those columns of all rows of a table that has few."""
     state = delta_log.state(spark, table)
-    if state is not None and state.plain and state.version < _MOST:
+    if state is not None and state.plain and state.version < LONG:
         files = files_of(table, Versions(None, state.version), {})
         if files is not None:
             found: list[dict[str, Any]] = []

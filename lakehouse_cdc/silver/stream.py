@@ -20,6 +20,7 @@ from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.commits import Commit, newest_first
+from lakehouse_cdc.lake.listing import only_appended
 from lakehouse_cdc.model.layout import Layout, Table
 from lakehouse_cdc.model.standing import CommitNote, Standing
 from lakehouse_cdc.silver.apply import Applier
@@ -87,8 +88,11 @@ def start(
         if on_batch is not None:
             on_batch(done)
 
-    reader = spark.readStream.format("delta").option("maxFilesPerTrigger", _ALL)
     table = layout.changes
+    reader = spark.readStream.format("delta").option("maxFilesPerTrigger", _ALL)
+    if place.last_offset() is None and only_appended(spark, table):
+        # the same commits, from the log itself; without it Delta begins with jobs that put together what is there now
+        reader = reader.option("startingVersion", 0)
     changes = reader.load(table.path) if table.path is not None else reader.table(table.sql)
     writer = changes.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
     writer = writer.queryName(f"{layout.pipeline}: silver")
@@ -105,6 +109,7 @@ def apply_batch(
     versions = _versions(checkpoint, batch)
     source = _source(spark, layout, versions.last)
     note = CommitNote(layout.pipeline, checkpoint.query_id(), batch, source.standing, versions.last)
+    ledger.prepare()
     tables = applier.apply(versions, note)
     ledger.enter(note, source.reading, tables)
     return SilverBatch(batch, versions.last, source.standing, tuple(tables), applier.quarantined, versions.after)

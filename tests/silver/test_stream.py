@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.changes import Versions
+from lakehouse_cdc.lake.delta_log import library
+from lakehouse_cdc.lake.listing import only_appended
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.changes import fold
+from lakehouse_cdc.silver import stream
 from lakehouse_cdc.silver.stream import SilverBatch, applied, start, version_at
 from tests.bronze_writer import Lake
 from tests.silver.test_tables import begin, delete, insert, table
@@ -68,3 +73,43 @@ def test_silver_follows_bronze_and_says_where_it_stands(spark: SparkSession, tmp
     assert sorted(row["id"] for row in read(spark, place, before).collect()) == [1, 2]
     assert version_at(spark, place, 4) == version_at(spark, place, 3)
     assert version_at(spark, lake.layout.silver_table(two.name), 5) == 1
+
+
+def test_the_first_batch_is_the_same_however_much_of_the_log_is_there(spark: SparkSession, tmp_path: Path) -> None:
+    """Also where bronze was optimized, or its log cleaned; and a batch that was cut off comes again."""
+    one = table("one")
+    lake = Lake(spark, tmp_path, {one.name: one})
+    log, delta = Path(str(lake.layout.changes.path), "_delta_log"), library(spark)
+    done: list[SilverBatch] = []
+
+    def run(checkpoint: str) -> list[SilverBatch]:
+        """What a query takes, from the log or as Delta does; `done` has both."""
+        done.clear()
+        start(spark, lake.layout, str(tmp_path / checkpoint), on_batch=done.append).awaitTermination()
+        found = list(done)
+        with patch.object(stream, "only_appended", lambda *_: False):
+            start(spark, lake.layout, str(tmp_path / f"{checkpoint} whole"), on_batch=done.append).awaitTermination()
+        assert found == done[len(found) :]
+        return found
+
+    lake.commit([])
+    run("empty")
+    lake.commit([begin(one), insert(one, 2, 1)])
+    lake.commit([insert(one, 3, 2)])
+    run("empty")
+    assert only_appended(spark, lake.layout.changes)
+    [first] = run("new")
+    assert (first.after, first.bronze_version, first.standing.pos) == (None, 3, 3)
+    for name in ("0", ".0.crc"):
+        (tmp_path / "new" / "commits" / name).unlink()
+        (tmp_path / "new whole" / "commits" / name).unlink()
+    assert run("new") == [first]
+    spark.sql(f"OPTIMIZE {lake.layout.changes.sql}").collect()
+    assert only_appended(spark, lake.layout.changes)
+    assert run("optimized") == [replace(first, bronze_version=4)]
+    delta.DeltaLog.forTable(spark._jsparkSession, str(lake.layout.changes.path)).checkpoint()
+    (log / f"{0:020}.json").unlink()
+    delta.DeltaLog.clearCache()
+    assert not only_appended(spark, lake.layout.changes)
+    assert run("cleaned") == [replace(first, bronze_version=4)]
+    assert lake.silver(one.name) == fold(lake.written)

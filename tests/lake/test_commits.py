@@ -1,0 +1,70 @@
+"""A table's commits, read from its log, are those that Delta tells of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.lake import commits, delta_log
+from lakehouse_cdc.lake.commits import Commit, history, newest_first, noting, writer_options
+from lakehouse_cdc.lake.tables import create, table_id
+from lakehouse_cdc.model.layout import Layout, Table
+from lakehouse_cdc.model.standing import CommitNote, Standing
+
+
+def note(batch: int) -> CommitNote:
+    return CommitNote("tests", "a-query", batch, Standing(1, "u", "binlog.000001", batch))
+
+
+@pytest.fixture
+def table(spark: SparkSession, tmp_path: Path) -> Table:
+    """One with commits of ours and of others, with and without rows, of which one says nothing of itself."""
+    made = Layout("tests", bronze="b", silver="s", path=str(tmp_path)).ledger
+    create(spark, made, [("a", "bigint")], pipeline="tests", properties={}, comment="")
+    for batch in range(12):
+        writer = spark.range(batch % 3).toDF("a").write.format("delta").mode("append")
+        writer.options(**writer_options(note(batch), "step")).save(made.path)
+    spark.sql(f"OPTIMIZE {made.sql}").collect()
+    spark.sql(f"DELETE FROM {made.sql} WHERE a = 1")
+    with noting(spark, note(12)):
+        spark.sql(f"ALTER TABLE {made.sql} SET TBLPROPERTIES ('a' = 'b')")
+    spark.range(5).toDF("a").write.format("delta").mode("append").save(made.path)
+    bare = {"add": {"path": "x", "partitionValues": {}, "size": 0, "modificationTime": 0, "dataChange": True}}
+    log = Path(str(made.path), "_delta_log")
+    newest = max(int(path.stem) for path in log.glob("*.json"))
+    assert newest == 16
+    Path(log, f"{newest + 1:020}.json").write_text(json.dumps(bare))
+    return made
+
+
+def of_spark(spark: SparkSession, table: Table) -> list[Commit]:
+    with patch.object(delta_log, "state", lambda *_: None):
+        return list(newest_first(spark, table))
+
+
+def test_all_commits_newest_first(spark: SparkSession, table: Table) -> None:
+    with patch.object(commits, "history", side_effect=AssertionError("Spark was asked")):
+        found = list(newest_first(spark, table))
+    assert found == of_spark(spark, table) == history(spark, table)
+    assert [commit.version for commit in found] == list(range(17, -1, -1))
+    assert [commit.note for commit in found if commit.note is not None] == [note(n) for n in range(12, -1, -1)]
+    assert {commit.rows for commit in found} >= {None, 0, 1, 2, 5}
+
+
+def test_a_log_of_which_the_begin_is_gone(spark: SparkSession, table: Table) -> None:
+    Path(str(table.path), "_delta_log", f"{17:020}.json").unlink()
+    delta_log.library(spark).DeltaLog.clearCache()
+    for version in range(4):
+        Path(str(table.path), "_delta_log", f"{version:020}.json").unlink()
+    found = list(newest_first(spark, table))
+    assert found == of_spark(spark, table)
+    assert [commit.version for commit in found] == list(range(16, 3, -1))
+    assert table_id(spark, table)
+
+
+def test_a_table_of_a_catalog_has_no_log_here(spark: SparkSession) -> None:
+    assert delta_log.commit_info(Layout("tests", bronze="b", catalog="main").changes, 0) is None
