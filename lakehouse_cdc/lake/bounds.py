@@ -40,7 +40,7 @@ class Bounds:
             self._nulls[path] += column.null_count
             if pa.types.is_boolean(column.type) or pa.types.is_binary(column.type):
                 continue
-            bounds = pc.min_max(column)
+            bounds = pc.min_max(_said_in(column))
             for held, found, better in ((self._least, bounds["min"], min), (self._greatest, bounds["max"], max)):
                 if (value := found.as_py()) is not None:
                     held[path] = better(held.get(path, value), value)
@@ -55,6 +55,14 @@ class Bounds:
             "nullCount": _object(nulls),
         }
         return _object({(name,): text for name, text in said.items()})
+
+
+def _said_in(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values of a column; of one of dictionaries, each of those that stand in a row."""
+    if not pa.types.is_dictionary(column.type):
+        return column
+    chunks = [chunk.unique() for chunk in column.chunks]
+    return pa.chunked_array([chunk.dictionary_decode() for chunk in chunks], column.type.value_type)
 
 
 def _said(values: Mapping[Path, Any], cut: Callable[[str], str]) -> dict[Path, str]:

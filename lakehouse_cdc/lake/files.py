@@ -50,9 +50,9 @@ _BOUNDED = ["seq", "op", "commit_ts", "schema_id", "position.pos"]  # row groups
 def written(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.RecordBatch]:
     """Write rows in bronze's columns below `folder`, the table's; gives one line (`LINE`) for each file.
 
-    `path` is relative to the folder, encoded like a URL; `modified` are milliseconds since 1970; `stats` is what Delta
-    keeps of a file; `ops` counts the rows of each op, and `schemas` are the s rows as `<bronze>.schemas` has them, both
-    as JSON. If the rows end in an error, no file stays.
+    What rows share may be dictionaries, as the source makes them. `path` is relative to the folder, encoded like a URL;
+    `modified` are milliseconds since 1970; `stats` is what Delta keeps of a file; `ops` counts the rows of each op, and
+    `schemas` are the s rows as `<bronze>.schemas` has them, both as JSON. If the rows end in an error, no file stays.
     """
     tables: dict[str, _Table] = {}
     try:
@@ -76,15 +76,33 @@ def _by_table(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of each table, in their order, without the column that names it."""
     names = batch.column(PARTITION).dictionary_encode()
     rows = batch.drop_columns([PARTITION])
-    if len(names.dictionary) == 1:
-        yield names.dictionary[0].as_py(), rows
-        return
     indices = names.indices.to_numpy()
-    order = np.argsort(indices, kind="stable")
-    ends = np.cumsum(np.bincount(indices, minlength=len(names.dictionary)))
-    sorted_rows = rows.take(pa.array(order))
-    for name, begin, end in zip(names.dictionary.to_pylist(), [0, *ends[:-1]], ends, strict=True):
-        yield name, sorted_rows.slice(begin, end - begin)
+    counts = np.bincount(indices, minlength=len(names.dictionary))
+    if np.count_nonzero(counts) > 1:
+        rows = rows.take(pa.array(np.argsort(indices, kind="stable")))
+    end = 0
+    for name, count in zip(names.dictionary.to_pylist(), counts.tolist(), strict=True):
+        if count:
+            yield name, rows.slice(end, count)
+        end += count
+
+
+def _trimmed(column: Any) -> Any:
+    """The column with dictionaries of what it says and no more: what rows of other tables say would be in its file."""
+    if pa.types.is_struct(column.type):
+        inner = [_trimmed(column.field(i)) for i in range(column.type.num_fields)]
+        fields = [field.with_type(child.type) for field, child in zip(column.type, inner, strict=True)]
+        return pa.StructArray.from_arrays(inner, fields=fields, mask=column.is_null() if column.null_count else None)
+    if not pa.types.is_dictionary(column.type) or len(column.dictionary) == 1:
+        return column
+    used = np.unique(column.indices.drop_null().to_numpy())
+    if len(used) == len(column.dictionary):
+        return column
+    places = np.zeros(len(column.dictionary), np.int32)
+    places[used] = range(len(used))
+    known = column.indices.is_valid().to_numpy(zero_copy_only=False)
+    indices = pa.array(places[column.indices.fill_null(0).to_numpy()], mask=~known)
+    return pa.DictionaryArray.from_arrays(indices, column.dictionary.take(pa.array(used)))
 
 
 class _Table:
@@ -102,6 +120,7 @@ class _Table:
         self._schemas: list[dict[str, Any]] = []
 
     def take(self, rows: pa.RecordBatch) -> None:
+        rows = pa.RecordBatch.from_arrays(list(map(_trimmed, rows.columns)), names=rows.schema.names)
         self._pieces.append(rows)
         self.held += rows.nbytes
         if self.held > _GROUP_BYTES:
@@ -111,7 +130,7 @@ class _Table:
         """Write what is held as one row group."""
         if not self._pieces:
             return
-        rows = pa.Table.from_batches(self._pieces)
+        rows = pa.Table.from_batches(self._pieces).unify_dictionaries()
         self._pieces, self.held = [], 0
         self._file.write(rows)
         for one in rows.column("op").value_counts().to_pylist():

@@ -13,6 +13,8 @@ from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.session import Session
 
 _ENDLESS_SECONDS = 3600  # a semi-sync time-out beyond this is no bound that anybody could wait for
+_LEAST_ROW = 18  # a record's header, its transaction and its roll pointer (InnoDB, "COMPACT Row Format")
+_FRESH = "/*+ SET_VAR(information_schema_stats_expiry = 0) */ "
 _IN_COMMIT = ("waiting for handler commit", "waiting for semi-sync ack%", "waiting for semisync ack%")
 
 
@@ -131,6 +133,21 @@ def semi_sync(session: Session) -> SemiSync:
             enabled = found[f"{prefix}enabled"].upper() in ("ON", "1")
             return SemiSync(enabled, timeout, endless=timeout > _ENDLESS_SECONDS)
     return SemiSync(enabled=False, timeout_seconds=0.0, endless=False)
+
+
+def row_bytes(session: Session, database: str, table: str) -> int | None:
+    """About how many bytes a row of a table takes where it is stored; None of a table of which that is not known.
+
+    From 8.0 on the server may say for a day what it said before, unless it is asked not to. Less than InnoDB's own
+    bytes of a row is said of a table that has just been filled: its pages were counted before.
+    """
+    fresh = "" if session.is_mariadb or session.version < (8, 0, 0) else _FRESH
+    found = session.query(
+        f"SELECT {fresh}AVG_ROW_LENGTH FROM INFORMATION_SCHEMA.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
+        (database, table),
+    )
+    size = int(found[0][0] or 0) if found else 0
+    return size if size >= _LEAST_ROW else None
 
 
 def snapshot_position(session: Session) -> Position:

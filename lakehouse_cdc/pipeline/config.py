@@ -43,6 +43,7 @@ class SourceConfig(_Strict):
     settle_seconds: Annotated[float, Field(gt=0)] | None = None
     server_ids: Annotated[str, Field(pattern=r"^\d+-\d+$")] | None = None
     chunk_rows: Annotated[int, Field(gt=0)] | None = None
+    chunk_bytes: Annotated[int, Field(gt=0)] | None = None
     chunks_per_trigger: Annotated[int, Field(gt=0)] | None = None
     max_rows_per_trigger: Annotated[int, Field(gt=0)] | None = None
     max_bytes_per_trigger: Annotated[int, Field(gt=0)] | None = None

@@ -21,6 +21,7 @@ _TUNING = {  # configuration key -> option of the source
     "settle_seconds": "settleSeconds",
     "server_ids": "serverIds",
     "chunk_rows": "chunkRows",
+    "chunk_bytes": "chunkBytes",
     "chunks_per_trigger": "chunksPerTrigger",
     "max_rows_per_trigger": "maxRowsPerTrigger",
     "max_bytes_per_trigger": "maxBytesPerTrigger",

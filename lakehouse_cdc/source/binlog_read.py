@@ -25,10 +25,13 @@ from lakehouse_cdc.source.identity import check_identity
 from lakehouse_cdc.source.log import LogReader
 from lakehouse_cdc.source.log_part import LogPart
 from lakehouse_cdc.source.options import SourceOptions
-from lakehouse_cdc.source.rows import ARROW, event_seqs, positions, variants
+from lakehouse_cdc.source.rows import SHARED, among, event_seqs, positions, variants
 from lakehouse_cdc.source.splits import BinlogSplit
 
 _SLICE_BYTES = 32 << 20
+_OPS = ("c", "u", "d")
+_OP_INDEX = np.zeros(256, np.int32)
+_OP_INDEX[[ord(op) for op in _OPS]] = range(len(_OPS))
 
 
 def read_binlog(split: BinlogSplit, options: SourceOptions, server_id: int) -> Iterator[pa.RecordBatch]:
@@ -87,22 +90,17 @@ def _batches(split: BinlogSplit, part: LogPart, filters: Mapping[str, _Below]) -
 def _batch(split: BinlogSplit, part: LogPart, keys: pa.Array, tables: npt.NDArray[np.int32]) -> pa.RecordBatch:
     changes, schemas, end_pos = part.changes, part.schemas, part.end_positions()
     of_table = pa.array(tables)
-    key_metadata = pa.array(part.programs.key_metadata, pa.binary()).take(of_table)
-    metadata = pa.array(part.programs.metadata, pa.binary()).take(of_table)
+    key_metadata, metadata = (among(of_table, of) for of in (part.programs.key_metadata, part.programs.metadata))
+    op = pa.array(_OP_INDEX[changes.op])
     columns = [
         event_seqs(split.epoch, split.start.number, end_pos, changes.ordinal),
-        pa.Array.from_buffers(pa.string(), changes.n, [None, _ones(changes.n), pa.py_buffer(changes.op)]),
-        pa.array([s.name for s in schemas]).take(of_table),
+        among(op, _OPS),
+        among(of_table, [s.name for s in schemas]),
         variants(keys, key_metadata),
         variants(changes.before.to_arrow(), metadata),
         variants(changes.after.to_arrow(), metadata),
-        pa.array(part.commit_us()).cast(ARROW.field("commit_ts").type),
+        pa.array(part.commit_us()).cast(SHARED.field("commit_ts").type),
         positions(split.identity.server_uuid, split.start.file, end_pos, part.gtids()),
-        pa.array([s.id for s in schemas]).take(of_table),
+        among(of_table, [s.id for s in schemas]),
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=ARROW)
-
-
-def _ones(n: int) -> pa.Buffer:
-    """The offsets of n strings of one byte."""
-    return pa.py_buffer(np.arange(n + 1, dtype=np.int32))
+    return pa.RecordBatch.from_arrays(columns, schema=SHARED)

@@ -2,6 +2,9 @@
 
 How far the cursors move is part of the end offset, so it is decided once. Where the way is cut is not: a planner that
 has forgotten its cuts (a replay) asks the server anew, and the splits, cut otherwise, hold the same rows.
+
+A task holds all rows of a chunk until its window is read, so chunks are sized by bytes: of a table with wide rows they
+have fewer. Each costs some queries, a task, and a file of bronze, so of a table with narrow rows they have more.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from dataclasses import replace
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.offset import Cursor, Offset, TableState
+from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.keys import KeySpace
 from lakehouse_cdc.mysql.session import Session
 from lakehouse_cdc.schema.table import TableSchema
@@ -19,6 +23,9 @@ from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.partitions import KeyCuts
 from lakehouse_cdc.source.schemas import SchemaStore
 from lakehouse_cdc.source.throttle import Throttle
+
+_LEAST_ROWS, _MOST_ROWS = 1_000, 250_000  # in a chunk that is sized by bytes
+_ROWS = 50_000  # in a chunk of a table of whose rows the server does not know how long they are
 
 
 class Chunks:
@@ -31,6 +38,7 @@ class Chunks:
         self._throttle = Throttle(options, clock)
         self._cuts: dict[str, list[Cursor]] = {}
         self._key_spaces: dict[str, KeySpace] = {}
+        self._rows: dict[str, int] = {}
 
     def forget(self) -> None:
         """Another batch is planned."""
@@ -44,7 +52,8 @@ class Chunks:
         options = self._options
         most = options.chunks_per_trigger
         if max_rows is not None:
-            most = min(most, -(-max_rows // options.chunk_rows))
+            rows = min((self._chunk_rows(session, s.schema) for s in offset.there.values() if not s.done), default=1)
+            most = min(most, -(-max_rows // rows))
         if most > 0 and not all(s.done for s in offset.there.values()):
             most = self._throttle.chunks(session, most)
         deadline = self._clock() + options.plan_seconds
@@ -71,7 +80,19 @@ class Chunks:
             return None
         if state.passed is not None:
             return None if state.passed is True else state.passed
-        return self._keys(state.schema).cut(session, state.cursor or None, self._options.chunk_rows)
+        rows = self._chunk_rows(session, state.schema)
+        return self._keys(state.schema).cut(session, state.cursor or None, rows)
+
+    def _chunk_rows(self, session: Session, schema_id: str) -> int:
+        """How many rows a chunk of the table has."""
+        if self._options.chunk_rows is not None:
+            return self._options.chunk_rows
+        if schema_id not in self._rows:
+            schema = self._store.get(schema_id)
+            size = server.row_bytes(session, schema.database, schema.table)
+            rows = _ROWS if size is None else self._options.chunk_bytes // size
+            self._rows[schema_id] = min(max(rows, _LEAST_ROWS), _MOST_ROWS)
+        return self._rows[schema_id]
 
     def remembered(self) -> KeyCuts:
         """The cuts of the batch that was planned last."""
@@ -89,9 +110,9 @@ class Chunks:
             cuts: list[Cursor] = []
             if not schema.primary_key:
                 return cuts
-            space = self._keys(schema.id)
+            space, rows = self._keys(schema.id), self._chunk_rows(session, schema.id)
             with suppress(DefiniteError):  # the table may be gone since; whoever reads the split finds out why
-                while (lo := space.cut(session, lo, self._options.chunk_rows)) is not None:
+                while (lo := space.cut(session, lo, rows)) is not None:
                     if hi is not None and not space.below(session, [lo], hi)[0]:
                         break
                     cuts.append(lo)

@@ -15,6 +15,7 @@ from lakehouse_cdc.mysql.binlog.scan import LoggedStatement, Scan
 from lakehouse_cdc.mysql.kernels.program import ProgramSet
 from lakehouse_cdc.mysql.kernels.rows import ChangeImages, decode_rows
 from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.source.rows import among
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,9 @@ class LogPart:
         return self.scan.transactions.commit_us[self.transactions()]
 
     def gtids(self) -> pa.Array:
-        """For each change, its transaction's GTID, NULL where it has none."""
+        """For each change, its transaction's GTID, NULL where it has none; a dictionary."""
         names = [self.scan.gtid(i) or None for i in range(len(self.scan.transactions))]
-        return pa.array(names, pa.string()).take(pa.array(self.transactions()))
+        return among(pa.array(self.transactions()), names)
 
     def images(self) -> Iterator[tuple[bytes, bytes | None, bytes | None, Position]]:
         """Every change as (key, before, after, position), in the log's order."""

@@ -28,7 +28,8 @@ _KNOWN = {
     name.lower(): name
     for name in (
         "url", "password", "tls", "tlsCa", "tables", "exclude", "snapshot", "onGap", "settle", "settleSeconds",
-        "serverIds", "chunkRows", "chunksPerTrigger", "planSeconds", "maxRowsPerTrigger", "maxBytesPerTrigger",
+        "serverIds", "chunkRows", "chunkBytes", "chunksPerTrigger", "planSeconds", "maxRowsPerTrigger",
+        "maxBytesPerTrigger",
         "splitBytes", "maxThreadsRunning", "maxReplicaLagSeconds", "idleSeconds", "schemaFolder", "asOf", "zeroDates",
         "typeMap", "types", "schemaChanges", "keys",
         "include", "masks", "maskSecret", "filesTo",
@@ -46,7 +47,8 @@ class SourceOptions:
     of an option with such a name); `schema_folder` is a folder beside the checkpoint for the schemas; `server_ids` an
     inclusive range of replica ids that nobody else uses; `rules` say how columns are carried (options zeroDates,
     typeMap, types). `schema_changes` maps patterns to what happens where a table's schema changes: it is followed
-    (evolve), or the stream stops. `keys` maps patterns to the columns that tell the rows of tables without a primary
+    (evolve), or the stream stops. A chunk has `chunk_rows` rows, or where that is None about `chunk_bytes` as the
+    server stores them. `keys` maps patterns to the columns that tell the rows of tables without a primary
     key apart. `files_to` is the folder of a change table: tasks write its files there, and give a line for each.
     """
 
@@ -63,7 +65,8 @@ class SourceOptions:
     settle: Settle = "auto"
     settle_seconds: float = 10.0
     server_ids: tuple[int, int] = _DEFAULT_IDS
-    chunk_rows: int = 50_000
+    chunk_rows: int | None = None
+    chunk_bytes: int = 16 << 20
     chunks_per_trigger: int = 64
     plan_seconds: float = 10.0
     max_rows: int | None = None
@@ -111,6 +114,7 @@ class SourceOptions:
         numbers: tuple[tuple[str, str, type[int] | type[float]], ...] = (
             ("settleSeconds", "settle_seconds", float),
             ("chunkRows", "chunk_rows", int),
+            ("chunkBytes", "chunk_bytes", int),
             ("chunksPerTrigger", "chunks_per_trigger", int),
             ("planSeconds", "plan_seconds", float),
             ("maxRowsPerTrigger", "max_rows", int),

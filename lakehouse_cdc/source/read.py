@@ -18,7 +18,7 @@ from lakehouse_cdc.source.binlog_read import read_binlog
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.patience import read_patiently
 from lakehouse_cdc.source.repair_read import read_repair
-from lakehouse_cdc.source.rows import Stamp, at_one_position, no_variants, variants
+from lakehouse_cdc.source.rows import Stamp, at_one_position, no_variants, shared, variants
 from lakehouse_cdc.source.snapshot_read import read_snapshot
 from lakehouse_cdc.source.splits import (
     AlterSplit,
@@ -32,7 +32,7 @@ from lakehouse_cdc.source.splits import (
 
 
 def read_split(split: Any, options: SourceOptions) -> Iterator[pa.RecordBatch]:
-    """The rows of a split. Raises DefiniteError for anything that is not a split."""
+    """The rows of a split, in the columns of `SHARED`. Raises DefiniteError for anything that is not a split."""
     if isinstance(split, SnapshotSplit):
         return read_patiently(lambda: read_snapshot(split, options, replica_id(options)))
     if isinstance(split, RepairSplit):
@@ -79,7 +79,7 @@ def _variant(value: Any) -> pa.Array:
     if value is None:
         return no_variants(1)
     image, metadata = encode(value)
-    return variants(pa.array([image], pa.binary()), pa.array([metadata], pa.binary()))
+    return variants(pa.array([image], pa.binary()), shared(metadata, 1))
 
 
 def _changed(stamp: Stamp, change: SchemaChange) -> pa.RecordBatch:

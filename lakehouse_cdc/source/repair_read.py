@@ -54,8 +54,8 @@ def read_repair(split: RepairSplit, options: SourceOptions, server_id: int) -> I
     if gone:
         key, metadata = (pa.array(column, pa.binary()) for column in zip(*gone, strict=True))
         nothing = no_variants(len(gone))
-        name, schema_id = split.schema.name, split.schema.id
-        yield at_one_position(split.stamp, Rank.READ, "d", name, schema_id, variants(key, metadata), nothing)
+        name, schema_id, gone_keys = split.schema.name, split.schema.id, variants(key, metadata.dictionary_encode())
+        yield at_one_position(split.stamp, Rank.READ, "d", name, schema_id, gone_keys, nothing)
 
 
 def values(key: Key, schema: TableSchema) -> Values:

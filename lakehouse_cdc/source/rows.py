@@ -3,10 +3,14 @@
 Columns are built whole, from numpy and Arrow buffers; no row becomes a Python object. `seq` needs 128 bits: its high
 part (epoch, file number) is constant in a file and is added once, the rest is `pos * 10^11 + ordinal`, multiplied in
 two 32-bit halves with the carry done by hand.
+
+What most rows of a batch share (the names of an image's fields above all, which are longer than many an image) stands
+in it once: such columns are dictionaries with an index a row. Parquet has them so, too; Spark's rows do not (`plain`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,26 +20,34 @@ import pyarrow as pa
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.seq import EPOCH, FILE, POS, RANK, Rank, Seq
 
-_VARIANT = pa.struct(
-    [
-        pa.field("value", pa.binary(), nullable=False),
-        pa.field("metadata", pa.binary(), nullable=False, metadata={b"variant": b"true"}),
-    ]
-)
-_POSITION = pa.struct([("server_uuid", pa.string()), ("file", pa.string()), ("pos", pa.int64()), ("gtid", pa.string())])
-ARROW = pa.schema(
-    [
-        ("seq", pa.decimal128(38, 0)),
-        ("op", pa.string()),
-        ("source_table", pa.string()),
-        ("key", _VARIANT),
-        ("before", _VARIANT),
-        ("after", _VARIANT),
-        ("commit_ts", pa.timestamp("us", tz="UTC")),
-        ("position", _POSITION),
-        ("schema_id", pa.string()),
-    ]
-)
+_TEXT, _NAMES = (pa.dictionary(pa.int32(), kind) for kind in (pa.string(), pa.binary()))
+
+
+def _schema(text: pa.DataType, names: pa.DataType) -> pa.Schema:
+    variant = pa.struct(
+        [
+            pa.field("value", pa.binary(), nullable=False),
+            pa.field("metadata", names, nullable=False, metadata={b"variant": b"true"}),
+        ]
+    )
+    return pa.schema(
+        [
+            ("seq", pa.decimal128(38, 0)),
+            ("op", text),
+            ("source_table", text),
+            ("key", variant),
+            ("before", variant),
+            ("after", variant),
+            ("commit_ts", pa.timestamp("us", tz="UTC")),
+            ("position", pa.struct([("server_uuid", text), ("file", text), ("pos", pa.int64()), ("gtid", text)])),
+            ("schema_id", text),
+        ]
+    )
+
+
+ARROW = _schema(pa.string(), pa.binary())  # bronze's columns, as Spark takes them
+SHARED = _schema(_TEXT, _NAMES)  # the same, with what rows share as dictionaries
+_VARIANT, _POSITION = SHARED.field("key").type, SHARED.field("position").type
 Pair = tuple[pa.Array, pa.Array]  # key and after values of n rows
 _LOW32 = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
@@ -60,19 +72,50 @@ class Stamp:
         return Seq(self.epoch, self.position.number, self.position.pos, rank, self.reading).pack()
 
 
+def shared(value: str | bytes | None, n: int) -> pa.Array:
+    """n times the same text or bytes; None is NULL, as a text."""
+    at = pa.nulls(n, pa.int32()) if value is None else pa.array(np.zeros(n, np.int32))
+    return pa.DictionaryArray.from_arrays(at, pa.array(["" if value is None else value]))
+
+
+def among(at: pa.Array, values: Sequence[str | None] | Sequence[bytes]) -> pa.Array:
+    """Of n indices into `values`, what these say, as a dictionary; of None NULL, as a text."""
+    if None in values:
+        unknown = np.array([value is None for value in values])
+        if unknown.all():
+            return shared(None, len(at))
+        at = pa.array(at.to_numpy(), mask=unknown[at.to_numpy()])
+        return pa.DictionaryArray.from_arrays(at, pa.array([value or "" for value in values]))
+    return pa.DictionaryArray.from_arrays(at, pa.array(values))
+
+
 def variants(values: pa.Array, metadata: pa.Array) -> pa.Array:
     """A VARIANT column of n values and n metadata; a row whose value is null is NULL, not a variant null."""
-    mask = values.is_null()
-    if values.null_count:
-        # the children of a NULL struct must still be there
-        values = values.fill_null(b"\x00")
-    return pa.StructArray.from_arrays([values, metadata], fields=list(_VARIANT), mask=mask)
+    if not values.null_count:
+        return pa.StructArray.from_arrays([values, metadata], fields=list(_VARIANT))
+    # the children of a NULL struct must still be there
+    return pa.StructArray.from_arrays(
+        [values.fill_null(b"\x00"), metadata], fields=list(_VARIANT), mask=values.is_null()
+    )
 
 
 def no_variants(n: int) -> pa.Array:
     """n NULLs."""
-    empty = pa.repeat(pa.scalar(b"", pa.binary()), n)
-    return pa.StructArray.from_arrays([empty, empty], fields=list(_VARIANT), mask=pa.repeat(True, n))
+    empty = pa.array([b""]).take(pa.array(np.zeros(n, np.int32)))
+    return pa.StructArray.from_arrays([empty, shared(b"", n)], fields=list(_VARIANT), mask=pa.repeat(True, n))
+
+
+def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows as Spark takes them."""
+    columns = [_plain(column, field.type) for column, field in zip(batch.columns, ARROW, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=ARROW)
+
+
+def _plain(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if not pa.types.is_struct(kind):
+        return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    inner = [_plain(column.field(i), field.type) for i, field in enumerate(kind)]
+    return pa.StructArray.from_arrays(inner, fields=list(kind), mask=column.is_null())
 
 
 def decimals(low: npt.NDArray[np.uint64], high: npt.NDArray[np.uint64]) -> pa.Array:
@@ -112,7 +155,7 @@ def constant_seqs(seq: int, n: int) -> pa.Array:
 def positions(server_uuid: str, file: str, pos: npt.NDArray[np.int64], gtid: pa.Array) -> pa.Array:
     """The position column of n rows of one file."""
     n = len(pos)
-    children = [pa.repeat(server_uuid, n), pa.repeat(file, n), pa.array(pos, pa.int64()), gtid]
+    children = [shared(server_uuid, n), shared(file, n), pa.array(pos, pa.int64()), gtid]
     return pa.StructArray.from_arrays(children, fields=list(_POSITION))
 
 
@@ -128,17 +171,17 @@ def at_one_position(
 ) -> pa.RecordBatch:
     """Rows that all stand at `stamp`: snapshot rows, schemas, the end of a repeated pass."""
     n = len(after)
-    gtid = pa.repeat(pa.scalar(stamp.gtid or None, pa.string()), n)
+    gtid = shared(stamp.gtid or None, n)
     where = positions(stamp.server_uuid, stamp.position.file, np.full(n, stamp.position.pos, dtype=np.int64), gtid)
     columns = [
         constant_seqs(stamp.seq(rank), n),
-        pa.repeat(op, n),
-        pa.repeat(table, n),
+        shared(op, n),
+        shared(table, n),
         key,
         no_variants(n) if before is None else before,
         after,
         pa.array(np.full(n, stamp.commit_ts, dtype=np.int64)).cast(ARROW.field("commit_ts").type),
         where,
-        pa.repeat(schema_id, n),
+        shared(schema_id, n),
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=ARROW)
+    return pa.RecordBatch.from_arrays(columns, schema=SHARED)

@@ -28,6 +28,7 @@ class SchemaStore:
 
     def __init__(self, location: str) -> None:
         self._folder = mounted(location)
+        self._schemas: dict[str, TableSchema] = {}
 
     def put(self, schema: TableSchema) -> str:
         """Store the schema, whole or not at all, and give its id."""
@@ -36,11 +37,13 @@ class SchemaStore:
 
     def get(self, schema_id: str) -> TableSchema:
         """The schema of that id. Raises DefiniteError if its file is gone or is not what its name says."""
-        path = self._path(schema_id)
-        schema = TableSchema.from_json(self._read(path))
-        if schema.id != schema_id:
-            raise DefiniteError(f"the file of schema {schema_id} was changed", where=str(path), hint="restore it")
-        return schema
+        if schema_id not in self._schemas:
+            path = self._path(schema_id)
+            schema = TableSchema.from_json(self._read(path))
+            if schema.id != schema_id:
+                raise DefiniteError(f"the file of schema {schema_id} was changed", where=str(path), hint="restore it")
+            self._schemas[schema_id] = schema
+        return self._schemas[schema_id]
 
     def put_change(self, change: SchemaChange) -> str:
         """Store the change and the schema that it leads to, if any, and give the change's fingerprint."""

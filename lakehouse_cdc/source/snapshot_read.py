@@ -31,7 +31,7 @@ from lakehouse_cdc.source.identity import check_identity
 from lakehouse_cdc.source.log_part import LogPart
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.prepared import PreparedPart
-from lakehouse_cdc.source.rows import Pair, at_one_position, variants
+from lakehouse_cdc.source.rows import Pair, at_one_position, shared, variants
 from lakehouse_cdc.source.splits import RepairSplit, SnapshotSplit
 from lakehouse_cdc.source.whole_read import read_whole
 from lakehouse_cdc.source.window import read_window
@@ -153,8 +153,8 @@ def _in_range(
 
 def row_batch(split: SnapshotSplit | RepairSplit, key: pa.Array, after: pa.Array) -> pa.RecordBatch:
     """The `r` rows of n keys and rows."""
-    of_key, of_row = (pa.scalar(names(split.schema), pa.binary()) for names in (key_metadata, row_metadata))
+    of_key, of_row = (shared(names(split.schema), len(key)) for names in (key_metadata, row_metadata))
     return at_one_position(
         split.stamp, Rank.READ, "r", split.schema.name, split.schema.id,
-        variants(key, pa.repeat(of_key, len(key))), variants(after, pa.repeat(of_row, len(after))),
+        variants(key, of_key), variants(after, of_row),
     )  # fmt: skip

@@ -24,6 +24,7 @@ from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.planner import Planner
 from lakehouse_cdc.source.read import read_split
 from lakehouse_cdc.source.remembering import RememberingReader
+from lakehouse_cdc.source.rows import plain
 from lakehouse_cdc.source.schemas import SchemaStore
 from lakehouse_cdc.source.stream_reader import StreamReader
 
@@ -73,4 +74,4 @@ class MySqlCdcReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one chunk; none where there is no chunk at all."""
-        return read_split(partition, self._options)
+        return map(plain, read_split(partition, self._options))

@@ -14,6 +14,7 @@ from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.patience import patiently
 from lakehouse_cdc.source.planner import Planner
 from lakehouse_cdc.source.read import read_split
+from lakehouse_cdc.source.rows import plain
 from lakehouse_cdc.source.schemas import SchemaStore
 
 
@@ -26,7 +27,7 @@ class StreamReader(DataSourceStreamReader):
         self._planner: Planner | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options, "_store": self._store, "_planner": None}
+        return {"_options": self._options, "_store": SchemaStore(self._options.schema_folder), "_planner": None}
 
     @property
     def planner(self) -> Planner:
@@ -58,7 +59,7 @@ class StreamReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one split, as Arrow record batches; or, once they are written, its files."""
         rows, folder = read_split(partition, self._options), self._options.files_to
-        return written(rows, folder) if folder else rows
+        return written(rows, folder) if folder else map(plain, rows)
 
     def stop(self) -> None:
         """End the sessions."""

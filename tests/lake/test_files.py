@@ -10,8 +10,10 @@ from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -25,7 +27,8 @@ from lakehouse_cdc.lake.tables import append, read, require_owner
 from lakehouse_cdc.model.bronze import PARTITION
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import CommitNote, Standing
-from lakehouse_cdc.source.rows import ARROW
+from lakehouse_cdc.source.rows import ARROW, SHARED
+from lakehouse_cdc.source.rows import plain as plain_rows
 from tests.bronze_writer import variant_column
 
 TABLES = ("shop.t", "shop.\u00fcber a/b%20=c", "s.1.50", "shop.it's {odd}")
@@ -66,6 +69,27 @@ def random_rows(random: Random, n: int) -> pa.RecordBatch:
         pa.array([random.choice(("a", "b")) for _ in range(n)]),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=ARROW)
+
+
+def as_shared(random: Random, column: Any, kind: pa.DataType) -> Any:
+    """A column as the source makes it: dictionaries, in any order, also of what no row of it says."""
+    if pa.types.is_struct(kind):
+        inner = [as_shared(random, column.field(i), field.type) for i, field in enumerate(kind)]
+        return pa.StructArray.from_arrays(inner, fields=list(kind), mask=column.is_null())
+    if not pa.types.is_dictionary(kind):
+        return column
+    said = set(column.to_pylist()) - {None}
+    entries = [*said, *({"not said", "\U0001f600", ""} if kind.value_type == pa.string() else {b"", b"\xff"} - said)]
+    entries = random.sample(entries, len(entries))
+    places = {value: i for i, value in enumerate(entries)}
+    at = pa.array([places.get(value) for value in column.to_pylist()], pa.int32())
+    return pa.DictionaryArray.from_arrays(at, pa.array(list(places), kind.value_type))
+
+
+def shared(random: Random, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows as the source makes them."""
+    columns = [as_shared(random, column, kind) for column, kind in zip(batch.columns, SHARED.types, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=SHARED)
 
 
 def note(batch: int) -> CommitNote:
@@ -130,6 +154,28 @@ def test_schemas_are_those_that_spark_would_read_back(spark: SparkSession, layou
     assert (ours_said.rows, ours_said.note, ours_said.version) == (theirs_said.rows, theirs_said.note, 1)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_shared_rows_are_the_same_rows_and_a_file_has_no_words_of_other_tables(seed: int, tmp_path: Path) -> None:
+    random = Random(seed)
+    rows = [random_rows(random, random.choice((0, 1, 50))) for _ in range(3)]
+    given = [shared(random, batch) for batch in rows]
+    cut = [batch.slice(random.randrange(len(batch) + 1)) for batch in given]
+    assert [plain_rows(batch) for batch in given] == rows
+    assert [plain_rows(batch).to_pylist() for batch in cut] == [
+        batch.slice(len(batch) - len(rest)).to_pylist() for batch, rest in zip(rows, cut, strict=True)
+    ]
+    lines = listed(list(files.written(given, str(tmp_path))))
+    assert sum(line.count for line in lines) == sum(map(len, rows))
+    for line in lines:
+        found = pq.read_table(tmp_path / unquote(line.path), partitioning=None)
+        wanted = [row for batch in rows for row in batch.to_pylist() if row["source_table"] == line.source_table]
+        assert found.to_pylist() == [{k: v for k, v in row.items() if k != "source_table"} for row in wanted]
+        with pq.ParquetFile(tmp_path / unquote(line.path), read_dictionary=["schema_id"]) as file:
+            ids = file.read(columns=["schema_id"]).column("schema_id")
+        for chunk in ids.chunks:
+            assert sorted(chunk.dictionary.to_pylist()) == sorted(set(chunk.to_pylist()))
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_the_table_is_the_one_that_spark_would_write(
     spark: SparkSession, layouts: tuple[Layout, Layout], seed: int, monkeypatch: pytest.MonkeyPatch
@@ -144,7 +190,8 @@ def test_the_table_is_the_one_that_spark_would_write(
     for batch in range(12):
         rows = [random_rows(random, random.choice((1, 3, 200))) for _ in range(random.choice((0, 1, 4)))]
         counts.append(sum(map(len, rows)))
-        version = add_files(spark, ours.changes, listed(list(files.written(rows, folder))), note(batch), "changes")
+        given = [shared(random, each) if seed % 2 else each for each in rows]
+        version = add_files(spark, ours.changes, listed(list(files.written(given, folder))), note(batch), "changes")
         assert version == batch + 1
         frame: DataFrame = spark.createDataFrame(pa.Table.from_batches(rows or [random_rows(random, 0)], ARROW))
         append(frame, theirs.changes, writer_options(note(batch), "changes"), partition_by=(PARTITION,))

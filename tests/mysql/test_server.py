@@ -218,3 +218,18 @@ def test_the_statement_for_the_position_is_chosen_by_version(session: Session, v
     else:
         with pytest.raises(DefiniteError, match="1064"):
             server.log_position(session)
+
+
+def test_a_row_is_as_long_as_the_server_stores_it(session: Session, database: str) -> None:
+    """Chunks are sized by it: known once the table has been looked at, never of a table that is not there."""
+    for size in (10, 3000):
+        name = f"{database}.t{size}"
+        session.query(f"CREATE TABLE {name} (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(4000))")
+        session.query(f"INSERT INTO {name} (v) VALUES (REPEAT('x', {size}))")
+        for _ in range(11):
+            session.query(f"INSERT INTO {name} (v) SELECT v FROM {name}")
+        session.query(f"ANALYZE TABLE {name}")
+        said = server.row_bytes(session, database, f"t{size}")
+        assert said is not None
+        assert size < said < 3 * (size + 30)
+    assert server.row_bytes(session, database, "none") is None
