@@ -10,13 +10,9 @@ The environment is changed only while Spark starts: its JVM, and the Python work
 
 from __future__ import annotations
 
-import atexit
 import importlib.util
 import os
-import shutil
 import signal
-import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -26,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.runtime.cache import cache_directory
 from lakehouse_cdc.runtime.home import spark_home
+from lakehouse_cdc.runtime.hosted import python, scratch_folder
 from lakehouse_cdc.runtime.jars import Jar, fetch
 from lakehouse_cdc.runtime.java import java_home
 
@@ -154,8 +151,7 @@ def is_running() -> bool:
 
 
 def _settings(cores: int, log: Path | None) -> dict[str, str]:
-    scratch = tempfile.mkdtemp(prefix="lakehouse-cdc-spark-")
-    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    scratch = scratch_folder()
     numba = os.environ["NUMBA_CACHE_DIR"]
     return {
         "spark.master": f"local[{cores},4]",
@@ -202,7 +198,7 @@ def _environment() -> Iterator[None]:
         "JAVA_HOME": str(java_home()),
         "SPARK_HOME": str(spark_home(Path(spec.origin).parent)),  # PySpark's own, not another Spark that the user has
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": python(),
     }
     before = {name: os.environ.get(name) for name in ours}
     os.environ.update(ours)
