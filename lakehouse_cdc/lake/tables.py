@@ -133,7 +133,11 @@ def require_marked(spark: SparkSession, table: Table, pipeline: str, marks: Mapp
 
 def held_columns(spark: SparkSession, table: Table) -> list[tuple[str, str]]:
     """The table's columns and their types' canonical names, in order."""
-    return [(f.name, f.dataType.simpleString()) for f in read(spark, table).schema.fields]
+    from pyspark.sql.types import StructType
+
+    state = delta_log.state(spark, table) if table.part is None else None
+    schema = read(spark, table).schema if state is None else StructType.fromJson({"fields": state.fields})
+    return [(field.name, field.dataType.simpleString()) for field in schema.fields]
 
 
 def other_columns(table: Table, odd: tuple[str, str]) -> DefiniteError:

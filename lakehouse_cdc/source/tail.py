@@ -30,13 +30,17 @@ from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.tail_xa import XaHistory
 
+_PIECES, _LEAST_PIECE = 16, 8 << 20  # of a stretch that is not long, and bytes of one
 _FIELDS = ("file", "end", "source", "number", "commit_us", "rows", "bytes")
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A transaction boundary: all GTIDs up to it, its last transaction, and the captured rows since the origin."""
+    """A transaction boundary: all GTIDs up to it, its last transaction, and the captured rows since the origin.
+
+    Where no option limits the rows of a batch they are not counted, and each event with captured rows stands for one.
+    """
 
     position: Position
     gtids: GtidSet
@@ -102,6 +106,7 @@ class Tail:
         self._statements: list[LoggedStatement] = []  # that concern us, or name a captured table
         self.schema_ids = {schema.id for schema in schemas}
         self.xa = XaHistory(prepared, counted=bool(schemas))
+        self._counts_rows = options.max_rows is not None
         self._sources: tuple[str, ...] = ()
         self._rest: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._created: dict[int, int] = {}
@@ -165,9 +170,11 @@ class Tail:
         )
 
     def _rows(self, scan: Scan) -> Ints:
-        """The captured rows of each transaction, whichever buffers they came in."""
+        """The captured rows of each transaction, or the events that hold them, whichever buffers they came in."""
         rows = np.zeros(len(scan.transactions), np.int64)
-        if len(scan.rows):
+        if len(scan.rows) and not self._counts_rows:
+            rows += np.bincount(scan.rows.txn, minlength=len(rows))
+        elif len(scan.rows):
             if self._programs is None or len(self._programs.schemas) != len(scan.tables):
                 self._programs = ProgramSet.of([countable(t) for t in scan.tables], [t.types for t in scan.tables])
             np.add.at(rows, scan.rows.txn, count_rows(scan.buffer, scan.rows, self._programs))
@@ -256,9 +263,14 @@ class Tail:
         return True
 
     def cuts(self, end: Position, size: int) -> list[Position]:
-        """Boundaries between the origin and `end` that lie at least `size` bytes apart, and all files' first bytes."""
+        """Boundaries between the origin and `end` that lie at least `size` bytes apart, and all files' first bytes.
+
+        Less of so short a stretch that it would have but few pieces, which tasks could not share evenly.
+        """
         found: list[Position] = []
         columns = self._ended.columns()
+        total = int(columns["bytes"][: self._ended.until(end)].sum())
+        size = min(size, max(total // _PIECES, _LEAST_PIECE))
         for number in range(self.origin.number, end.number + 1):
             file = file_name(self.origin.base, number)
             if number > self.origin.number:
