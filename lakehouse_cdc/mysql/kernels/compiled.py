@@ -46,6 +46,16 @@ def compiled(function: F) -> F:
 
 def part(function: F) -> F:
     """A function that only kernels call: compiled into them, without what calls from Python need."""
+    return _part(function, inline=False)
+
+
+def inlined(function: F) -> F:
+    """A part without a call: for the few steps that most values take, where a call costs more than the work."""
+    return _part(function, inline=True)
+
+
+def _part(function: F, *, inline: bool) -> F:
     options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    options["forceinline"] = inline  # always given: numba would hand it down to what an inlined part calls
     inner: F = njit(nogil=True, error_model="numpy", **options)(function)
     return inner

@@ -13,16 +13,31 @@ from typing import NamedTuple
 import numpy as np
 
 from lakehouse_cdc.model.variant import MAX_SIZE, NULL, OBJECT
-from lakehouse_cdc.mysql.kernels.compiled import part
+from lakehouse_cdc.mysql.kernels.buffers import Sink
+from lakehouse_cdc.mysql.kernels.compiled import inlined, part
 from lakehouse_cdc.mysql.kernels.masking import MASK_ROOM, write_masked
-from lakehouse_cdc.mysql.kernels.octets import Bytes, Matrix, Step, behind, little, move, pointer, put
+from lakehouse_cdc.mysql.kernels.octets import (
+    SPARE,
+    Bytes,
+    Matrix,
+    Step,
+    behind,
+    copy,
+    little,
+    move,
+    pointer,
+    put,
+    store4,
+)
 from lakehouse_cdc.mysql.kernels.ops import (
     COUNT,
     FIRST,
     FIXED,
     GROWTH,
+    HEAD,
     KEY_COUNT,
     KEY_FIRST,
+    KEY_HEAD,
     MASK,
     OP,
     PREFIX,
@@ -40,7 +55,7 @@ from lakehouse_cdc.mysql.kernels.values import write_value
 
 STEP, NEEDED, BODY = range(3)  # what `report` holds; BODY: where the last image's values begin
 REPORT_FIELDS = 3
-_SLACK = 24 + MASK_ROOM  # no value takes more bytes besides its content
+_SLACK = 24 + max(MASK_ROOM, SPARE)  # no value takes more bytes besides its content
 
 
 class Table(NamedTuple):
@@ -70,6 +85,15 @@ class Scratch(NamedTuple):
         return cls(starts, ends, np.ones(tables, np.int64), report, np.zeros(WORK, np.int64))
 
 
+class Output(NamedTuple):
+    """A sink as pointers, and its room in bytes."""
+
+    data: Bytes
+    room: int
+    offsets: Step
+    valid: Bytes
+
+
 @part
 def table_of(program: Program, table: int) -> Table:
     """Pointers to what the program has of one table."""
@@ -88,6 +112,12 @@ def scratch_of(scratch: Scratch, table: int) -> Scratch:
 
 
 @part
+def pointers(sink: Sink) -> Output:
+    """A sink as pointers, with its room in bytes."""
+    return Output(pointer(sink.data), sink.data.size, pointer(sink.offsets), pointer(sink.valid))
+
+
+@part
 def lenenc(buf: Bytes, at: int, end: int) -> tuple[int, int]:
     """A length-encoded integer: (number, position behind it); a number below 0 is minus a status."""
     if at >= end:
@@ -101,18 +131,14 @@ def lenenc(buf: Bytes, at: int, end: int) -> tuple[int, int]:
     return little(buf, at + 1, min(size, 4)), at + 1 + size
 
 
-@part
+@inlined
 def value_extent(buf: Bytes, at: int, end: int, step: Step) -> tuple[int, int]:
     """(bytes of the value, where they begin), proven to lie before `end`; below 0: minus a status."""
-    size, prefix = step[FIXED], step[PREFIX]
+    size = step[FIXED]
     if size < 0:
-        if prefix == 0:
-            size, at = lenenc(buf, at, end)
-        elif at + prefix > end:
-            return -TRUNCATED, at
-        else:
-            size = little(buf, at, prefix)
-            at += prefix
+        size, at = _length(buf, at, end, step[PREFIX])
+        if size < 0:
+            return size, at
     if step[OP] == UNKNOWN:
         return -UNKNOWN_LENGTH, at
     if size > end - at:
@@ -120,7 +146,24 @@ def value_extent(buf: Bytes, at: int, end: int, step: Step) -> tuple[int, int]:
     return size, at
 
 
+@inlined
+def _length(buf: Bytes, at: int, end: int, prefix: int) -> tuple[int, int]:
+    """The length in front of a value, of so many bytes or length-encoded (0), as `lenenc`; most are of one byte."""
+    if at < end and (prefix == 1 or (prefix == 0 and buf[at] < 251)):
+        return np.int64(buf[at]), at + 1
+    return _long_length(buf, at, end, prefix)
+
+
 @part
+def _long_length(buf: Bytes, at: int, end: int, prefix: int) -> tuple[int, int]:
+    if prefix == 0:
+        return lenenc(buf, at, end)
+    if at + prefix > end:
+        return -TRUNCATED, at
+    return little(buf, at, prefix), at + prefix
+
+
+@inlined
 def is_null(buf: Bytes, bitmap: int, bit: int) -> bool:
     """Whether a bit of a bitmap is set."""
     byte: int = buf[bitmap + (bit >> 3)]
@@ -139,14 +182,23 @@ def _offset_size(total: int) -> int:
 
 
 @part
-def _head(out: Bytes, to: int, fields: int, size: int) -> int:
-    """All of an object's header but its offsets."""
+def _head(out: Bytes, to: int, size: int, head: Bytes, fields: int) -> int:
+    """All of an object's header but its offsets, most of it as the program has it; the position behind it."""
     id_size, large = 1 if fields <= 256 else 2, 1 if fields > 255 else 0
     out[to] = ((size - 1) | (id_size - 1) << 2 | large << 4) << 2 | OBJECT
-    to = put(out, to + 1, fields, 4 if large else 1)
-    for field in range(fields):
-        to = put(out, to, field, id_size)
-    return to
+    return move(head, 0, (4 if large else 1) + fields * id_size, out, to + 1)
+
+
+@part
+def _offsets(out: Bytes, to: int, size: int, starts: Step, fields: int, total: int) -> None:
+    """Where each field begins, and where the last value ends."""
+    if size == 1:
+        for field in range(fields):
+            out[to + field] = starts[field]
+    else:  # what is too many of each four bytes is overwritten by the next
+        for field in range(fields):
+            store4(out, to + field * size, starts[field])
+    put(out, to + fields * size, total, size)
 
 
 @part
@@ -154,6 +206,7 @@ def write_image(
     buf: Bytes,
     at: int,
     end: int,
+    limit: int,
     bitmap: int,
     shift: int,
     table: Table,
@@ -164,11 +217,12 @@ def write_image(
 ) -> tuple[int, int]:
     """The row whose values begin at `at`: (position behind it, output position behind its image or minus a status).
 
-    `bitmap` is where its NULL bits begin, `shift` the bit of its first column; `out` has `room` bytes.
+    It ends before `end`, the buffer at `limit`. `bitmap` is where its NULL bits begin, `shift` the bit of its first
+    column; `out` has `room` bytes.
     """
     body = to + _head_size(table.row[SLOTS], scratch.hint[0])
-    pos = body
-    for column in range(table.row[COUNT]):
+    pos, columns = body, table.row[COUNT]
+    for column in range(columns):
         step = behind(table.steps, column * STEP_FIELDS)
         slot = step[SLOT]
         null = is_null(buf, bitmap, column + shift)
@@ -185,27 +239,27 @@ def write_image(
         if needed > room or size > MAX_SIZE:
             scratch.report[STEP], scratch.report[NEEDED] = column, needed
             return at, -(TOO_LARGE if size > MAX_SIZE else FULL)
-        scratch.starts[slot] = pos - body
+        begin = pos
         if null:
             out[pos] = NULL
             pos += 1
         else:
-            pos = write_value(buf, at, size, step, table.pool, out, pos)
+            mask = step[MASK]
+            pos = write_value(buf, at, size, limit, step, table.pool, out, pos)
             if pos < 0:
                 scratch.report[STEP] = column
                 return at, pos
-            if step[MASK] != 0:
-                begin = body + scratch.starts[slot]
-                pos = write_masked(out, begin, pos, behind(table.pool, step[MASK]), scratch.work)
-        scratch.ends[slot] = pos - body
+            if mask != 0:
+                pos = write_masked(out, begin, pos, behind(table.pool, mask), scratch.work)
+        scratch.starts[slot], scratch.ends[slot] = begin - body, pos - body
         at += size
-    return at, _finish(out, room, to, body, pos, table.row[SLOTS], scratch)
+    return at, _finish(out, room, to, body, pos, table, scratch)
 
 
 @part
-def _finish(out: Bytes, room: int, to: int, body: int, pos: int, fields: int, scratch: Scratch) -> int:
+def _finish(out: Bytes, room: int, to: int, body: int, pos: int, table: Table, scratch: Scratch) -> int:
     """Write the header before the values, which lie in out[body:pos]."""
-    total = pos - body
+    total, fields = pos - body, table.row[SLOTS]
     size: int = _offset_size(total)
     begin = to + _head_size(fields, size)
     if begin + total > room or total > MAX_SIZE - (begin - to):
@@ -219,31 +273,35 @@ def _finish(out: Bytes, room: int, to: int, body: int, pos: int, fields: int, sc
             out[begin + i] = out[body + i]
     scratch.hint[0] = size
     scratch.report[BODY] = begin
-    at = _head(out, to, fields, size)
-    for field in range(fields):
-        at = put(out, at, scratch.starts[field], size)
-    put(out, at, total, size)
+    at = _head(out, to, size, behind(table.pool, table.row[HEAD]), fields)
+    _offsets(out, at, size, scratch.starts, fields, total)
     return begin + total
 
 
 @part
-def write_key(image: Bytes, table: Table, out: Bytes, room: int, to: int, scratch: Scratch) -> int:
-    """The key's object from the values of an image that was just written; the position behind it, or -FULL."""
+def write_key(image: Bytes, limit: int, table: Table, out: Bytes, room: int, to: int, scratch: Scratch) -> int:
+    """The key's object from the values of an image that was just written; the position behind it, or -FULL.
+
+    The image's memory ends at `limit`.
+    """
     fields, body = table.row[KEY_COUNT], scratch.report[BODY]
     total: int = 0
     for k in range(fields):
         total += scratch.ends[table.keys[k]] - scratch.starts[table.keys[k]]
     size = _offset_size(total)
-    if to + _head_size(fields, size) + total > room:
-        scratch.report[NEEDED] = to + _head_size(fields, size) + total
+    needed = to + _head_size(fields, size) + total
+    if needed > room:
+        scratch.report[NEEDED] = needed
         return -FULL
-    at = _head(out, to, fields, size)
+    if needed + SPARE > room:
+        limit = 0
+    at = _head(out, to, size, behind(table.pool, table.row[KEY_HEAD]), fields)
     pos: int = at + (fields + 1) * size
     offset = 0
     for k in range(fields):
         at = put(out, at, offset, size)
         begin, length = scratch.starts[table.keys[k]], scratch.ends[table.keys[k]] - scratch.starts[table.keys[k]]
-        pos = move(image, body + begin, length, out, pos)
+        pos = copy(image, body + begin, length, limit, out, pos)
         offset += length
     put(out, at, offset, size)
     return pos

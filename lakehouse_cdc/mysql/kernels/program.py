@@ -192,7 +192,8 @@ def _program(schemas: Sequence[TableSchema], steps: Sequence[Sequence[list[int]]
     keys: list[int] = []
     for schema, own in zip(schemas, steps, strict=True):
         slots = _slots(schema)
-        tables.append([len(flat), len(own), len(slots), len(keys), len(schema.key)])
+        heads = [pool.place(_head(len(fields))) for fields in (slots, schema.key)]
+        tables.append([len(flat), len(own), len(slots), len(keys), len(schema.key), *heads])
         keys += sorted(slots[name] for name in schema.key)
         flat += own
     return Program(
@@ -201,6 +202,12 @@ def _program(schemas: Sequence[TableSchema], steps: Sequence[Sequence[list[int]]
         np.array(keys, dtype=np.int64),
         np.frombuffer(bytes(pool.data), dtype=np.uint8),
     )
+
+
+def _head(fields: int) -> bytes:
+    """What is between an object's first byte and its offsets: how many fields it has, and their numbers."""
+    large, id_size = fields > 255, 1 if fields <= 256 else 2
+    return fields.to_bytes(4 if large else 1, "little") + b"".join(i.to_bytes(id_size, "little") for i in range(fields))
 
 
 def _binlog_step(

@@ -11,7 +11,7 @@ import numpy as np
 
 from lakehouse_cdc.mysql.kernels.buffers import Sink
 from lakehouse_cdc.mysql.kernels.compiled import compiled
-from lakehouse_cdc.mysql.kernels.images import STEP, Scratch, scratch_of, table_of, write_image, write_key
+from lakehouse_cdc.mysql.kernels.images import STEP, Scratch, pointers, scratch_of, table_of, write_image, write_key
 from lakehouse_cdc.mysql.kernels.octets import Bytes, Step, little, pointer
 from lakehouse_cdc.mysql.kernels.ops import COUNT, KEY_COUNT
 from lakehouse_cdc.mysql.kernels.program import Program
@@ -69,31 +69,33 @@ def read_rows(
 ) -> int:
     """Images of the row packets from PACKET on: DONE, FULL, NO_ROW, or what is wrong at `report[STEP]`."""
     table, notes, source = table_of(program, np.int64(0)), scratch_of(scratch, np.int64(0)), pointer(buf)
-    image, keys, room = pointer(after.data), pointer(key.data), after.data.size
+    image, room, image_offsets, image_valid = pointers(after)
+    keys, key_room, key_offsets, key_valid = pointers(key)
+    limit, rows, keyed = buf.size, after.valid.size, table.row[KEY_COUNT] > 0
     bitmap_size = (table.row[COUNT] + 9) >> 3
     while state[PACKET] < found:
         at, end, row = starts[state[PACKET]], ends[state[PACKET]], state[ROWS]
-        if at == end or buf[at] != 0:
+        if at == end or source[at] != 0:
             return NO_ROW
-        if row == after.valid.size:
+        if row == rows:
             return FULL
         if end - at < 1 + bitmap_size:
             return BAD_PACKET
         behind_row, pos = write_image(
-            source, at + 1 + bitmap_size, end, at + 1, np.int64(2), table, image, room, after.offsets[row], notes
+            source, at + 1 + bitmap_size, end, limit, at + 1, np.int64(2), table, image, room, image_offsets[row], notes
         )
         if pos < 0:
             return -pos
         if behind_row != end:
-            scratch.report[STEP] = table.row[COUNT] - 1
+            notes.report[STEP] = table.row[COUNT] - 1
             return LEFTOVER
-        key_end = key.offsets[row]
-        if table.row[KEY_COUNT]:
-            key_end = write_key(image, table, keys, key.data.size, key_end, notes)
+        key_end = key_offsets[row]
+        if keyed:
+            key_end = write_key(image, room, table, keys, key_room, key_end, notes)
             if key_end < 0:
                 return FULL
-        key.offsets[row + 1], key.valid[row] = key_end, table.row[KEY_COUNT] > 0
-        after.offsets[row + 1], after.valid[row] = pos, True
+        key_offsets[row + 1], key_valid[row] = key_end, keyed
+        image_offsets[row + 1], image_valid[row] = pos, True
         state[ROWS] += 1
         state[PACKET] += 1
     return DONE

@@ -16,10 +16,12 @@ from lakehouse_cdc.mysql.kernels.compiled import compiled, part
 from lakehouse_cdc.mysql.kernels.events import DELETE, UPDATE, WRITE
 from lakehouse_cdc.mysql.kernels.images import (
     STEP,
+    Output,
     Scratch,
     Table,
     is_null,
     lenenc,
+    pointers,
     scratch_of,
     table_of,
     value_extent,
@@ -84,18 +86,23 @@ def open_event(buf: Bytes, at: int, end: int, kind: int, columns: int) -> int:
     return at
 
 
-class Output(NamedTuple):
-    """One sink as pointers, with its room in bytes and the position behind what is in it."""
+class Outputs(NamedTuple):
+    """`Changes` as pointers."""
 
-    data: Bytes
-    room: int
-    at: int
+    event: npt.NDArray[np.int32]
+    op: Bytes
+    ordinal: Step
+    key: Output
+    before: Output
+    after: Output
 
 
 @compiled
 def walk(buf: Bytes, events: Events, program: Program, state: Step, out: Changes, scratch: Scratch) -> int:
     """Decode from where `state` says; DONE, FULL (see SHORT_OF), or what is wrong at EVENT and `report[STEP]`."""
-    source, rows = pointer(buf), out.heads.op.size
+    source, rows, limit = pointer(buf), out.heads.op.size, buf.size
+    heads = pointer(out.heads.event), pointer(out.heads.op), pointer(out.heads.ordinal)
+    outputs = Outputs(*heads, pointers(out.key), pointers(out.before), pointers(out.after))
     while state[EVENT] < events.start.size:
         e = state[EVENT]
         kind, t, end = np.int64(events.kind[e]), np.int64(events.table[e]), events.end[e]
@@ -103,7 +110,7 @@ def walk(buf: Bytes, events: Events, program: Program, state: Step, out: Changes
         if state[AT] < 0:
             if e > 0 and events.txn[e] != events.txn[e - 1]:
                 state[ORDINAL] = 0
-            if events.start[e] < 0 or end > buf.size:
+            if events.start[e] < 0 or end > limit:
                 return TRUNCATED
             at = open_event(source, events.start[e], end, kind, table.row[COUNT])
             if at < 0:
@@ -113,7 +120,7 @@ def walk(buf: Bytes, events: Events, program: Program, state: Step, out: Changes
             if state[ROWS] + 2 > rows:
                 state[SHORT_OF] = ROOM
                 return FULL
-            at = _row(source, state[AT], end, kind, table, state, out, notes)
+            at = _row(source, state[AT], end, limit, kind, table, pointer(state), outputs, notes)
             if at < 0:
                 return -at
             state[AT] = at
@@ -123,26 +130,25 @@ def walk(buf: Bytes, events: Events, program: Program, state: Step, out: Changes
 
 
 @part
-def _row(buf: Bytes, at: int, end: int, kind: int, table: Table, state: Step, out: Changes, scratch: Scratch) -> int:
+def _row(
+    buf: Bytes, at: int, end: int, limit: int, kind: int, table: Table, state: Step, out: Outputs, scratch: Scratch
+) -> int:
     """One change from its one or two images; the position behind it, or minus a status."""
     row = state[ROWS]
     key_at, old_at, new_at = out.key.offsets[row], out.before.offsets[row], out.after.offsets[row]
-    key, room = pointer(out.key.data), out.key.data.size
     key_end, old_end, new_end, new_key = key_at, old_at, new_at, key_at
     if kind != WRITE:
-        old = Output(pointer(out.before.data), out.before.data.size, old_at)
-        at, old_end, key_end = _image(buf, at, end, table, old, Output(key, room, key_at), scratch)
+        at, old_end, key_end = _image(buf, at, end, limit, table, out.before, old_at, out.key, key_at, scratch)
         if at < 0:
             state[SHORT_OF] = BEFORE if old_end < 0 else KEY
             return at
     if kind != DELETE:
-        new = Output(pointer(out.after.data), out.after.data.size, new_at)
-        at, new_end, new_key = _image(buf, at, end, table, new, Output(key, room, key_end), scratch)
+        at, new_end, new_key = _image(buf, at, end, limit, table, out.after, new_at, out.key, key_end, scratch)
         if at < 0:
             state[SHORT_OF] = AFTER if new_end < 0 else KEY
             return at
     keyed = table.row[KEY_COUNT] > 0
-    moved = kind == UPDATE and _differ(key, key_at, key_end, new_key)
+    moved = kind == UPDATE and _differ(out.key.data, key_at, key_end, new_key)
     if moved or kind == DELETE:
         _emit(state, out, keyed, key_end, True, old_end, False, new_at)
     if kind != DELETE:
@@ -153,7 +159,16 @@ def _row(buf: Bytes, at: int, end: int, kind: int, table: Table, state: Step, ou
 
 @part
 def _image(
-    buf: Bytes, at: int, end: int, table: Table, image: Output, key: Output, scratch: Scratch
+    buf: Bytes,
+    at: int,
+    end: int,
+    limit: int,
+    table: Table,
+    image: Output,
+    to: int,
+    key: Output,
+    key_to: int,
+    scratch: Scratch,
 ) -> tuple[int, int, int]:
     """(position behind the image, output positions behind the object and its key); minus a status in the first.
 
@@ -162,13 +177,13 @@ def _image(
     size = (table.row[COUNT] + 7) >> 3
     if size > end - at:
         scratch.report[STEP] = 0
-        return -TRUNCATED, -1, key.at
-    at, pos = write_image(buf, at + size, end, at, np.int64(0), table, image.data, image.room, image.at, scratch)
+        return -TRUNCATED, -1, key_to
+    at, pos = write_image(buf, at + size, end, limit, at, np.int64(0), table, image.data, image.room, to, scratch)
     if pos < 0:
-        return pos, -1, key.at
+        return pos, -1, key_to
     if table.row[KEY_COUNT] == 0:
-        return at, pos, key.at
-    key_end = write_key(image.data, table, key.data, key.room, key.at, scratch)
+        return at, pos, key_to
+    key_end = write_key(image.data, image.room, table, key.data, key.room, key_to, scratch)
     return (at if key_end >= 0 else key_end), pos, key_end
 
 
@@ -185,12 +200,12 @@ def _differ(keys: Bytes, old: int, new: int, end: int) -> bool:
 
 @part
 def _emit(
-    state: Step, out: Changes, keyed: bool, key_end: int, old: bool, old_end: int, new: bool, new_end: int
+    state: Step, out: Outputs, keyed: bool, key_end: int, old: bool, old_end: int, new: bool, new_end: int
 ) -> None:
     """Append the row whose images are in place and end there; which there are says what it is."""
     row = state[ROWS]
-    out.heads.event[row], out.heads.ordinal[row] = state[EVENT], state[ORDINAL]
-    out.heads.op[row] = (OP_UPDATE if new else OP_DELETE) if old else OP_INSERT
+    out.event[row], out.ordinal[row] = state[EVENT], state[ORDINAL]
+    out.op[row] = (OP_UPDATE if new else OP_DELETE) if old else OP_INSERT
     out.key.offsets[row + 1], out.before.offsets[row + 1], out.after.offsets[row + 1] = key_end, old_end, new_end
     out.key.valid[row], out.before.valid[row], out.after.valid[row] = keyed, old, new
     state[ROWS] += 1

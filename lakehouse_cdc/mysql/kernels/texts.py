@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from lakehouse_cdc.mysql.kernels.codepages import ENTRY, FIRST_SUPPLEMENTARY, FOURS, PAIRS, SINGLES
-from lakehouse_cdc.mysql.kernels.compiled import part
+from lakehouse_cdc.mysql.kernels.compiled import inlined, part
 from lakehouse_cdc.mysql.kernels.json_text import write_json
-from lakehouse_cdc.mysql.kernels.octets import Bytes, Step, behind, big, little, move
+from lakehouse_cdc.mysql.kernels.octets import Bytes, Step, behind, big, copy, little, move
 from lakehouse_cdc.mysql.kernels.ops import (
     ARG,
     ARG2,
@@ -20,7 +20,6 @@ from lakehouse_cdc.mysql.kernels.ops import (
     MULTI3,
     OP,
     SINGLE,
-    TEXT,
     UTF16,
     UTF16LE,
     UTF32,
@@ -32,14 +31,19 @@ _QUESTION = 0x3F
 _REST = 0x10FFFF - 0xFFFF  # characters from U+10000 on
 
 
+@inlined
+def write_unicode(buf: Bytes, at: int, size: int, limit: int, step: Step, out: Bytes, to: int) -> int:
+    """Text that is UTF-8; CHAR (ARG) without its trailing spaces."""
+    if step[ARG]:
+        while size > 0 and buf[at + size - 1] == 0x20:
+            size -= 1
+    return copy(buf, at, size, limit, out, text_header(size, step, out, to))
+
+
 @part
 def write_text(buf: Bytes, at: int, size: int, step: Step, pool: Bytes, out: Bytes, to: int) -> int:
     """Text in the step's character set; CHAR (ARG) without its trailing spaces."""
     op = step[OP]
-    if op == TEXT:
-        while step[ARG] and size > 0 and buf[at + size - 1] == 0x20:
-            size -= 1
-        return move(buf, at, size, out, text_header(size, step, out, to))
     begin = to + LONG_HEADER
     if op in (UTF16, UTF16LE):
         end = _utf16(buf, at, size, op == UTF16LE, out, begin)

@@ -7,11 +7,13 @@ binary protocol's values ("Binary Protocol Value") and of its row events.
 
 from __future__ import annotations
 
+import numpy as np
+
 from lakehouse_cdc.model.variant import ARRAY, FALSE, SHORT_STRING, TRUE, header
 from lakehouse_cdc.mysql.kernels.addresses import write_address
-from lakehouse_cdc.mysql.kernels.compiled import part
+from lakehouse_cdc.mysql.kernels.compiled import inlined, part
 from lakehouse_cdc.mysql.kernels.decimals import write_decimal, write_long_decimal
-from lakehouse_cdc.mysql.kernels.octets import Bytes, Step, decimal, little, move, put
+from lakehouse_cdc.mysql.kernels.octets import Bytes, Step, decimal, little, load8, move, put, store8
 from lakehouse_cdc.mysql.kernels.ops import (
     ADDRESS,
     ARG,
@@ -29,24 +31,33 @@ from lakehouse_cdc.mysql.kernels.ops import (
     NUMBER,
     OP,
     SET,
+    TEXT,
     VECTOR,
     WIDE,
     WIDTH,
     YEAR,
 )
 from lakehouse_cdc.mysql.kernels.status import BAD_NUMBER
-from lakehouse_cdc.mysql.kernels.texts import write_document, write_label, write_text
+from lakehouse_cdc.mysql.kernels.texts import write_document, write_label, write_text, write_unicode
 from lakehouse_cdc.mysql.kernels.times import write_time
 
 _TRUE, _FALSE = header(TRUE), header(FALSE)
 
 
-@part
-def write_value(buf: Bytes, at: int, size: int, step: Step, pool: Bytes, out: Bytes, to: int) -> int:
-    """The value of `size` bytes at `at`, as the step says."""
+@inlined
+def write_value(buf: Bytes, at: int, size: int, limit: int, step: Step, pool: Bytes, out: Bytes, to: int) -> int:
+    """The value of `size` bytes at `at`, as the step says; the buffer ends at `limit`."""
     op = step[OP]
     if op == NUMBER:
-        return _number(buf, at, size, step, out, to)
+        return _number(buf, at, size, limit, step, out, to)
+    if op == TEXT:
+        return write_unicode(buf, at, size, limit, step, out, to)
+    return _rarer(buf, at, size, step, pool, out, to)
+
+
+@part
+def _rarer(buf: Bytes, at: int, size: int, step: Step, pool: Bytes, out: Bytes, to: int) -> int:
+    op = step[OP]
     if op <= GB18030:
         return write_text(buf, at, size, step, pool, out, to)
     if op >= DATE_PACKED:
@@ -137,12 +148,19 @@ def _vector(buf: Bytes, at: int, size: int, step: Step, out: Bytes, to: int) -> 
     return to
 
 
-@part
-def _number(buf: Bytes, at: int, size: int, step: Step, out: Bytes, to: int) -> int:
+@inlined
+def _number(buf: Bytes, at: int, size: int, limit: int, step: Step, out: Bytes, to: int) -> int:
+    """Of 1 to 8 bytes: what is read beside them is shifted out, what is written behind WIDTH is overwritten."""
     out[to] = step[HEADER]
-    width: int = step[WIDTH]
-    move(buf, at, size, out, to + 1)
-    fill = 0xFF if step[ARG] and buf[at + size - 1] & 0x80 else 0
-    for i in range(size, width):
-        out[to + 1 + i] = fill
-    return to + 1 + width
+    number = load8(buf, at) if at + 8 <= limit else _last_number(buf, at, size)
+    shift = (64 - 8 * size) & 63
+    number <<= shift
+    store8(out, to + 1, number >> shift if step[ARG] else np.int64(np.uint64(number) >> np.uint64(shift)))
+    end: int = to + 1 + step[WIDTH]
+    return end
+
+
+@part
+def _last_number(buf: Bytes, at: int, size: int) -> int:
+    """Where the buffer ends within 8 bytes."""
+    return little(buf, at, size)
