@@ -26,10 +26,11 @@ from lakehouse_cdc.lake.commits import Commit, find, writer_options
 from lakehouse_cdc.lake.tables import append
 from lakehouse_cdc.model.bronze import PARTITION
 from lakehouse_cdc.model.changes import Op
-from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model.layout import Layout, Table
 from lakehouse_cdc.model.standing import CommitNote, Standing
 
 Reading = Callable[[Mapping[str, Any]], Mapping[str, int]]
+Ready = Callable[[Table], None]  # returns when a table of bronze is there
 Counts = dict[str, dict[str, int]]  # table -> op -> rows
 _LINE = [field.name for field in fields(DataFile)]
 _STEP = "changes"
@@ -54,12 +55,12 @@ def start(
     *,
     every_seconds: float | None = None,
     reading: Reading | None = None,
-    ready: Callable[[], None] = lambda: None,
+    ready: Ready = lambda _: None,
     on_batch: Callable[[BronzeBatch], None] | None = None,
 ) -> StreamingQuery:
     """Start the stream of `changes` (rows of bronze, or its files) into `<bronze>.changes`.
 
-    The table must exist when `ready`, which is called before each batch is written, has returned.
+    Each table must exist when `ready`, which is called before it is written to, has returned.
 
     Without `every_seconds` it takes what is there now and ends (availableNow), else it runs until it is stopped.
     `reading` tells of an offset which tables are being read there (see `CommitNote`).
@@ -68,9 +69,9 @@ def start(
     place = Checkpoint(checkpoint)
 
     def write(rows: DataFrame, batch: int) -> None:
-        ready()
+        ready(layout.changes)
         began = time.monotonic()
-        done = write_batch(spark, rows, batch, layout, place, reading)
+        done = write_batch(spark, rows, batch, layout, place, reading, ready)
         done = replace(done, seconds=time.monotonic() - began)
         if on_batch is not None:
             on_batch(done)
@@ -90,6 +91,7 @@ def write_batch(
     layout: Layout,
     checkpoint: Checkpoint,
     reading: Reading | None = None,
+    ready: Ready = lambda _: None,
 ) -> BronzeBatch:
     """Commit one micro-batch and record its schemas; done before, it changes nothing and returns the same."""
     query = checkpoint.query_id()
@@ -97,11 +99,11 @@ def write_batch(
     being_read = None if reading is None else reading(offset)
     note = CommitNote(layout.pipeline, query, batch, Standing.of_offset(offset), reading=being_read)
     write = _added if rows.columns == _LINE else _appended
-    version, counts = write(spark, rows, layout, note)
+    version, counts = write(spark, rows, layout, note, ready)
     return BronzeBatch(batch, version, note.standing, counts)
 
 
-def _added(spark: SparkSession, lines: DataFrame, layout: Layout, note: CommitNote) -> tuple[int, Counts]:
+def _added(spark: SparkSession, lines: DataFrame, layout: Layout, note: CommitNote, ready: Ready) -> tuple[int, Counts]:
     """Commit the files that the source's tasks write as this is asked for. A replay's hold the same rows once more."""
     files = [DataFile(**row.asDict()) for row in lines.collect()]
     version = add_files(spark, layout.changes, files, note, _STEP)
@@ -110,11 +112,14 @@ def _added(spark: SparkSession, lines: DataFrame, layout: Layout, note: CommitNo
         of_table = counts.setdefault(file.source_table, {})
         for op, n in sorted(file.rows.items()):
             of_table[op] = of_table.get(op, 0) + n
+    ready(layout.schemas)
     add_schemas(spark, layout, files, note)
     return _commit(spark, layout, note).version if version is None else version, counts
 
 
-def _appended(spark: SparkSession, rows: DataFrame, layout: Layout, note: CommitNote) -> tuple[int, Counts]:
+def _appended(
+    spark: SparkSession, rows: DataFrame, layout: Layout, note: CommitNote, ready: Ready
+) -> tuple[int, Counts]:
     append(rows, layout.changes, writer_options(note, _STEP), partition_by=(PARTITION,))
     commit = _commit(spark, layout, note)
     counts: Counts = {}
@@ -123,6 +128,7 @@ def _appended(spark: SparkSession, rows: DataFrame, layout: Layout, note: Commit
         for row in sorted(versions.rows(spark, layout.changes).groupBy(PARTITION, "op").count().collect()):
             counts.setdefault(row[PARTITION], {})[row["op"]] = row["count"]
         if any(Op.SCHEMA.value in ops for ops in counts.values()):
+            ready(layout.schemas)
             record_schemas(spark, layout, versions, note)
     return commit.version, counts
 

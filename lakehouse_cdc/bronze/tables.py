@@ -7,7 +7,6 @@ Delta itself refuse an UPDATE or DELETE.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 
@@ -46,7 +45,8 @@ SCHEMAS: Columns = (
 
 def create_bronze(spark: SparkSession, layout: Layout) -> None:
     """Create both tables where they are missing. Raises DefiniteError as `missing_bronze` does, before any is made."""
-    _create(spark, layout, missing_bronze(spark, layout))
+    for table in missing_bronze(spark, layout):
+        _create(spark, layout, table)
 
 
 def missing_bronze(spark: SparkSession, layout: Layout) -> list[Table]:
@@ -59,8 +59,8 @@ def missing_bronze(spark: SparkSession, layout: Layout) -> list[Table]:
     return missing
 
 
-def _create(spark: SparkSession, layout: Layout, missing: Sequence[Table]) -> None:
-    if layout.changes in missing:
+def _create(spark: SparkSession, layout: Layout, table: Table) -> None:
+    if table == layout.changes:
         create(
             spark,
             layout.changes,
@@ -70,7 +70,7 @@ def _create(spark: SparkSession, layout: Layout, missing: Sequence[Table]) -> No
             properties={"delta.appendOnly": "true", **CHANGES_PROPERTIES},
             partition_by=(PARTITION,),
         )
-    if layout.schemas in missing:
+    else:
         create(
             spark,
             layout.schemas,
@@ -90,11 +90,12 @@ class Making:
     def __init__(self, spark: SparkSession, layout: Layout) -> None:
         missing = missing_bronze(spark, layout)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="bronze")
-        self._made = self._pool.submit(_create, spark, layout, missing)
+        self._made = {table: self._pool.submit(_create, spark, layout, table) for table in missing}
 
-    def wait(self) -> None:
-        """Return when both are there. Raises what kept one from being made."""
-        self._made.result()
+    def wait(self, table: Table) -> None:
+        """Return when that table is there. Raises what kept it from being made."""
+        if (made := self._made.get(table)) is not None:
+            made.result()
 
     def __enter__(self) -> Making:
         return self
@@ -104,4 +105,5 @@ class Making:
     ) -> None:
         self._pool.shutdown()
         if isinstance(error, Exception):
-            self.wait()  # why they are not there explains what failed without them
+            for made in self._made.values():
+                made.result()  # why one is not there explains what failed without it

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakehouse_cdc.bronze.sink import Ready
     from lakehouse_cdc.ops.as_of import Reach
     from lakehouse_cdc.ops.maintain import Maintained
     from lakehouse_cdc.ops.status import Status
@@ -111,7 +112,7 @@ class Pipeline(Mending):
             report.end_at(offset)
         return report
 
-    def _run(self, once: bool, every_seconds: float, report: RunReport, ready: Callable[[], None]) -> None:
+    def _run(self, once: bool, every_seconds: float, report: RunReport, ready: Ready) -> None:
         if self.config.target.metrics:
             from lakehouse_cdc.ops.metrics import Metrics
 
@@ -128,7 +129,7 @@ class Pipeline(Mending):
             if report.metrics is not None:
                 report.metrics.flush()
 
-    def _follow(self, every: float | None, report: RunReport, ready: Callable[[], None]) -> bool:
+    def _follow(self, every: float | None, report: RunReport, ready: Ready) -> bool:
         """Run the streams to their end; False if they were stopped because the pipeline is paused."""
         from lakehouse_cdc.bronze import sink
         from lakehouse_cdc.lake.checkpoint import Checkpoint

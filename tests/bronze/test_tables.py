@@ -68,9 +68,9 @@ def test_tables_made_beside_other_work_are_the_same(spark: SparkSession, tmp_pat
     """They are there when it ends, and another pipeline's are refused before anything begins."""
     layout = layout_in(tmp_path)
     with Making(spark, layout) as making:
-        making.wait()
-        assert exists(spark, layout.changes)
-        assert exists(spark, layout.schemas)
+        for table in (layout.changes, layout.schemas):
+            making.wait(table)
+            assert exists(spark, table)
     with Making(spark, layout):
         pass
     assert len(history(spark, layout.changes)) == len(history(spark, layout.schemas)) == 1
@@ -85,6 +85,6 @@ def test_why_a_table_could_not_be_made_is_what_is_said(spark: SparkSession, tmp_
     with unmade, pytest.raises(OSError, match="no room"), Making(spark, layout):
         raise RuntimeError("there is no such table")
     with unmade, pytest.raises(OSError, match="no room"), Making(spark, layout) as making:
-        making.wait()
+        making.wait(layout.schemas)
     with unmade, pytest.raises(KeyboardInterrupt), Making(spark, layout):
         raise KeyboardInterrupt
