@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType, TracebackType
@@ -37,6 +36,8 @@ class Streams:
 
         Raises the exception of the first query that fails, KeyboardInterrupt when interrupted.
         """
+        from pyspark.errors import StreamingQueryException
+
         while not until():
             running = [query for query in self._queries if query.isActive]
             if self._interrupted:
@@ -46,7 +47,8 @@ class Streams:
                     raise failure
             if not running:
                 return True
-            time.sleep(_POLL_SECONDS)
+            with suppress(StreamingQueryException):  # which is met above
+                running[0].awaitTermination(_POLL_SECONDS)  # type: ignore[arg-type]  # it takes fractions
         return False
 
     def __enter__(self) -> Streams:

@@ -2,14 +2,12 @@
 
     python -m lakehouse_cdc.source.host SOCKET
 
-It listens before it imports, so that who asks early waits for what is left of that. A copy is a fork, so this process
-must begin no thread and open nothing, as Spark's own daemon of workers must not. It ends when its standard input does:
-with the process that has started it. A copy ends when who asked for it is gone.
+It listens before it imports, so that who asks early waits for what is left of that. It ends when its standard input
+does: with the process that has started it. A copy ends when who asked for it is gone.
 """
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import runpy
@@ -20,9 +18,10 @@ import sys
 import threading
 import traceback
 from contextlib import suppress
-from importlib import import_module
 
-_MODULES = ("pyspark.sql.streaming.python_streaming_source_runner", "pandas", "lakehouse_cdc.source.stream")
+from lakehouse_cdc.source.imported import import_once
+
+_PLANNER = "pyspark.sql.streaming.python_streaming_source_runner"
 
 
 def main(path: str) -> None:
@@ -30,7 +29,7 @@ def main(path: str) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
-        _import()
+        import_once(_PLANNER)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for copies: they tell how they ended
         while listener in select.select([listener, sys.stdin], [], [])[0]:
             asker, _ = listener.accept()
@@ -39,16 +38,6 @@ def main(path: str) -> None:
                 _become(asker)
             asker.close()
     os.unlink(path)
-
-
-def _import() -> None:
-    for module in _MODULES:
-        with suppress(ImportError):  # pandas
-            import_module(module)
-    from lakehouse_cdc.mysql.kernels.warm import warm_up
-
-    warm_up()
-    gc.freeze()
 
 
 def _become(asker: socket.socket) -> None:
