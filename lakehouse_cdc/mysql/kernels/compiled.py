@@ -46,16 +46,15 @@ def compiled(function: F) -> F:
 
 def part(function: F) -> F:
     """A function that only kernels call: compiled into them, without what calls from Python need."""
-    return _part(function, inline=False)
+    return _part(function)
 
 
 def inlined(function: F) -> F:
-    """A part without a call: for the few steps that most values take, where a call costs more than the work."""
-    return _part(function, inline=True)
+    """A part that is written into its callers: for what most values take, where a call costs more than the work."""
+    return _part(function, inline="always")
 
 
-def _part(function: F, *, inline: bool) -> F:
-    options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    options["forceinline"] = inline  # always given: numba would hand it down to what an inlined part calls
+def _part(function: F, **more: str) -> F:
+    options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **more}
     inner: F = njit(nogil=True, error_model="numpy", **options)(function)
     return inner
