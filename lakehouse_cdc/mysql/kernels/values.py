@@ -57,6 +57,7 @@ def write_value(buf: Bytes, at: int, size: int, limit: int, step: Step, pool: By
 
 @part
 def _rarer(buf: Bytes, at: int, size: int, step: Step, pool: Bytes, out: Bytes, to: int) -> int:
+    """All but numbers and UTF-8."""
     op = step[OP]
     if op <= GB18030:
         return write_text(buf, at, size, step, pool, out, to)
