@@ -30,6 +30,7 @@ from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.identity import check_identity
 from lakehouse_cdc.source.log_part import Decoder, LogPart
 from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.rows import shared
 
 _NEAR = 4 << 20  # bytes that are passed sooner than a dump is opened
 Bytes = npt.NDArray[np.uint8]
@@ -67,7 +68,7 @@ class PreparedPart(LogPart):
         return np.full(self.changes.n, self.commit.commit_us, np.int64)
 
     def gtids(self) -> pa.Array:
-        return pa.repeat(pa.scalar(self.commit.gtid or None, pa.string()), self.changes.n)
+        return shared(self.commit.gtid or None, self.changes.n)
 
 
 class Commits:
