@@ -8,7 +8,7 @@ from typing import Any
 
 import pymysql
 
-from bench.tables import BULK, DATABASE, SMALL, Workload
+from bench.tables import BULK, DATABASE, ONE, SMALL, Workload
 from lakehouse_cdc.testing import MySqlServer
 
 _AT_ONCE = 100_000  # rows of one statement
@@ -61,6 +61,19 @@ def write_bulk(server: MySqlServer, rows: int) -> Log:
             cursor.execute(f"UPDATE {BULK.table} SET c_birth_year = c_birth_year + 100, c_login = 'moved' WHERE {of}")
         cursor.execute(f"DELETE FROM {BULK.table} WHERE c_customer_sk % 10 = 0")
     return Log(BULK, start, position(server), rows, half, rows // 10)
+
+
+def write_one(server: MySqlServer, rows: int) -> Log:
+    """Insert `rows` rows in a single transaction."""
+    with closing(_connection(server)) as connection, connection.cursor() as cursor:
+        cursor.execute("FLUSH BINARY LOGS")
+        start = position(server)
+        cursor.execute(f"SET cte_max_recursion_depth = {_AT_ONCE + 1}")
+        connection.begin()
+        for first in range(1, rows + 1, _AT_ONCE):
+            cursor.execute(ONE.insert(first, min(first + _AT_ONCE - 1, rows)))
+        connection.commit()
+    return Log(ONE, start, position(server), rows, 0, 0)
 
 
 def write_small(server: MySqlServer, rows: int, *, after: int = 0) -> Log:

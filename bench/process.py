@@ -15,18 +15,21 @@ from typing import Any
 import psutil
 
 _EVERY_SECONDS = 0.25
+_WORKERS = "lakehouse_cdc.source.daemon"  # the module that they are forked from
 
 
 @dataclass(frozen=True)
 class Run:
     """`rows` rows or changes took `seconds`; `peak_mb` is of the whole process tree, pages that are shared once.
 
-    Of a run that is checked, `peak_mb` is that of the check, too, if it took more.
+    `workers_mb` is that of Spark's Python workers alone. Of a run that is checked, these are those of the check, too,
+    if it took more.
     """
 
     rows: int
     seconds: float
     peak_mb: int
+    workers_mb: int = 0
 
     @property
     def rate(self) -> float:
@@ -42,33 +45,36 @@ def run(command: Sequence[str], environment: Mapping[str, str] | None = None) ->
         )
         watch = _Watch(process.pid)
         out, _ = process.communicate()
-        peak = watch.end()
+        peak, workers = watch.end()
         if process.returncode:
             errors.seek(0)
             raise RuntimeError(f"{' '.join(command)[:300]} ended with {process.returncode}\n{errors.read()[-4000:]}")
     said: dict[str, Any] = json.loads(out.strip().splitlines()[-1])
-    return Run(int(said["rows"]), float(said["seconds"]), round(peak / 1e6))
+    return Run(int(said["rows"]), float(said["seconds"]), round(peak / 1e6), round(workers / 1e6))
 
 
 class _Watch:
-    """The most memory that a process and its descendants were seen to have together, in bytes."""
+    """The most memory that a process and its descendants, and the workers among these, were seen to have, in bytes."""
 
     def __init__(self, pid: int) -> None:
         self._process, self._peak, self._over = psutil.Process(pid), 0, threading.Event()
+        self._workers = 0
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
 
-    def end(self) -> int:
+    def end(self) -> tuple[int, int]:
         self._over.set()
         self._thread.join()
-        return self._peak
+        return self._peak, self._workers
 
     def _look(self) -> None:
         while not self._over.wait(_EVERY_SECONDS):
-            total = 0
+            total = workers = 0
             with suppress(psutil.NoSuchProcess):
                 for one in [self._process, *self._process.children(recursive=True)]:
                     with suppress(psutil.Error):
                         memory = one.memory_full_info()
-                        total += getattr(memory, "pss", memory.uss)
-            self._peak = max(self._peak, total)
+                        size = getattr(memory, "pss", memory.uss)
+                        total += size
+                        workers += size if _WORKERS in one.cmdline() else 0
+            self._peak, self._workers = max(self._peak, total), max(self._workers, workers)

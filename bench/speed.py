@@ -22,15 +22,15 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from bench import peers
-from bench.logs import write_bulk, write_small
+from bench.logs import write_bulk, write_one, write_small
 from bench.machine import machine
 from bench.process import Run, run
 from bench.report import results, write
-from bench.tables import BULK, CUSTOMER, SMALL, TEXT, WARM, WIDE, Workload
+from bench.tables import BULK, CUSTOMER, FEW, MANY, ONE, SMALL, TEXT, WARM, WIDE, Workload
 from lakehouse_cdc.testing import MySqlServer
 
 Command = Callable[[], list[str]]
@@ -47,9 +47,14 @@ class Plan:
     bulk: int = 2_500_000
     small: int = 200_000
     replication: int = 50_000
+    few: int = 500_000
+    many: int = 4_000_000
+    one: int = 1_000_000
 
 
-QUICK = Plan(customer=20_000, wide=500, text=2_000, bulk=10_000, small=1_000, replication=1_000)
+QUICK = Plan(
+    customer=20_000, wide=500, text=2_000, bulk=10_000, small=1_000, replication=1_000, few=1_000, many=5_000, one=2_000
+)
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,7 @@ class Course:
     def contests(self, wanted: Sequence[str]) -> list[Callable[[], Contest]]:
         """Those that are wanted, or all."""
         every = {"snapshot": self.snapshot, "bulk": self.bulk, "small": self.small}
+        every["memory"] = self.memory
         decoding = {f"decode-{w.table}": (lambda w=w, n=n: self.decode(w, n)) for w, n in (
             (CUSTOMER, self._plan.customer), (WIDE, self._plan.wide), (TEXT, self._plan.text),
         )}  # fmt: skip
@@ -189,6 +195,23 @@ class Course:
             [Bar("ours, bronze", "mysql-binlog-connector-java", 0.5, 1.0)],
         )
 
+    def memory(self) -> Contest:
+        """A small table, a large one, and a single transaction: which take as much memory."""
+        port, few, many, one = self._server.port, self._plan.few, self._plan.many, self._plan.one
+        FEW.create(self._server, few)
+        MANY.create(self._server, many)
+        start = self._begin(ONE)
+        changes = write_one(self._server, one).changes
+        return Contest(
+            "memory",
+            "memory, by the size of the table and of the transaction",
+            [
+                Contender(f"ours, {few:,} rows", lambda: peers.python("ours", "bronze", port, FEW.name, self._new())),
+                Contender(f"ours, {many:,} rows", lambda: peers.python("ours", "bronze", port, MANY.name, self._new())),
+                Contender(f"ours, one transaction of {changes:,}", lambda: self._catch_up(start, ONE), changes),
+            ],
+        )
+
     def _jdbc(self) -> list[str]:
         return peers.python("baselines", "jdbc", self._server.port, CUSTOMER.name, self._new(), peers.mysql_jdbc_jar())
 
@@ -220,7 +243,7 @@ def hold(contest: Contest, rounds: int) -> list[Measured]:
                 continue
             found = run(one.command())
             if one.rows is not None:
-                found = Run(one.rows, found.seconds, found.peak_mb)
+                found = replace(found, rows=one.rows)
             runs[one.name].append(found)
             _say(f"{contest.name:18} {one.name:28} {found.rate:12,.0f} /s {found.seconds:8.2f} s {found.peak_mb:6} MB")
     return [Measured(contest.name, contest.about, name, tuple(found)) for name, found in runs.items()]
@@ -243,7 +266,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small tables and one round, to see that it works")
     parser.add_argument("--json", action="store_true", help="one line of JSON on stdout")
     parser.add_argument("--rounds", type=int, default=3, help="how often each contender runs (3)")
-    parser.add_argument("--only", nargs="+", default=[], help="snapshot, bulk, small, decode-customer, -wide, -text")
+    parser.add_argument("--only", nargs="+", default=[], help="snapshot, bulk, small, memory, decode-customer, ...")
     parser.add_argument("--write", type=Path, help="a folder for RESULTS.md, speed.json and speed.svg")
     asked = parser.parse_args()
     plan, rounds = (QUICK, 1) if asked.quick else (Plan(), asked.rounds)
@@ -274,6 +297,7 @@ def _peak(measured: Measured) -> dict[str, object]:
         "runs": len(measured.runs),
         "seconds": round(statistics.median(one.seconds for one in measured.runs), 2),
         "peak_mb": max(one.peak_mb for one in measured.runs),
+        "workers_mb": max(one.workers_mb for one in measured.runs),
     }
 
 

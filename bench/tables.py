@@ -105,5 +105,7 @@ TEXT = Workload(
     "text",
     (("id", "INT NOT NULL", "INT NOT NULL", "n"), ("body", "TEXT", "STRING", "REPEAT(MD5(n), 32)")),
 )
-BULK, SMALL, WARM, LIVE = (replace(CUSTOMER, table=f"customer_{kind}") for kind in ("bulk", "small", "warm", "live"))
-BY_NAME = {workload.name: workload for workload in (CUSTOMER, WIDE, TEXT, BULK, SMALL, WARM, LIVE)}
+BULK, SMALL, WARM, LIVE, FEW, MANY, ONE = (
+    replace(CUSTOMER, table=f"customer_{kind}") for kind in ("bulk", "small", "warm", "live", "few", "many", "one")
+)
+BY_NAME = {workload.name: workload for workload in (CUSTOMER, WIDE, TEXT, BULK, SMALL, WARM, LIVE, FEW, MANY, ONE)}

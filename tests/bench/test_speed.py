@@ -47,11 +47,14 @@ def test_a_run_that_fails_says_why() -> None:
         run([sys.executable, "-c", "raise SystemExit('it went wrong')"])
 
 
-def test_memory_is_that_of_all_processes_of_a_run() -> None:
+def test_memory_is_that_of_all_processes_of_a_run_and_of_its_workers() -> None:
     child = "import time; held = bytearray(200 << 20); time.sleep(2)"
     said = json.dumps({"rows": 1, "seconds": 1})
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}]); print({said!r})"
-    assert 200 < run([sys.executable, "-c", parent]).peak_mb < 400
+    assert 200 < (found := run([sys.executable, "-c", parent])).peak_mb < 400
+    assert found.workers_mb == 0
+    worker = parent.replace(f"{child!r}]", f"{child!r}, 'lakehouse_cdc.source.daemon']")
+    assert 200 < (found := run([sys.executable, "-c", worker])).workers_mb < found.peak_mb
 
 
 def test_ratios_are_within_a_round() -> None:
@@ -73,7 +76,7 @@ def test_every_contest_is_held(tmp_path: Path) -> None:
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     data = json.loads(done.stdout)
     assert [one["contest"] for one in data["contests"]] == [
-        "decode-customer", "decode-wide", "decode-text", "snapshot", "bulk", "small",
+        "decode-customer", "decode-wide", "decode-text", "snapshot", "bulk", "small", "memory",
     ]  # fmt: skip
     assert all(contender["rate"] > 0 for one in data["contests"] for contender in one["contenders"])
     assert sum(len(one["bars"]) for one in data["contests"]) == 6
