@@ -30,7 +30,7 @@ from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.tail_xa import XaHistory
 
-_PIECES, _LEAST_PIECE = 16, 8 << 20  # of a stretch that is not long, and bytes of one
+_PIECES, _LEAST_PIECE = 12, 16 << 20  # of a stretch that is not long, and bytes of one (the server sends past its end)
 _FIELDS = ("file", "end", "source", "number", "commit_us", "rows", "bytes")
 Ints = npt.NDArray[np.int64]
 
