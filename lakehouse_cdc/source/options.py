@@ -48,8 +48,9 @@ class SourceOptions:
     inclusive range of replica ids that nobody else uses; `rules` say how columns are carried (options zeroDates,
     typeMap, types). `schema_changes` maps patterns to what happens where a table's schema changes: it is followed
     (evolve), or the stream stops. A chunk has `chunk_rows` rows, or where that is None about `chunk_bytes` as the
-    server stores them. `keys` maps patterns to the columns that tell the rows of tables without a primary
-    key apart. `files_to` is the folder of a change table: tasks write its files there, and give a line for each.
+    server stores them; a piece of the binlog has `split_bytes`, or what suits the length of all. `keys` maps patterns
+    to the columns that tell the rows of tables without a primary key apart. `files_to` is the folder of a change table:
+    tasks write its files there, and give a line for each.
     """
 
     connection: ConnectionOptions
@@ -71,7 +72,7 @@ class SourceOptions:
     plan_seconds: float = 10.0
     max_rows: int | None = None
     max_bytes: int = 1 << 30
-    split_bytes: int = 64 << 20
+    split_bytes: int | None = None
     max_threads_running: int | None = None
     max_replica_lag_seconds: float | None = None
     idle_seconds: float = 30.0

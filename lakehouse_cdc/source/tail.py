@@ -30,7 +30,8 @@ from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.tail_xa import XaHistory
 
-_PIECES, _LEAST_PIECE = 12, 16 << 20  # of a stretch that is not long, and bytes of one (the server sends past its end)
+_PIECES = 12  # of a stretch of log
+_LEAST_PIECE, _MOST_PIECE = 16 << 20, 64 << 20  # bytes of one; for each the server sends some MB past its end
 _FIELDS = ("file", "end", "source", "number", "commit_us", "rows", "bytes")
 Ints = npt.NDArray[np.int64]
 
@@ -262,15 +263,16 @@ class Tail:
         self.origin = position
         return True
 
-    def cuts(self, end: Position, size: int) -> list[Position]:
+    def cuts(self, end: Position, size: int | None) -> list[Position]:
         """Boundaries between the origin and `end` that lie at least `size` bytes apart, and all files' first bytes.
 
-        Less of so short a stretch that it would have but few pieces, which tasks could not share evenly.
+        Without a size, so many that tasks can share the pieces evenly.
         """
         found: list[Position] = []
         columns = self._ended.columns()
-        total = int(columns["bytes"][: self._ended.until(end)].sum())
-        size = min(size, max(total // _PIECES, _LEAST_PIECE))
+        if size is None:
+            total = int(columns["bytes"][: self._ended.until(end)].sum())
+            size = min(max(total // _PIECES, _LEAST_PIECE), _MOST_PIECE)
         for number in range(self.origin.number, end.number + 1):
             file = file_name(self.origin.base, number)
             if number > self.origin.number:

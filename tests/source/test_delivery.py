@@ -184,7 +184,7 @@ def test_a_split_that_loses_its_dump_midway_fails_and_is_read_again_whole(
 ) -> None:
     """Rows were given out, so the task must fail: Spark discards them, and the next attempt gives all."""
     stage.run("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v LONGTEXT)")
-    driver = stage.driver(settle="gtid")
+    driver = stage.driver(settle="gtid", splitBytes="100000000")
     stage.snapshot(driver)
     for _ in range(40):
         stage.run("INSERT INTO t (v) VALUES (REPEAT('x', 1000000))")
