@@ -112,8 +112,7 @@ class Course:
 
     def contests(self, wanted: Sequence[str]) -> list[Callable[[], Contest]]:
         """Those that are wanted, or all."""
-        every = {"snapshot": self.snapshot, "bulk": self.bulk, "small": self.small}
-        every["memory"] = self.memory
+        every = {"snapshot": self.snapshot, "bulk": self.bulk, "small": self.small, "memory": self.memory}
         decoding = {f"decode-{w.table}": (lambda w=w, n=n: self.decode(w, n)) for w, n in (
             (CUSTOMER, self._plan.customer), (WIDE, self._plan.wide), (TEXT, self._plan.text),
         )}  # fmt: skip

@@ -15,7 +15,7 @@ from pathlib import Path
 from lakehouse_cdc.runtime import launch
 
 _HOST = "lakehouse_cdc.source.host"
-_PLANNER = "pyspark.sql.streaming.python_streaming_source_runner"  # the module that Spark starts for each stream
+PLANNER = "pyspark.sql.streaming.python_streaming_source_runner"  # the module that Spark starts for each stream
 _SCRIPT = """#!/bin/sh
 if [ "$2" = {planner} ]; then exec {python} -I -S {launch} {socket} {python} "$@"; fi
 exec {python} "$@"
@@ -38,7 +38,7 @@ def python() -> str:
     """
     folder = Path(scratch_folder())
     script, at = folder / "python", folder / "host"
-    words = {"planner": _PLANNER, "python": sys.executable, "launch": str(Path(launch.__file__)), "socket": str(at)}
+    words = {"planner": PLANNER, "python": sys.executable, "launch": str(Path(launch.__file__)), "socket": str(at)}
     script.write_text(_SCRIPT.format(**{name: shlex.quote(word) for name, word in words.items()}))
     script.chmod(0o700)
     if not os.access(script, os.X_OK):  # the folder lies where nothing may be executed

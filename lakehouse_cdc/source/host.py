@@ -19,9 +19,8 @@ import threading
 import traceback
 from contextlib import suppress
 
+from lakehouse_cdc.runtime.hosted import PLANNER
 from lakehouse_cdc.source.imported import import_once
-
-_PLANNER = "pyspark.sql.streaming.python_streaming_source_runner"
 
 
 def main(path: str) -> None:
@@ -29,7 +28,7 @@ def main(path: str) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
-        import_once(_PLANNER)
+        import_once(PLANNER)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for copies: they tell how they ended
         while listener in select.select([listener, sys.stdin], [], [])[0]:
             asker, _ = listener.accept()

@@ -29,10 +29,8 @@ _KNOWN = {
     for name in (
         "url", "password", "tls", "tlsCa", "tables", "exclude", "snapshot", "onGap", "settle", "settleSeconds",
         "serverIds", "chunkRows", "chunkBytes", "chunksPerTrigger", "planSeconds", "maxRowsPerTrigger",
-        "maxBytesPerTrigger",
-        "splitBytes", "maxThreadsRunning", "maxReplicaLagSeconds", "idleSeconds", "schemaFolder", "asOf", "zeroDates",
-        "typeMap", "types", "schemaChanges", "keys",
-        "include", "masks", "maskSecret", "filesTo",
+        "maxBytesPerTrigger", "splitBytes", "maxThreadsRunning", "maxReplicaLagSeconds", "idleSeconds", "schemaFolder",
+        "asOf", "zeroDates", "typeMap", "types", "schemaChanges", "keys", "include", "masks", "maskSecret", "filesTo",
     )
 }  # fmt: skip
 _DEFAULT_IDS = (1_700_000_000, 1_700_009_999)
