@@ -168,6 +168,11 @@ def _settings(cores: int, log: Path | None) -> dict[str, str]:
         "spark.databricks.delta.snapshotPartitions": "1",
         # the other manager asks for the target of every link, by a process each: 8 of them a file on a local disk
         "spark.sql.streaming.checkpointFileManagerClass": _FILES,
+        # so does the store of Delta's log that is the default, for each commit. Neither keeps two processes from
+        # writing the same version; that is what `pipeline.exclusive` is for
+        "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
+        # a list of a small table's files in each checksum, for which a new table, which has none, is queried
+        "spark.databricks.delta.allFilesInCrc.enabled": "false",
         "spark.driver.memory": "2g",
         "spark.driver.defaultJavaOptions": _JAVA,
         "spark.driver.host": "127.0.0.1",

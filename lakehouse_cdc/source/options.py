@@ -65,7 +65,7 @@ class SourceOptions:
     settle_seconds: float = 10.0
     server_ids: tuple[int, int] = _DEFAULT_IDS
     chunk_rows: int | None = None
-    chunk_bytes: int = 16 << 20
+    chunk_bytes: int = 32 << 20
     chunks_per_trigger: int = 64
     plan_seconds: float = 10.0
     max_rows: int | None = None
