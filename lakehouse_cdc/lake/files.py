@@ -36,7 +36,7 @@ LINE = pa.schema(
         ("schemas", pa.string()),
     ]
 )
-_GROUP_BYTES = 128 << 20  # of Arrow's columns, in one row group
+_GROUP_BYTES = 64 << 20  # of Arrow's columns, in one row group
 _HELD_BYTES = 256 << 20  # of all tables together
 _REPEATED = [
     "op", "schema_id", "key.metadata", "before.metadata", "after.metadata",

@@ -266,13 +266,12 @@ class Tail:
     def cuts(self, end: Position, size: int | None) -> list[Position]:
         """Boundaries between the origin and `end` that lie at least `size` bytes apart, and all files' first bytes.
 
-        Without a size, so many that tasks can share the pieces evenly.
+        Without a size, so many that tasks can share the pieces evenly: where a transaction makes one longer, those
+        behind it are shorter.
         """
         found: list[Position] = []
         columns = self._ended.columns()
-        if size is None:
-            total = int(columns["bytes"][: self._ended.until(end)].sum())
-            size = min(max(total // _PIECES, _LEAST_PIECE), _MOST_PIECE)
+        left, pieces = int(columns["bytes"][: self._ended.until(end)].sum()), _PIECES
         for number in range(self.origin.number, end.number + 1):
             file = file_name(self.origin.base, number)
             if number > self.origin.number:
@@ -280,9 +279,14 @@ class Tail:
             ends = columns["end"][columns["file"] == number]
             last = self.origin.pos if number == self.origin.number else FIRST_EVENT
             stop = end.pos if number == end.number else int(ends[-1]) if len(ends) else 0
-            while (i := int(np.searchsorted(ends, last + size))) < len(ends) and int(ends[i]) < stop:
-                last = int(ends[i])
+            while True:
+                least = size or min(max(left // max(pieces, 1), _LEAST_PIECE), _MOST_PIECE)
+                i = int(np.searchsorted(ends, last + least))
+                if i == len(ends) or int(ends[i]) >= stop:
+                    break
+                left, pieces, last = left - (int(ends[i]) - last), pieces - 1, int(ends[i])
                 found.append(Position(file, last))
+            left -= max(stop - last, 0)
         return found
 
     def _gtids_until(self, count: int) -> GtidSet:
