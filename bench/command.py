@@ -34,10 +34,10 @@ def run_once(file: Path) -> None:
 
 
 @contextmanager
-def following(file: Path) -> Iterator[None]:
+def following(file: Path, every_seconds: float = 1.0) -> Iterator[None]:
     """The pipeline runs until the block ends. Raises RuntimeError if it ended otherwise than by that."""
-    path = file.with_suffix(".log")
-    with path.open("w") as log, subprocess.Popen(_run(file), stdout=log, stderr=log) as process:
+    path, command = file.with_suffix(".log"), [*_run(file), "--every", str(every_seconds)]
+    with path.open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
             yield
         finally:

@@ -1,6 +1,7 @@
 """From a commit on the source to the row in silver, while rows change at a steady rate.
 
-    uv run python -m bench.latency [--quick] [--json] [--rates 100 1000 5000] [--seconds 60] [--write bench]
+    uv run python -m bench.latency [--quick] [--json] [--rates 100 1000 5000] [--every 1.0] [--seconds 60]
+                                   [--write bench]
 
 `lakehouse-cdc run` follows one table, and a writer in another process changes it; the first half of a minute is not
 counted. A change is visible when silver's table has the version that holds it: which one that is says the ledger, by
@@ -47,12 +48,15 @@ class Latency:
     batches: int
 
 
-def measure(server: MySqlServer, folder: Path, rate: int, seconds: int) -> Latency:
-    """One rate. Raises AssertionError where silver is not the source at the end, RuntimeError for a run that fails."""
+def measure(server: MySqlServer, folder: Path, rate: int, seconds: int, every_seconds: float) -> Latency:
+    """One rate, with that trigger.
+
+    Raises AssertionError where silver is not the source at the end, RuntimeError for a run that fails.
+    """
     LIVE.create(server, 0)
     file = configured(server, LIVE.name, folder / f"rate-{rate}")
     run_once(file)
-    with following(file):
+    with following(file, every_seconds):
         time.sleep(_REST_SECONDS)  # until it follows
         begun = time.time() + _WARM_SECONDS
         written = run(python("writer", server.port, LIVE.name, rate, seconds + _WARM_SECONDS))
@@ -95,6 +99,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one rate, for ten seconds, to see that it works")
     parser.add_argument("--json", action="store_true", help="one line of JSON on stdout")
     parser.add_argument("--rates", type=int, nargs="+", default=[100, 1_000, 5_000], help="changes a second")
+    parser.add_argument("--every", type=float, default=1.0, help="the trigger: seconds between batches (1)")
     parser.add_argument("--seconds", type=int, default=60, help="how long each rate is measured (60)")
     parser.add_argument("--write", type=Path, help="a folder for RESULTS.md, latency.json and latency.svg")
     asked = parser.parse_args()
@@ -102,9 +107,10 @@ def main() -> None:
     found = []
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, MySqlServer.start(version="mysql-8.0") as server:
         for rate in rates:
-            found.append(measure(server, Path(folder), rate, seconds))
+            found.append(measure(server, Path(folder), rate, seconds, asked.every))
             print(found[-1], file=sys.stderr, flush=True)
-    data = {"machine": machine(), "seconds": seconds, "rates": [asdict(one) for one in found]}
+    rows = [asdict(one) for one in found]
+    data = {"machine": machine(), "seconds": seconds, "every_seconds": asked.every, "rates": rows}
     if asked.write is not None:
         write(asked.write, "latency", data)
     print(json.dumps(data) if asked.json else results("latency", data), flush=True)

@@ -22,14 +22,15 @@ _WORKERS = "lakehouse_cdc.source.daemon"  # the module that they are forked from
 class Run:
     """`rows` rows or changes took `seconds`; `peak_mb` is of the whole process tree, pages that are shared once.
 
-    `workers_mb` is that of Spark's Python workers alone. Of a run that is checked, these are those of the check, too,
-    if it took more.
+    `workers_mb` is that of Spark's Python workers alone, `driver_mb` that of all else. Of a run that is checked, these
+    are those of the check, too, if it took more.
     """
 
     rows: int
     seconds: float
     peak_mb: int
     workers_mb: int = 0
+    driver_mb: int = 0
 
     @property
     def rate(self) -> float:
@@ -45,27 +46,27 @@ def run(command: Sequence[str], environment: Mapping[str, str] | None = None) ->
         )
         watch = _Watch(process.pid)
         out, _ = process.communicate()
-        peak, workers = watch.end()
+        peaks = watch.end()
         if process.returncode:
             errors.seek(0)
             raise RuntimeError(f"{' '.join(command)[:300]} ended with {process.returncode}\n{errors.read()[-4000:]}")
     said: dict[str, Any] = json.loads(out.strip().splitlines()[-1])
-    return Run(int(said["rows"]), float(said["seconds"]), round(peak / 1e6), round(workers / 1e6))
+    return Run(int(said["rows"]), float(said["seconds"]), *(round(peak / 1e6) for peak in peaks))
 
 
 class _Watch:
-    """The most memory that a process and its descendants, and the workers among these, were seen to have, in bytes."""
+    """The most memory that a process and its descendants, the workers among these, and the others had, in bytes."""
 
     def __init__(self, pid: int) -> None:
-        self._process, self._peak, self._over = psutil.Process(pid), 0, threading.Event()
-        self._workers = 0
+        self._process, self._over = psutil.Process(pid), threading.Event()
+        self._peaks = (0, 0, 0)
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
 
-    def end(self) -> tuple[int, int]:
+    def end(self) -> tuple[int, int, int]:
         self._over.set()
         self._thread.join()
-        return self._peak, self._workers
+        return self._peaks
 
     def _look(self) -> None:
         while not self._over.wait(_EVERY_SECONDS):
@@ -77,4 +78,5 @@ class _Watch:
                         size = getattr(memory, "pss", memory.uss)
                         total += size
                         workers += size if _WORKERS in one.cmdline() else 0
-            self._peak, self._workers = max(self._peak, total), max(self._workers, workers)
+            most, most_workers, most_others = self._peaks
+            self._peaks = max(most, total), max(most_workers, workers), max(most_others, total - workers)

@@ -303,6 +303,7 @@ def _peak(measured: Measured) -> dict[str, object]:
         "seconds": round(statistics.median(one.seconds for one in measured.runs), 2),
         "peak_mb": max(one.peak_mb for one in measured.runs),
         "workers_mb": max(one.workers_mb for one in measured.runs),
+        "driver_mb": max(one.driver_mb for one in measured.runs),
     }
 
 

@@ -55,6 +55,7 @@ def test_memory_is_that_of_all_processes_of_a_run_and_of_its_workers() -> None:
     assert found.workers_mb == 0
     worker = parent.replace(f"{child!r}]", f"{child!r}, 'lakehouse_cdc.source.daemon']")
     assert 200 < (found := run([sys.executable, "-c", worker])).workers_mb < found.peak_mb
+    assert 0 < found.driver_mb < 100
 
 
 def test_ratios_are_within_a_round() -> None:
