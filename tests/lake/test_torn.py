@@ -1,0 +1,57 @@
+"""Files of a table's log that a crash leaves half written: Delta overwrites them in place, on a local disk.
+
+These are what Delta can do without, so nothing may depend on them: not the rows, and not that a batch comes in once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.lake import delta_log
+from lakehouse_cdc.lake.small import append_small
+from lakehouse_cdc.lake.tables import create, read
+from lakehouse_cdc.model.layout import Layout, Table
+from lakehouse_cdc.model.standing import CommitNote, Standing
+
+_COLUMNS = [("a", "bigint")]
+
+
+def add(spark: SparkSession, table: Table, batch: int) -> None:
+    note = CommitNote("tests", "a-query", batch, Standing(1, "u", "binlog.000001", batch))
+    append_small(spark, table, _COLUMNS, [{"a": batch}], note, "step", [("a",)])
+
+
+def held(spark: SparkSession, table: Table) -> list[int]:
+    return sorted(row["a"] for row in read(spark, table).collect())
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.5], ids=["empty", "half"])
+@pytest.mark.parametrize("sum_of_file", [True, False], ids=["sum", "no-sum"])
+def test_a_torn_file_beside_the_commits_loses_and_repeats_nothing(
+    spark: SparkSession, tmp_path: Path, kept: float, sum_of_file: bool
+) -> None:
+    table = Layout("tests", bronze="b", silver="s", path=str(tmp_path)).ledger
+    create(spark, table, _COLUMNS, pipeline="tests", properties={"delta.checkpointInterval": "3"}, comment="")
+    for batch in range(5):
+        add(spark, table, batch)
+    log = Path(str(table.path), "_delta_log")
+    torn = [log / "_last_checkpoint", max(log.glob("0*.crc"))]
+    for file in torn:
+        whole = file.read_bytes()
+        assert len(whole) > 100
+        file.write_bytes(whole[: int(len(whole) * kept)])
+        beside = file.with_name(f".{file.name}.crc")
+        assert beside.exists()
+        if not sum_of_file:
+            beside.unlink()
+    delta_log.library(spark).DeltaLog.clearCache()
+    assert held(spark, table) == [*range(5)]
+    add(spark, table, 4)  # again
+    assert held(spark, table) == [*range(5)]
+    for batch in (5, 6, 7):
+        add(spark, table, batch)
+    assert held(spark, table) == [*range(8)]
+    assert torn[0].stat().st_size > 100  # written anew
