@@ -41,7 +41,9 @@ def section(data: Mapping[str, Any]) -> str:
 
 
 def _line(contender: Mapping[str, Any]) -> str:
-    parts = [f"{contender[part]:,}" if contender["workers_mb"] else "" for part in ("workers_mb", "driver_mb")]
+    # results of before the driver was told apart have no figure for it
+    found = [contender.get(part) if contender["workers_mb"] else None for part in ("workers_mb", "driver_mb")]
+    parts = ["" if size is None else f"{size:,}" for size in found]
     said = (contender["name"], f"{contender['rate']:,}", contender["seconds"], f"{contender['peak_mb']:,}", *parts)
     return f"| {' | '.join(map(str, said))} |"
 
