@@ -13,11 +13,7 @@ from lakehouse_cdc.lake import commits, delta_log
 from lakehouse_cdc.lake.commits import Commit, history, newest_first, noting, writer_options
 from lakehouse_cdc.lake.tables import create, table_id
 from lakehouse_cdc.model.layout import Layout, Table
-from lakehouse_cdc.model.standing import CommitNote, Standing
-
-
-def note(batch: int) -> CommitNote:
-    return CommitNote("tests", "a-query", batch, Standing(1, "u", "binlog.000001", batch))
+from tests.lake.notes import note
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from lakehouse_cdc.lake.commits import history
 from lakehouse_cdc.lake.small import append_small, read_small
 from lakehouse_cdc.lake.tables import Columns, create, read
 from lakehouse_cdc.model.layout import Layout, Table
-from lakehouse_cdc.model.standing import CommitNote, Standing
 from lakehouse_cdc.silver.ledger import COLUMNS as LEDGER
+from tests.lake.notes import note
 
 BEGAN = datetime(2024, 2, 29, 23, 59, 59, 999_001, timezone.utc)
 TEXTS = ("", "it's", "\u00fc\U0001f600\n" * 40, "x" * 300)
@@ -43,10 +43,6 @@ def value(random: Random, kind: str) -> Any:
         },
     }  # fmt: skip
     return random.choice((made[kind], made[kind], None))
-
-
-def note(batch: int) -> CommitNote:
-    return CommitNote("tests", "a-query", batch, Standing(1, "u", "binlog.000001", batch))
 
 
 def made(spark: SparkSession, folder: Path, columns: Columns) -> Table:

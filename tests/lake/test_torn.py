@@ -14,14 +14,13 @@ from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.small import append_small
 from lakehouse_cdc.lake.tables import create, read
 from lakehouse_cdc.model.layout import Layout, Table
-from lakehouse_cdc.model.standing import CommitNote, Standing
+from tests.lake.notes import note
 
 _COLUMNS = [("a", "bigint")]
 
 
 def add(spark: SparkSession, table: Table, batch: int) -> None:
-    note = CommitNote("tests", "a-query", batch, Standing(1, "u", "binlog.000001", batch))
-    append_small(spark, table, _COLUMNS, [{"a": batch}], note, "step", [("a",)])
+    append_small(spark, table, _COLUMNS, [{"a": batch}], note(batch), "step", [("a",)])
 
 
 def held(spark: SparkSession, table: Table) -> list[int]:
