@@ -49,10 +49,8 @@ def write_bulk(server: MySqlServer, rows: int) -> Log:
 
     Up to 2,500,000 rows come into one file of binlog.
     """
-    half = rows // 2
+    half, start = rows // 2, new_file(server)
     with closing(_connection(server)) as connection, connection.cursor() as cursor:
-        cursor.execute("FLUSH BINARY LOGS")  # a file of its own, for files end where they are full
-        start = position(server)
         cursor.execute(f"SET cte_max_recursion_depth = {_AT_ONCE + 1}")
         for first in range(1, rows + 1, _AT_ONCE):
             cursor.execute(BULK.insert(first, min(first + _AT_ONCE - 1, rows)))
@@ -65,9 +63,8 @@ def write_bulk(server: MySqlServer, rows: int) -> Log:
 
 def write_one(server: MySqlServer, rows: int) -> Log:
     """Insert `rows` rows in a single transaction."""
+    start = new_file(server)
     with closing(_connection(server)) as connection, connection.cursor() as cursor:
-        cursor.execute("FLUSH BINARY LOGS")
-        start = position(server)
         cursor.execute(f"SET cte_max_recursion_depth = {_AT_ONCE + 1}")
         connection.begin()
         for first in range(1, rows + 1, _AT_ONCE):
@@ -94,6 +91,13 @@ def write_small(server: MySqlServer, rows: int, *, after: int = 0) -> Log:
         start = position(server)
         cursor.execute(f"CALL work({after + 1}, {after + rows})")
     return Log(SMALL, start, position(server), rows, rows, rows // 10)
+
+
+def new_file(server: MySqlServer) -> str:
+    """Let the binlog go on in a new file, as it does where one is full; returns where that begins, as FILE:POS."""
+    with closing(_connection(server)) as connection, connection.cursor() as cursor:
+        cursor.execute("FLUSH BINARY LOGS")
+    return position(server)
 
 
 def position(server: MySqlServer) -> str:

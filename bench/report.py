@@ -26,6 +26,7 @@ def results(name: str, data: Mapping[str, Any]) -> str:
 
 def write(folder: Path, name: str, data: Mapping[str, Any]) -> None:
     """Keep the results of a benchmark in place of its last ones."""
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     if name in _CHARTS:
         (folder / f"{name}.svg").write_text(_CHARTS[name](data), encoding="utf-8")
