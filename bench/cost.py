@@ -1,8 +1,10 @@
 """What the pipeline costs its source: for a snapshot, for changes caught up with, and while nothing happens.
 
-    uv run python -m bench.cost [--quick] [--json] [--write bench]
+    uv run python -m bench.cost [--quick] [--idle 3600] [--json] [--write bench]
 
 The server's own counters are read before and after each run of `lakehouse-cdc run`, and nobody else uses the server.
+A first start reads the file of binlog that it begins in from its beginning, so one begins behind the rows that it then
+reads, and one with a new file.
 """
 
 from __future__ import annotations
@@ -12,11 +14,11 @@ import json
 import tempfile
 import time
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from bench.command import configured, following, run_once
-from bench.logs import write_small
+from bench.command import FILE, configured, following, run_once
+from bench.logs import new_file, position, write_small
 from bench.machine import machine
 from bench.report import results, write
 from bench.tables import SMALL, Workload
@@ -75,12 +77,13 @@ class Counted:
 
 
 def measure(server: MySqlServer, folder: Path, plan: Plan) -> list[Cost]:
-    """All three."""
+    """All of these."""
     SMALL.create(server, plan.rows)
-    file, size = configured(server, SMALL.name, folder / "pipeline"), _data_bytes(server, SMALL)
-    counted = Counted(server)
-    run_once(file)
-    found = [counted.cost("snapshot", plan.rows, size)]
+    size, behind = _data_bytes(server, SMALL), int(position(server).rpartition(":")[2]) / 1e6
+    found = [_snapshot(server, folder / "behind", f"snapshot, {behind:,.0f} MB of binlog before", plan.rows, size)]
+    new_file(server)
+    found.append(_snapshot(server, folder / "pipeline", "snapshot", plan.rows, size))
+    file = folder / "pipeline" / FILE
     log = write_small(server, plan.small, after=plan.rows)
     counted = Counted(server)
     run_once(file)
@@ -91,6 +94,13 @@ def measure(server: MySqlServer, folder: Path, plan: Plan) -> list[Cost]:
         time.sleep(plan.idle)
         found.append(counted.cost("nothing", 0, 0))
     return found
+
+
+def _snapshot(server: MySqlServer, folder: Path, what: str, rows: int, size: int) -> Cost:
+    file = configured(server, SMALL.name, folder)
+    counted = Counted(server)
+    run_once(file)
+    return counted.cost(what, rows, size)
 
 
 def _data_bytes(server: MySqlServer, workload: Workload) -> int:
@@ -106,12 +116,15 @@ def main() -> None:
     """See above."""
     parser = argparse.ArgumentParser(prog="python -m bench.cost", description="What the pipeline costs its source.")
     parser.add_argument("--quick", action="store_true", help="a small table and ten idle seconds, to see that it works")
+    parser.add_argument("--idle", type=int, help=f"seconds without a change ({Plan.idle})")
     parser.add_argument("--json", action="store_true", help="one line of JSON on stdout")
     parser.add_argument("--write", type=Path, help="a folder for RESULTS.md and cost.json")
     asked = parser.parse_args()
+    plan = QUICK if asked.quick else Plan()
+    plan = replace(plan, idle=plan.idle if asked.idle is None else asked.idle)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, MySqlServer.start(version="mysql-8.0") as server:
-        found = measure(server, Path(folder), QUICK if asked.quick else Plan())
-    data = {"machine": machine(), "costs": [asdict(one) for one in found]}
+        found = measure(server, Path(folder), plan)
+    data = {"machine": machine(), "idle": plan.idle, "costs": [asdict(one) for one in found]}
     if asked.write is not None:
         write(asked.write, "cost", data)
     print(json.dumps(data) if asked.json else results("cost", data), flush=True)

@@ -13,9 +13,10 @@ def section(data: Mapping[str, Any]) -> str:
     lines = [
         "## What it costs the source",
         "",
-        f"`uv run python -m bench.cost`, {told(data['machine'])}.",
+        f"`uv run python -m bench.cost --idle {data['idle']}`, {told(data['machine'])}.",
         "Counted by the server: `Questions`, `Connections`, `Innodb_rows_read`, `Bytes_sent`. Bytes are those of the",
-        "values of all rows as text, or of the binlog.",
+        "values of all rows as text, or of the binlog. A first start reads the file of binlog that it begins in from",
+        "its beginning.",
         "",
         "| run | s | rows | queries | connections | rows read | MB | MB sent | sent/byte |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",

@@ -33,7 +33,8 @@ def test_counting_does_not_count_itself() -> None:
 def test_a_small_run_is_counted(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "bench.cost", "--quick", "--json", "--write", str(tmp_path)]
     data = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
-    snapshot, changes, nothing = data["costs"]
+    behind, snapshot, changes, nothing = data["costs"]
+    assert behind["bytes_sent"] > snapshot["bytes_sent"]
     assert 2 * 5_000 > snapshot["rows_read"] >= snapshot["rows"] == 5_000
     assert snapshot["bytes_sent"] > snapshot["size"] / 2
     assert changes["bytes_sent"] > changes["size"] > 0
