@@ -71,6 +71,20 @@ def test_the_types_are_those_of_the_type_map() -> None:
     assert f"\n{markdown()}\n" in README
 
 
+def test_the_figures_are_those_that_were_measured() -> None:
+    bench = Path(__file__).parent.parent / "bench"
+    contests = {one["contest"]: one["contenders"] for one in json.loads((bench / "speed.json").read_text())["contests"]}
+    took = {name: {one["name"]: f"{one['seconds']:.1f} s" for one in found} for name, found in contests.items()}
+    of, log = took["snapshot"], took["bulk"]
+    theirs = f"{of['Flink CDC']} into nothing | {of['Debezium engine']} into nothing"
+    assert f"| {of['ours, bronze']} into bronze, {of['ours, silver']} into silver | {theirs} |" in README
+    assert f"| {log['ours, bronze']} into bronze | {log['Flink CDC']} into nothing |" in README
+    [untuned] = [one["seconds"] for one in contests["snapshot"] if one["name"] == "Flink CDC as it comes"]
+    assert f"took {untuned:.0f} s for these rows" in README
+    [rate] = [one for one in json.loads((bench / "latency.json").read_text())["rates"] if one["rate"] == 1_000]
+    assert f"{rate['p50']:.1f} s after its commit (median; 99 %: {rate['p99']:.1f} s)" in README
+
+
 def test_the_readme_runs(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SHOP_PASSWORD", "cdc-secret")
