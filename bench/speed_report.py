@@ -24,9 +24,9 @@ def section(data: Mapping[str, Any]) -> str:
         "`poll.interval.ms=10` but where it says as it comes. Everyone runs once in a round, each in processes of its",
         f"own; medians of {data['rounds']} rounds. Memory is the peak of all processes of a run together, of Spark's",
         "Python workers, and of all else, its driver: the JVM has a heap of 2 GB, of which it frees little before it",
-        "is full. The server has a buffer pool of 1 GiB. A first start reads the file of binlog that it begins in from",
-        "its beginning, so all but one begin with a new one. What arrived with us is compared with the source after",
-        "each run.",
+        "is full. The server has a buffer pool and a redo log of 1 GiB. A first start reads the file of binlog that",
+        "it begins in from its beginning, so all but one begin with a new one. What arrived with us is compared with",
+        "the source after each run.",
         "",
     ]
     for contest in data["contests"]:
