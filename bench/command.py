@@ -13,7 +13,6 @@ import yaml
 
 from lakehouse_cdc.testing import MySqlServer
 
-FILE = "pipeline.yml"
 _INTERRUPTED = 130
 
 
@@ -22,7 +21,7 @@ def configured(server: MySqlServer, table: str, folder: Path) -> Path:
     folder.mkdir(parents=True)
     source = {"url": server.url, "tls": "disabled", "tables": [table]}
     target = {"path": "lake", "bronze": "bronze", "silver": "silver"}
-    file = folder / FILE
+    file = folder / "pipeline.yml"
     file.write_text(yaml.safe_dump({"name": "bench", "source": source, "target": target}), encoding="utf-8")
     return file
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import peers
-from bench.logs import new_file, position, write_bulk, write_one, write_small
+from bench.logs import file_mb, new_file, write_bulk, write_one, write_small
 from bench.process import run
 from bench.tables import BULK, CUSTOMER, FEW, MANY, ONE, SMALL, TEXT, WARM, WIDE, Workload
 from lakehouse_cdc.testing import MySqlServer
@@ -173,7 +173,7 @@ class Course:
         new_file(self._server)
         FEW.create(self._server, few)
         MANY.create(self._server, many)
-        behind = int(position(self._server).rpartition(":")[2]) / 1e6
+        behind = file_mb(self._server)
 
         def read(table: Workload) -> list[str]:
             return peers.python("ours", "bronze", port, table.name, self._new())

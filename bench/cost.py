@@ -17,8 +17,8 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from bench.command import FILE, configured, following, run_once
-from bench.logs import new_file, position, write_small
+from bench.command import configured, following, run_once
+from bench.logs import file_mb, new_file, write_small
 from bench.machine import machine
 from bench.report import results, write
 from bench.tables import SMALL, Workload
@@ -79,15 +79,14 @@ class Counted:
 def measure(server: MySqlServer, folder: Path, plan: Plan) -> list[Cost]:
     """All of these."""
     SMALL.create(server, plan.rows)
-    size, behind = _data_bytes(server, SMALL), int(position(server).rpartition(":")[2]) / 1e6
-    found = [_snapshot(server, folder / "behind", f"snapshot, {behind:,.0f} MB of binlog before", plan.rows, size)]
+    size, behind = _data_bytes(server, SMALL), file_mb(server)
+    first = configured(server, SMALL.name, folder / "behind")
+    found = [_run(server, first, f"snapshot, {behind:,.0f} MB of binlog before", plan.rows, size)]
     new_file(server)
-    found.append(_snapshot(server, folder / "pipeline", "snapshot", plan.rows, size))
-    file = folder / "pipeline" / FILE
+    file = configured(server, SMALL.name, folder / "pipeline")
+    found.append(_run(server, file, "snapshot", plan.rows, size))
     log = write_small(server, plan.small, after=plan.rows)
-    counted = Counted(server)
-    run_once(file)
-    found.append(counted.cost("changes, one a transaction", log.changes, log.size))
+    found.append(_run(server, file, "changes, one a transaction", log.changes, log.size))
     with following(file):
         time.sleep(_BEGIN_SECONDS)
         counted = Counted(server)
@@ -96,8 +95,7 @@ def measure(server: MySqlServer, folder: Path, plan: Plan) -> list[Cost]:
     return found
 
 
-def _snapshot(server: MySqlServer, folder: Path, what: str, rows: int, size: int) -> Cost:
-    file = configured(server, SMALL.name, folder)
+def _run(server: MySqlServer, file: Path, what: str, rows: int, size: int) -> Cost:
     counted = Counted(server)
     run_once(file)
     return counted.cost(what, rows, size)

@@ -108,5 +108,10 @@ def position(server: MySqlServer) -> str:
     return f"{last[0]}:{last[1]}"
 
 
+def file_mb(server: MySqlServer) -> float:
+    """The size of the file of binlog that is written to, in MB."""
+    return int(position(server).rpartition(":")[2]) / 1e6
+
+
 def _connection(server: MySqlServer) -> pymysql.Connection[Any]:
     return server.connect(database=DATABASE, autocommit=True, charset="utf8mb4")
