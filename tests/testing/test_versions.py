@@ -21,7 +21,7 @@ RELEASES = {
     "mysql-8.0": "8.0.31",
     "mysql-9": "9.",
     "mariadb-10.11": "10.11.5-MariaDB",
-    "mariadb-11": "11.4.5-MariaDB",
+    "mariadb-11": "11.8.",
 }
 READER: dict[str, Any] = {"user": "cdc", "password": "cdc-secret"}
 COM_BINLOG_DUMP, NON_BLOCKING, ROTATE_EVENT = 0x12, 1, 4
