@@ -1,4 +1,4 @@
-"""The documentation builds without a warning: each page is in the table of contents, each link inside leads somewhere."""
+"""The documentation builds without a warning: each page is in a table of contents, each link leads somewhere."""
 
 from __future__ import annotations
 
