@@ -11,7 +11,7 @@ from bench.lake import Lake
 from bench.rows import ORDERS, Sample, change_seq, commit_ts, read_seq, row
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.layout import COMMIT_TS, END_AT, SEQ, START_AT
-from lakehouse_cdc.silver.form import MOMENT
+from lakehouse_cdc.silver.definition.form import MOMENT
 
 _FIRST = 1  # the position of the snapshot
 

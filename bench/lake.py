@@ -23,10 +23,10 @@ from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.commits import history
 from lakehouse_cdc.model.layout import Layout, Table
 from lakehouse_cdc.model.standing import CommitNote
-from lakehouse_cdc.silver.apply import Applier
-from lakehouse_cdc.silver.form import Form
-from lakehouse_cdc.silver.ledger import Ledger
-from lakehouse_cdc.silver.policy import Policy
+from lakehouse_cdc.silver.apply.applier import Applier
+from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.tables.ledger import Ledger
 
 _QUERY = "bench"
 

@@ -6,8 +6,8 @@
     register(dp, "pipeline.yml")
 
 Bronze is `<bronze>.changes`, a streaming table with one append flow from the source. From it come `<bronze>.schemas`
-and `<bronze>.barriers` (see `silver.feed`), and for each source table two views and the silver table that AUTO CDC
-keeps of them (see `silver.auto_cdc`). Nothing is decided here, and nothing is kept between two updates but these
+and `<bronze>.barriers` (see `silver.auto_cdc.feed`), and for each source table two views and the silver table that AUTO
+CDC keeps of them (see `silver.auto_cdc`). Nothing is decided here, and nothing is kept between two updates but these
 tables: which tables there are, and of what columns, `<bronze>.schemas` says as an update starts. So what is new in
 bronze has its silver table from the next update on, with all its rows; the first update fills bronze alone. A row of a
 schema that is newer than the update makes its flow fail with an error that asks for the next update, which has the
@@ -38,8 +38,8 @@ from lakehouse_cdc.model.layout import Layout, Table, quoted
 from lakehouse_cdc.pipeline.config import PipelineConfig
 from lakehouse_cdc.pipeline.config_file import load
 from lakehouse_cdc.pipeline.place import Place
-from lakehouse_cdc.silver import feed
-from lakehouse_cdc.silver.auto_cdc import (
+from lakehouse_cdc.silver.auto_cdc import feed
+from lakehouse_cdc.silver.auto_cdc.declarations import (
     AutoCdcPlan,
     Call,
     declare_auto_cdc,
@@ -49,9 +49,9 @@ from lakehouse_cdc.silver.auto_cdc import (
     qualified,
     takes,
 )
-from lakehouse_cdc.silver.eras import Eras
-from lakehouse_cdc.silver.form import Form
-from lakehouse_cdc.silver.held import SOURCE
+from lakehouse_cdc.silver.auto_cdc.schema_eras import Eras
+from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.tables.properties import SOURCE
 from lakehouse_cdc.source.stream import MySqlCdcSource
 
 if TYPE_CHECKING:

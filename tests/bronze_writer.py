@@ -30,8 +30,8 @@ from lakehouse_cdc.model.standing import CommitNote, Standing
 from lakehouse_cdc.model.variant import encode
 from lakehouse_cdc.mysql.kernels.program import row_metadata
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.silver.as_of import met, rows_at
-from lakehouse_cdc.silver.form import Form
+from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.time_travel import met, rows_at
 from tests.row_images import image as row_image
 
 _BY_ROWS = 3  # every so manieth batch goes through Spark's writer, the others are written as files

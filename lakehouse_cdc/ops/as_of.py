@@ -26,10 +26,10 @@ from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.ops.moments import seq_of
-from lakehouse_cdc.silver.as_of import Met, met, rows_at
-from lakehouse_cdc.silver.batch import BEGUN
-from lakehouse_cdc.silver.form import no_key
-from lakehouse_cdc.silver.ledger import require_ledger
+from lakehouse_cdc.silver.batch.contents import BEGUN
+from lakehouse_cdc.silver.definition.form import no_key
+from lakehouse_cdc.silver.tables.ledger import require_ledger
+from lakehouse_cdc.silver.time_travel import Met, met, rows_at
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ others, and the ledger's versions stay readable.
 
 Beside a running pipeline one of two commits to one table may fail: a MERGE or ALTER and an OPTIMIZE that read the same
 files. Delta refuses the later one, whole. Then the OPTIMIZE is tried again, and at last the table is left for the next
-time, which the result says; the pipeline, too, does its part again (see `silver.apply`), and goes on.
+time, which the result says; the pipeline, too, does its part again (see `silver.apply.applier`), and goes on.
 
 VACUUM deletes what was taken out of a table longer ago than Delta keeps it (seven days, unless the table says
 otherwise; Delta's own check stays on). Older versions cannot be read any more, so `as_of` of them ends there. Bronze's
@@ -38,9 +38,9 @@ from lakehouse_cdc.model.bronze import PARTITION
 from lakehouse_cdc.model.layout import Layout, Table, literal, quoted
 from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.schema.types import Kind, require
-from lakehouse_cdc.silver import stream as silver
-from lakehouse_cdc.silver.held import CLUSTERED, told
-from lakehouse_cdc.silver.schemas import Schemas
+from lakehouse_cdc.silver.apply import stream as silver
+from lakehouse_cdc.silver.tables.properties import CLUSTERED, told
+from lakehouse_cdc.silver.tables.schema_cache import Schemas
 
 _FILE = 32 * 2**20  # bytes of a file of silver; of bronze, those that are smaller are put together
 _SPARE = 8  # so many files, and twice those that its bytes need, are few enough for a silver table

@@ -30,7 +30,7 @@ from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.lake.tables import Columns, append, create, exists, require_ours
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import Standing
-from lakehouse_cdc.silver.stream import SilverBatch
+from lakehouse_cdc.silver.apply.stream import SilverBatch
 
 COLUMNS: Columns = (
     ("at", "timestamp"),  # when the batch was in

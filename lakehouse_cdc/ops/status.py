@@ -19,9 +19,9 @@ from lakehouse_cdc.model.bronze import PARTITION
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.offset import Cursor, TableState
 from lakehouse_cdc.model.standing import Standing
-from lakehouse_cdc.silver import stream as silver
-from lakehouse_cdc.silver.form import no_key
-from lakehouse_cdc.silver.held import told
+from lakehouse_cdc.silver.apply import stream as silver
+from lakehouse_cdc.silver.definition.form import no_key
+from lakehouse_cdc.silver.tables.properties import told
 from lakehouse_cdc.source.offsets import restored
 from lakehouse_cdc.source.schemas import SchemaStore
 from lakehouse_cdc.source.signals import Signals

@@ -12,9 +12,9 @@ from lakehouse_cdc.mysql.tls import Tls
 from lakehouse_cdc.pipeline.secrets import Secret
 from lakehouse_cdc.schema.masks import parsed
 from lakehouse_cdc.schema.selection import said_last
-from lakehouse_cdc.silver.form import Form
-from lakehouse_cdc.silver.policy import Policy
-from lakehouse_cdc.silver.transform import Metadata, Transform
+from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.definition.transform import Metadata, Transform
 
 _OWN_PROPERTIES = (  # in lower case, for Delta knows its names in any
     "lakehouse_cdc.", "delta.columnmapping.", "delta.enabletypewidening", "delta.dataskippingstatscolumns",

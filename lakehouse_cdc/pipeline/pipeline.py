@@ -28,7 +28,7 @@ from lakehouse_cdc.pipeline.source_options import choice
 from lakehouse_cdc.pipeline.streams import Streams
 from lakehouse_cdc.schema.given_key import with_key
 from lakehouse_cdc.schema.selection import Selection, said_last
-from lakehouse_cdc.silver.form import Form, require_fit
+from lakehouse_cdc.silver.definition.form import Form, require_fit
 from lakehouse_cdc.source.offsets import restored
 from lakehouse_cdc.source.schemas import SchemaStore
 
@@ -134,7 +134,7 @@ class Pipeline(Mending):
         from lakehouse_cdc.bronze import sink
         from lakehouse_cdc.lake.checkpoint import Checkpoint
         from lakehouse_cdc.lake.delta_log import reachable
-        from lakehouse_cdc.silver import stream as silver
+        from lakehouse_cdc.silver.apply import stream as silver
 
         spark, layout, place = self.spark, self.layout, self.checkpoint("bronze")
         options = self.source_options()

@@ -13,7 +13,7 @@ from lakehouse_cdc.model.position import Position
 if TYPE_CHECKING:
     from lakehouse_cdc.bronze.sink import BronzeBatch
     from lakehouse_cdc.ops.metrics import Metrics
-    from lakehouse_cdc.silver.stream import SilverBatch
+    from lakehouse_cdc.silver.apply.stream import SilverBatch
     from lakehouse_cdc.verify.compare import TableResult
 
 

@@ -9,5 +9,15 @@ of tombstones beside each silver table.
 Versions (SCD type 2, `model.history`) depend on the order, and so does since when a row is gone that is kept (soft
 deletes). See `history` and `soft` for how they come out the same all the same.
 
-A change of a table's schema has its place in the order, too: see `keeper` and `evolution`.
+A change of a table's schema has its place in the order, too: see `apply.table_applier` and `evolution`.
+
+The rooms, from the top down; each imports only from those below it:
+
+- `apply`: the stream, and the application of one batch to all tables.
+- `time_travel`: a table as it was at any seq. `auto_cdc`: the same tables by a declarative pipeline.
+- `forms`: how each form of table takes a batch.
+- `load`: a table's first rows, written by tasks.
+- `tables`: the Delta tables, their properties, tombstones, the ledger.
+- `batch`: what a batch of bronze holds, as typed columns. `evolution`: the plan of a schema change.
+- `definition`: what a silver table is; pure.
 """

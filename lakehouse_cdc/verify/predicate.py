@@ -29,8 +29,8 @@ from lakehouse_cdc.mysql.keys import KeySpace
 from lakehouse_cdc.mysql.session import ConnectionOptions, connect
 from lakehouse_cdc.mysql.wire.select import select_images
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.silver.held import told
-from lakehouse_cdc.silver.shape import Shape
+from lakehouse_cdc.silver.definition.column_mapping import Shape
+from lakehouse_cdc.silver.tables.properties import told
 from lakehouse_cdc.source.schemas import SchemaStore
 from lakehouse_cdc.verify.compare import distinct_keys
 from lakehouse_cdc.verify.repair import repair_of

@@ -18,10 +18,10 @@ from lakehouse_cdc.model.layout import Table, quoted
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import Kind, require
-from lakehouse_cdc.silver import extract
-from lakehouse_cdc.silver.derive import filtered
-from lakehouse_cdc.silver.form import Form
-from lakehouse_cdc.silver.shape import Shape
+from lakehouse_cdc.silver.batch import typed_columns as extract
+from lakehouse_cdc.silver.batch.computed_columns import filtered
+from lakehouse_cdc.silver.definition.column_mapping import Shape
+from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.verify.compare import TableResult, compare
 
 

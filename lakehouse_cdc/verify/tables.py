@@ -15,10 +15,10 @@ from lakehouse_cdc.lake.tables import exists
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.silver import stream as silver
-from lakehouse_cdc.silver.form import Form, no_key
-from lakehouse_cdc.silver.held import Held, told
-from lakehouse_cdc.silver.shape import Shape
+from lakehouse_cdc.silver.apply import stream as silver
+from lakehouse_cdc.silver.definition.column_mapping import Shape
+from lakehouse_cdc.silver.definition.form import Form, no_key
+from lakehouse_cdc.silver.tables.properties import Held, told
 from lakehouse_cdc.source.offsets import restored
 from lakehouse_cdc.source.schemas import SchemaStore
 from lakehouse_cdc.verify.compare import TableResult

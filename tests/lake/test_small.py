@@ -19,7 +19,7 @@ from lakehouse_cdc.lake.commits import history
 from lakehouse_cdc.lake.small import append_small, read_small
 from lakehouse_cdc.lake.tables import Columns, create, read
 from lakehouse_cdc.model.layout import Layout, Table
-from lakehouse_cdc.silver.ledger import COLUMNS as LEDGER
+from lakehouse_cdc.silver.tables.ledger import COLUMNS as LEDGER
 from tests.lake.notes import note
 
 BEGAN = datetime(2024, 2, 29, 23, 59, 59, 999_001, timezone.utc)

@@ -17,9 +17,9 @@ from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.ops.as_of import _Around, as_of, reach
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.silver.apply import Applier
-from lakehouse_cdc.silver.as_of import Met
-from lakehouse_cdc.silver.ledger import Ledger
+from lakehouse_cdc.silver.apply.applier import Applier
+from lakehouse_cdc.silver.tables.ledger import Ledger
+from lakehouse_cdc.silver.time_travel import Met
 from tests.bronze_writer import Lake, images
 
 T = TableSchema("shop", "t", (Column("id", "int", False), Column("v", "int")), ("id",))

@@ -20,8 +20,8 @@ from lakehouse_cdc.model.changes import Change, fold
 from lakehouse_cdc.model.layout import Layout, Table
 from lakehouse_cdc.ops import maintain as ops
 from lakehouse_cdc.ops.maintain import Maintained, maintain
-from lakehouse_cdc.silver.apply import Applier
-from lakehouse_cdc.silver.stream import start
+from lakehouse_cdc.silver.apply.applier import Applier
+from lakehouse_cdc.silver.apply.stream import start
 from tests.bronze_writer import Lake
 from tests.silver.test_tables import apply, begin, delete, insert, table
 

@@ -16,7 +16,7 @@ from lakehouse_cdc.lake.tables import exists
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import Standing
 from lakehouse_cdc.ops.metrics import Metrics
-from lakehouse_cdc.silver.stream import SilverBatch
+from lakehouse_cdc.silver.apply.stream import SilverBatch
 from lakehouse_cdc.testing import MySqlServer, Shop, ShopWriter
 from tests.pipeline.test_run import bronze as changes
 from tests.pipeline.test_run import pipeline

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.errors import CdcError, ConfigError, DefiniteError
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.pipeline.pipeline import Pipeline
-from lakehouse_cdc.silver.form import Form
+from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.testing import MySqlServer
 from tests.pipeline.test_run import pipeline
 from tests.recorded_run import Done, RecordedRun

@@ -11,8 +11,8 @@ from lakehouse_cdc.pipeline.config_file import load
 from lakehouse_cdc.pipeline.secrets import Secret
 from lakehouse_cdc.pipeline.source_options import choice, source_options
 from lakehouse_cdc.schema.masks import fingerprint
-from lakehouse_cdc.silver.form import Form
-from lakehouse_cdc.silver.policy import Policy
+from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.source.options import SourceOptions
 
 GOOD = """\

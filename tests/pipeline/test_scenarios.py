@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.pipeline.pipeline import Pipeline
-from lakehouse_cdc.silver.form import OPEN
+from lakehouse_cdc.silver.definition.form import OPEN
 from lakehouse_cdc.testing import MySqlServer
 from tests.pipeline.test_run import pipeline
 from tests.scenarios import SCENARIOS, Scenario, image

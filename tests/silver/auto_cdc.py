@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lakehouse_cdc.model.history import Version
-from lakehouse_cdc.silver.auto_cdc import Call
+from lakehouse_cdc.silver.auto_cdc.declarations import Call
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.model.layout import Layout
-from lakehouse_cdc.silver import apply, keeper
-from lakehouse_cdc.silver.batch import TableBatch, split
-from lakehouse_cdc.silver.parts import parts_of
+from lakehouse_cdc.silver.apply import applier as apply
+from lakehouse_cdc.silver.apply import table_applier as keeper
+from lakehouse_cdc.silver.batch.batch_from_files import parts_of
+from lakehouse_cdc.silver.batch.contents import TableBatch, split
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def parts_both_ways() -> Iterator[None]:
     ) -> dict[str, TableBatch]:
         rows = versions.rows(spark, layout.changes)
         wanted = split(rows if table is None else rows.where(rows["source_table"] == table))
-        with patch("lakehouse_cdc.silver.parts.split", side_effect=AssertionError("Spark was asked")):
+        with patch("lakehouse_cdc.silver.batch.batch_from_files.split", side_effect=AssertionError("Spark was asked")):
             found = parts_of(spark, layout, versions, table)
         assert found == wanted
         return found

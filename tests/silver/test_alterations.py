@@ -21,11 +21,15 @@ from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.changes import fold, invalid
 from lakehouse_cdc.model.layout import END_AT, START_AT
-from lakehouse_cdc.silver import alter, history, soft, tombstones, writer
-from lakehouse_cdc.silver.apply import Applier
-from lakehouse_cdc.silver.form import Form
-from lakehouse_cdc.silver.policy import Policy
-from lakehouse_cdc.silver.transform import Transform
+from lakehouse_cdc.silver.apply import schema_executor as alter
+from lakehouse_cdc.silver.apply.applier import Applier
+from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.definition.transform import Transform
+from lakehouse_cdc.silver.forms import current as writer
+from lakehouse_cdc.silver.forms import history
+from lakehouse_cdc.silver.forms import soft_deletes as soft
+from lakehouse_cdc.silver.tables import tombstones
 from tests.bronze_writer import Lake
 from tests.silver.alterations import moment
 from tests.silver.altered_histories import AlteredHistory, uncertain

@@ -12,11 +12,11 @@ from pyspark import pipelines
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.layout import Table
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.silver.auto_cdc import AutoCdcPlan, Call, declare_auto_cdc, has_auto_cdc, perform, takes
-from lakehouse_cdc.silver.eras import Eras
-from lakehouse_cdc.silver.form import Form
-from lakehouse_cdc.silver.policy import Policy
-from lakehouse_cdc.silver.transform import Transform
+from lakehouse_cdc.silver.auto_cdc.declarations import AutoCdcPlan, Call, declare_auto_cdc, has_auto_cdc, perform, takes
+from lakehouse_cdc.silver.auto_cdc.schema_eras import Eras
+from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.definition.transform import Transform
 from tests.silver.auto_cdc import Databricks, Dlt
 from tests.silver.test_schema_changes import altered
 from tests.silver.test_tables import N, table

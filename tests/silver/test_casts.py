@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.silver.casts import carried_over
+from lakehouse_cdc.silver.definition.casts import carried_over
 
 OTHERS = "'does not fit'"
 

@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.ops.maintain import maintain
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.silver.apply import Applier
-from lakehouse_cdc.silver.form import Form
-from lakehouse_cdc.silver.policy import Policy
+from lakehouse_cdc.silver.apply.applier import Applier
+from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.policy import Policy
 from tests.bronze_writer import Lake
 from tests.silver.test_schema_changes import altered, update
 from tests.silver.test_tables import ID, N, apply, begin, insert, table

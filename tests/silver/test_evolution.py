@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.types import require
-from lakehouse_cdc.silver.casts import widens
-from lakehouse_cdc.silver.evolution import evolution
-from lakehouse_cdc.silver.form import Form
-from lakehouse_cdc.silver.policy import Policy
-from lakehouse_cdc.silver.steps import (
+from lakehouse_cdc.silver.definition.casts import widens
+from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.evolution.plan import evolution
+from lakehouse_cdc.silver.evolution.steps import (
     AddColumn,
     DropColumn,
     Enter,

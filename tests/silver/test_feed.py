@@ -21,9 +21,9 @@ from lakehouse_cdc.model.history import histories
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.pipeline.failures import translate
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.silver import feed
-from lakehouse_cdc.silver.eras import Eras
-from lakehouse_cdc.silver.form import MOMENT
+from lakehouse_cdc.silver.auto_cdc import feed
+from lakehouse_cdc.silver.auto_cdc.schema_eras import Eras
+from lakehouse_cdc.silver.definition.form import MOMENT
 from tests.bronze_writer import Lake, commit_time
 from tests.silver.alterations import moment
 from tests.silver.altered_histories import AlteredHistory, uncertain

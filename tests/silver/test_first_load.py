@@ -29,11 +29,14 @@ from lakehouse_cdc.model.layout import Layout, Table, literal, quoted
 from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.mysql.kernels.typed import ImageColumns, NotOurs
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.silver import converted, first_load, ordered, writer
-from lakehouse_cdc.silver.apply import Applier
-from lakehouse_cdc.silver.form import Form
-from lakehouse_cdc.silver.policy import Policy
-from lakehouse_cdc.silver.transform import Transform
+from lakehouse_cdc.silver.apply.applier import Applier
+from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.definition.transform import Transform
+from lakehouse_cdc.silver.forms import current as writer
+from lakehouse_cdc.silver.forms import incremental_writer as ordered
+from lakehouse_cdc.silver.load import direct_load as first_load
+from lakehouse_cdc.silver.load import direct_load_task as converted
 from tests import bronze_writer
 from tests.bronze_writer import Lake
 from tests.row_images import EVERY_KIND, random_row

@@ -24,11 +24,14 @@ from lakehouse_cdc.model.changes import Change, Op, fold
 from lakehouse_cdc.model.history import histories, kept
 from lakehouse_cdc.model.seq import POS
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.silver import history, soft, tombstones, writer
-from lakehouse_cdc.silver.apply import Applier
-from lakehouse_cdc.silver.form import Form
-from lakehouse_cdc.silver.policy import Policy
-from lakehouse_cdc.silver.transform import NOTHING, Transform
+from lakehouse_cdc.silver.apply.applier import Applier
+from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.definition.transform import NOTHING, Transform
+from lakehouse_cdc.silver.forms import current as writer
+from lakehouse_cdc.silver.forms import history
+from lakehouse_cdc.silver.forms import soft_deletes as soft
+from lakehouse_cdc.silver.tables import tombstones
 from tests.bronze_writer import Lake, commit_time
 from tests.silver.histories import KINDS, TEXT, generated
 

@@ -16,9 +16,9 @@ from lakehouse_cdc.model.changes import Change, Op
 from lakehouse_cdc.model.layout import END_AT, START_AT
 from lakehouse_cdc.model.seq import Rank, unpack
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.silver.apply import Applier
-from lakehouse_cdc.silver.form import Form
-from lakehouse_cdc.silver.policy import Policy
+from lakehouse_cdc.silver.apply.applier import Applier
+from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.policy import Policy
 from tests.bronze_writer import Lake
 from tests.silver.histories import TEXT
 from tests.silver.test_schema_changes import altered, update

@@ -22,10 +22,10 @@ from lakehouse_cdc.model.layout import Table
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.ops.as_of import as_of
-from lakehouse_cdc.silver.form import Form
-from lakehouse_cdc.silver.held import held_by
-from lakehouse_cdc.silver.policy import Policy
-from lakehouse_cdc.silver.stream import SilverBatch, applied, start, version_at
+from lakehouse_cdc.silver.apply.stream import SilverBatch, applied, start, version_at
+from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.tables.properties import held_by
 from tests.bronze_writer import Lake, as_files, bronze_rows, images, in_spark
 from tests.silver.histories import KINDS, generated
 from tests.silver.test_fold import split_up

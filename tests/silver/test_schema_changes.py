@@ -21,12 +21,12 @@ from lakehouse_cdc.lake.tables import read, require_owner, set_properties
 from lakehouse_cdc.model.changes import Change, Op, fold
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.silver import alter
-from lakehouse_cdc.silver.apply import Applier
-from lakehouse_cdc.silver.held import CHANGING, LEFT, SCHEMA_ID, SCHEMA_SEQ
-from lakehouse_cdc.silver.policy import Policy
-from lakehouse_cdc.silver.stream import version_at
-from lakehouse_cdc.silver.table import STATISTICS, WIDENING
+from lakehouse_cdc.silver.apply import schema_executor as alter
+from lakehouse_cdc.silver.apply.applier import Applier
+from lakehouse_cdc.silver.apply.stream import version_at
+from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.tables.properties import CHANGING, LEFT, SCHEMA_ID, SCHEMA_SEQ
+from lakehouse_cdc.silver.tables.table_definition import STATISTICS, WIDENING
 from tests.bronze_writer import Lake
 from tests.silver.histories import TEXT
 from tests.silver.test_fold import crashing

@@ -23,11 +23,11 @@ from lakehouse_cdc.lake.commits import history
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.changes import Change, Op, fold
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.silver import alter
-from lakehouse_cdc.silver.apply import Applier
-from lakehouse_cdc.silver.held import Stuck, told
-from lakehouse_cdc.silver.policy import Policy
-from lakehouse_cdc.silver.shape import Shape
+from lakehouse_cdc.silver.apply import schema_executor as alter
+from lakehouse_cdc.silver.apply.applier import Applier
+from lakehouse_cdc.silver.definition.column_mapping import Shape
+from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.tables.properties import Stuck, told
 from tests.bronze_writer import Lake
 from tests.silver.alterations import Alteration, add, drop, rename, replaced, show_or_hide, swap, take_the_name
 from tests.silver.altered_histories import AlteredHistory

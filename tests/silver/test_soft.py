@@ -15,9 +15,9 @@ from lakehouse_cdc.lake.tables import exists, read
 from lakehouse_cdc.model.changes import Change, Op
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.silver.apply import Applier
-from lakehouse_cdc.silver.form import Form
-from lakehouse_cdc.silver.policy import Policy
+from lakehouse_cdc.silver.apply.applier import Applier
+from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.policy import Policy
 from tests.bronze_writer import Lake, commit_time, gone_at
 from tests.silver.test_schema_changes import altered, update
 from tests.silver.test_tables import N, apply, begin, insert, seq, table

@@ -16,8 +16,8 @@ from lakehouse_cdc.lake.delta_log import library
 from lakehouse_cdc.lake.listing import only_appended
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.changes import fold
-from lakehouse_cdc.silver import stream
-from lakehouse_cdc.silver.stream import SilverBatch, applied, start, version_at
+from lakehouse_cdc.silver.apply import stream
+from lakehouse_cdc.silver.apply.stream import SilverBatch, applied, start, version_at
 from tests.bronze_writer import Lake
 from tests.silver.test_tables import begin, delete, insert, table
 

@@ -16,7 +16,7 @@ from lakehouse_cdc.lake.tables import exists, read
 from lakehouse_cdc.model.changes import Change, Op, fold
 from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.silver.apply import Applier
+from lakehouse_cdc.silver.apply.applier import Applier
 from tests.bronze_writer import Lake
 from tests.silver.histories import TEXT
 
@@ -89,7 +89,7 @@ def test_a_table_moved_away_is_built_anew_from_all_of_bronze(spark: SparkSession
 def _crash_after_creation(lake: Lake, versions: Versions) -> None:
     from unittest.mock import patch
 
-    from lakehouse_cdc.silver import writer
+    from lakehouse_cdc.silver.forms import current as writer
 
     with patch.object(writer, "load", side_effect=DefiniteError("no silver table today")):
         Applier(lake.spark, lake.layout).apply(versions, lake.note(versions))

@@ -10,8 +10,8 @@ from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.changes import Change, Op
 from lakehouse_cdc.model.seq import Rank
-from lakehouse_cdc.silver import tombstones
-from lakehouse_cdc.silver.apply import Applier
+from lakehouse_cdc.silver.apply.applier import Applier
+from lakehouse_cdc.silver.tables import tombstones
 from tests.bronze_writer import Lake
 from tests.silver.test_tables import apply, begin, delete, insert, seq, table
 

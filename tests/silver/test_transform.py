@@ -17,9 +17,9 @@ from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.tables import exists, read
 from lakehouse_cdc.model.layout import COMMIT_TS
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.silver.apply import Applier
-from lakehouse_cdc.silver.policy import Policy
-from lakehouse_cdc.silver.transform import NOTHING, Transform
+from lakehouse_cdc.silver.apply.applier import Applier
+from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.definition.transform import NOTHING, Transform
 from tests.bronze_writer import Lake
 from tests.silver.histories import TEXT
 from tests.silver.test_schema_changes import altered, held_rows, update

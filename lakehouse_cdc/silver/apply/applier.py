@@ -1,0 +1,157 @@
+"""Apply a range of bronze commits to the silver tables.
+
+Tables are written side by side, each thread in a session of its own, since a session's settings carry what a commit
+says. A table that fails does not stop the others; the batch as a whole then fails, and is repeated as a whole.
+
+Maintenance may put a table's files together meanwhile (see `ops.maintain`). Where it commits first, Delta refuses what
+silver was about to commit, which has then changed nothing, and the table's part is done again, at once.
+
+A table that cannot hold what comes (a frozen one under another key, a value that does not fit) is quarantined instead:
+it says so itself, and is passed over. It is tried again by another process, or when the source has read it once more.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.errors import CdcError, DefiniteError, TableError, TransientError
+from lakehouse_cdc.lake.changes import Versions
+from lakehouse_cdc.lake.conflicts import is_conflict
+from lakehouse_cdc.model.changes import Op
+from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model.standing import CommitNote
+from lakehouse_cdc.silver.apply.table_applier import TableApplier
+from lakehouse_cdc.silver.batch.batch_from_files import parts_of
+from lakehouse_cdc.silver.batch.contents import TableBatch
+from lakehouse_cdc.silver.batch.typed_columns import DOES_NOT_FIT
+from lakehouse_cdc.silver.definition.column_mapping import THAW
+from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.forms.merge import FILES
+from lakehouse_cdc.silver.tables.schema_cache import Schemas
+
+_AGAIN = Op.END.value  # a table was read again
+_TRIES = 5  # of one table's part of a batch, beside somebody who puts files together
+_log = logging.getLogger(__name__)
+
+
+class Applier:
+    """Keeps the silver tables of one pipeline, as their only writer. Not for use by two threads at a time.
+
+    `threads` tables are written at once; tombstones older than `keep_days` days are pruned, once a day for each table.
+    `policy` says of a source table what becomes of silver's as its schema changes.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        layout: Layout,
+        *,
+        threads: int = 4,
+        keep_days: float = 7.0,
+        policy: Callable[[str], Policy] = lambda _: Policy(),
+    ) -> None:
+        self._layout = layout
+        self._keep_days, self._policy = keep_days, policy
+        self._spark = spark
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="silver")
+        self._of_thread = threading.local()
+        self._schemas = Schemas(layout)
+        self._keepers: dict[str, TableApplier] = {}  # of tables that are ours and hold all up to the last batch
+        self._quarantined: dict[str, str] = {}
+        self._writing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+    @property
+    def quarantined(self) -> dict[str, str]:
+        """The tables that this applier has set aside, and why."""
+        return dict(self._quarantined)
+
+    def apply(self, versions: Versions, note: CommitNote) -> list[str]:
+        """Apply those commits of bronze; the tables that they touch. Done before, it changes nothing.
+
+        Raises DefiniteError or TransientError for the first table that failed, after all have been tried; not for one
+        that is quarantined.
+        """
+        rows = versions.rows(self._spark, self._layout.changes)
+        parts = parts_of(self._spark, self._layout, versions)
+        self._layout.silver_tables({*parts, *self._keepers})
+        set_aside = {name for name, part in parts.items() if name in self._quarantined and _AGAIN not in part.ops}
+        parts = {name: part for name, part in parts.items() if name not in set_aside}
+        self._schemas.learn(self._spark, {i for part in parts.values() for i in part.schema_ids}, rows)
+        tasks = {part.table: self._pool.submit(self._table, part, versions, note) for part in parts.values()}
+        failed = [(table, task.exception()) for table, task in tasks.items()]
+        _raise([(table, error) for table, error in failed if error is not None])
+        return list(parts)
+
+    def _table(self, part: TableBatch, versions: Versions, note: CommitNote) -> None:
+        # those that go into one table wait for each other: it has one writer
+        with self._writing[self._layout.silver_table(part.table).sql]:
+            self._tried(part, versions, note)
+
+    def _tried(self, part: TableBatch, versions: Versions, note: CommitNote, tries: int = _TRIES) -> None:
+        try:
+            self._once(part, versions, note)
+        except Exception as error:
+            if tries == 1 or not is_conflict(error):
+                raise
+            _log.warning("the files of %s were put together meanwhile; its part is done again", part.table)
+            self._tried(part, versions, note, tries - 1)
+
+    def _once(self, part: TableBatch, versions: Versions, note: CommitNote) -> None:
+        # a table that fails is looked at anew in the next batch
+        keeper = self._keepers.pop(part.table, None)
+        if keeper is None:
+            policy = self._policy(part.table)
+            keeper = TableApplier(self._layout, self._schemas, part.table, keep_days=self._keep_days, policy=policy)
+        try:
+            keeper.apply(self._session(), part, versions, note)
+        except Exception as error:
+            if (refusal := _refusal(part.table, error)) is None:
+                raise
+            reason = f"{refusal.what}; {refusal.hint}"
+            keeper.set_aside(self._session(), reason, note)
+            _log.warning("%s is quarantined: %s", part.table, reason, exc_info=error)
+            self._quarantined[part.table] = reason
+            return
+        self._quarantined.pop(part.table, None)
+        self._keepers[part.table] = keeper
+
+    def _session(self) -> SparkSession:
+        """This thread's own session: its settings carry what a commit says."""
+        if not hasattr(self._of_thread, "session"):
+            self._of_thread.session = self._spark.newSession()
+            for name, value in FILES.items():
+                self._of_thread.session.conf.set(name, value)
+        session: SparkSession = self._of_thread.session
+        return session
+
+
+def _refusal(table: str, error: Exception) -> TableError | None:
+    """What one table alone cannot go on for, if that is what the error says."""
+    if isinstance(error, TableError):
+        return error
+    if (found := re.search(rf"{DOES_NOT_FIT} \S.*?(?=[\n\"]| SQLSTATE|$)", str(error))) is not None:
+        return TableError(found[0], where=table, hint=THAW)
+    if "INVALID_VARIANT_CAST" in str(error):
+        what = f"a value of {table} in bronze does not fit its column in silver"
+        return TableError(what, where=table, hint="the table was altered in a way that was not seen; read it again")
+    return None
+
+
+def _raise(failed: Sequence[tuple[str, BaseException]]) -> None:
+    """The first failure as an error of ours, with Spark's as its cause; definite ones come first."""
+    if not failed:
+        return
+    table, error = min(failed, key=lambda f: not isinstance(f[1], DefiniteError))
+    others = f" ({len(failed)} tables failed)" if len(failed) > 1 else ""
+    if isinstance(error, CdcError):
+        raise type(error)(error.what + others, where=error.where or table, hint=error.hint) from error
+    line = next((text for text in str(error).splitlines() if text.strip()), type(error).__name__)
+    what = f"the silver table of {table} could not be written{others}: {line[:300]}"
+    raise TransientError(what, where=table) from error

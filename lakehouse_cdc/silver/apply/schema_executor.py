@@ -1,0 +1,302 @@
+"""Take one silver table, and its tombstones, through one change of the schema.
+
+What is to be done is decided in `evolution`; here each step is carried out by one commit, which says which batch it
+belongs to. Nothing that was resolved before a step is used after it: Delta refuses a table held over an ALTER.
+"""
+
+from __future__ import annotations
+
+import json
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse_cdc.errors import TableError
+from lakehouse_cdc.lake.commits import noting
+from lakehouse_cdc.lake.tables import Columns, delta_table, held_columns, read, require_owner, set_properties, write
+from lakehouse_cdc.model.layout import END_AT, Layout, Table, literal, quoted
+from lakehouse_cdc.model.standing import CommitNote
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.schema.types import require
+from lakehouse_cdc.silver.batch.contents import SchemaBoundary
+from lakehouse_cdc.silver.definition.casts import carried_over, widens
+from lakehouse_cdc.silver.definition.column_mapping import Frozen
+from lakehouse_cdc.silver.definition.form import OPEN, Form
+from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.definition.transform import Transform
+from lakehouse_cdc.silver.evolution.plan import evolution
+from lakehouse_cdc.silver.evolution.steps import (
+    AddColumn,
+    Cluster,
+    Compute,
+    DropColumn,
+    Enter,
+    Fill,
+    Finish,
+    Forget,
+    Phase,
+    Recast,
+    RenameColumn,
+    Retake,
+    Rewrite,
+    Stay,
+    Step,
+    TakeOver,
+    Unite,
+    Widen,
+)
+from lakehouse_cdc.silver.forms.versions import moment
+from lakehouse_cdc.silver.tables import tombstones
+from lakehouse_cdc.silver.tables.properties import (
+    BUILDING,
+    CHANGING,
+    CLUSTERED,
+    FROZEN,
+    KEPT,
+    LEFT,
+    SCHEMA_ID,
+    SCHEMA_SEQ,
+    STUCK,
+    FrozenShape,
+    Stuck,
+)
+from lakehouse_cdc.silver.tables.table_definition import (
+    STATISTICS,
+    WIDENING,
+    clusterable,
+    columns_of_source,
+    statistics,
+)
+
+
+def evolve(
+    session: SparkSession,
+    layout: Layout,
+    change: SchemaBoundary,
+    phase: Phase,
+    note: CommitNote,
+    done: CommitNote,
+    policy: Policy,
+    added: Columns = (),
+) -> frozenset[str]:
+    """Bring the table to the schema after `change`; the columns that it keeps beside, as `policy` says.
+
+    `phase` is how far it has come, in an attempt that failed. `done` is the note of the last commit. `added` are the
+    columns of the transform, behind the change. Raises TableError for one whose type cannot become what it would be.
+    """
+    table, transform = layout.silver_table(change.new.name), policy.transform
+    change = change.renamed(transform)
+    present = columns_of_source(session, table, transform)
+    steps = evolution(change.old, change.new, change.origin, present, phase, change.filled, policy)
+    alters = len(steps) > 1 or phase is not Phase.BEFORE
+    if alters and transform.computed:
+        steps.insert(-1, _compute(session, table, transform, added))
+    if alters and CLUSTERED in require_owner(session, table, layout.pipeline):
+        steps = [Cluster(()), *steps[:-1], Cluster(policy.cluster_by), steps[-1]]
+    for step in steps:
+        perform(session, layout, change, step, done if isinstance(step, Finish) else note, policy)
+    return _beside(session, table, change, transform)
+
+
+def _compute(session: SparkSession, table: Table, transform: Transform, added: Columns) -> Compute:
+    held = dict(held_columns(session, table))
+    wider = [(name, kind) for name, kind in added if name in transform.computed and held[name] != kind]
+    for name, kind in wider:
+        if not widens(held[name], kind):
+            raise TableError(
+                f"computed column {name} is {held[name]}, and would be {kind} from here on",
+                where=str(table),
+                hint="cast it in its expression, and move the silver table away to have it built anew",
+            )
+    return Compute(tuple(wider), tuple(transform.computed.items()))
+
+
+def stay(
+    session: SparkSession,
+    layout: Layout,
+    change: SchemaBoundary,
+    frozen: Frozen,
+    note: CommitNote,
+    done: CommitNote,
+    policy: Policy,
+) -> None:
+    """Leave the table in its shape: it follows the source's columns by what they are called behind `change`.
+
+    Done again, before anything was applied after it, it makes the same. `done` is the note of the last commit.
+    """
+    shape = frozen.shape
+    kinds = {c.name: require(c, shape.schema.name).silver for c in shape.schema.captured}
+    steps: list[Step] = [Stay(FrozenShape.of_shape(shape).text(change.seq))]
+    if frozen.retaken:
+        steps.insert(0, Retake(tuple((name, kinds[name], text) for name, text in frozen.retaken.items())))
+    if frozen.retaken and policy.transform.computed:
+        steps.insert(1, Compute((), tuple(policy.transform.computed.items())))
+    for step in steps:
+        perform(session, layout, change, step, done if isinstance(step, Stay) else note, policy)
+
+
+def finish_building(session: SparkSession, layout: Layout, name: str, note: CommitNote) -> None:
+    """Say that a table which was built from the whole of bronze holds all of it."""
+    with noting(session, note):
+        set_properties(session, layout.silver_table(name), {BUILDING: "false"})
+
+
+def mark_left(session: SparkSession, layout: Layout, name: str, seq: int, note: CommitNote) -> None:
+    """Say that the table was left off at `seq`, or, where that is 0, that it is followed again."""
+    with noting(session, note):
+        set_properties(session, layout.silver_table(name), {LEFT: str(seq)})
+
+
+def set_aside(session: SparkSession, layout: Layout, name: str, stuck: Stuck | None, note: CommitNote) -> None:
+    """Say that the table is quarantined, and why; or, with None, that it is not any more."""
+    with noting(session, note):
+        set_properties(session, layout.silver_table(name), {STUCK: "" if stuck is None else stuck.text()})
+
+
+def perform(
+    session: SparkSession, layout: Layout, change: SchemaBoundary, step: Step, note: CommitNote, policy: Policy
+) -> None:
+    """One step; one commit. `change` is as the table's columns are called."""
+    table, new, form = layout.silver_table(change.new.name), change.new, policy.form
+    with noting(session, note):
+        if isinstance(step, Enter):
+            # Delta does not drop a column while others with odd names have statistics
+            set_properties(
+                session,
+                table,
+                {CHANGING: f"{change.seq}:{int(step.phase)}", STATISTICS: statistics(new, (), form=form)},
+            )
+        elif isinstance(step, RenameColumn | DropColumn | AddColumn):
+            _alter(session, table, _of_one_column(step))
+        elif isinstance(step, Fill | Retake | TakeOver):
+            _fill(session, table, step, form.standing)
+        elif isinstance(step, Cluster):
+            _cluster(session, table, new, step, form)
+        elif isinstance(step, Compute):
+            _recompute(session, layout, table, step, form.standing)
+        elif isinstance(step, Widen):
+            _widen(session, layout, table, step)
+        elif isinstance(step, Rewrite):
+            set_properties(session, table, {STATISTICS: statistics(new, step.key, form=form)})
+            _rewrite(session, table, step, note)
+        elif isinstance(step, Forget):
+            tombstones.forget(session, layout.tombstones(new.name), new, change.seq, note)
+        elif isinstance(step, Unite):
+            _unite(session, table, change, form=form)
+        else:
+            assert isinstance(step, Stay | Finish)
+            _finish(session, table, change, step, policy)
+
+
+def _of_one_column(step: RenameColumn | DropColumn | AddColumn) -> str:
+    name = quoted(step.name)
+    if isinstance(step, RenameColumn):
+        return f"RENAME COLUMN {name} TO {quoted(step.to)}"
+    if isinstance(step, DropColumn):
+        return f"DROP COLUMN {name}"
+    return f"ADD COLUMNS ({name} {step.type} {'FIRST' if step.after is None else f'AFTER {quoted(step.after)}'})"
+
+
+def _alter(session: SparkSession, table: Table, what: str) -> None:
+    session.sql(f"ALTER TABLE {table.sql} {what}")
+
+
+def _fill(session: SparkSession, table: Table, step: Fill | Retake | TakeOver, where: str) -> None:
+    if isinstance(step, TakeOver):
+        values = [(quoted(name), _carried_over(other)) for name, other in step.columns]
+    else:
+        values = [(quoted(name), _constant(text, kind)) for name, kind, text in step.columns]
+    if not isinstance(step, Fill):
+        given = ", ".join(f"{name} = {value}" for name, value in values)
+        session.sql(f"UPDATE {table.sql} SET {given} WHERE {where} AND {table.rows()}")
+        return
+    filled = ", ".join(f"{name} = coalesce({name}, {value})" for name, value in values)
+    lacking = " OR ".join(f"{name} IS NULL" for name, _ in values)
+    session.sql(f"UPDATE {table.sql} SET {filled} WHERE ({lacking}) AND {where} AND {table.rows()}")
+
+
+def _constant(text: str | None, kind: str) -> str:
+    return f"CAST({'NULL' if text is None else literal(text)} AS {kind})"
+
+
+def _widen(session: SparkSession, layout: Layout, table: Table, step: Widen) -> None:
+    """Tables of earlier releases were made without the feature."""
+    if require_owner(session, table, layout.pipeline).get(WIDENING) != "true":
+        set_properties(session, table, {WIDENING: "true"})
+    _alter(session, table, f"ALTER COLUMN {quoted(step.name)} TYPE {step.type}")
+
+
+def _cluster(session: SparkSession, table: Table, schema: TableSchema, step: Cluster, form: Form) -> None:
+    names = clusterable(held_columns(session, table), step.names)
+    if names:
+        indexed = statistics(schema, schema.key, form=form, clustered=names)
+        set_properties(session, table, {STATISTICS: indexed})
+    _alter(session, table, f"CLUSTER BY ({', '.join(map(quoted, names))})" if names else "CLUSTER BY NONE")
+
+
+def _recompute(session: SparkSession, layout: Layout, table: Table, step: Compute, where: str) -> None:
+    for name, kind in step.wider:
+        _widen(session, layout, table, Widen(name, kind))
+    values = ", ".join(f"{quoted(name)} = ({text})" for name, text in step.expressions)
+    stale = " OR ".join(f"NOT ({quoted(name)} <=> ({text}))" for name, text in step.expressions)
+    session.sql(f"UPDATE {table.sql} SET {values} WHERE ({stale}) AND {where} AND {table.rows()}")
+
+
+def _rewrite(session: SparkSession, table: Table, step: Rewrite, note: CommitNote) -> None:
+    recast = {one.name: one for one in step.columns}
+    rows = read(session, table)
+    values = [
+        F.expr(_carried_over(recast[name])).alias(name) if name in recast else F.col(quoted(name))
+        for name in rows.columns
+    ]
+    options: dict[str, str | int] = {"overwriteSchema": "true", "userMetadata": note.text()}
+    write(rows.select(*values), table, options, mode="overwrite")
+
+
+def _carried_over(column: Recast) -> str:
+    """The column's value in the other type where the way back gives the same again, else NULL."""
+    return carried_over(quoted(column.name), column.held, column.type, f"CAST(NULL AS {column.type})")
+
+
+def _unite(session: SparkSession, table: Table, change: SchemaBoundary, *, form: Form) -> None:
+    """They go; of a table of type 2 their versions end. A row marked as deleted goes alone, if it meets just one."""
+    names = [quoted(name) for name in change.new.key]
+    keys = [F.col(name).alias(f"k{i}") for i, name in enumerate(names)]
+    rows, stands = read(session, table), F.expr(form.standing)
+    if form is Form.VERSIONS:
+        rows = rows.where(stands)
+    # a key that is not whole meets nothing
+    grouped = rows.select(*keys, stands.alias("stands")).dropna().groupBy(*[f"k{i}" for i in range(len(names))])
+    met = grouped.agg(F.count(F.lit(1)).alias("rows"), F.count_if("stands").alias("standing")).where("rows > 1")
+    if met.isEmpty():
+        return
+    same = " AND ".join(f"t.{name} = m.k{i}" for i, name in enumerate(names))
+    merging = delta_table(session, table).alias("t")
+    if form is Form.VERSIONS:
+        ends: dict[str, str | Column] = {END_AT: moment(change.seq, change.commit_ts)}
+        merging.merge(met.alias("m"), f"t.{OPEN} AND {same}").whenMatchedUpdate(None, ends).execute()
+        return
+    gone = f"m.standing > 1 OR NOT (t.{form.standing})" if form is Form.MARKED else None
+    merging.merge(met.alias("m"), same).whenMatchedDelete(gone).execute()
+
+
+def _finish(session: SparkSession, table: Table, change: SchemaBoundary, step: Stay | Finish, policy: Policy) -> None:
+    said = {SCHEMA_ID: change.schema_id, SCHEMA_SEQ: str(change.seq)}
+    if isinstance(step, Stay):
+        set_properties(session, table, said | {FROZEN: step.frozen})
+        return
+    new, kept = change.new, sorted(_beside(session, table, change, policy.transform))
+    clustered = clusterable(held_columns(session, table), policy.cluster_by)
+    set_properties(
+        session,
+        table,
+        {
+            **said,
+            KEPT: json.dumps(kept, ensure_ascii=False),
+            STATISTICS: statistics(new, new.key, form=policy.form, clustered=clustered),
+        },
+    )
+
+
+def _beside(session: SparkSession, table: Table, change: SchemaBoundary, transform: Transform) -> frozenset[str]:
+    return frozenset(columns_of_source(session, table, transform).keys() - {c.name for c in change.new.captured})

@@ -1,0 +1,292 @@
+"""Bring one silver table through a batch, in which its schema may change, once or several times.
+
+A batch is cut at the changes of the schema, in the order of seq: the rows below the first are of the schema before it,
+those above of the schema after it, and so on. Each segment is applied by a writer for its schema, with commits of its
+own; between two, the table evolves. Bronze is written and read in the order of seq, so a table that has gone through a
+change, or has begun to, has had everything older: of a batch that comes again, after a crash at any point or from an
+older checkpoint, the segments below are passed over, the change that was under way goes on (see `evolution`), and what
+remains is known to Delta, or moves no row backwards. A table that is left off stays as it is, and says so. So does one
+that is quarantined here, because silver cannot hold what comes: it says which part of bronze it holds, and takes up
+from there when it is tried again.
+
+A table that is met for the first time, or was moved away, is built from the whole of bronze, which may hold changes as
+well; then it says that it is being built until all segments are in, so that a crash does not pass for the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse_cdc.errors import ConfigError, DefiniteError, TableError
+from lakehouse_cdc.lake.changes import Versions
+from lakehouse_cdc.lake.tables import Columns, exists
+from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model.standing import CommitNote
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.silver.apply import schema_executor as alter
+from lakehouse_cdc.silver.batch import typed_columns as extract
+from lakehouse_cdc.silver.batch.batch_from_files import parts_of
+from lakehouse_cdc.silver.batch.computed_columns import derived
+from lakehouse_cdc.silver.batch.contents import SchemaBoundary, Segment, TableBatch, split
+from lakehouse_cdc.silver.definition.column_mapping import Shape
+from lakehouse_cdc.silver.definition.form import Form, require_fit
+from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.evolution.steps import Phase
+from lakehouse_cdc.silver.forms.append import AppendWriter
+from lakehouse_cdc.silver.forms.current import TableWriter
+from lakehouse_cdc.silver.forms.history import HistoryWriter
+from lakehouse_cdc.silver.forms.soft_deletes import SoftWriter
+from lakehouse_cdc.silver.tables import table_definition as table
+from lakehouse_cdc.silver.tables.properties import SCHEMA_ID, FrozenShape, Held, Stuck, base_of, held_by
+from lakehouse_cdc.silver.tables.schema_cache import Schemas
+
+Writer = TableWriter | SoftWriter | HistoryWriter | AppendWriter
+
+
+class TableApplier:
+    """The only writer of one silver table. After an exception the keeper is of no more use."""
+
+    def __init__(self, layout: Layout, schemas: Schemas, name: str, *, keep_days: float, policy: Policy) -> None:
+        self._layout, self._schemas, self._name = layout, schemas, name
+        self._keep_days, self._policy = keep_days, policy
+        self._held: Held | None = None
+        self._after: int | None = None  # the last version of bronze that the table is known to hold
+        self._newest: CommitNote | None = None  # the table may hold what bronze does up to that one's version
+        self._through = 0  # the table holds all up to that seq
+        self._writer: Writer | None = None
+        self._range: Versions | None = None  # what is being applied
+
+    def apply(self, session: SparkSession, part: TableBatch, versions: Versions, note: CommitNote) -> None:
+        """Apply the table's rows of those commits of bronze, of which `part` says what they hold."""
+        self._range, rows = versions, self._rows(session, versions)
+        after = versions.after
+        note = replace(note, part=self._layout.silver_table(self._name).part)
+        if self._held is None:
+            held = held_by(session, self._layout, self._name)
+            if held is None or held.building:
+                after = None
+            elif held.stuck is not None:
+                after = held.stuck.after
+            self._after = after
+            self._newest, self._through = (held.last, held.through) if held is not None else (None, 0)
+            if after != versions.after:
+                self._range = Versions(after, versions.last)
+                rows = self._rows(session, self._range)
+                part = parts_of(session, self._layout, self._range, self._name)[self._name]
+                self._schemas.learn(session, part.schema_ids, rows)
+            self._held = self._open(session, held, part, rows)
+        note, whole = self._order(session, after, note)
+        for change, until in pairwise([None, *part.changes, None]):
+            self._held = self._segment(session, self._held, part, rows, whole, change, until, note)
+        self._held = self._mark(session, self._held, part.left, note)
+        if self._held.building:
+            alter.finish_building(session, self._layout, self._name, self._holding(self._held, note))
+            self._held = replace(self._held, building=False)
+        if self._held.stuck is not None:
+            alter.set_aside(session, self._layout, self._name, None, self._holding(self._held, note))
+            self._held = replace(self._held, stuck=None)
+        self._after, self._newest = versions.last, note
+
+    def set_aside(self, session: SparkSession, reason: str, note: CommitNote) -> None:
+        """Quarantine the table, as the batch that has just failed found it. The keeper is of no more use.
+
+        One that was refused before it was made has no place to say so: whoever looks sees the same reason.
+        """
+        if not exists(session, self._layout.silver_table(self._name)):
+            return
+        note = replace(note, part=self._layout.silver_table(self._name).part)
+        alter.set_aside(session, self._layout, self._name, Stuck(reason, self._after), note)
+
+    def _order(self, session: SparkSession, after: int | None, note: CommitNote) -> tuple[CommitNote, DataFrame | None]:
+        """What commits say to a table that depends on the order: up to where it holds bronze, which never goes back.
+
+        And all rows up to there, if the table may hold some that are newer than `after`. A batch that comes again, next
+        after itself, does not count: Delta knows which of its segments are in, and the others are newer.
+        """
+        if self._policy.form is Form.ROWS or self._newest is None:
+            return note, None
+        newest, last = self._newest.bronze_version or 0, note.bronze_version or 0
+        if last < newest:
+            note = replace(note, standing=self._newest.standing, bronze_version=newest)
+        begun = (note.query, note.batch) == (self._newest.query, self._newest.batch)
+        if begun or (after is not None and after >= newest):
+            return note, None
+        return note, self._rows(session, Versions(None, max(last, newest)))
+
+    def _holding(self, held: Held, note: CommitNote, seq: int = 0) -> CommitNote:
+        """What a commit says behind which the table holds all up to `seq`, or what it held before if that is more."""
+        self._through = max(self._through, seq)
+        frozen = None if held.frozen is None else held.frozen.text(held.schema_seq)
+        return replace(note, through=self._through, frozen=frozen)
+
+    def _rows(self, session: SparkSession, versions: Versions) -> DataFrame:
+        return versions.rows(session, self._layout.changes).where(F.col("source_table") == self._name)
+
+    def _open(self, session: SparkSession, held: Held | None, part: TableBatch, rows: DataFrame) -> Held:
+        """Make the table, or see that it is what it says, and be ready to write; not so amid a change."""
+        schema = part.changes[0].old if part.changes else self._schemas[min(part.schema_ids)]
+        if held is None:
+            steps, policy = bool(part.changes), self._policy
+            require_fit(schema, policy.form)
+            shape = self._first_shape(session, schema, rows)
+            table.make(session, self._layout, shape, self._added(session, shape), in_steps=steps, policy=policy)
+            begun = Held.of({SCHEMA_ID: schema.id}, ())
+            of_part = self._layout.silver_table(self._name).part is not None
+            frozen = FrozenShape.of_shape(shape) if of_part else None
+            building = steps or of_part
+            held = replace(begun, building=building, form=policy.form, transform=shape.transform, frozen=frozen)
+            self._writer = self._writer_for(session, shape, held, fresh=True)
+            return held
+        self._require_same(held)
+        if not held.changing:
+            if held.schema_id is not None:
+                self._schemas.learn(session, [held.schema_id], rows)
+                schema = self._schemas[held.schema_id]
+            self._writer = self._writer_for(session, self._shape(session, schema, held, rows), held)
+        return held
+
+    def _first_shape(self, session: SparkSession, schema: TableSchema, rows: DataFrame) -> Shape:
+        """That of a table that is not there, or that others go into so far."""
+        base, transform = base_of(session, self._layout, self._name), self._policy.transform
+        if base is None:
+            return Shape.of(schema, transform)
+        self._schemas.learn(session, [base], rows)
+        return Shape.joining(self._schemas[base], schema, transform, str(self._layout.silver_table(self._name)))
+
+    def _added(self, session: SparkSession, shape: Shape) -> Columns:
+        """The columns of the transform. Raises ConfigError: nothing was ever written by it."""
+        try:
+            return derived(session, shape)
+        except TableError as error:
+            raise ConfigError(error.what, where=error.where, hint="mend the configuration, and run again") from error
+
+    def _require_same(self, held: Held) -> None:
+        wanted, table = self._policy, str(self._layout.silver_table(self._name))
+        if held.form is not wanted.form:
+            raise DefiniteError(
+                f"the silver table of {self._name} is of {held.form.value}, and is to be of {wanted.form.value}",
+                where=table,
+                hint="move it away to have it built anew from bronze, or set scd and deletes back",
+            )
+        if held.transform != wanted.transform:
+            raise DefiniteError(
+                f"the silver table of {self._name} was made with another rename, computed, filter or metadata",
+                where=table,
+                hint="move it away to have it built anew from bronze, or set these back",
+            )
+
+    def _shape(self, session: SparkSession, schema: TableSchema, held: Held, rows: DataFrame) -> Shape:
+        """The table's own, with where its values come from."""
+        if held.frozen is None:
+            return Shape.of(schema, held.transform)
+        self._schemas.learn(session, [held.frozen.schema_id], rows)
+        return Shape(self._schemas[held.frozen.schema_id], schema, held.frozen.sources, held.transform)
+
+    def _writer_for(self, session: SparkSession, shape: Shape, held: Held, *, fresh: bool = False) -> Writer:
+        if shape.frozen and not self._policy.freezes:
+            raise DefiniteError(
+                f"the silver table of {self._name} was frozen while its source changed, and is to evolve now",
+                where=str(self._layout.silver_table(self._name)),
+                hint="move it away to have it built anew from bronze, or let its schema_changes be freeze",
+            )
+        form, since = held.form, held.schema_seq
+        added = derived(session, shape)
+        kept = table.require_shape(session, self._layout, shape.schema, added, held.kept, form=form)
+        if form is Form.ADDED:
+            return AppendWriter(self._layout, shape, since=since, kept=kept)
+        if form is Form.VERSIONS:
+            return HistoryWriter(self._layout, shape, since=since, kept=kept, track=self._policy.track)
+        if form is Form.MARKED:
+            return SoftWriter(self._layout, shape, since=since, kept=kept)
+        return TableWriter(session, self._layout, shape, since=since, kept=kept, fresh=fresh, keep_days=self._keep_days)
+
+    def _segment(
+        self,
+        session: SparkSession,
+        held: Held,
+        part: TableBatch,
+        rows: DataFrame,
+        whole: DataFrame | None,
+        change: SchemaBoundary | None,
+        until: SchemaBoundary | None,
+        note: CommitNote,
+    ) -> Held:
+        """The change that begins it, where that is yet to be done, and the rows up to the next; what the table is then.
+
+        Done already, it is passed over.
+        """
+        if until is not None and until.seq <= held.applied:
+            return held  # without a look at its rows
+        if change is not None and change.seq > held.schema_seq:
+            held = self._evolve(session, held, change, note)
+        mine: TableBatch | None = part
+        if part.changes:
+            rows = _between(rows, change.seq if change is not None else 0, until)
+            mine = split(rows).get(self._name)
+        if mine is None or mine.end < held.applied:
+            return held
+        if self._writer is None:
+            raise self._amid_a_change(held)
+        table.require_same(self._writer.shape.rows, {i: self._schemas[i] for i in sorted(mine.schema_ids)})
+        whole = None if whole is None else _between(whole, held.schema_seq, until)
+        if self._writer.shape.rows.key_given and "r" in mine.ops:
+            extract.require_unique(rows, self._writer.shape)
+        note = self._holding(held, note, note.standing.seq if until is None else until.seq - 1)
+        versions = None if part.changes else self._range
+        self._writer.write(session, Segment(mine, rows, whole, versions), note)
+        return held
+
+    def _mark(self, session: SparkSession, held: Held, left: int, note: CommitNote) -> Held:
+        """Whether the table is still followed: one that comes back begins with a change of its schema."""
+        last = max(left, held.left)
+        left = last if last > held.schema_seq else 0
+        if left != held.left:
+            alter.mark_left(session, self._layout, self._name, left, self._holding(held, note))
+        return replace(held, left=left)
+
+    def _evolve(self, session: SparkSession, held: Held, change: SchemaBoundary, note: CommitNote) -> Held:
+        if self._writer is not None:
+            table.require_same(self._writer.shape.rows, {change.old.id: change.old})
+            require_fit(change.new, held.form)
+            if self._policy.freezes:
+                return self._stay(session, held, change, self._writer.shape, note)
+        elif held.changing != change.seq:
+            raise self._amid_a_change(held)
+        shape = Shape.of(change.new, held.transform)
+        added = derived(session, shape)
+        table.columns(shape.schema, added, form=held.form)  # refused before the first step
+        self._writer = None
+        done = replace(
+            held, schema_id=change.new.id, schema_seq=change.seq, changing=0, phase=Phase.BEFORE, frozen=None
+        )
+        last = self._holding(done, note, change.seq)
+        kept = alter.evolve(session, self._layout, change, held.phase, note, last, self._policy, added)
+        done = replace(done, kept=kept)
+        self._writer = self._writer_for(session, shape, done)
+        return done
+
+    def _stay(self, session: SparkSession, held: Held, change: SchemaBoundary, shape: Shape, note: CommitNote) -> Held:
+        where = f"{self._layout.silver_table(self._name)} seq {change.seq}"
+        frozen = shape.after(change.new, change.origin, change.filled, where)
+        self._writer = None
+        done = replace(held, schema_id=change.new.id, schema_seq=change.seq, frozen=FrozenShape.of_shape(frozen.shape))
+        alter.stay(session, self._layout, change, frozen, note, self._holding(done, note, change.seq), self._policy)
+        self._writer = self._writer_for(session, frozen.shape, done)
+        return done
+
+    def _amid_a_change(self, held: Held) -> DefiniteError:
+        return DefiniteError(
+            f"the silver table of {self._name} is amid a change of its schema, which bronze does not go on with",
+            where=f"{self._layout.silver_table(self._name)} seq {held.changing}",
+            hint="restore bronze, or move the silver table away to have it built anew",
+        )
+
+
+def _between(rows: DataFrame, since: int, until: SchemaBoundary | None) -> DataFrame:
+    """Those that are newer than `since`, and older than the change `until`."""
+    rows = rows.where(f"seq > {since}BD") if since else rows
+    return rows.where(f"seq < {until.seq}BD") if until is not None else rows

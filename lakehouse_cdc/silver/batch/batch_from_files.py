@@ -1,0 +1,150 @@
+"""What some commits of bronze hold for each table, from what Delta keeps of their files.
+
+Of a file whose least and greatest op and schema are one, as of every chunk of a snapshot, Delta's statistics say all
+that is asked; of others three narrow columns are read, and all of the few s, t and x rows. So a batch is taken apart
+without a job of Spark's, of which it would take two or three. Where the log does not simply list the files, or they are
+not as they always are, Spark reads instead (see `batch.split`), and finds the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.lake import delta_log
+from lakehouse_cdc.lake.changes import Versions
+from lakehouse_cdc.lake.listing import Listed, files_of
+from lakehouse_cdc.model.bronze import PARTITION
+from lakehouse_cdc.model.changes import Op
+from lakehouse_cdc.model.layout import Layout, Table
+from lakehouse_cdc.model.variant import decode
+from lakehouse_cdc.silver.batch.contents import MARKS, Barrier, Group, SchemaBoundary, TableBatch, assembled, split
+
+Mark = tuple[str, dict[str, Any]]  # a table, and an s, t or x row of it
+_log = logging.getLogger(__name__)
+_CUT = 32  # characters that a bound of a text may have been cut to
+_NARROW = ["seq", "op", "schema_id"]
+_WIDE = [*_NARROW, "commit_ts", "before", "after"]
+
+
+class _NotAsEver(Exception):
+    """Something of which this module knows nothing."""
+
+
+def parts_of(
+    spark: SparkSession, layout: Layout, versions: Versions, table: str | None = None
+) -> dict[str, TableBatch]:
+    """The part of each table that those commits hold anything of, or of that one alone."""
+    found = _of_files(spark, layout.changes, versions, table)
+    if found is None:
+        rows = versions.rows(spark, layout.changes)
+        found = split(rows if table is None else rows.where(F.col(PARTITION) == table))
+    return found
+
+
+def _of_files(
+    spark: SparkSession, changes: Table, versions: Versions, table: str | None
+) -> dict[str, TableBatch] | None:
+    state = delta_log.state(spark, changes)
+    if state is None or not state.plain or state.partition_by != (PARTITION,):
+        return None
+    files = files_of(changes, versions, None if table is None else {PARTITION: table})
+    if files is None:
+        return None
+    try:
+        return _assembled(str(changes.path), files)
+    except (_NotAsEver, DefiniteError, OSError, pa.ArrowException, KeyError, TypeError) as error:
+        _log.info("Spark looks into versions %s of %s: %s", versions, changes, error)
+        return None
+
+
+def _assembled(folder: str, files: Iterable[Listed]) -> dict[str, TableBatch]:
+    groups: list[Group] = []
+    marks: list[Mark] = []
+    for file in files:
+        name = file.partition[PARTITION]
+        its = _said(name, file) or _looked_up(name, os.path.join(folder, file.path))
+        groups += its
+        if any(group.op in MARKS for group in its):
+            marks += ((name, row) for row in _marks(os.path.join(folder, file.path)))
+    marks.sort(key=lambda mark: mark[1]["seq"])
+    return assembled(groups, _barriers(marks), *_changes(marks))
+
+
+def _said(name: str, file: Listed) -> list[Group]:
+    """The one group of a file, if its statistics say that there is one; else none."""
+    least, greatest, nulls = (file.stats.get(key, {}) for key in ("minValues", "maxValues", "nullCount"))
+    op, schema_id, seqs = least.get("op"), least.get("schema_id"), (least.get("seq"), greatest.get("seq"))
+    exact = all(isinstance(one, str) and len(one) < _CUT for one in (op, schema_id))
+    same = (op, schema_id) == (greatest.get("op"), greatest.get("schema_id"))
+    whole = all(type(seq) is int for seq in seqs) and all(nulls.get(column) == 0 for column in _NARROW)
+    return [Group(name, op, schema_id, *seqs)] if exact and same and whole else []
+
+
+def _looked_up(name: str, path: str) -> list[Group]:
+    with pq.ParquetFile(path, memory_map=True) as file:
+        rows = file.read(columns=_NARROW)
+    if rows.column("seq").type != pa.decimal128(38, 0):
+        raise _NotAsEver(f"seq lies as {rows.column('seq').type}")
+    found = rows.group_by(["op", "schema_id"]).aggregate([("seq", "min"), ("seq", "max")]).to_pylist()
+    return [Group(name, one["op"], one["schema_id"], int(one["seq_min"]), int(one["seq_max"])) for one in found]
+
+
+def _marks(path: str) -> list[dict[str, Any]]:
+    """The s, t and x rows of a file; their times in microseconds since 1970, their images as Python has them."""
+    # Spark writes times as INT96, which have no unit of their own
+    with pq.ParquetFile(path, memory_map=True, coerce_int96_timestamp_unit="us") as file:
+        rows = file.read(columns=_WIDE)
+    rows = rows.filter(pc.is_in(rows.column("op"), value_set=pa.array(MARKS)))
+    times = rows.column("commit_ts")
+    if not pa.types.is_timestamp(times.type) or times.type.unit != "us":
+        raise _NotAsEver(f"times are {times.type}")
+    found: list[dict[str, Any]] = rows.select(_NARROW).to_pylist()
+    columns = (times.cast(pa.int64()).to_pylist(), *(_images(rows.column(name)) for name in ("before", "after")))
+    for row, at, before, after in zip(found, *columns, strict=True):
+        row.update(seq=int(row["seq"]), commit_ts=at, before=before, after=after)
+    return found
+
+
+def _images(column: pa.ChunkedArray) -> list[Any]:
+    found: list[Any] = []
+    for chunk in column.chunks:
+        stored = chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk
+        if not pa.types.is_struct(stored.type) or sorted(f.name for f in stored.type) != ["metadata", "value"]:
+            raise _NotAsEver(f"images lie as {stored.type}")
+        found += (one and decode(one["value"], one["metadata"]) for one in stored.to_pylist())
+    return found
+
+
+def _barriers(marks: Iterable[Mark]) -> dict[str, list[Barrier]]:
+    """As `batch.barriers_of` has them."""
+    found: dict[str, list[Barrier]] = {}
+    for name, row in marks:
+        if row["op"] != Op.SCHEMA.value:
+            below = row["after"] if row["op"] == Op.END.value else row["seq"]
+            found.setdefault(name, []).append(Barrier(row["seq"], row["commit_ts"], int(below)))
+    return found
+
+
+def _changes(marks: Iterable[Mark]) -> tuple[dict[str, list[SchemaBoundary]], dict[str, int]]:
+    """The changes of each table's schema, and where it was left off, as `batch.split` finds them."""
+    changes: dict[str, list[SchemaBoundary]] = {}
+    left: dict[str, int] = {}
+    for name, row in marks:
+        if row["op"] != Op.SCHEMA.value or row["before"] is None:
+            continue
+        if row["after"].get("columns") is None:
+            left[name] = row["seq"]
+            continue
+        change = SchemaBoundary.of(row["seq"], row["commit_ts"], row["schema_id"], row["before"], row["after"])
+        changes.setdefault(name, []).append(change)
+    return changes, left

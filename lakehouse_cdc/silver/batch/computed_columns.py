@@ -1,0 +1,104 @@
+"""A row's computed columns and its filter, by Spark, and what they must not be.
+
+An expression sees the row's own columns and nothing else, and must give the same for the same row, always: what depends
+on the time, on chance, on other rows or on code outside is refused, by what Spark's own analysis says of it. Spark 4's
+`ComputeCurrentTime` and the optimizer find such expressions by the same marks (`TreePattern`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse_cdc.errors import TableError
+from lakehouse_cdc.lake.tables import Columns
+from lakehouse_cdc.model.layout import OWN, quoted
+from lakehouse_cdc.schema.types import require
+from lakehouse_cdc.silver.definition.column_mapping import Shape
+
+_OTHERS = "_lakehouse_cdc_others"  # what is not the row's, while expressions look at the row
+_REFUSED = {  # of org.apache.spark.sql.catalyst.trees.TreePattern
+    "CURRENT_LIKE": "the time or the user",
+    "PLAN_EXPRESSION": "other rows",
+    "AGGREGATE_EXPRESSION": "other rows",
+    "WINDOW_EXPRESSION": "other rows",
+    "GENERATOR": "more than one row",
+    "SCALA_UDF": "code that is not Spark's",
+    "PYTHON_UDF": "code that is not Spark's",
+}
+_INCOMPARABLE = ("variant", "map<", "interval", "void")
+
+
+def derived(session: SparkSession, shape: Shape) -> Columns:
+    """The computed and metadata columns of a silver table of that shape, and their types.
+
+    Raises TableError for an expression that Spark cannot make sense of or that is not the row's alone, and where two
+    columns of silver would have one name.
+    """
+    transform, table = shape.transform, shape.schema.name
+    names = [c.name for c in shape.schema.captured] + [*transform.computed, *transform.metadata, *OWN]
+    for i, name in enumerate(names):
+        if name.lower() in (other.lower() for other in names[:i]):
+            raise _refused(table, f"two columns of the silver table would be called {name}")
+    types = [(c.name, require(c, table).silver) for c in shape.schema.captured]
+    row = session.range(0).select(*[F.expr(f"CAST(NULL AS {kind})").alias(name) for name, kind in types])
+    found: list[tuple[str, str]] = []
+    for name, text in transform.computed.items():
+        kind = _analysed(row, table, f"computed column {name}", text)
+        if any(word in kind for word in _INCOMPARABLE):
+            raise _refused(table, f"computed column {name} would be of type {kind}, which cannot be compared: cast it")
+        found.append((name, kind))
+    if transform.filter is not None and (kind := _analysed(row, table, "filter", transform.filter)) != "boolean":
+        raise _refused(table, f"the filter is of type {kind}, not boolean")
+    return [*found, *transform.metadata_columns]
+
+
+def with_computed(rows: DataFrame, shape: Shape) -> DataFrame:
+    """`rows` with the computed columns behind the other fields of their column `row`."""
+    if not shape.transform.computed:
+        return rows
+    others = [name for name in rows.columns if name != "row"]
+    fields = [F.col(quoted(c.name)) for c in shape.schema.captured]
+    added = [F.expr(f"({text})").alias(name) for name, text in shape.transform.computed.items()]
+    apart = rows.select(F.struct(*others, F.col("row").isNotNull().alias("row")).alias(_OTHERS), "row.*")
+    # a row that is none stays none
+    row = F.when(F.col(f"{_OTHERS}.row"), F.struct(*fields, *added)).alias("row")
+    return apart.select(*[F.col(f"{_OTHERS}.{quoted(name)}").alias(name) for name in others], row)
+
+
+def filtered(rows: DataFrame, shape: Shape) -> DataFrame:
+    """`rows` (row, ...) with a column `passes`: whether the filter lets the row through."""
+    text = shape.transform.filter
+    if text is None:
+        return rows.withColumn("passes", F.lit(True))
+    passes = F.coalesce(F.expr(f"({text})"), F.lit(False)).alias("passes")
+    others = F.struct(*rows.columns).alias(_OTHERS)
+    return rows.select(others, "row.*").select(f"{_OTHERS}.*", passes)
+
+
+def _analysed(row: DataFrame, table: str, what: str, text: str) -> str:
+    """The type of an expression over the row."""
+    try:
+        found = row.select(F.expr(f"({text})").alias("value"))
+    except (AnalysisException, ParseException) as error:
+        line = next((line for line in str(error).splitlines() if line.strip()), "it cannot be read")
+        raise _refused(table, f"the {what} cannot be computed: {line}") from error
+    plan: Any = found._jdf.queryExecution().analyzed()
+    patterns: Any = row.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern  # type: ignore[union-attr]
+    for pattern, on in _REFUSED.items():
+        if plan.containsPattern(patterns.withName(pattern)):
+            raise _refused(table, f"the {what} depends on {on}")
+    if not plan.deterministic():
+        raise _refused(table, f"the {what} depends on chance")
+    return str(found.schema["value"].dataType.simpleString())
+
+
+def _refused(table: str, what: str) -> TableError:
+    return TableError(
+        f"{what} ({table})",
+        where=f"tables.{table}",
+        hint="change rename, computed, filter or metadata, and move the silver table away to have it built anew",
+    )

@@ -1,0 +1,58 @@
+"""What the writers have in common whose tables depend on the order of changes: a batch that is newer than all that the
+table holds is added to it, and with any other the table is made anew from bronze. Each in one commit.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse_cdc.lake.tables import read
+from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model.standing import CommitNote
+from lakehouse_cdc.silver.batch.contents import Segment, TableBatch
+from lakehouse_cdc.silver.definition.column_mapping import Shape
+from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.load.direct_load import load_files
+
+
+class OrderedWriter(ABC):
+    """The only writer of one silver table, for rows of one schema, in force since the change at `since`.
+
+    `kept` are columns that the table has beside those of its shape; they are NULL in every row that is written.
+    """
+
+    _writes: ClassVar[str]  # in the name of its step
+    _form: ClassVar[Form]
+
+    def __init__(self, layout: Layout, shape: Shape, *, since: int, kept: Sequence[str]) -> None:
+        self.shape, self._schema = shape, shape.schema
+        self._since, self._kept = since, tuple(kept)
+        self._layout, self._table = layout, layout.silver_table(shape.schema.name)
+        self._has_rows = False  # True once it is known to
+
+    def write(self, session: SparkSession, segment: Segment, note: CommitNote) -> None:
+        """Apply the segment's rows, in one commit."""
+        if segment.whole is not None:
+            self._make_anew(session, segment.whole, note)
+            self._has_rows = False
+        elif segment.part.has_rows or segment.part.barriers:
+            self._has_rows = self._has_rows or not read(session, self._table).isEmpty()
+            layout, form, step = self._layout, self._form, self._step()
+            if self._has_rows or not load_files(session, layout, segment, self.shape, form, note, step):
+                self._add(session, segment.part, segment.rows, note)
+
+    @abstractmethod
+    def _add(self, session: SparkSession, part: TableBatch, rows: DataFrame, note: CommitNote) -> None:
+        """Apply a batch that is newer than all that the table holds, if that is anything (`_has_rows`)."""
+
+    @abstractmethod
+    def _make_anew(self, session: SparkSession, whole: DataFrame, note: CommitNote) -> None:
+        """Replace what the table holds since the schema came into force; `whole` is all of bronze since then."""
+
+    def _step(self) -> str:
+        suffix = f"@{self._since}" if self._since else ""
+        return f"{self._schema.name}:{self._writes}{suffix}"

@@ -1,0 +1,195 @@
+"""One commit that brings a silver table to a position: an append into an empty table, else a MERGE.
+
+Both are told apart by Delta under one application id, so a batch that was appended and is replayed, and now finds the
+table full, is skipped as it would be had it been merged. Every clause compares seqs, so even a batch that Delta does
+not know (a new checkpoint) cannot move a row backwards.
+
+A MERGE costs what it reads, twice: the files whose range of the first key column meets the batch's. So a table is
+loaded in files of a limited number of rows, each as narrow a range as the snapshot's order gives, and no commit may
+undo that: what Delta compacts by itself behind a MERGE are the small files of batches alone, put together among
+themselves. Left to its defaults it takes a large file along each time, which costs more than the MERGE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse_cdc.lake.commits import committing, writer_options
+from lakehouse_cdc.lake.tables import append, delta_table
+from lakehouse_cdc.model.layout import COMMIT_TS, DELETED_AT, END_AT, SEQ, START_AT, Table, quoted
+from lakehouse_cdc.model.standing import CommitNote
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.schema.types import Kind, require
+from lakehouse_cdc.silver.batch.contents import Barrier
+from lakehouse_cdc.silver.batch.typed_columns import laid_out
+from lakehouse_cdc.silver.definition.column_mapping import Shape
+from lakehouse_cdc.silver.definition.form import OPEN
+from lakehouse_cdc.silver.forms.versions import taken_away
+
+# how silver's files come to be, in a session that writes them
+FILES = {
+    "spark.sql.files.maxRecordsPerFile": "500000",
+    "spark.databricks.delta.autoCompact.minNumFiles": "50",
+    "spark.databricks.delta.autoCompact.minFileSize": str(8 * 2**20),
+    "spark.databricks.delta.autoCompact.maxFileSize": str(32 * 2**20),
+}
+Bounds = tuple[str, str]  # the least and the greatest first key column of a batch, as SQL literals
+_RANGED = (Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64, Kind.DECIMAL, Kind.DATE)
+
+
+def bounds_of(changes: DataFrame, schema: TableSchema) -> Bounds | None:
+    """The range of the first key column, where its type has one that Delta keeps statistics of."""
+    column = schema.key_columns[0]
+    mapped = require(column, schema.name)
+    if mapped.kind not in _RANGED:
+        return None
+    first = F.col("key").getField(column.name)
+    found = changes.agg(F.min(first).alias("low"), F.max(first).alias("high")).head()
+    if found is None or found["low"] is None:
+        return None
+    return (f"CAST('{found['low']}' AS {mapped.silver})", f"CAST('{found['high']}' AS {mapped.silver})")
+
+
+def load(rows: DataFrame, table: Table, shape: Shape, note: CommitNote, step: str) -> None:
+    """Append typed changes of distinct keys (row, seq, commit_ts), none of them a delete, to an empty table."""
+    stamped = rows.select(*laid_out(shape), F.col("seq").alias(SEQ), F.col("commit_ts").alias(COMMIT_TS))
+    append(stamped, table, writer_options(note, step))
+
+
+def merge(
+    session: SparkSession,
+    changes: DataFrame,
+    table: Table,
+    shape: Shape,
+    note: CommitNote,
+    step: str,
+    *,
+    kept: Sequence[str] = (),
+    barrier: int = 0,
+    bounds: Bounds | None = None,
+) -> None:
+    """Merge typed changes of distinct keys (key, row, seq, op, commit_ts), and delete what is below `barrier`.
+
+    `kept` columns, which the source has no more, are NULL in every row that is written, as they are in one that is
+    inserted. `bounds` restrict the target's files that are read; every key of `changes` lies within them.
+    """
+    matches = [*_same_key(table, shape.schema), *_within(shape.schema, None if barrier else bounds)]
+    values = _values(table, shape)
+    statement = (
+        delta_table(session, table)
+        .alias("t")
+        .merge(changes.alias("s"), " AND ".join(matches))
+        .whenMatchedDelete(f"s.op = 'd' AND s.seq > t.{SEQ}")
+        .whenMatchedUpdate(f"s.op <> 'd' AND s.seq > t.{SEQ}", {**values, **{quoted(name): "NULL" for name in kept}})
+        .whenNotMatchedInsert("s.op <> 'd'", values)
+    )
+    if barrier:
+        # a key that is in the batch with an older seq was taken out of it before, so it is not matched either
+        statement = statement.whenNotMatchedBySourceDelete(f"t.{SEQ} < {barrier}BD AND {table.rows('t.')}")
+    with committing(session, note, step):
+        statement.execute()
+
+
+def merge_marked(
+    session: SparkSession,
+    last: DataFrame,
+    table: Table,
+    shape: Shape,
+    note: CommitNote,
+    step: str,
+    *,
+    kept: Sequence[str] = (),
+    barriers: Sequence[Barrier] = (),
+    bounds: Bounds | None = None,
+) -> None:
+    """Merge the last change of each key (key, row, seq, commit_ts, deleted_at), newer than all that the table holds.
+
+    Other rows are marked as deleted by the first of `barriers` that takes them away; so is one that was missed later,
+    of which row is NULL: it is marked as it stands. The rest is as in `merge`.
+    """
+    matches = [*_same_key(table, shape.schema), *_within(shape.schema, None if barriers else bounds)]
+    values = _values(table, shape) | {DELETED_AT: "s.deleted_at"}
+    taken = taken_away(barriers, f"t.{SEQ}")
+    before = f"{taken}.seq < s.seq"
+    missed: dict[str, str | Column] = {
+        SEQ: f"IF({before}, t.{SEQ}, s.seq)",
+        COMMIT_TS: f"IF({before}, t.{COMMIT_TS}, s.commit_ts)",
+        DELETED_AT: f"IF({before}, {taken}.commit_ts, s.deleted_at)",
+    }
+    statement = (
+        delta_table(session, table)
+        .alias("t")
+        .merge(last.alias("s"), " AND ".join(matches))
+        .whenMatchedUpdate(
+            f"s.row IS NOT NULL AND s.seq > t.{SEQ}", {**values, **{quoted(name): "NULL" for name in kept}}
+        )
+        .whenMatchedUpdate(f"s.row IS NULL AND s.seq > t.{SEQ} AND t.{DELETED_AT} IS NULL", missed)
+        .whenNotMatchedInsert("s.row IS NOT NULL", values)
+    )
+    if barriers:
+        older = f"t.{DELETED_AT} IS NULL AND t.{SEQ} < {max(barrier.below for barrier in barriers)}BD"
+        older = f"{older} AND {table.rows('t.')}"
+        statement = statement.whenNotMatchedBySourceUpdate(older, {DELETED_AT: f"{taken}.commit_ts"})
+    with committing(session, note, step):
+        statement.execute()
+
+
+def merge_versions(
+    session: SparkSession,
+    moved: DataFrame,
+    table: Table,
+    shape: Shape,
+    note: CommitNote,
+    step: str,
+    *,
+    barriers: Sequence[Barrier] = (),
+    bounds: Bounds | None = None,
+) -> None:
+    """Merge versions that are new or moved (see `versions.versions`): of a key at most one is held, the open one.
+
+    Open ones of other keys end with the first of `barriers` that takes them away. `bounds` are those of `merge`.
+    """
+    matches = [
+        "s.held",
+        f"t.{OPEN}",
+        *_same_key(table, shape.schema),
+        *_within(shape.schema, None if barriers else bounds),
+    ]
+    values = _values(table, shape) | {END_AT: "s.end"}
+    statement = (
+        delta_table(session, table)
+        .alias("t")
+        .merge(moved.alias("s"), " AND ".join(matches))
+        .whenMatchedUpdate(None, values)
+        .whenNotMatchedInsert("NOT s.held", {**values, START_AT: "s.start"})
+    )
+    if barriers:
+        older = f"t.{OPEN} AND t.{SEQ} < {max(barrier.below for barrier in barriers)}BD"
+        statement = statement.whenNotMatchedBySourceUpdate(
+            f"{older} AND {table.rows('t.')}", {END_AT: taken_away(barriers, f"t.{SEQ}")}
+        )
+    with committing(session, note, step):
+        statement.execute()
+
+
+def _same_key(table: Table, schema: TableSchema) -> list[str]:
+    same = [f"t.{quoted(name)} = s.key.{quoted(name)}" for name in schema.key]
+    return same if table.part is None else [table.rows("t."), *same]
+
+
+def _within(schema: TableSchema, bounds: Bounds | None) -> list[str]:
+    first = f"t.{quoted(schema.key[0])}"
+    return [] if bounds is None else [f"{first} >= {bounds[0]}", f"{first} <= {bounds[1]}"]
+
+
+def _values(table: Table, shape: Shape) -> dict[str, str | Column]:
+    values: dict[str, str | Column] = {quoted(name): f"s.row.{quoted(name)}" for name in shape.names}
+    said = shape.transform.said_of(shape.schema.name, "s.commit_ts")
+    return (
+        values
+        | {quoted(name): text for name, text in (said | table.stamp).items()}
+        | {SEQ: "s.seq", COMMIT_TS: "s.commit_ts"}
+    )

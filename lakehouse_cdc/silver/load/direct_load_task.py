@@ -1,0 +1,185 @@
+"""Files of bronze to files of a silver table, in a task: row images become columns and are written, without Spark.
+
+Only the plain case is converted: rows of one read, each image just as our own encoder writes it under the schema. At
+the first thing that is anything else the task gives up, says why, and leaves no file; Spark then has the load, and the
+say of what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakehouse_cdc.lake.bounds import Path
+from lakehouse_cdc.lake.data_file import FileWriter, NewFile
+from lakehouse_cdc.model.layout import DELETED_AT, END_AT
+from lakehouse_cdc.mysql.kernels.program import row_metadata
+from lakehouse_cdc.mysql.kernels.typed import ImageColumns, NotOurs
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.silver.definition.form import Form
+
+FILE_ROWS = 500_000  # in a file of silver, at most
+_GROUP_BYTES = 128 << 20  # of Arrow's columns, in one row group
+_BATCH_ROWS = 65_536
+_READ = ["seq", "op", "after", "commit_ts", "schema_id"]
+_REPEATED = ["op", "schema_id", "after.metadata"]
+_SEQ, _TIME = pa.decimal128(38, 0), pa.timestamp("us", "UTC")
+_CHANGES = ("c", "u", "d")
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What a task is told: the folders of both tables; the rows' schema, the ids that it goes by, their one seq.
+
+    `columns` are those of the silver table as its files have them: the source's, then the form's, seq and commit time.
+    """
+
+    bronze: str
+    silver: str
+    schema: TableSchema
+    schema_ids: frozenset[str]
+    seq: int
+    form: Form
+    columns: pa.Schema
+    statistics: tuple[Path, ...]
+
+
+def convert(told: Conversion, paths: Sequence[str]) -> list[NewFile] | str:
+    """The files that hold the rows of those files of bronze; or why there are none."""
+    writer = _Writer(told)
+    try:
+        images = ImageColumns(told.schema)
+        for path in paths:
+            for batch in _read(os.path.join(told.bronze, path)):
+                for columns in _converted(batch, images, told):
+                    writer.take(pa.RecordBatch.from_arrays(columns, schema=told.columns))
+        return writer.end()
+    except Exception as error:  # whatever it is, Spark has the say
+        writer.discard()
+        return f"{type(error).__name__}: {error}"
+    except BaseException:
+        writer.discard()
+        raise
+
+
+def _read(path: str) -> Iterator[pa.RecordBatch]:
+    # Spark writes times as INT96, which have no unit of their own
+    with pq.ParquetFile(path, memory_map=True, read_dictionary=_REPEATED, coerce_int96_timestamp_unit="us") as file:
+        yield from file.iter_batches(_BATCH_ROWS, columns=_READ, use_threads=False)
+
+
+def _converted(batch: pa.RecordBatch, images: ImageColumns, told: Conversion) -> Iterator[list[Any]]:
+    """The rows of a batch in blocks of columns, as `Conversion.columns` has them. Raises NotOurs."""
+    ops = batch.column("op")
+    if pc.any(pc.is_in(ops, value_set=pa.array(_CHANGES))).as_py():
+        raise NotOurs("a row is no part of the read")
+    chosen = np.flatnonzero(pc.equal(ops, "r").to_numpy(zero_copy_only=False))
+    if not len(chosen):
+        return
+    value, metadata = _images(batch.column("after"), chosen)
+    _require(metadata, [row_metadata(told.schema)], chosen, "an image has other fields")
+    _require(batch.column("schema_id"), sorted(told.schema_ids), chosen, "a row is of another schema")
+    seqs, times = (batch.column(name).take(pa.array(chosen)) for name in ("seq", "commit_ts"))
+    if seqs.type != _SEQ or seqs.null_count or pc.min_max(seqs).as_py() != dict.fromkeys(("min", "max"), told.seq):
+        raise NotOurs("a row is of another seq")
+    if times.type not in (_TIME, pa.timestamp("us")) or times.null_count:
+        raise NotOurs(f"times are {times.type}")
+    times = times.cast(_TIME)
+    at = 0
+    for columns in images.read(value, chosen):
+        n = len(columns[0])
+        yield [*columns, *_own(told, times.slice(at, n))]
+        at += n
+
+
+def _images(after: Any, chosen: npt.NDArray[np.int64]) -> tuple[Any, Any]:
+    """The two binaries of each image."""
+    if isinstance(after, pa.ExtensionArray):
+        after = after.storage
+    if not pa.types.is_struct(after.type) or sorted(field.name for field in after.type) != ["metadata", "value"]:
+        raise NotOurs(f"images lie as {after.type}")
+    if after.null_count and not after.is_valid().to_numpy(zero_copy_only=False)[chosen].all():
+        raise NotOurs("an image is NULL")
+    if (value := after.field("value")).type != pa.binary():
+        raise NotOurs(f"images lie as {after.type}")
+    return value, after.field("metadata")
+
+
+def _require(column: Any, allowed: Sequence[Any], chosen: npt.NDArray[np.int64], otherwise: str) -> None:
+    """Raise NotOurs unless the chosen values are among those allowed; NULL is not."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    good = pc.is_in(column, value_set=pa.array(allowed, kind))
+    if not pc.all(good).as_py() and not good.to_numpy(zero_copy_only=False)[chosen].all():
+        raise NotOurs(otherwise)
+
+
+def _own(told: Conversion, times: Any) -> list[Any]:
+    """Silver's own columns of rows with those commit times."""
+    n = len(times)
+    seqs = pa.repeat(pa.scalar(Decimal(told.seq), _SEQ), n)
+    found: list[Any] = []
+    own = list(told.columns)[len(told.schema.captured) : -2]
+    for field, (name, _) in zip(own, told.form.columns, strict=True):
+        if name in (END_AT, DELETED_AT):
+            found.append(pa.nulls(n, field.type))
+        else:
+            found.append(pa.StructArray.from_arrays([seqs, times], fields=list(field.type)))
+    return [*found, seqs, times]
+
+
+class _Writer:
+    """The files of one task."""
+
+    def __init__(self, told: Conversion) -> None:
+        self._told = told
+        self._file: FileWriter | None = None
+        self._pieces: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0  # of the pieces
+        self._done: list[NewFile] = []
+
+    def take(self, rows: pa.RecordBatch) -> None:
+        while rows.num_rows:
+            if self._file is None:
+                self._file = FileWriter(self._told.silver, "", self._told.statistics, store_decimal_as_integer=True)
+            piece = rows.slice(0, FILE_ROWS - self._file.rows - self._rows)
+            rows = rows.slice(piece.num_rows)
+            self._pieces.append(piece)
+            self._rows += piece.num_rows
+            self._bytes += piece.nbytes
+            if self._file.rows + self._rows == FILE_ROWS:
+                self._complete()
+            elif self._bytes > _GROUP_BYTES:
+                self._flush()
+
+    def end(self) -> list[NewFile]:
+        self._complete()
+        return self._done
+
+    def discard(self) -> None:
+        if self._file is not None:
+            self._file.discard()
+        for file in self._done:
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(self._told.silver, unquote(file.path)))
+
+    def _flush(self) -> None:
+        if self._file is not None and self._pieces:
+            pieces, self._pieces, self._rows, self._bytes = self._pieces, [], 0, 0
+            self._file.write(pa.Table.from_batches(pieces))
+
+    def _complete(self) -> None:
+        self._flush()
+        if self._file is not None:
+            self._done.append(self._file.end())
+            self._file = None

@@ -1,0 +1,211 @@
+"""Silver tables: the source's captured columns by their own names and types, then those of silver's own.
+
+These are `_seq` and `_commit_ts`; and in front of them, where every version of a row is kept (SCD type 2), `__START_AT`
+and `__END_AT`, each as AUTO CDC lays it out for a sequence of (seq, commit_ts); or, where rows that are gone are kept
+(soft deletes), `_deleted_at`. Such tables have no tombstones: what is gone says since when.
+
+Column mapping by name lets a column be called anything, and be renamed without its data; deletion vectors keep a MERGE
+from rewriting whole files. A table that is there must be this pipeline's, for this source table, with just the columns
+of its schema and those that it keeps of columns dropped on the source, or nothing is touched.
+
+What was applied to a table stands with it (see `properties`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.errors import DefiniteError, TableError
+from lakehouse_cdc.lake.tables import (
+    Columns,
+    create,
+    exists,
+    held_columns,
+    other_columns,
+    plain,
+    require_marked,
+    set_properties,
+)
+from lakehouse_cdc.model.layout import (
+    COMMIT_TS,
+    DELETED_AT,
+    END_AT,
+    OWN,
+    SEQ,
+    SOURCE_TABLE,
+    START_AT,
+    Layout,
+    Table,
+    quoted,
+)
+from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.schema.types import Kind, require
+from lakehouse_cdc.silver.definition.column_mapping import Shape
+from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.definition.transform import NOTHING, Transform
+from lakehouse_cdc.silver.tables import tombstones
+from lakehouse_cdc.silver.tables.properties import (
+    BASE,
+    BUILDING,
+    CLUSTERED,
+    FROZEN,
+    SCHEMA_ID,
+    SEVERAL,
+    SOURCE,
+    TRANSFORM,
+    FrozenShape,
+)
+
+STATISTICS = "delta.dataSkippingStatsColumns"
+WIDENING = "delta.enableTypeWidening"
+_NO_STATISTICS = (Kind.BINARY, Kind.BOOLEAN)  # Delta refuses to keep them
+_NOT_CLUSTERED = ("boolean", "binary", "variant")  # nor structs
+_PROPERTIES = {
+    "delta.columnMapping.mode": "name",
+    "delta.enableDeletionVectors": "true",
+    "delta.feature.timestampNtz": "supported",
+    "delta.autoOptimize.autoCompact": "true",
+}
+_KEPT = {
+    Form.ROWS: "as it is now",
+    Form.ADDED: "as it is now, without a key",
+    Form.MARKED: f"as it is now, with the rows that are gone since {DELETED_AT}",
+    Form.VERSIONS: f"in every version, from {START_AT} to {END_AT}",
+}
+
+
+def columns(schema: TableSchema, added: Columns = (), *, form: Form) -> Columns:
+    """The silver table's columns; `added` are those that come of a transform.
+
+    Raises DefiniteError for a type that silver cannot hold.
+    """
+    return [
+        *((c.name, require(c, schema.name).silver) for c in schema.captured),
+        *added,
+        *form.columns,
+        (SEQ, "decimal(38,0)"),
+        (COMMIT_TS, "timestamp"),
+    ]
+
+
+def make(spark: SparkSession, layout: Layout, shape: Shape, added: Columns, *, in_steps: bool, policy: Policy) -> None:
+    """Make the silver table, empty; `in_steps`: more than one commit will fill it. `added` are those of `columns`.
+
+    A table to which nothing has been applied (new, or left so by a crash) must be built from the whole of bronze.
+    """
+    schema, form = shape.schema, policy.form
+    mark = {SOURCE: schema.name}
+    if form.buries:
+        _make_tombstones(spark, layout, schema, mark)
+    found, partition = columns(schema, added, form=form), []
+    _require_clusters(schema.name, policy, found)
+    indexed = statistics(schema, schema.key, form=form, clustered=policy.cluster_by)
+    own = {SCHEMA_ID: shape.base.id, STATISTICS: indexed, WIDENING: "true"}
+    own |= {CLUSTERED: "true"} if policy.cluster_by else {}
+    own |= {BUILDING: "true"} if in_steps else {}
+    own |= {TRANSFORM: shape.transform.text()} if shape.transform != NOTHING else {}
+    what, table = _KEPT[form], layout.silver_table(schema.name)
+    if table.part is not None:
+        of_part = {SCHEMA_ID: shape.rows.id, FROZEN: FrozenShape.of_shape(shape).text(0), BUILDING: "true"}
+        if exists(spark, table):
+            set_properties(spark, table, of_part)
+            return
+        own |= {f"{name}@{table.part}": value for name, value in of_part.items()} | {BASE: shape.base.id}
+        own = {name: value for name, value in own.items() if name not in (SCHEMA_ID, BUILDING)}
+        mark, found, partition = {SOURCE: SEVERAL}, [(SOURCE_TABLE, "string"), *found], [SOURCE_TABLE]
+    create(
+        spark, table, found, pipeline=layout.pipeline, partition_by=partition, cluster_by=policy.cluster_by,
+        properties={**_PROPERTIES, **policy.properties, **mark, **own, **form.properties},
+        comment=f"{schema.name} {what}; {SEQ} orders the changes, {COMMIT_TS} is the row's last commit.",
+    )  # fmt: skip
+
+
+def _require_clusters(name: str, policy: Policy, found: Columns) -> None:
+    able, kinds = clusterable(plain(found), policy.cluster_by), dict(found)
+    for column in policy.cluster_by:
+        if column not in able:
+            why = f"it is {kinds[column]}" if column in kinds else "it has no such column"
+            raise TableError(
+                f"the silver table of {name} cannot be clustered by {column}: {why}",
+                where=name,
+                hint=f"tables.{name}.cluster_by names columns of silver: numbers, texts, dates or times",
+            )
+
+
+def clusterable(columns: Columns, names: Iterable[str]) -> list[str]:
+    """Those names of columns by which Delta can cluster."""
+    kinds = {name: kind for name, kind in columns if kind not in _NOT_CLUSTERED and not kind.startswith("struct")}
+    return [name for name in names if name in kinds]
+
+
+def _make_tombstones(spark: SparkSession, layout: Layout, schema: TableSchema, mark: Mapping[str, str]) -> None:
+    """They come first, and anew: those of an earlier silver table mean nothing to this one."""
+    beside = layout.tombstones(schema.name)
+    if exists(spark, beside):
+        require_marked(spark, beside, layout.pipeline, mark)
+        tombstones.empty(spark, beside, schema)
+    else:
+        create(
+            spark, beside, tombstones.columns(schema), pipeline=layout.pipeline, properties={**_PROPERTIES, **mark},
+            comment=f"Keys deleted from {schema.name}, so that an older change cannot bring them back.",
+        )  # fmt: skip
+
+
+def require_shape(
+    spark: SparkSession, layout: Layout, schema: TableSchema, added: Columns, kept: frozenset[str], *, form: Form
+) -> list[str]:
+    """The columns that the silver table has beside those of `schema` and `added`.
+
+    Raises DefiniteError unless these are among `kept`, and the others, and the tombstones', are as the schema says.
+    """
+    table, beside = layout.silver_table(schema.name), layout.tombstones(schema.name)
+    wanted, found = set(plain(columns(schema, added, form=form))), held_columns(spark, table)
+    for odd in sorted(wanted ^ set(found)):
+        if odd in wanted or odd[0] not in kept:
+            raise other_columns(table, odd)
+    if form.buries:
+        for odd in sorted(set(plain(tombstones.columns(schema))) ^ set(held_columns(spark, beside))):
+            raise other_columns(beside, odd)
+    return [name for name, kind in found if (name, kind) not in wanted]
+
+
+def require_same(schema: TableSchema, others: Mapping[str, TableSchema]) -> None:
+    """Raise DefiniteError where rows are of other columns or another key, though no change of the schema came before.
+
+    Schemas may differ in what silver does not hold (a length, a character set).
+    """
+    for other in others.values():
+        if columns(other, form=Form.ROWS) != columns(schema, form=Form.ROWS) or other.key != schema.key:
+            raise DefiniteError(
+                f"the columns of {schema.name} changed (schema {schema.id} to {other.id}), but bronze does not say how",
+                where=schema.name,
+                hint="move the silver table and the checkpoint of silver away to have it built anew",
+            )
+
+
+def statistics(schema: TableSchema, names: tuple[str, ...], *, form: Form, clustered: Iterable[str] = ()) -> str:
+    """Delta's list of columns to keep statistics of: ours, those key columns among `names` that have any, `clustered`.
+
+    What files are clustered by must be among them.
+    """
+    paths = indexed(schema, names, form=form)
+    kept = [".".join(path) if path[0] in OWN else quoted(path[0]) for path in paths]
+    return ",".join(dict.fromkeys([*kept, *(name if name in OWN else quoted(name) for name in clustered)]))
+
+
+def indexed(schema: TableSchema, names: tuple[str, ...], *, form: Form) -> list[tuple[str, ...]]:
+    """Those of the columns, and of their fields, that are kept for a MERGE, which skips files by the keys' ranges."""
+
+    def has_any(column: Column) -> bool:
+        return require(column, schema.name).kind not in _NO_STATISTICS
+
+    own = [tuple(name.split(".")) for name in (SEQ, COMMIT_TS, *form.indexed)]
+    return own + [(c.name,) for c in schema.key_columns if c.name in names and has_any(c)]
+
+
+def columns_of_source(spark: SparkSession, table: Table, transform: Transform) -> dict[str, str]:
+    """The table's columns and their types, but for those that silver adds."""
+    return {n: kind for n, kind in held_columns(spark, table) if n not in OWN and n not in transform.added}

@@ -1,0 +1,156 @@
+"""A silver table as it was at any seq that bronze holds: one of its versions, and what bronze has beyond that.
+
+Each commit of a silver table says through which seq it holds bronze (`CommitNote.through`), exactly: its current rows
+are the fold of all of bronze's rows up to there. That never goes back from commit to commit, for a batch that comes
+again from an older checkpoint takes nothing away. So the newest version whose `through` is not beyond `seq` is a fold
+of a prefix of what is asked for, and the rest is the bronze rows in (through, seq], folded on top as MERGE would: the
+last change of each key wins over what the version holds of it, and the greatest barrier takes away what is older.
+
+A change of the schema in the rest would need the table's evolution. There is none: the commit that ends a change says
+`through` the change's own seq, so a change at or below `seq` that silver has gone through lies within the version. One
+that silver has not gone through yet is refused. Where no version is old enough, bronze alone is folded, which takes
+that the table still had its first schema.
+
+Sources: Delta's time travel by version; DBLog (Andreakis and Papapanagiotou, 2020) for the order of reads and events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.lake.commits import newest_first
+from lakehouse_cdc.lake.tables import exists, read
+from lakehouse_cdc.model.layout import COMMIT_TS, SEQ, Layout, quoted
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.silver.batch import typed_columns as extract
+from lakehouse_cdc.silver.batch.contents import split
+from lakehouse_cdc.silver.definition.column_mapping import Shape
+from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.forms.append import added
+from lakehouse_cdc.silver.tables.properties import FrozenShape, told
+from lakehouse_cdc.silver.tables.schema_cache import Schemas
+
+
+@dataclass(frozen=True)
+class Base:
+    """A version of a silver table that holds all through a seq; `frozen` is what it kept its shape by, if it did."""
+
+    version: int
+    through: int
+    frozen: FrozenShape | None
+
+
+@dataclass(frozen=True)
+class Met:
+    """A schema that bronze met at `seq`; None where the table was left off there (dropped, or quarantined)."""
+
+    seq: int
+    schema: TableSchema | None
+
+
+def met(spark: SparkSession, layout: Layout, names: Iterable[str] | None = None) -> dict[str, list[Met]]:
+    """The schemas of those tables, or of all, in order."""
+    rows = read(spark, layout.schemas).select("source_table", "seq", "schema")
+    if names is not None:
+        rows = rows.where(F.col("source_table").isin(*names))
+    found: dict[str, list[Met]] = {}
+    for row in rows.orderBy("seq").collect():
+        schema = None if row["schema"] is None else TableSchema.from_json(row["schema"])
+        found.setdefault(row["source_table"], []).append(Met(int(row["seq"]), schema))
+    return found
+
+
+def base(spark: SparkSession, layout: Layout, name: str, seq: int) -> Base | None:
+    """The newest version of a silver table that holds nothing beyond `seq`; None where no such is known."""
+    table = layout.silver_table(name)
+    if exists(spark, table):
+        for commit in newest_first(spark, table):
+            note = commit.note
+            if note is not None and note.through is not None and note.through <= seq:
+                return Base(commit.version, note.through, FrozenShape.parse(note.frozen))
+    return None
+
+
+def rows_at(spark: SparkSession, layout: Layout, name: str, seq: int, schemas: list[Met]) -> DataFrame:
+    """The table's rows as they were at `seq`, of which bronze holds all: silver's columns, `_seq` and `_commit_ts`.
+
+    `schemas` are all that bronze met of the table, at least one of them by `seq`. Raises DefiniteError where the table
+    was left off by then, and where the change to the last schema cannot be gone through.
+    """
+    past = [one for one in schemas if one.seq <= seq]
+    found = base(spark, layout, name, seq)
+    schema = past[-1].schema
+    if schema is None:
+        raise DefiniteError(
+            f"{name} was not followed at that position: it had been dropped, or quarantined",
+            where=f"{name} seq {seq}",
+            hint=f"ask for a position before seq {past[-1].seq}",
+        )
+    if (found.through if found is not None else past[0].seq) < past[-1].seq:
+        raise _beyond_a_change(layout, name, past[-1].seq, later=any(one.seq > seq for one in schemas))
+    table = layout.silver_table(name)
+    shape = _shape(spark, layout, name, schema, found)
+    rows = read(spark, layout.changes).where(F.col("source_table") == name).where(f"seq <= {seq}BD")
+    if found is None:
+        return _folded(None, rows, shape)
+    held = read(spark, table, version=found.version)
+    form = Form.of_columns(held.columns)
+    now = held.where(form.standing).drop(*(column for column, _ in form.columns))
+    return _folded(now, rows.where(f"seq > {found.through}BD"), shape)
+
+
+def _shape(spark: SparkSession, layout: Layout, name: str, schema: TableSchema, found: Base | None) -> Shape:
+    """That of the silver table while the source's table had that schema."""
+    if not exists(spark, table := layout.silver_table(name)):
+        return Shape.of(schema)
+    held, schemas = told(spark, layout, name), Schemas(layout)
+    frozen = found.frozen if found is not None else None
+    if (base := frozen.schema_id if frozen is not None else held.base) is None:
+        return Shape.of(schema, held.transform)
+    schemas.learn(spark, [base], read(spark, layout.changes))
+    if frozen is None:
+        return Shape.joining(schemas[base], schema, held.transform, str(table))
+    return Shape(schemas[base], schema, frozen.sources, held.transform)
+
+
+def _beyond_a_change(layout: Layout, name: str, seq: int, *, later: bool) -> DefiniteError:
+    if later:
+        what = f"the schema of {name} had changed by then, and no version of its silver table is left from that time"
+        return DefiniteError(what, where=f"{name} seq {seq}", hint="ask for a later position")
+    return DefiniteError(
+        f"the schema of {name} had changed by then, and its silver table has not gone through that change",
+        where=f"{layout.silver_table(name)} seq {seq}",
+        hint="run, then ask again; status says if the table is quarantined",
+    )
+
+
+def _folded(held: DataFrame | None, rows: DataFrame, shape: Shape) -> DataFrame:
+    """`rows` of bronze, of one schema and all newer, on top of the rows of a silver table (None: it has none)."""
+    ours = [*shape.names, *shape.transform.metadata, SEQ, COMMIT_TS]
+    columns = held.columns if held is not None else ours
+    part = split(rows).get(shape.schema.name)
+    if held is not None and (part is None or not (part.has_rows or part.barriers)):
+        return held
+    barrier = part.barrier if part is not None else 0
+    if not shape.schema.key:
+        floor, came = added(part, rows, shape)
+        stay = came if held is None else held.where(f"{SEQ} >= {floor}BD").unionByName(came, allowMissingColumns=True)
+        return stay.select(*map(quoted, columns))
+    latest = extract.latest(extract.keyed(rows, shape))
+    stand = extract.typed(latest.where(f"op <> 'd' AND seq >= {barrier}BD"), shape)
+    came = stand.select(
+        *extract.laid_out(shape),
+        F.col("seq").alias(SEQ),
+        F.col("commit_ts").alias(COMMIT_TS),
+    )
+    if held is None:
+        return came
+    keys = latest.select(*(F.col(f"key.{quoted(k)}").alias(f"k{i}") for i, k in enumerate(shape.schema.key)))
+    same = [F.col(f"held.{quoted(k)}") == F.col(f"moved.k{i}") for i, k in enumerate(shape.schema.key)]
+    stay = held.where(f"{SEQ} >= {barrier}BD").alias("held").join(keys.alias("moved"), same, "left_anti")
+    return stay.unionByName(came, allowMissingColumns=True).select(*map(quoted, columns))
