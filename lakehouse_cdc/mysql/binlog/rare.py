@@ -11,32 +11,41 @@ import re
 import uuid
 from dataclasses import dataclass
 
-from pymysql.charset import charset_by_id
-
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.gtid import GtidSet, Interval
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
+from lakehouse_cdc.mysql.binlog.session_state import session_state
 from lakehouse_cdc.mysql.kernels.binlog_words import GTID, HEADER
+from lakehouse_cdc.schema.charsets import UNICODE, UNKNOWN, charset_of, decode
 
 CRC_BYTES = 4
 _OFF, _CRC32 = 0, 1
 # bytes in front of the body of the events that the kernel looks into; 0: the server does not write them (any more)
 _POST_HEADERS = {2: (13,), 19: (8,), **dict.fromkeys((23, 24, 25), (8, 0)), **dict.fromkeys((30, 31, 32), (10, 0))}
-# status variables of a QUERY event, and their sizes; -1: one byte of length stands in front, -2: two such strings
-_SQL_MODE, _CHARSET = 1, 4
-_STATUS_SIZES = {0: 4, 1: 8, 3: 4, 4: 6, 5: -1, 6: -1, 7: 2, 8: 2, 9: 8, 10: 4, 11: -2, 13: 3}
 _XID = re.compile(r"X'([0-9A-Fa-f]*)',\s*X'([0-9A-Fa-f]*)',\s*(\d+)\s*$")
 _ANSI_QUOTES, _NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20
+_AS_SHOWN = re.compile(rb"CREATE (OR REPLACE )?(TEMPORARY )?TABLE (IF NOT EXISTS )?[`\"][^\n]+ \(\n  [`\"]")
+_OTHER_IN_SWE7 = frozenset(b"@[\\]^`{|}~")
 
 
 @dataclass(frozen=True)
 class Query:
-    """A QUERY event. `plain_quotes`: the session had neither ANSI_QUOTES nor NO_BACKSLASH_ESCAPES."""
+    """A QUERY event.
+
+    `sql_mode` are the session's modes as bits, None where they are not known. `readable`: every character of `text` is
+    what the server read. Otherwise what could not be decoded stands in it as backslash escapes of its bytes; this can
+    only be in comments and literals, since the server accepts no such bytes in an identifier.
+    """
 
     database: str
     text: str
-    plain_quotes: bool
-    readable: bool  # False: the text could not be decoded from the session's character set
+    sql_mode: int | None
+    readable: bool
+
+    @property
+    def plain_quotes(self) -> bool:
+        """Whether the session is known to have had neither ANSI_QUOTES nor NO_BACKSLASH_ESCAPES."""
+        return self.sql_mode is not None and not self.sql_mode & (_ANSI_QUOTES | _NO_BACKSLASH_ESCAPES)
 
 
 @dataclass(frozen=True)
@@ -174,8 +183,11 @@ def decided_xid(text: str, where: str) -> str:
     return f"{found[1].lower()},{found[2].lower()},{found[3]}"
 
 
-def query(body: bytes, where: str, *, load: bool = False) -> Query:
-    """A statement with its database, decoded from the session's character set; `load`: an EXECUTE_LOAD_QUERY event."""
+def query(body: bytes, where: str, *, load: bool = False, alone: bool = True) -> Query:
+    """A statement with its database, decoded from the session's character set.
+
+    `load`: an EXECUTE_LOAD_QUERY event. `alone`: no BEGIN, and no GTID that stands for one, is before it.
+    """
     data = Cursor(body, where)
     data.skip(8)  # thread, seconds
     size = data.byte()
@@ -183,13 +195,9 @@ def query(body: bytes, where: str, *, load: bool = False) -> Query:
     status = Cursor(data.take(data.u16()), where) if not load else _load_status(data, where)
     database = data.take(size).decode("utf-8", "replace")
     data.skip(1)
-    mode, collation = _session(status)
-    raw = data.rest()
-    text = _decoded(raw, collation)
-    plain = not mode & (_ANSI_QUOTES | _NO_BACKSLASH_ESCAPES)
-    if text is None:
-        return Query(database, raw.decode("ascii", "backslashreplace"), plain, readable=False)
-    return Query(database, text, plain, readable=True)
+    state = session_state(status)
+    text, readable = _decoded(data.rest(), state.collation, alone)
+    return Query(database, text, state.sql_mode, readable)
 
 
 def _load_status(data: Cursor, where: str) -> Cursor:
@@ -198,29 +206,27 @@ def _load_status(data: Cursor, where: str) -> Cursor:
     return Cursor(data.take(size), where)
 
 
-def _session(status: Cursor) -> tuple[int, int | None]:
-    """The sql_mode and the collation id of the client; the variables behind an unknown one stay unread."""
-    mode, collation = 0, None
-    while status.left:
-        code = status.byte()
-        size = _STATUS_SIZES.get(code)
-        if size is None:
-            break
-        if code == _SQL_MODE:
-            mode = status.u64()
-        elif code == _CHARSET:
-            collation = status.u16()
-            status.skip(4)
-        else:
-            for _ in range(max(-size, 1)):
-                status.skip(status.byte() if size < 0 else size)
-    return mode, collation
+def _decoded(raw: bytes, collation: int | None, alone: bool) -> tuple[str, bool]:
+    """A statement's text, and whether all of it is what the server read.
 
-
-def _decoded(raw: bytes, collation: int | None) -> str | None:
-    if raw.isascii():
-        return raw.decode("ascii")
+    It is in the client's character set, but for a CREATE TABLE ... SELECT, and a LIKE of a temporary table, in place of
+    which the server writes what SHOW CREATE TABLE prints, in UTF-8. Certain signs of that are the transaction that it
+    is part of, and MySQL 8.0's last words; without them a client may have written the same bytes.
+    """
+    charset = charset_of(collation) if collation is not None else None
+    if raw.isascii():  # the same in every character set that a client can have, but for one
+        return raw.decode("ascii"), charset != "swe7" or not _OTHER_IN_SWE7.intersection(raw)
     try:
-        return raw.decode(charset_by_id(collation or 0).encoding)
-    except (KeyError, UnicodeDecodeError, LookupError):
-        return None
+        unicode, whole = raw.decode("utf-8"), True
+    except UnicodeDecodeError:
+        unicode, whole = raw.decode("utf-8", "backslashreplace"), False
+    if charset in ("utf8mb4", "utf8mb3"):
+        return unicode, whole
+    if whole and _AS_SHOWN.match(raw):
+        return unicode, not alone or raw.endswith(b" START TRANSACTION")
+    if charset == "binary":  # names that such a client gives are taken as UTF-8, and literals as bytes
+        return unicode, False
+    if charset is None or charset in UNICODE:
+        return raw.decode("ascii", "backslashreplace"), False
+    text = decode(charset, raw)
+    return text, text.count(UNKNOWN) == raw.count(UNKNOWN.encode())

@@ -201,7 +201,8 @@ class BinlogScanner:
         """An event that is ours alone; with it the log advances by `size`."""
         where = self._where()
         if kind in (k.QUERY, _EXECUTE_LOAD):
-            self._query(rare.query(body, where, load=kind == _EXECUTE_LOAD), seconds, size)
+            alone = self._groups.group in (k.OUTSIDE, k.ANNOUNCED)
+            self._query(rare.query(body, where, load=kind == _EXECUTE_LOAD, alone=alone), alone, seconds, size)
         elif kind == _PREVIOUS_GTIDS:
             self._previous_gtids(rare.previous_gtids(body, where))
         elif kind == _GTID_LIST and self._groups.state[k.MARIADB]:
@@ -301,13 +302,12 @@ class BinlogScanner:
             self._add_source(gtid.source)
         self._groups.open(seconds, self._sources.index(gtid.source), gtid.number, gtid.commit_us)
 
-    def _query(self, query: rare.Query, seconds: int, size: int) -> None:
+    def _query(self, query: rare.Query, alone: bool, seconds: int, size: int) -> None:
         state = self._groups.state
         if state[k.HALF]:  # MariaDB says it again when it is done
             state[k.HALF] = 0
             self._groups.statement(seconds, size)
             return
-        alone = self._groups.group in (k.OUTSIDE, k.ANNOUNCED)
         statement, concerned, effects = self._watch.judge(query, alone=alone)
         if statement.kind is StatementKind.TRANSACTION:
             words = (*query.text.upper().split(None, 2), "", "")[:2]
