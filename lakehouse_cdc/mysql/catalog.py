@@ -2,11 +2,13 @@
 
 What is read here must be what a row image in the binlog holds, column by column. On 8.0.31 and 9.7.4 an image holds
 all columns in their order: invisible ones and generated ones, stored and virtual (the hidden columns of functional
-indexes are in neither). So every column is listed. A *virtual* one has no value of its own: it is computed for each
-statement under that session's settings, so that `hour(ts)` is 10 in an image that a session at +05:00 wrote and 5 in a
-SELECT at UTC. There is no one truth to capture, unless its expression proves that all sessions see the same (see
-`schema.virtual`); else such a column is refused by name and may be excluded. A stored one has one value, and the image
-and the SELECT both hold that.
+indexes are in neither). So every column is listed. MariaDB 11.8.9 leaves every generated column, stored or virtual,
+out of the images of updates and deletes (10.11.5 and 11.4.5 do not): its value after an UPDATE is nowhere in the log,
+and only the server can compute it, so it is refused by name there, and may be excluded. A *virtual* one has no value of
+its own: it is computed for each statement under that session's settings, so that `hour(ts)` is 10 in an image that a
+session at +05:00 wrote and 5 in a SELECT at UTC. There is no one truth to capture, unless its expression proves that
+all sessions see the same (see `schema.virtual`); else such a column is refused by name and may be excluded. A stored
+one has one value, and the image and the SELECT both hold that.
 
 The views show a user only what that user has a right to, and a schema that lacks a column would misread every image:
 the columns of a table must be numbered without a hole.
@@ -40,6 +42,7 @@ _NAME = re.compile(r"`((?:[^`]|``)+)`")  # in an expression, whose names the ser
 _ESCAPES = {"\\n": "\n", "\\r": "\r", "\\0": "\0"}  # in COLUMN_TYPE; '' and \\\\ stand for their second half
 _CHOSEN = {"exclude": "excluded", "include": "included", "masks": "masked"}
 _GENERATED_KEYS_SHOWN = (8, 0, 30)  # the version that brought invisible generated primary keys
+_GENERATED_LEFT_OUT = (11, 8, 9)  # the first MariaDB known to log updates without generated columns
 _COLUMNS = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARACTER_MAXIMUM_LENGTH,"
     " NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION, CHARACTER_SET_NAME, COLLATION_NAME, GENERATION_EXPRESSION,"
@@ -110,7 +113,7 @@ def read_catalog(
         engine, charset = bases[database, table]
         schema = TableSchema(database, table, described, tuple(str(row[0]) for row in key), charset)
         found.tables[name] = choice.chosen(schema)
-        found.faults += _table_faults(found.tables[name], engine, rows, key)
+        found.faults += _table_faults(found.tables[name], engine, rows, key, logged=_logs_generated(session))
     found.faults += _unknown_columns(found.tables, choice, known)
     return found
 
@@ -204,9 +207,20 @@ def _unmatched(
     return faults
 
 
+def _logs_generated(session: Session) -> bool:
+    """Whether the images of updates hold generated columns."""
+    return not session.is_mariadb or session.version < _GENERATED_LEFT_OUT
+
+
 def _table_faults(
-    schema: TableSchema, engine: str, columns: Sequence[tuple[Any, ...]], key: Sequence[tuple[Any, ...]]
+    schema: TableSchema,
+    engine: str,
+    columns: Sequence[tuple[Any, ...]],
+    key: Sequence[tuple[Any, ...]],
+    *,
+    logged: bool,
 ) -> list[DefiniteError]:
+    """`logged`: the images of updates hold generated columns."""
     name = schema.name
     leave_out = f'leave the table out ("!{name}" under source.tables)'
     faults = []
@@ -219,13 +233,22 @@ def _table_faults(
         faults.append(("has columns that the user may not see", f"GRANT SELECT ON {name} TO the user"))
     if prefixes := [f"{column}({length})" for column, length in key if length is not None]:
         faults.append((f"has a primary key on prefixes ({', '.join(prefixes)}), which is not supported", leave_out))
+    if not logged:
+        faults += [
+            (
+                f"has the generated column {column.name}, which this server leaves out of the binlog's updates",
+                f"exclude the column, or {leave_out}",
+            )
+            for column, row in zip(schema.columns, columns, strict=True)
+            if column.captured and row[-3]
+        ]
     faults += [
         (
             f"has the virtual generated column {column.name}, whose value may depend on the session that reads it",
             f"exclude the column, make it STORED, or {leave_out}",
         )
         for column in _unproven(schema, columns)
-        if column.captured
+        if column.captured and logged
     ]
     faults += [
         (

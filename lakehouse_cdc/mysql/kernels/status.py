@@ -40,8 +40,9 @@ _WHAT = {
     ),
     OTHER_WIDTH: ("a binlog event of {table} has another number of columns than its schema", _CHANGED),
     PARTIAL_IMAGE: (
-        "a binlog event of {table} does not hold all columns",
-        "set binlog_row_image=FULL globally and in the session that writes (MINIMAL and NOBLOB leave columns out)",
+        "a binlog event of {table} does not hold all columns: {column} is not in it",
+        "set binlog_row_image=FULL globally and in the session that writes (MINIMAL and NOBLOB leave columns out); a "
+        "generated column, which MariaDB 11.8.9 leaves out of updates and deletes, must be excluded",
     ),
     BAD_PACKET: ("a packet of the rows of {table} is not a row of the binary protocol", _CHANGED),
     BAD_JSON: ("column {column} of {table} holds bytes that are no binary JSON", _CHANGED),
