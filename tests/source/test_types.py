@@ -18,6 +18,7 @@ from lakehouse_cdc.testing import MySqlServer
 from tests.servers import row_metadata
 from tests.source import types_table
 from tests.source.conftest import Stage, on_stage
+from tests.source.driver import Driver
 from tests.source.types_table import Typed
 
 _FAR = 1000  # ids of the rows that come through the binlog
@@ -53,7 +54,7 @@ def test_all_images_of_a_row_agree_and_are_what_the_server_says(
         stage.run("SET time_zone = '+00:00'")
         for values in types_table.rows(columns, seed=len(metadata)):
             stage.run(f"INSERT INTO t (id, n, {', '.join(f'`{c.name}`' for c in columns)}) VALUES {values}")
-        driver = stage.driver(**without_generated(stage))
+        driver = driver_of(stage, 5)
         stage.snapshot(driver)
         with row_metadata(stage.server, metadata):
             through_the_binlog(stage, columns)
@@ -63,9 +64,10 @@ def test_all_images_of_a_row_agree_and_are_what_the_server_says(
         compare(driver.log, columns, expected)
 
 
-def without_generated(stage: Stage) -> dict[str, str]:
-    """The option that excludes the generated column where the server does not log it."""
-    return {"exclude": json.dumps({stage.name(): ["twice"]})} if stage.server.version == "mariadb-11" else {}
+def driver_of(stage: Stage, chunk_rows: int) -> Driver:
+    """Without the generated column where the server does not log it."""
+    excluded = {stage.name(): ["twice"]} if stage.server.version == "mariadb-11" else {}
+    return stage.driver(chunkRows=str(chunk_rows), exclude=json.dumps(excluded))
 
 
 def through_the_binlog(stage: Stage, columns: list[Typed]) -> None:
@@ -108,7 +110,7 @@ def test_every_character_of_every_character_set(any_server: MySqlServer, any_dat
         for i, line in enumerate(lines):
             literal = f"_utf8mb4 x'{line.encode().hex()}'"
             stage.run(f"INSERT INTO t (id, {', '.join(charsets)}) VALUES ({i}{f', {literal}' * len(charsets)})")
-        driver = stage.driver(chunkRows="1000", **without_generated(stage))
+        driver = driver_of(stage, 1000)
         stage.snapshot(driver)
         expected = told(stage, columns)
         read = {dict(c.after)["id"]: said(dict(c.after), columns) for c in driver.log if c.op is Op.READ}

@@ -59,10 +59,14 @@ class TaggedGtid:
 
 @dataclass(frozen=True)
 class Format:
-    """What a file's first event says: how many bytes of checksum each event has, and which kind of server wrote it."""
+    """What a file's first event says: how many bytes of checksum each event has, and which kind of server wrote it.
+
+    `bare_doubles`: that server prints whole doubles in JSON without a fraction, `1` where MySQL 8.0 prints `1.0`.
+    """
 
     checksum_bytes: int
     mariadb: bool
+    bare_doubles: bool = False
 
 
 def format_description(event: bytes, where: str) -> Format:
@@ -85,7 +89,7 @@ def format_description(event: bytes, where: str) -> Format:
             where=where,
             hint="MySQL 5.7 and later and MariaDB 10.5 and later are read",
         )
-    return Format(CRC_BYTES if algorithm == _CRC32 else 0, "mariadb" in server.lower())
+    return Format(CRC_BYTES if algorithm == _CRC32 else 0, "mariadb" in server.lower(), server.startswith("5."))
 
 
 def rotation(body: bytes, where: str) -> tuple[str, int]:

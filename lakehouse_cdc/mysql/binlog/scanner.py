@@ -244,7 +244,7 @@ class BinlogScanner:
             raise stopped(k.MISPLACED, k.FORMAT, self._where())
         found = rare.format_description(event, self._where())
         state[k.CHECKSUM], state[k.MARIADB] = found.checksum_bytes, found.mariadb
-        self._known.mariadb = found.mariadb
+        self._known.written_by(found)
         self.created = int.from_bytes(event[:4], "little")
         state[k.AT] += len(event)
         state[k.POS] += len(event) if end else 0

@@ -27,6 +27,7 @@ from lakehouse_cdc.mysql.kernels.layout import BinlogType, binlog_types, extent,
 from lakehouse_cdc.mysql.kernels.masking import hashing, keeping
 from lakehouse_cdc.mysql.kernels.ops import (
     ADDRESS,
+    ARG,
     AS_NULL,
     AS_TEXT,
     BINARY,
@@ -47,6 +48,7 @@ from lakehouse_cdc.mysql.kernels.ops import (
     MULTI3,
     NULLED,
     NUMBER,
+    OP,
     SET,
     SINGLE,
     SKIP,
@@ -141,12 +143,14 @@ class ProgramSet:
         table_maps: Sequence[Sequence[BinlogType]] | None = None,
         *,
         salt: str = "",
+        bare_doubles: Sequence[bool] | None = None,
     ) -> ProgramSet:
         """Programs for `schemas`.
 
         `table_maps[t]`, if given, is what the binlog says of all columns of table t. It is checked against the schema,
         and it is needed to pass over excluded columns of types whose length the schema does not tell (ENUM, JSON, ...).
-        `salt` is what columns are hashed with that are masked so.
+        `salt` is what columns are hashed with that are masked so. `bare_doubles[t]`: the server that wrote the binlog
+        of table t prints whole doubles in JSON without a fraction.
         Raises DefiniteError for a captured column of a type that is not supported, for a table map that differs, and
         where the salt is not the one that a schema knows.
         """
@@ -158,8 +162,12 @@ class ProgramSet:
                 require_types(schema, table_maps[t])
                 types = table_maps[t]
             slots = _slots(schema)
+            bare = bare_doubles is not None and bare_doubles[t]
             binlog.append(
-                [_binlog_step(schema, c, slots, kind, pool) for c, kind in zip(schema.columns, types, strict=True)]
+                [
+                    _printed(_binlog_step(schema, column, slots, kind, pool), bare)
+                    for column, kind in zip(schema.columns, types, strict=True)
+                ]
             )
             wire.append([_wire_step(schema, column, slots, pool) for column in schema.captured])
         return cls(
@@ -220,6 +228,11 @@ def _binlog_step(
     if column.type in ("enum", "set"):
         op, written = _labelled(column, pool)
     return _masked(column, schema.name, [op, slots[column.name], fixed, prefix, *written], pool)
+
+
+def _printed(step: list[int], bare: bool) -> list[int]:
+    """The step of a column, with how doubles are printed where it is JSON."""
+    return [*step[:ARG], int(bare), *step[ARG + 1 :]] if step[OP] == JSON_BINARY else step
 
 
 def _wire_step(schema: TableSchema, column: Column, slots: dict[str, int], pool: _Pool) -> list[int]:

@@ -84,8 +84,8 @@ def write_label(buf: Bytes, at: int, size: int, step: Step, pool: Bytes, out: By
 
 @part
 def write_document(buf: Bytes, at: int, size: int, step: Step, out: Bytes, to: int) -> int:
-    """Binary JSON as the text that the server prints."""
-    end = write_json(buf, at, size, out, to + LONG_HEADER)
+    """Binary JSON as the text that the server prints; ARG: one that prints whole doubles without a fraction."""
+    end = write_json(buf, at, size, step[ARG], out, to + LONG_HEADER)
     return end if end < 0 else headed(step, out, to, end)
 
 

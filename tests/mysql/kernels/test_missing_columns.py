@@ -41,6 +41,12 @@ def content(rows: list[Row], kind: int, before: list[bool], after: list[bool]) -
     return head + b"".join(image(row, sets[i % len(sets)]) for i, row in enumerate(rows))
 
 
+def column(i: int, captured: bool) -> Column:
+    if i % 2:
+        return Column(f"c{i}", "varchar", length=2, charset="utf8mb4", collation="utf8mb4_bin", captured=captured)
+    return Column(f"c{i}", "int", captured=captured)
+
+
 def decoded(data: bytes, kind: int, schema: TableSchema) -> tuple[object, ...]:
     kinds: list[BinlogType] = [(VARCHAR, b"\x08\x00") if i % 2 else (LONG, b"") for i in range(len(schema.columns))]
     one, none = np.array([len(data)], np.int64), np.zeros(1, np.int64)
@@ -56,15 +62,7 @@ def decoded(data: bytes, kind: int, schema: TableSchema) -> tuple[object, ...]:
 @given(st.data(), st.integers(1, 20), st.sampled_from(_KINDS))
 def test_excluded_columns_may_be_missing(data: st.DataObject, columns: int, kind: int) -> None:
     captured = [True, *data.draw(st.lists(st.booleans(), min_size=columns - 1, max_size=columns - 1))]
-    schema = TableSchema(
-        "d", "t",
-        tuple(
-            Column(f"c{i}", "varchar" if i % 2 else "int", length=2, captured=own, **({} if not i % 2 else
-                   {"charset": "utf8mb4", "collation": "utf8mb4_bin"}))
-            for i, own in enumerate(captured)
-        ),
-        ("c0",),
-    )  # fmt: skip
+    schema = TableSchema("d", "t", tuple(column(i, own) for i, own in enumerate(captured)), ("c0",))
     value = st.one_of(st.none(), st.integers(0x20202020, 0x7E7E7E7E).filter(lambda n: n & 0x80808080 == 0))
     rows: list[Row] = []
     for _ in range(data.draw(st.integers(1, 3)) * (2 if kind == UPDATE else 1)):
@@ -78,8 +76,7 @@ def test_excluded_columns_may_be_missing(data: st.DataObject, columns: int, kind
 
 @pytest.mark.parametrize("kind", _KINDS)
 def test_a_captured_column_that_is_missing_is_named(kind: int) -> None:
-    text = Column("c1", "varchar", length=2, charset="utf8mb4", collation="utf8mb4_bin", captured=False)
-    schema = TableSchema("d", "t", (Column("c0", "int"), text, Column("c2", "int")), ("c0",))
+    schema = TableSchema("d", "t", tuple(column(i, i != 1) for i in range(3)), ("c0",))
     first = [True, False, False]
     data = content([[1, 2, 3], [1, 2, 4]], kind, first, first)
     with pytest.raises(DefiniteError, match=r"d\.t does not hold all columns: c2 is not in it"):
