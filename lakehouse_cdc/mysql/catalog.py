@@ -174,11 +174,18 @@ def _column(row: tuple[Any, ...]) -> Column:
 def _labels(column_type: str) -> tuple[str, ...]:
     """The labels in `enum('a','it''s')`.
 
-    The server shows them in utf8mb3: a character beyond it comes as `?`. Where the binlog then has another label, its
-    table map does not fit the schema, and the stream stops.
+    The server shows them in utf8mb3: a character beyond it comes as `?`, and bytes that are no character as `?`
+    (MariaDB) or not at all, nor what is after them (MySQL); see `_longest`. Where the binlog then has another label,
+    its table map does not fit the schema, and the stream stops.
     """
     found = re.findall(r"'((?:[^']|'')*)'", column_type)
     return tuple(re.sub(r"''|\\.", lambda m: _ESCAPES.get(m[0], m[0][1:]), label) for label in found)
+
+
+def _longest(column: Column) -> int:
+    """The characters of the longest value, as CHARACTER_MAXIMUM_LENGTH has it of an ENUM or SET."""
+    sizes = [len(label) for label in column.values]
+    return max(sizes) if column.type == "enum" else sum(sizes) + len(sizes) - 1
 
 
 def _unmatched(
@@ -233,6 +240,14 @@ def _table_faults(
         faults.append(("has columns that the user may not see", f"GRANT SELECT ON {name} TO the user"))
     if prefixes := [f"{column}({length})" for column, length in key if length is not None]:
         faults.append((f"has a primary key on prefixes ({', '.join(prefixes)}), which is not supported", leave_out))
+    faults += [
+        (
+            f"has the column {column.name} with labels that are no text: the server lists them otherwise than they are",
+            f"exclude the column, give it labels of characters (ALTER TABLE), or {leave_out}",
+        )
+        for column, row in zip(schema.columns, columns, strict=True)
+        if column.captured and column.values and _longest(column) != int(row[4])
+    ]
     if not logged:
         faults += [
             (

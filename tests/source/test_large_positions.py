@@ -44,9 +44,9 @@ def events(server: MySqlServer, start: Position, end: Position) -> list[bytes]:
     """The events of the file that a dump from `start` has until `end`, as they are in it."""
     found, scanner, cutter = [], BinlogScanner(start, lambda _: False), Cutter(start, end)
     with closing(server.connect()) as connection:
-        dump = BinlogDump(connection, start, server_id=77_001, heartbeat_seconds=1)
+        dump = BinlogDump(connection, start, server_id=77_001, heartbeat_seconds=10)
         while not cutter.done:
-            received = dump.read(10)
+            received = dump.read(500)
             assert received.size, f"nothing came after {scanner.position}"
             buffer = cutter.cut(received)
             list(scanner.scans(buffer))

@@ -28,8 +28,10 @@ from lakehouse_cdc.mysql.kernels.masking import hashing, keeping
 from lakehouse_cdc.mysql.kernels.ops import (
     ADDRESS,
     ARG,
+    ARG2,
     AS_NULL,
     AS_TEXT,
+    ASCII_ALONE,
     BINARY,
     BITS,
     DATE_PACKED,
@@ -49,6 +51,8 @@ from lakehouse_cdc.mysql.kernels.ops import (
     NULLED,
     NUMBER,
     OP,
+    REFUSED,
+    REPLACED,
     SET,
     SINGLE,
     SKIP,
@@ -240,6 +244,8 @@ def _wire_step(schema: TableSchema, column: Column, slots: dict[str, int], pool:
     fixed, prefix = (_WIRE_BYTES[column.type], 0) if column.type in _WIRE_BYTES else (-1, 0)
     if op in (MOMENT_WIRE, TIME_WIRE):
         prefix = 1
+    if op == TEXT and column.type in ("enum", "set"):
+        written[ARG2 - HEADER] = REFUSED  # the binlog has its number, and the catalog other bytes for the label
     return _masked(column, schema.name, [op, slots[column.name], fixed, prefix, *written], pool)
 
 
@@ -306,7 +312,7 @@ def _special(column: Column, found: Mapped) -> tuple[int, int, list[int]]:
 def _text(charset: str, pool: _Pool) -> tuple[int, int, int]:
     """The op for text of that character set, how many bytes one byte may become, and its page."""
     if charset in UNICODE:
-        return TEXT, 1, 0
+        return TEXT, 1, ASCII_ALONE if charset == "ascii" else REPLACED
     if charset in WIDE_CHARSETS:
         return {"utf16": UTF16, "ucs2": UTF16, "utf16le": UTF16LE, "utf32": UTF32}[charset], 2, 0
     op = {1: SINGLE, 2: MULTI, 3: MULTI3, 4: GB18030}[MAX_BYTES.get(charset, 1)]
