@@ -20,7 +20,6 @@ from lakehouse_cdc.model.effect import Effect
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.xa import Prepared, follow, needed, open_at
-from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.session import Session, connect
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.source import gaps, partitions, repairs
@@ -35,6 +34,7 @@ from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.pace import Pace
 from lakehouse_cdc.source.partitions import Cut
 from lakehouse_cdc.source.schemas import SchemaStore
+from lakehouse_cdc.source.sightings import Sightings, sight
 from lakehouse_cdc.source.signals import Signals
 from lakehouse_cdc.source.splits import SnapshotSplit, Split
 from lakehouse_cdc.source.tables import Tables, wait_for_ddl
@@ -55,6 +55,7 @@ class Planner:
         self._tables = Tables(options, self._selection, self._store)
         self._signals = Signals(options.schema_folder)
         self._clock = clock
+        self._sightings = Sightings()
         self._opened: Session | None = None
         self._tail: Tail | None = None
         self._floor: Floor | None = None
@@ -74,6 +75,7 @@ class Planner:
         if self._opened is not None:
             self._opened.close()
         self._tail = self._opened = self._floor = None
+        self._sightings.clear()
 
     def latest(self, start: Offset | None, *, max_rows: int | None, max_bytes: int | None) -> Offset | None:
         """The end of the next batch, or None if there is nothing to offer now.
@@ -190,6 +192,7 @@ class Planner:
         session, tail, floor = self._session(), self._tail, self._floors(start)
         assert tail is not None
         reached(Step.BEFORE_POSITION)
+        self._sightings.forget(start.position)
         tip = self._tip()
         reached(Step.AFTER_POSITION)
         end = self._pace.end(tip)
@@ -217,6 +220,7 @@ class Planner:
             raise failure
         floor.saw(mark.position, mark.gtids, decided=tail.xa.decided(mark.position))
         settled = max(floor.settled() or start.floor, start.floor)
+        commit_ts = mark.commit_ts or start.commit_ts
         offset = replace(
             start,
             identity=replace(start.identity, file=mark.position.file, created=tail.created(mark.position)),
@@ -224,8 +228,9 @@ class Planner:
             floor=settled,
             gtid_set=str(mark.gtids),
             last_gtid=mark.last_gtid or start.last_gtid,
-            commit_ts=mark.commit_ts or start.commit_ts,
+            commit_ts=commit_ts,
             prepared=self._prepared(start, mark.position, settled),
+            bounds=self._sightings.bounds(start.bounds, mark.position, commit_ts),
         )
         never = self._options.snapshot == "never"
         offset = without_met(offset, met, keyless=lambda state: not self._store.get(state.schema).primary_key)
@@ -276,7 +281,9 @@ class Planner:
 
     def _tip(self) -> Position:
         """Where the log ends."""
-        return server.log_position(self._session()).position
+        sighting = sight(self._session())
+        self._sightings.saw(sighting)
+        return sighting.tip
 
     def _floors(self, start: Offset | None) -> Floor:
         if self._floor is None:
