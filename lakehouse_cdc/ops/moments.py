@@ -67,7 +67,7 @@ def _of_time(asked: datetime | str, changes: DataFrame, newest: Standing, marks:
     micros = round(time.timestamp() * 1_000_000)
     timeline = marks(micros)
     low, high = timeline.window(micros)
-    if (first := _first_after(micros, changes, timeline, low, high)) is not None:
+    if (first := _first_after(micros, changes, newest, timeline, low, high)) is not None:
         return first - 1
     if high is not None:
         return high.seq
@@ -76,13 +76,15 @@ def _of_time(asked: datetime | str, changes: DataFrame, newest: Standing, marks:
     return newest.seq
 
 
-def _first_after(time: int, changes: DataFrame, timeline: Timeline, low: Mark | None, high: Mark | None) -> int | None:
+def _first_after(
+    time: int, changes: DataFrame, newest: Standing, timeline: Timeline, low: Mark | None, high: Mark | None
+) -> int | None:
     """The first seq between the marks whose credible stamp is later than `time`.
 
     What is not credible is found out by one query for each mark before which there is such a stamp, which are few.
     """
     stamp = F.unix_micros("commit_ts")
-    rows = changes.where(F.col("commit_ts") > F.timestamp_micros(F.lit(time)))
+    rows = changes.where(F.col("commit_ts") > F.timestamp_micros(F.lit(time))).where(f"seq <= {newest.seq}BD")
     if low is not None:
         rows = rows.where(f"seq > {low.seq}BD")
     if high is not None:

@@ -132,7 +132,7 @@ def _with_silver(spark: SparkSession, layout: Layout, name: str, found: TableSta
 
 
 def _lag(standing: Standing, logs: Sequence[tuple[str, int]]) -> Lag:
-    age = max(0.0, time.time() - standing.commit_ts / 1e6)
+    age = max(0.0, time.time() - standing.time / 1e6)
     names = [name for name, _ in logs]
     if standing.file not in names:
         return Lag(None, age)

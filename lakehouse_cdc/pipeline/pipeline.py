@@ -209,6 +209,18 @@ class Pipeline(Mending):
         """All tables that the source had at one moment, as it held them together; see `as_of`."""
         return self._as_of(Moment(timestamp, gtid, position), None)
 
+    def seq_at(
+        self, *, timestamp: datetime | str | None = None, gtid: str | None = None, position: str | None = None
+    ) -> int:
+        """The seq of a moment: bronze's rows up to it, and SCD 2 versions that began by then and did not end by then.
+
+        Raises ConfigError for what cannot be read, DefiniteError for a moment that bronze has not reached.
+        """
+        from lakehouse_cdc.ops.as_of import seq_at
+
+        with self._failures():
+            return seq_at(self.spark, self.layout, Moment(timestamp, gtid, position))
+
     def _as_of(self, moment: Moment, table: str | None) -> dict[str, DataFrame]:
         from lakehouse_cdc.ops.as_of import as_of
 
