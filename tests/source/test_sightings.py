@@ -37,9 +37,10 @@ class Game:
 
         `stamped(i, stamp)` may give the i-th transaction another stamp.
         """
-        now, step, log, read = NOON, 0, [], 0
-        seen, bounds, marks = Sightings(), Bounds(), []
-        tip = 0
+        now, step, tip, read = NOON, 0, 0, 0
+        seen, bounds = Sightings(), Bounds()
+        log: list[int] = []
+        marks: list[Mark] = []
         for what, number in self.acts:
             now += SECOND // 10
             if what == "wait":
