@@ -60,13 +60,17 @@ class Lag:
 
 @dataclass(frozen=True)
 class Status:
-    """All of it; `bronze` and `silver` are None before their first batch, `lag` where the source was not asked."""
+    """All of it; `bronze` and `silver` are None before their first batch, `lag` where the source was not asked.
+
+    `uncaptured` is what matches and is not captured, with the reasons; None where the source was not asked.
+    """
 
     pipeline: str
     bronze: Standing | None = None
     silver: Standing | None = None
     lag: Lag | None = None
     tables: dict[str, TableStatus] = field(default_factory=dict)
+    uncaptured: dict[str, str] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `position` is bronze's."""

@@ -156,7 +156,7 @@ def test_the_ledger_keeps_the_bounds_of_each_commit_of_bronze(spark: SparkSessio
     lake, base = Lake(spark, tmp_path, {T.name: T}), 1_700_000_000_000_000
     applier, at_end = Applier(spark, lake.layout), {20: (base, base + 1), 40: (base + 2, base + 9)}
     first = lake.commit(BATCHES[0][0], {}).version
-    note = lake.note(Versions(None, first))
+    note = lake.note(Versions(None, first), batch=0)
     Ledger(spark, lake.layout).enter(note, {}, applier.apply(Versions(None, first), note))
     spark.sql(f"ALTER TABLE {lake.layout.ledger.sql} SET TBLPROPERTIES (delta.appendOnly = false)")
     old = read(spark, lake.layout.ledger).drop(BOUNDS)

@@ -1,4 +1,4 @@
-"""A time counts a prefix of the log, whatever a session says that the time is: on each server, live and as a backlog."""
+"""A time counts a prefix of the log, whatever a session says that the time is: on each server, live or as a backlog."""
 
 from __future__ import annotations
 
