@@ -20,6 +20,7 @@ from lakehouse_cdc.model.effect import Effect
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.xa import Prepared, follow, needed, open_at
+from lakehouse_cdc.mysql.binlog.dump import ServerIdTakenError
 from lakehouse_cdc.mysql.session import Session, connect
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.source import gaps, partitions, repairs
@@ -30,7 +31,7 @@ from lakehouse_cdc.source.floor import Floor
 from lakehouse_cdc.source.follow import followed, to_follow, without_met
 from lakehouse_cdc.source.hooks import Step, reached
 from lakehouse_cdc.source.newcomers import with_new_tables
-from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.options import SourceOptions, replica_ids
 from lakehouse_cdc.source.pace import Pace
 from lakehouse_cdc.source.partitions import Cut
 from lakehouse_cdc.source.schemas import SchemaStore
@@ -39,6 +40,8 @@ from lakehouse_cdc.source.signals import Signals
 from lakehouse_cdc.source.splits import SnapshotSplit, Split
 from lakehouse_cdc.source.tables import Tables, wait_for_ddl
 from lakehouse_cdc.source.tail import Tail
+
+_OTHER_IDS = 5  # how often another id is tried where another reader has taken this one's
 
 
 class _AlteredMeanwhile(Exception):
@@ -49,7 +52,7 @@ class Planner:
     """The driver's side of one stream. Not thread-safe; holds a session and a dump while the stream runs."""
 
     def __init__(self, options: SourceOptions, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._options = options
+        self._options, self._ids = options, replica_ids(options.server_ids)
         self._selection = Selection(options.tables)
         self._store = SchemaStore(options.schema_folder)
         self._tables = Tables(options, self._selection, self._store)
@@ -83,11 +86,18 @@ class Planner:
         `max_rows` and `max_bytes` bound the captured rows and the binlog bytes of the batch, to the next transaction
         boundary. Raises DefiniteError where going on would lose or invent rows.
         """
+        others = _OTHER_IDS
         while True:
             self._chunks.forget()
             try:
                 self._planned = self._next(start, max_rows, max_bytes)
             except _AlteredMeanwhile:
+                continue
+            except ServerIdTakenError:
+                self.close()
+                if not (others := others - 1):
+                    raise
+                self._options = replace(self._options, server_ids=(next(self._ids), self._options.server_ids[1]))
                 continue
             return self._planned
 
