@@ -79,11 +79,12 @@ def doctor(config: ConfigFile, settings: Settings = None, as_json: Json = False,
     """Everything that must be true of the source, what is not, and how to mend it."""
     screen = Screen(as_json=as_json)
     with exit_codes(as_json=as_json, verbose=verbose):
-        findings = Pipeline.from_yaml(config, settings=settings or ()).doctor()
+        pipeline = Pipeline.from_yaml(config, settings=settings or ())
+        findings, left_out = pipeline.doctor(), pipeline.uncaptured().all
         if not as_json:
             screen.findings(findings)
         wrong = [f for f in findings if f.severity == "error"]
-        screen.result({"healthy": not wrong, "findings": [vars(f) for f in findings]})
+        screen.result({"healthy": not wrong, "findings": [vars(f) for f in findings], "uncaptured": left_out})
         if wrong:
             raise typer.Exit(DIFFERENCE)
 
@@ -110,6 +111,7 @@ def run(
             if data["position"]:
                 screen.say(f"stands at {data['position']['file']}:{data['position']['pos']}")
             screen.quarantined(report.quarantined)
+            screen.uncaptured(report.uncaptured.all)
         screen.result(data)
         if report.interrupted:
             raise KeyboardInterrupt

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lakehouse_cdc.mysql.uncaptured import sentences
 from lakehouse_cdc.pipeline.report import Progress, VerifyReport
 
 if TYPE_CHECKING:
@@ -69,12 +70,18 @@ class Screen:
         for name in report.pending:
             self.say(f"{name} is being read again, and not all of that is in silver: run, then verify again")
         self.quarantined(report.quarantined)
+        self.uncaptured(report.uncaptured.all)
 
     def quarantined(self, tables: Mapping[str, str]) -> None:
         """Tables that are not followed: a line each, the way out below."""
         for name, reason in tables.items():
             self.say(f"{name} is not followed: {reason}", "quarantined", _STYLES["error"])
             self.say(f"        -> mend that on the source, then: lakehouse-cdc signal ... snapshot {name}")
+
+    def uncaptured(self, names: Mapping[str, str]) -> None:
+        """What matches and is not captured: a line for each reason, with the first names."""
+        for line in sentences(names):
+            self.say(line, "not captured", _STYLES["warning"])
 
     def status(self, status: Status) -> None:
         """What `status` found."""
@@ -85,6 +92,7 @@ class Screen:
         ]  # fmt: skip
         if status.bronze is None:
             self.say(f"{status.pipeline} has not run yet")
+            self.uncaptured(status.uncaptured or {})
             return
         self.table(status.pipeline, ["table", "snapshot", "bronze rows", "silver rows"], rows)
         self.say(f"bronze stands at {status.bronze.file}:{status.bronze.pos}, {_lag(status.lag)}")
@@ -98,6 +106,7 @@ class Screen:
             if table.ignored:
                 self.say(f"silver's {name} is frozen: it does not hold {', '.join(table.ignored)}")
         self.quarantined({name: t.quarantined for name, t in status.tables.items() if t.quarantined})
+        self.uncaptured(status.uncaptured or {})
 
     def result(self, data: Mapping[str, Any]) -> None:
         """With --json, the one line that machines read."""

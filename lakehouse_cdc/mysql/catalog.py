@@ -29,6 +29,7 @@ from typing import Any
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
 from lakehouse_cdc.mysql.session import Session
+from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
 from lakehouse_cdc.schema.choice import Choice
 from lakehouse_cdc.schema.selection import SYSTEM_SCHEMAS, Selection
 from lakehouse_cdc.schema.table import Column, TableSchema
@@ -61,12 +62,12 @@ _Name = tuple[str, str]
 class Catalog:
     """The selected tables by `database.table`, in order, and all that forbids to capture them; see `read_catalog`.
 
-    `passed_over` are those that are named as tables of tools for online schema changes.
+    `uncaptured` is what matches and is not captured, for it is no table that could be.
     """
 
     tables: dict[str, TableSchema] = field(default_factory=dict)
     faults: list[DefiniteError] = field(default_factory=list)
-    passed_over: list[str] = field(default_factory=list)
+    uncaptured: Uncaptured = field(default_factory=Uncaptured)
 
 
 def read_tables(session: Session, selection: Selection, choice: Choice | None = None) -> dict[str, TableSchema]:
@@ -100,8 +101,8 @@ def read_catalog(
     bases = _base_tables(session)
     names = {f"{database}.{table}": (database, table) for database, table in bases}
     chosen = {name: names[name] for name in sorted(names) if selection.matches(name)}
-    passed_over = [name for name in sorted(names) if selection.passes_over(name)]
-    found = Catalog(faults=_unmatched(selection, names, chosen, known), passed_over=passed_over)
+    left_out = uncaptured(session, selection)
+    found = Catalog(faults=_unmatched(selection, names, chosen, known, left_out), uncaptured=left_out)
     if chosen and not session.is_mariadb and session.version >= _GENERATED_KEYS_SHOWN:
         # else a server may hide a generated key that stands in every row image
         session.query("SET SESSION show_gipk_in_create_table_and_information_schema = ON")
@@ -189,10 +190,19 @@ def _longest(column: Column) -> int:
 
 
 def _unmatched(
-    selection: Selection, names: Mapping[str, _Name], chosen: Mapping[str, _Name], known: Collection[str]
+    selection: Selection,
+    names: Mapping[str, _Name],
+    chosen: Mapping[str, _Name],
+    known: Collection[str],
+    left_out: Uncaptured,
 ) -> list[DefiniteError]:
     faults = []
     for pattern in selection.unmatched([*names, *known]):
+        if met := {name: why for name, why in left_out.all.items() if fnmatchcase(name, pattern)}:
+            name, why = next(iter(met.items()))
+            what = f"'{pattern}' matches no table that can be captured: {name} {why}"
+            faults.append(DefiniteError(what, where="source.tables", hint=f'leave out "{pattern}"'))
+            continue
         near = difflib.get_close_matches(pattern, names, n=_LISTED, cutoff=0.5)
         listed = (near + [n for n in sorted(names) if n not in near])[:_LISTED]
         seen = f"this user sees {', '.join(listed)}" if listed else "this user sees no table at all"

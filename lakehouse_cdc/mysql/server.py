@@ -65,6 +65,15 @@ def log_position(session: Session) -> ServerPosition:
         time.sleep(0.05)
 
 
+def clock_us(session: Session) -> int:
+    """What the server's clock says now, in microseconds since 1970.
+
+    SYSDATE does not depend on the session variable `timestamp`, which an `init_connect` may set (MySQL Reference
+    Manual, "Date and Time Functions"); the session is at UTC.
+    """
+    return int(session.scalar("SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"))
+
+
 def binary_logs(session: Session) -> list[tuple[str, int]]:
     """The files that the server still has, oldest first, with their sizes in bytes, as positions count them.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse_cdc.model.offset import Offset, TableState
 from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.mysql.uncaptured import Uncaptured
 
 if TYPE_CHECKING:
     from lakehouse_cdc.bronze.sink import BronzeBatch
     from lakehouse_cdc.ops.metrics import Metrics
     from lakehouse_cdc.silver.apply.stream import SilverBatch
     from lakehouse_cdc.verify.compare import TableResult
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class RunReport:
         self.restarts = 0
         self.quarantined: dict[str, str] = {}
         self._set_aside: Mapping[str, str] = {}  # by silver
+        self.uncaptured = Uncaptured()
 
     def bronze(self, batch: BronzeBatch) -> None:
         """Bronze committed a batch."""
@@ -72,6 +77,13 @@ class RunReport:
         """The streams were started again within this run (see `restarts`)."""
         self.restarts += 1
 
+    def leave_out(self, found: Uncaptured) -> None:
+        """What matches and is not captured; what is new of it is logged."""
+        for line in found.lines():
+            if line not in self.uncaptured.lines():
+                _log.warning("%s", line)
+        self.uncaptured = found
+
     def end_at(self, offset: Offset) -> None:
         """Where the source stands at the end."""
         place = offset.position
@@ -96,6 +108,7 @@ class RunReport:
             "interrupted": self.interrupted,
             "restarts": self.restarts,
             "quarantined": self.quarantined,
+            "uncaptured": self.uncaptured.all,
         }
 
 
@@ -109,6 +122,7 @@ class VerifyReport:
     quarantined: Mapping[str, str] = field(default_factory=dict)  # tables that are not followed, and why
     pending: tuple[str, ...] = ()  # tables that are being read again, as a whole or in part, for silver to mend
     states: Mapping[str, TableState] = field(default_factory=dict, repr=False)  # of the tables, there
+    uncaptured: Uncaptured = field(default_factory=Uncaptured)  # what matches source.tables and is in no layer
 
     @property
     def verified(self) -> bool:
@@ -128,5 +142,6 @@ class VerifyReport:
             "position": {"file": self.position.file, "pos": self.position.pos, "gtid": self.gtid_set},
             "tables": {t.table: t.to_json() for t in self.tables},
             "quarantined": dict(self.quarantined),
+            "uncaptured": self.uncaptured.all,
             "repair_pending": list(self.pending),
         }

@@ -42,7 +42,12 @@ _LINGER = 0.002  # seconds
 _NET_WRITE_TIMEOUT = 600  # seconds that the server waits while our reader is busy elsewhere (its default is 60)
 _NO_EVENTS: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
 _FATAL_READ = 1236  # ER_SOURCE_FATAL_ERROR_READING_BINLOG
+_SAME_ID = 4052  # MariaDB's ER_SLAVE_SAME_ID, for which MySQL has 1236 with the same text
 _GAP_HINT = "what was purged cannot be read again: set source.on_gap: resnapshot, or begin anew with a fresh snapshot"
+
+
+class ServerIdTakenError(TransientError):
+    """Another reader began with the same server_id, and the server ended this one; with another id it can go on."""
 
 
 class BinlogDump:
@@ -212,11 +217,11 @@ class BinlogDump:
     def _server_error(self, code: int, text: str) -> CdcError:
         """What the server's error means for a reader. See tests/mysql/binlog/test_dump.py for each one."""
         where = f"binlog dump from {self.start}, server_id {self._server_id}"
+        what = f"the server refused the binlog dump: error {code}: {text}"
+        if code == _SAME_ID or (code == _FATAL_READ and "server_uuid/server_id" in text):
+            return ServerIdTakenError(what, where=where, hint="give each reader its own server_id (source.server_ids)")
         if code != _FATAL_READ:
             return server_error(code, text, where)
-        what = f"the server refused the binlog dump: error {code}: {text}"
-        if "server_uuid/server_id" in text:
-            return TransientError(what, where=where, hint="give each reader its own server_id (source.server_ids)")
         return DefiniteError(what, where=where, hint=self._gap_hint(text))
 
     def _gap_hint(self, text: str) -> str:
