@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pandas as pd  # type: ignore[import-untyped]
 from pyspark.sql import functions as F
 from pyspark.sql.column import Column as SparkColumn
-from pyspark.sql.pandas.functions import PandasUDFType, pandas_udf
+from pyspark.sql.pandas.functions import pandas_udf
 
 from lakehouse_cdc.schema.table import Column
 from lakehouse_cdc.verify.json_values import of_variant
@@ -23,7 +24,7 @@ _FLOATS = "concat_ws(',', transform({0}, one -> CAST(CAST(one AS DOUBLE) AS STRI
 _EPOCH = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
 
 
-def _of_variants(texts: Any) -> Any:
+def _of_variants(texts: pd.Series) -> pd.Series:
     """A pandas series of what `to_json` printed, each brought to canonical form."""
     return texts.map(lambda text: None if text is None else of_variant(text))
 
@@ -31,7 +32,8 @@ def _of_variants(texts: Any) -> Any:
 def of_typed(value: str, kind: str) -> SparkColumn:
     """A typed value, as SQL, in canonical form; `kind` is Spark's name of its type."""
     if kind == "variant":
-        canonical: Any = pandas_udf(_of_variants, "string", PandasUDFType.SCALAR)
+        vectorised: Any = pandas_udf
+        canonical = vectorised(_of_variants, "string")
         found: SparkColumn = canonical(F.expr(f"to_json({value})"))
         return found
     return F.expr(_of_typed(value, kind))
