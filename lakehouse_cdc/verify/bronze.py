@@ -2,8 +2,8 @@
 
 Each key's last change is its row, unless that is a delete, or a truncation or the end of a repeated read took it away;
 of a table without a key the images are counted (see `model.multiset`). Rows that were written under an earlier schema
-are read as the changes of the schema since then have left them (see `silver.auto_cdc.schema_eras`). Images are VARIANT objects that the
-loader's kernels wrote; Spark takes them apart here. A JSON document is compared letter by letter, as bronze has it.
+are read as the changes of the schema since then have left them (see `silver.auto_cdc.schema_eras`). Images are VARIANT
+objects that the loader's kernels wrote; Spark takes them apart here. A JSON document is compared letter by letter.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from lakehouse_cdc.model.layout import Layout, quoted
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.types import require
-from lakehouse_cdc.silver.batch.contents import split
 from lakehouse_cdc.silver.auto_cdc.schema_eras import Eras
+from lakehouse_cdc.silver.batch.contents import split
 from lakehouse_cdc.silver.batch.typed_columns import of_rows
 from lakehouse_cdc.verify.canonical import of_source, of_typed, to_typed
 from lakehouse_cdc.verify.columns import is_json, uncomparable

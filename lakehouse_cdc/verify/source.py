@@ -24,10 +24,10 @@ from lakehouse_cdc.model.layout import Table, quoted
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.schema.table import Column
 from lakehouse_cdc.schema.types import require
-from lakehouse_cdc.silver.definition.casts import carried_over
 from lakehouse_cdc.silver.batch.computed_columns import filtered, with_computed
-from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.casts import carried_over
 from lakehouse_cdc.silver.definition.column_mapping import Shape
+from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.verify.canonical import of_source, of_typed, to_typed
 from lakehouse_cdc.verify.columns import is_json, uncomparable
 from lakehouse_cdc.verify.compare import Compared, TableResult, compare
