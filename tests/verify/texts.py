@@ -48,10 +48,15 @@ def loaded(stage: Stage, offset: Offset, **more: str) -> Rows:
     reader = MySqlCdcSource(given).reader(COLUMNS)
     batches = [batch for part in reader.partitions() for batch in reader.read(part)]
     images = [row["after"] for batch in batches for row in batch.to_pylist()]
-    options = SourceOptions.parse(given)
+    return imaged(stage, offset, [decode(image["value"], image["metadata"]) for image in images])
+
+
+def imaged(stage: Stage, offset: Offset, images: list[dict[str, Any]]) -> Rows:
+    """Decoded images in the same form."""
+    options = SourceOptions.parse(stage.options())
     [state] = offset.tables.values()
     texts = Texts(SchemaStore(options.schema_folder).get(state.schema), options.mask_salt, exact_json=False)
-    return named(texts, [texts.of_images([decode(image["value"], image["metadata"]) for image in images])])
+    return named(texts, [texts.of_images(images)])
 
 
 def named(texts: Texts, batches: list[pa.RecordBatch]) -> Rows:
