@@ -23,8 +23,9 @@ from lakehouse_cdc.mysql.server import binary_logs
 from lakehouse_cdc.mysql.session import Session, connect
 from lakehouse_cdc.mysql.uncaptured import uncaptured
 from lakehouse_cdc.pipeline.config_file import load
+from lakehouse_cdc.pipeline.failures import translate
 from lakehouse_cdc.pipeline.mending import Mending
-from lakehouse_cdc.pipeline.report import Progress, RunReport, VerifyReport
+from lakehouse_cdc.pipeline.report import Layer, Progress, RunReport, VerifyReport
 from lakehouse_cdc.pipeline.restarts import while_late
 from lakehouse_cdc.pipeline.source_options import choice
 from lakehouse_cdc.pipeline.streams import Streams
@@ -250,23 +251,28 @@ class Pipeline(Mending):
         with self._failures(), self._writing("signal pause, then maintain, then signal resume"):
             return maintain(self.spark, self.layout, self.checkpoint("silver"), vacuum=vacuum)
 
-    def verify(self) -> VerifyReport:
-        """Compare every silver table with the source, as both stood at the position that silver stands at.
+    def verify(self, layer: Layer = "silver") -> VerifyReport:
+        """Compare every table of a layer with the source, as both stood at the position that the layer stands at.
 
-        Writes, and this pipeline itself, may go on meanwhile. Raises DefiniteError before silver's first batch.
+        Of bronze, what its changes come to. Writes, and this pipeline itself, may go on meanwhile. A table that cannot
+        be compared is named in the report; raises DefiniteError before the layer's first batch, and TransientError
+        where the source cannot be reached.
         """
-        from lakehouse_cdc.verify.tables import verify_tables
+        from lakehouse_cdc.verify.tables import Verifier
 
-        if self.layout.silver is None:
-            raise ConfigError("this pipeline keeps no silver tables to verify", hint="name a schema as target.silver")
-        with self._failures():
-            offset, results, quarantined = verify_tables(
-                self.spark, self.layout, self.source_options(), self.checkpoint("bronze"), self.checkpoint("silver")
+        if layer == "silver" and self.layout.silver is None:
+            raise ConfigError(
+                "this pipeline keeps no silver tables to verify", hint="verify --layer bronze, or name target.silver"
             )
-        pending = self._pending(offset)
+        places, log = (self.checkpoint("bronze"), self.checkpoint("silver")), self.log if self._made_session else None
+        with self._failures():
+            options = self.source_options()
+            verifier = Verifier(self.spark, self.layout, options, *places, lambda error: translate(error, log))
+            found = verifier.silver_tables() if layer == "silver" else verifier.bronze_tables()
+        offset = found.offset
         return VerifyReport(
-            offset.position, offset.gtid_set, tuple(results), quarantined, pending, offset.tables,
-            uncaptured=self.uncaptured(),
+            offset.position, offset.gtid_set, tuple(found.results), found.quarantined, self._pending(offset),
+            offset.tables, self.uncaptured(), found.failed, found.left_out, layer,
         )  # fmt: skip
 
     def status(self) -> Status:

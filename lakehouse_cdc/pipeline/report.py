@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from lakehouse_cdc.model.offset import Offset, TableState
 from lakehouse_cdc.model.position import Position
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lakehouse_cdc.verify.compare import TableResult
 
 _log = logging.getLogger(__name__)
+Layer = Literal["silver", "bronze"]
 
 
 @dataclass(frozen=True)
@@ -114,20 +115,27 @@ class RunReport:
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """The comparison of all tables at one position."""
+    """The comparison of all tables of a layer (silver or bronze) at one position.
+
+    Each of these says why, by table: `quarantined`, not followed; `failed`, could not be compared; `left_out`, has
+    nothing to be compared with, by design, which is no failure.
+    """
 
     position: Position
     gtid_set: str
     tables: tuple[TableResult, ...]
-    quarantined: Mapping[str, str] = field(default_factory=dict)  # tables that are not followed, and why
+    quarantined: Mapping[str, str] = field(default_factory=dict)
     pending: tuple[str, ...] = ()  # tables that are being read again, as a whole or in part, for silver to mend
     states: Mapping[str, TableState] = field(default_factory=dict, repr=False)  # of the tables, there
     uncaptured: Uncaptured = field(default_factory=Uncaptured)  # what matches source.tables and is in no layer
+    failed: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    layer: Layer = "silver"
 
     @property
     def verified(self) -> bool:
-        """True if there was something to compare, no row differs, and no table is quarantined."""
-        return bool(self.tables) and all(t.equal for t in self.tables) and not self.quarantined
+        """True if there was something to compare, all of it is equal, and none is quarantined, or failed."""
+        return bool(self.tables) and all(t.equal for t in self.tables) and not self.quarantined and not self.failed
 
     @property
     def rows(self) -> int:
@@ -138,10 +146,13 @@ class VerifyReport:
         """Plain data."""
         return {
             "verified": self.verified,
+            "layer": self.layer,
             "rows_compared": self.rows,
             "position": {"file": self.position.file, "pos": self.position.pos, "gtid": self.gtid_set},
             "tables": {t.table: t.to_json() for t in self.tables},
             "quarantined": dict(self.quarantined),
             "uncaptured": self.uncaptured.all,
+            "failed": dict(self.failed),
+            "left_out": dict(self.left_out),
             "repair_pending": list(self.pending),
         }
