@@ -17,13 +17,14 @@ from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.gtid import GtidSet, Interval
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
 from lakehouse_cdc.mysql.kernels.binlog_words import GTID, HEADER
+from lakehouse_cdc.schema.ddl.statement_session import UNKNOWN_SESSION, StatementSession
 
 CRC_BYTES = 4
 _OFF, _CRC32 = 0, 1
 # bytes in front of the body of the events that the kernel looks into; 0: the server does not write them (any more)
 _POST_HEADERS = {2: (13,), 19: (8,), **dict.fromkeys((23, 24, 25), (8, 0)), **dict.fromkeys((30, 31, 32), (10, 0))}
 # status variables of a QUERY event, and their sizes; -1: one byte of length stands in front, -2: two such strings
-_SQL_MODE, _CHARSET = 1, 4
+_SQL_MODE, _CHARSET, _TIME_ZONE = 1, 4, 5
 _STATUS_SIZES = {0: 4, 1: 8, 3: 4, 4: 6, 5: -1, 6: -1, 7: 2, 8: 2, 9: 8, 10: 4, 11: -2, 13: 3}
 _XID = re.compile(r"X'([0-9A-Fa-f]*)',\s*X'([0-9A-Fa-f]*)',\s*(\d+)\s*$")
 _ANSI_QUOTES, _NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20
@@ -37,6 +38,7 @@ class Query:
     text: str
     plain_quotes: bool
     readable: bool  # False: the text could not be decoded from the session's character set
+    session: StatementSession = UNKNOWN_SESSION
 
 
 @dataclass(frozen=True)
@@ -183,13 +185,14 @@ def query(body: bytes, where: str, *, load: bool = False) -> Query:
     status = Cursor(data.take(data.u16()), where) if not load else _load_status(data, where)
     database = data.take(size).decode("utf-8", "replace")
     data.skip(1)
-    mode, collation = _session(status)
+    mode, zone, collation = _session(status)
+    session = StatementSession(mode, zone)
     raw = data.rest()
     text = _decoded(raw, collation)
     plain = not mode & (_ANSI_QUOTES | _NO_BACKSLASH_ESCAPES)
     if text is None:
-        return Query(database, raw.decode("ascii", "backslashreplace"), plain, readable=False)
-    return Query(database, text, plain, readable=True)
+        return Query(database, raw.decode("ascii", "backslashreplace"), plain, False, session)
+    return Query(database, text, plain, True, session)
 
 
 def _load_status(data: Cursor, where: str) -> Cursor:
@@ -198,9 +201,12 @@ def _load_status(data: Cursor, where: str) -> Cursor:
     return Cursor(data.take(size), where)
 
 
-def _session(status: Cursor) -> tuple[int, int | None]:
-    """The sql_mode and the collation id of the client; the variables behind an unknown one stay unread."""
-    mode, collation = 0, None
+def _session(status: Cursor) -> tuple[int, str | None, int | None]:
+    """The sql_mode, the time zone where it was used, and the collation id of the client.
+
+    The variables behind an unknown one stay unread.
+    """
+    mode, zone, collation = 0, None, None
     while status.left:
         code = status.byte()
         size = _STATUS_SIZES.get(code)
@@ -211,10 +217,12 @@ def _session(status: Cursor) -> tuple[int, int | None]:
         elif code == _CHARSET:
             collation = status.u16()
             status.skip(4)
+        elif code == _TIME_ZONE:
+            zone = status.take(status.byte()).decode("ascii", "replace")
         else:
             for _ in range(max(-size, 1)):
                 status.skip(status.byte() if size < 0 else size)
-    return mode, collation
+    return mode, zone, collation
 
 
 def _decoded(raw: bytes, collation: int | None) -> str | None:
