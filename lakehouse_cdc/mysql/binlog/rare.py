@@ -211,6 +211,7 @@ def _session(status: Cursor) -> tuple[int, str | None, int | None]:
         code = status.byte()
         size = _STATUS_SIZES.get(code)
         if size is None:
+            zone = zone or "unknown"
             break
         if code == _SQL_MODE:
             mode = status.u64()

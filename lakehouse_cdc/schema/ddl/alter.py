@@ -3,8 +3,8 @@
 `altered` is exact or it raises: the schema is the one that the server has after the statement. `Altered.kept` is True
 only where each row of the table holds afterwards what its image said before, under the names and types of the new
 schema, and in a new column NULL, or what `Altered.filled` says. That is a proof from the statement and the old schema
-alone; where there is none (a default that is no constant, a pair of types that is not on the list of `preserved`, a partition that was dropped) it is False,
-and the table must be read again.
+alone; where there is none (a default that is no constant, types that are no pair of `preserved`, a partition that was
+dropped) it is False, and the table must be read again.
 
 The columns are put in order as the server does it (sql_table.cc, mysql_prepare_alter_table): the old ones stay where
 they are, then each one that is new or has a place is put where its clause says, among the names as they are then.

@@ -92,6 +92,11 @@ def _integer_fits(old: Column, new: Column, _: StatementSession) -> bool:
     return wider >= 0 if old.unsigned == new.unsigned else old.unsigned and wider > 0
 
 
+def _as_many_bytes(old: Column, new: Column, _: StatementSession) -> bool:
+    """Signed to UNSIGNED: the type in bronze and silver grows, so that it also holds the negative values of the past."""
+    return not old.unsigned and new.unsigned and _WIDTHS[new.type] >= _WIDTHS[old.type]
+
+
 def _sign_kept(old: Column, new: Column, _: StatementSession) -> bool:
     return old.unsigned or not new.unsigned
 
@@ -161,6 +166,10 @@ def _labels_in_order(old: Column, new: Column, _: StatementSession) -> bool:
     return old.charset == new.charset and all(label in left for label in old.values)
 
 
+def _labels_fit(old: Column, new: Column, _: StatementSession) -> bool:
+    return max(map(len, old.values)) <= (new.length or 0)
+
+
 def _longer_fraction(old: Column, new: Column, _: StatementSession) -> bool:
     return new.fraction >= old.fraction
 
@@ -168,6 +177,7 @@ def _longer_fraction(old: Column, new: Column, _: StatementSession) -> bool:
 SAME_DEFINITION = Condition("the same definition, names, defaults, order and collation aside", _same_definition)
 SAME_COLLATION = Condition("the same character set and collation", _same_collation)
 INTEGER_FITS = Condition("the new range includes the old one", _integer_fits)
+AS_MANY_BYTES = Condition("from signed to UNSIGNED, in as many bytes or more", _as_many_bytes)
 SIGN_KEPT = Condition("not from signed to UNSIGNED", _sign_kept)
 WHOLE_DIGITS = Condition("as many digits before the point, or more", _whole_digits)
 SCALE_KEPT = Condition("as many digits after the point, or more (the same number above 38 digits)", _scale_kept)
@@ -179,24 +189,18 @@ NOT_PADDED = Condition("sql_mode known, without PAD_CHAR_TO_FULL_LENGTH", _not_p
 BYTES_FIT = Condition("room for the longest value", _bytes_fit)
 LABELS_APPENDED = Condition("new labels after the old ones, in as many stored bytes", _labels_appended)
 LABELS_IN_ORDER = Condition("all old labels in their order, in the same character set", _labels_in_order)
+LABELS_FIT = Condition("as many characters as the longest label has, or more", _labels_fit)
 LONGER_FRACTION = Condition("as many digits of a second, or more", _longer_fraction)
 
 # ------------------------------------------------------------------ the list
 
+_REFUSED = "the server refuses the statement if a row holds a negative value"
 PAIRS = (
     Pair(_COPIED, _COPIED, (SAME_DEFINITION,), "the server copies the stored value"),
     Pair(_INTEGERS, _INTEGERS, (INTEGER_FITS,), "every old value is in the new range"),
-    Pair(
-        _INTEGERS, _INTEGERS, (), "the server refuses the statement for a value outside of the new range", strict=True
-    ),
+    Pair(_INTEGERS, _INTEGERS, (AS_MANY_BYTES,), _REFUSED, strict=True),
     Pair(("decimal",), ("decimal",), (SIGN_KEPT, WHOLE_DIGITS, SCALE_KEPT), "no digit is lost"),
-    Pair(
-        ("decimal",),
-        ("decimal",),
-        (SCALE_KEPT,),
-        "the server refuses the statement for a value outside of the new range",
-        strict=True,
-    ),
+    Pair(("decimal",), ("decimal",), (WHOLE_DIGITS, SCALE_KEPT), _REFUSED, strict=True),
     Pair(("float",), ("float", "double"), (SIGN_KEPT, NOT_ROUNDED), "a FLOAT is a DOUBLE, exactly"),
     Pair(("double",), ("double",), (SIGN_KEPT, NOT_ROUNDED), "nothing is rounded"),
     Pair(("char",), ("char",), (CHARSET_KEPT, CHARACTERS_FIT), "read without the spaces that fill it up, either way"),
@@ -207,6 +211,7 @@ PAIRS = (
     Pair(("varbinary",), ("varbinary",), (CHARACTERS_FIT,), "every value fits"),
     Pair(("varbinary", *_BLOBS), _BLOBS, (BYTES_FIT,), "every value fits"),
     Pair(("enum",), ("enum",), (SAME_COLLATION, LABELS_APPENDED), "the stored numbers are copied"),
+    Pair(("enum",), ("varchar",), (CHARSET_KEPT, LABELS_FIT), "the label is the text"),
     Pair(("set",), ("set",), (SAME_COLLATION, LABELS_APPENDED), "the stored bits are copied"),
     Pair(
         ("enum",),
@@ -238,8 +243,8 @@ def survives_copy(column: Column, session: StatementSession) -> bool:
     """Whether a column that a statement does not define again is proven to hold what it held, if the table is copied.
 
     MySQL converts each TIMESTAMP to the session's time zone and back, so that of the two hours before and after a clock
-    is set back one is left. A date that no calendar has becomes 0000-00-00, which shows where dates are carried as text;
-    in strict mode the server refuses that. A generated column that is stored is computed again, under this session.
+    is set back one is left. A date that no calendar has becomes 0000-00-00, which shows where dates are carried as
+    text; in strict mode the server refuses that. A generated column that is stored is computed again, under this session.
     """
     if column.generated == "session" or (column.type == "timestamp" and session.local_time):
         return False
