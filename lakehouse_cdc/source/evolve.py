@@ -95,6 +95,8 @@ def _change(
     now = _now(session, tables, tail, statement, before) if near or said is None else None
     if now is None and said is None:
         return None
+    if now is not None and said is not None:
+        _require_labels(said, now)
     if said is not None and (now is None or _agree(said, now, before)):
         after = tables.configured(now or said.schema, before, said.origin)
         filled = {c.name: said.filled[c.name] for c in after.captured if c.name in said.filled and not c.mask}
@@ -193,6 +195,21 @@ def _silent(later: LoggedStatement, schema: TableSchema, session: Session) -> bo
         return False
     said = _altered(later, schema, session)
     return said is not None and said.silent
+
+
+def _require_labels(said: Altered, now: TableSchema) -> None:
+    """Raise DefiniteError where an ENUM or SET has other labels than the statement gave it: no one knows its values.
+
+    A server may spoil labels as it converts them to another character set, without strict mode in silence.
+    """
+    labels = {column.name: column for column in said.schema.columns if column.values}
+    for column in now.columns:
+        if column.name in labels and column.type == labels[column.name].type:
+            wanted = labels[column.name].values
+            if column.values != wanted:
+                what = f"the server has other labels for column {column.name} of {now.name} than it was altered to have"
+                hint = f"ALTER TABLE {now.name} MODIFY {column.name} with the labels that it should have"
+                raise DefiniteError(f"{what}: {column.declared}", where=now.name, hint=hint)
 
 
 def _agree(said: Altered, now: TableSchema, before: TableSchema) -> bool:

@@ -93,7 +93,7 @@ def _integer_fits(old: Column, new: Column, _: StatementSession) -> bool:
 
 
 def _as_many_bytes(old: Column, new: Column, _: StatementSession) -> bool:
-    """Signed to UNSIGNED: the type in bronze and silver grows, so that it also holds the negative values of the past."""
+    """Signed to UNSIGNED: bronze's and silver's types grow, so they also hold the negative values of the past."""
     return not old.unsigned and new.unsigned and _WIDTHS[new.type] >= _WIDTHS[old.type]
 
 
@@ -244,7 +244,8 @@ def survives_copy(column: Column, session: StatementSession) -> bool:
 
     MySQL converts each TIMESTAMP to the session's time zone and back, so that of the two hours before and after a clock
     is set back one is left. A date that no calendar has becomes 0000-00-00, which shows where dates are carried as
-    text; in strict mode the server refuses that. A generated column that is stored is computed again, under this session.
+    text; in strict mode the server refuses that. A generated column that is stored is computed again, under this
+    session.
     """
     if column.generated == "session" or (column.type == "timestamp" and session.local_time):
         return False

@@ -1,4 +1,7 @@
-"""`python -m tests.mysql.census [SERVER ...]` runs the census on servers and keeps its numbers; `--page` writes the page."""
+"""`python -m tests.mysql.census [SERVER ...]` runs the census on servers, and keeps its numbers.
+
+`--page` writes the page of the documentation.
+"""
 
 from __future__ import annotations
 

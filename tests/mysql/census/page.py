@@ -17,18 +17,18 @@ MODES = ("strict", "empty")
 _HEAD = """\
 # What DDL does to stored values
 
-A DDL statement stands in the binlog as text: it changes rows without an event for any of them. So for each statement on a
-captured table it is decided whether every row is **proven** to hold the same values afterwards. Where it is, the change of
-the schema is all that is done. Where it is not, the table is **read again**, beside the stream, which is always exact and
-costs one read of the table. Nothing is assumed to be unchanged because nothing spoke against it.
+A DDL statement stands in the binlog as text: it changes rows without an event for any of them. So for each statement
+on a captured table it is decided whether every row is **proven** to hold the same values afterwards. Where it is, the
+change of the schema is all that is done. Where it is not, the table is **read again**, beside the stream, which is
+always exact and costs one read of the table. Nothing is assumed to be unchanged because nothing spoke against it.
 
 This page is made by `uv run python -m tests.mysql.census --page`.
 
 ## Columns that get another definition
 
 These pairs of types, before and after, are proven; all others are read again. Names, defaults, comments and positions
-do not matter. Strict means `STRICT_TRANS_TABLES` or `STRICT_ALL_TABLES` in the `sql_mode` of the session that ran the statement,
-as its event in the binlog has it.
+do not matter. Strict means `STRICT_TRANS_TABLES` or `STRICT_ALL_TABLES` in the `sql_mode` of the session that ran the
+statement, as its event in the binlog has it.
 
 """
 _MORE = """
@@ -40,8 +40,8 @@ _MORE = """
 - ENUM and SET with another character set are read again: some servers lose values as they convert the labels. Where the
   labels themselves are not what they were, the table is quarantined.
 - FLOAT and DOUBLE with (M,D): without a copy of the table (`ALGORITHM=INPLACE`, which the server takes by itself from
-  DOUBLE to DOUBLE(10,2)) it rounds what it *shows* as text, and goes on storing all digits, which are what this pipeline
-  holds. With a copy, and from FLOAT to DOUBLE(10,2), it rounds what it stores.
+  DOUBLE to DOUBLE(10,2)) it rounds what it *shows* as text, and goes on storing all digits, which are what this
+  pipeline holds. With a copy, and from FLOAT to DOUBLE(10,2), it rounds what it stores.
 
 ## Columns that the statement does not name
 
@@ -57,17 +57,16 @@ and each CREATE INDEX, is taken to do it. Then these are read again:
 
 ## Columns that are new
 
-A new column holds NULL in the rows that are there, or a constant that is proven from the definition: a number, or
-a text of plain ASCII letters, as the type holds it, or what NOT NULL gives without a default. All else is read again:
-AUTO_INCREMENT, SERIAL and SERIAL DEFAULT VALUE (the server numbers the rows), expressions, times, bytes, rounded numbers,
-generated columns; and, without strict mode, a label of an ENUM other than the first.
+A new column holds NULL in the rows that are there, or a constant that is proven from the definition: a number, or a
+text of plain ASCII letters, as the type holds it, or what NOT NULL gives without a default. All else is read again:
+AUTO_INCREMENT, SERIAL and SERIAL DEFAULT VALUE (the server numbers the rows), expressions, times, bytes, rounded
+numbers, generated columns; and, without strict mode, a label of an ENUM other than the first.
 
 ## The census
 
-A test alters a column of each type into each other type on real servers, with edge values in its rows, under strict mode
-and under `sql_mode = ''`, and compares what a snapshot reads before and after. Where the list says "proven", every row's
-image was the same. That also was tried for each such pair alone, without and with `ALGORITHM=COPY`.
-
+A test alters a column of each type into each other type on real servers, with edge values in its rows, under strict
+mode and under `sql_mode = ''`, and compares what a snapshot reads before and after. Where the list says "proven",
+every row's image was the same. That also was tried for each such pair alone, without and with `ALGORITHM=COPY`.
 """
 
 
