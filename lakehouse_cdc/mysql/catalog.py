@@ -23,7 +23,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -110,7 +110,7 @@ def read_catalog(
     keys = _grouped(session, _KEYS, chosen.values())
     for name, (database, table) in chosen.items():
         rows, key = columns.get((database, table), []), keys.get((database, table), [])
-        described = tuple(_column(row) for row in rows)
+        described = _with_generated([_column(row) for row in rows], rows)
         engine, charset = bases[database, table]
         schema = TableSchema(database, table, described, tuple(str(row[0]) for row in key), charset)
         found.tables[name] = choice.chosen(schema)
@@ -157,19 +157,34 @@ def _column(row: tuple[Any, ...]) -> Column:
         length = precision
     elif kind not in _OF_A_LENGTH:
         length = None
+    # of a FLOAT or DOUBLE without (M,D) the precision is 12 or 22, and the scale NULL
+    rounds = kind == "decimal" or (kind in ("float", "double") and scale is not None)
     return Column(
         name=str(name),
         type=kind,
         nullable=nullable == "YES",
         unsigned=kind in _NUMBERS and "unsigned" in str(column_type).lower().split(),
         length=None if length is None else int(length),
-        precision=int(precision) if kind == "decimal" else None,
-        scale=int(scale) if kind == "decimal" else None,
+        precision=int(precision) if rounds else None,
+        scale=int(scale) if rounds else None,
         fraction=int(fraction or 0),
         charset=charset,
         collation=collation,
         values=_labels(str(column_type)) if kind in ("enum", "set") else (),
     )
+
+
+def _with_generated(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> tuple[Column, ...]:
+    """The columns, with those marked that are generated, stored or not."""
+    expressions = {c.name.lower(): str(row[-3]) for c, row in zip(columns, rows, strict=True) if row[-3]}
+    proven = dict.fromkeys(expressions, False)
+    marked: list[Column] = []
+    for column in columns:
+        if (name := column.name.lower()) in expressions:
+            proven[name] = same_everywhere(column, expressions[name], columns, virtual=proven)
+            column = replace(column, generated="same" if proven[name] else "session")
+        marked.append(column)
+    return tuple(marked)
 
 
 def _labels(column_type: str) -> tuple[str, ...]:

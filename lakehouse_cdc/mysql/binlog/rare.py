@@ -17,6 +17,7 @@ from lakehouse_cdc.mysql.binlog.cursor import Cursor
 from lakehouse_cdc.mysql.binlog.session_state import session_state
 from lakehouse_cdc.mysql.kernels.binlog_words import GTID, HEADER
 from lakehouse_cdc.schema.charsets import UNICODE, UNKNOWN, charset_of, decode
+from lakehouse_cdc.schema.ddl.statement_session import StatementSession
 
 CRC_BYTES = 4
 _OFF, _CRC32 = 0, 1
@@ -39,8 +40,13 @@ class Query:
 
     database: str
     text: str
-    sql_mode: int | None
+    session: StatementSession
     readable: bool
+
+    @property
+    def sql_mode(self) -> int | None:
+        """The session's modes as bits, None where they are not known."""
+        return self.session.sql_mode
 
     @property
     def plain_quotes(self) -> bool:
@@ -201,7 +207,7 @@ def query(body: bytes, where: str, *, load: bool = False, alone: bool = True) ->
     data.skip(1)
     state = session_state(status)
     text, readable = _decoded(data.rest(), state.collation, alone)
-    return Query(database, text, state.sql_mode, readable)
+    return Query(database, text, StatementSession(state.sql_mode, state.time_zone), readable)
 
 
 def _load_status(data: Cursor, where: str) -> Cursor:

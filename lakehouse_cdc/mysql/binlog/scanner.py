@@ -320,6 +320,9 @@ class BinlogScanner:
         else:
             self._groups.statement(seconds, size)
         position = Position(self._file, self.position.pos + size)
+        number = self._groups.count - 1
         self._statements.append(
-            LoggedStatement(position, self._groups.count - 1, query.database, query.text, statement, concerned, effects)
+            LoggedStatement(
+                position, number, query.database, query.text, statement, concerned, effects, session=query.session
+            )
         )

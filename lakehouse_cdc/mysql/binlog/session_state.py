@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
 
-_CATALOG, _SQL_MODE, _CHARSET, _UPDATED_DATABASES = 2, 1, 4, 12
+UNKNOWN_ZONE = "unknown"
+_CATALOG, _SQL_MODE, _CHARSET, _TIME_ZONE, _UPDATED_DATABASES = 2, 1, 4, 5, 12
 _GTID_FLAGS3, _COLLATIONS = 130, 131
 _FIXED = {
     0: 4,  # flags2: autocommit, foreign_key_checks, ...
@@ -32,23 +33,28 @@ _FIXED = {
     128: 3,  # MariaDB: microseconds
     129: 8,  # MariaDB: the XID of a DDL
 }
-_STRINGS = {5: 1, 6: 1, 11: 2}  # time_zone; catalog; user and host: so many strings, each after a byte of length
+_STRINGS = {6: 1, 11: 2}  # catalog; user and host: so many strings, each after a byte of length
 _TOO_MANY_DATABASES = 254  # in place of their number: none is listed
 _ALTER_ENDS = 4 | 8  # flags of MariaDB's 130 that the number of the ALTER's start follows
 
 
 @dataclass(frozen=True)
 class SessionState:
-    """The sql_mode (as bits) and the collation id of character_set_client; None where they are not known."""
+    """The sql_mode (as bits) and the collation id of character_set_client; None where they are not known.
+
+    `time_zone` is logged only where the statement used it: None for one that did not, `UNKNOWN_ZONE` where it may have.
+    """
 
     sql_mode: int | None
     collation: int | None
+    time_zone: str | None = None
 
 
 def session_state(variables: Cursor) -> SessionState:
     """Read the block of status variables. Raises DefiniteError where a variable of a known size is cut off."""
     mode: int | None = None
     collation: int | None = None
+    zone: str | None = None
     while variables.left:
         code = variables.byte()
         if code == _SQL_MODE:
@@ -56,9 +62,12 @@ def session_state(variables: Cursor) -> SessionState:
         elif code == _CHARSET:
             collation = variables.u16()
             variables.skip(4)  # collation_connection, collation_server
+        elif code == _TIME_ZONE:
+            zone = variables.take(variables.byte()).decode("ascii", "replace")
         elif not _skipped(variables, code):
+            zone = zone or UNKNOWN_ZONE
             break
-    return SessionState(mode, collation)
+    return SessionState(mode, collation, zone)
 
 
 def _skipped(variables: Cursor, code: int) -> bool:

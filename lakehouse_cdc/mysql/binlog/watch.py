@@ -56,7 +56,7 @@ class Watch:
         if self._captured_predicate:
             return None
         try:
-            return effects(statement, query.text, self._tables, lambda name: alone and self._has(name))
+            return effects(statement, query.text, self._tables, lambda name: alone and self._has(name), query.session)
         except NotUnderstood:
             return None
 

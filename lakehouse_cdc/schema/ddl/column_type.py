@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from lakehouse_cdc.schema.charsets import MAX_BYTES
 from lakehouse_cdc.schema.ddl.literals import number, text
+from lakehouse_cdc.schema.ddl.statement_session import UNKNOWN_SESSION, StatementSession
 from lakehouse_cdc.schema.lexer import NotUnderstood, Reader
 from lakehouse_cdc.schema.table import Column
 
@@ -21,11 +22,13 @@ class Given:
     """What a definition leaves open, None where not known: the table's default character set, and the server's ways.
 
     `timestamps_nullable`: whether a TIMESTAMP that says nothing of it is nullable (explicit_defaults_for_timestamp).
+    `session` is what the statement's event says of the session that ran it.
     """
 
     charset: str | None = None
     mariadb: bool | None = None
     timestamps_nullable: bool | None = None
+    session: StatementSession = UNKNOWN_SESSION
 
 
 # a type's names, with the one that catalogs show
@@ -86,12 +89,20 @@ class ColumnType:
             return replace(column, type="decimal", precision=precision or 10, scale=scale or 0)
         if said == "FLOAT":
             sizes = self._numbers(2)
-            return replace(column, type="double" if len(sizes) == 1 and sizes[0] > 24 else "float")
-        if said == "DOUBLE":
-            reader.skip("PRECISION")
-            self._numbers(2)
-            return replace(column, type="double")
+            kind = "double" if len(sizes) == 1 and sizes[0] > 24 else "float"
+            return _rounding(replace(column, type=kind), sizes)
+        if said in ("DOUBLE", "REAL"):
+            if said == "DOUBLE":
+                reader.skip("PRECISION")
+            return _rounding(replace(column, type=self._real() if said == "REAL" else "double"), self._numbers(2))
         return self._other(column, said)
+
+    def _real(self) -> str:
+        """REAL is DOUBLE, or FLOAT under REAL_AS_FLOAT."""
+        floats = self._given.session.real_is_float
+        if floats is None:
+            raise NotUnderstood
+        return "float" if floats else "double"
 
     def _other(self, column: Column, said: str) -> Column:
         """All that is no number."""
@@ -100,7 +111,8 @@ class ColumnType:
         if said in _FRACTIONS:
             return replace(column, type=said.lower(), fraction=(*self._numbers(1), 0)[0])
         if said in ("DATE", "JSON", "YEAR"):
-            self._numbers(1 if said == "YEAR" else 0)
+            if self._numbers(1 if said == "YEAR" else 0) not in ((), (4,)):
+                raise NotUnderstood  # MariaDB's YEAR(2)
             return self._json(column) if said == "JSON" else replace(column, type=said.lower())
         if said.lower() in _SPATIAL:
             return replace(column, type=said.lower())
@@ -195,6 +207,11 @@ class ColumnType:
         if column.type == "varchar" and (column.length or 0) * width > _MAX_ROW:
             raise NotUnderstood  # a TEXT, where the session's mode allows it
         return _fitting(column, TEXTS, width)
+
+
+def _rounding(column: Column, sizes: tuple[int, ...]) -> Column:
+    """FLOAT(M,D) and DOUBLE(M,D) round what is stored; FLOAT(p) only says how many bytes there are."""
+    return replace(column, precision=sizes[0], scale=sizes[1]) if len(sizes) == 2 else column
 
 
 def _fitting(column: Column, kinds: tuple[str, ...], width: int) -> Column:

@@ -46,21 +46,22 @@ def definition(reader: Reader, given: Given) -> Definition:
             found = replace(found, fill=not null)
         else:
             found = _said(reader, found)
+    found = replace(found, numbered=found.numbered or said == "SERIAL")
     if found.primary or found.numbered:
         nullable = False
     if nullable is None:
-        nullable = _nullable(column, said, given)
+        nullable = _nullable(column, given)
     column = replace(column, nullable=nullable)
     said_default, fill = found.fill, found.fill or not nullable
     proven = fill and not found.numbered and (default is not None or not said_default)
-    return replace(found, column=column, fill=fill, filled=filled(column, default) if proven else None)
+    return replace(found, column=column, fill=fill, filled=filled(column, default, given.session) if proven else None)
 
 
 def _said(reader: Reader, found: Definition) -> Definition:
     """What the attribute at the cursor adds."""
     if reader.either("PRIMARY KEY", "KEY"):
         return replace(found, primary=True)
-    if reader.skip("AUTO_INCREMENT"):
+    if reader.either("AUTO_INCREMENT", "SERIAL DEFAULT VALUE"):
         return replace(found, numbered=True)
     if reader.skip("FIRST"):
         return replace(found, place="")
@@ -71,10 +72,8 @@ def _said(reader: Reader, found: Definition) -> Definition:
     return found
 
 
-def _nullable(column: Column, said: str, given: Given) -> bool:
+def _nullable(column: Column, given: Given) -> bool:
     """Where the definition does not say it."""
-    if said == "SERIAL":
-        return False
     if column.type == "timestamp":
         if given.timestamps_nullable is None:
             raise NotUnderstood

@@ -14,15 +14,23 @@ from collections.abc import Callable, Mapping
 from lakehouse_cdc.model.effect import Effect
 from lakehouse_cdc.schema.ddl.alter import altered
 from lakehouse_cdc.schema.ddl.column_type import Given
+from lakehouse_cdc.schema.ddl.statement_session import UNKNOWN_SESSION, StatementSession
 from lakehouse_cdc.schema.lexer import NotUnderstood
 from lakehouse_cdc.schema.statements import Statement, StatementKind
 from lakehouse_cdc.schema.table import TableSchema
 
 
 def effects(
-    statement: Statement, text: str, tables: Mapping[str, TableSchema], wanted: Callable[[str], bool] = lambda _: False
+    statement: Statement,
+    text: str,
+    tables: Mapping[str, TableSchema],
+    wanted: Callable[[str], bool] = lambda _: False,
+    session: StatementSession = UNKNOWN_SESSION,
 ) -> tuple[Effect, ...]:
-    """The effects of `statement`, which is `text`, on `tables` (by `database.table`). Raises NotUnderstood."""
+    """The effects of `statement`, which is `text` and was run by `session`, on `tables` (by `database.table`).
+
+    Raises NotUnderstood.
+    """
     if statement.kind is StatementKind.DROP_DATABASE:
         lost = [schema for name, schema in tables.items() if name.partition(".")[0] in statement.databases]
         return tuple(Effect("drop", schema.name) for schema in lost)
@@ -43,7 +51,7 @@ def effects(
         elif held[name] != name:
             found.append(Effect("replace", schema.name))
         elif not statement.renames or (name, name) in statement.renames:
-            found += _altered(statement, text, schema)
+            found += _altered(statement, text, schema, session)
     return tuple(found)
 
 
@@ -59,9 +67,9 @@ def _held(statement: Statement) -> dict[str, str]:
     return held
 
 
-def _altered(statement: Statement, text: str, schema: TableSchema) -> list[Effect]:
+def _altered(statement: Statement, text: str, schema: TableSchema, session: StatementSession) -> list[Effect]:
     try:
-        after = altered(text, schema, Given(schema.charset))
+        after = altered(text, schema, Given(schema.charset, session=session))
     except NotUnderstood:
         if not statement.alters:
             raise
