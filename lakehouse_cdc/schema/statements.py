@@ -67,7 +67,8 @@ _HARMLESS_OBJECTS = frozenset(
         "PACKAGE",
     )
 )
-_HARMLESS_HEADS = frozenset(("GRANT", "REVOKE", "FLUSH", "ANALYZE", "OPTIMIZE", "INSTALL", "UNINSTALL"))
+# REPAIR: captured tables are of InnoDB, of which it leaves every row as it is
+_HARMLESS_HEADS = frozenset(("GRANT", "REVOKE", "FLUSH", "ANALYZE", "OPTIMIZE", "REPAIR", "INSTALL", "UNINSTALL"))
 _DML_HEADS = frozenset(("INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "CALL", "DO", "WITH", "SELECT"))
 _LARGEST_TEXT = 1 << 20  # characters; a longer DDL is not cut, it is UNKNOWN
 
@@ -125,10 +126,6 @@ def _statement(reader: Reader) -> Statement:
     if reader.skip("TRUNCATE"):
         reader.skip("TABLE")
         return Statement(StatementKind.TRUNCATE, (_one_table(reader),))
-    if reader.skip("REPAIR"):
-        _any(reader, "NO_WRITE_TO_BINLOG", "LOCAL")
-        reader.expect("TABLE")
-        return Statement(StatementKind.TABLE_DDL, _list(reader))
     if reader.skip("RENAME", "USER"):
         return Statement(StatementKind.HARMLESS)
     if reader.skip("RENAME"):
