@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.xa import Prepared
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.session import Session
 from lakehouse_cdc.source.floor import Floor
@@ -53,4 +54,9 @@ def with_new_tables(
             state = anew(replace(state, since=before.since), offset)  # rows that stand since before go with its x
         offset = offset.with_table(name, state)
     # their rows in what is prepared were not counted
-    return replace(offset, prepared=tuple(replace(p, rows=max(p.rows, 1)) for p in offset.prepared))
+    return replace(offset, prepared=tuple(_of_all(p, new) for p in offset.prepared))
+
+
+def _of_all(prepared: Prepared, new: Collection[str]) -> Prepared:
+    again = None if prepared.again is None else tuple(sorted({*prepared.again, *new}))
+    return replace(prepared, rows=max(prepared.rows, 1), again=again)

@@ -20,6 +20,7 @@ from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.repair import Repair
 from lakehouse_cdc.schema.change import SchemaChange
+from lakehouse_cdc.schema.references import References
 from lakehouse_cdc.schema.table import TableSchema
 
 
@@ -80,6 +81,17 @@ class SchemaStore:
         """The keys of that fingerprint. Raises DefiniteError if their file is gone or is not what its name says."""
         return Repair.from_json(self._checked(self._repair(fingerprint), fingerprint, "repair"))
 
+    def put_references(self, references: References) -> str:
+        """Store what leads to tables, and give its fingerprint."""
+        text = references.to_json()
+        fingerprint = _digest(text)
+        self._write(self._references(fingerprint), text)
+        return fingerprint
+
+    def references(self, fingerprint: str) -> References:
+        """The references of that fingerprint. Raises DefiniteError if their file is gone or was changed."""
+        return References.from_json(self._checked(self._references(fingerprint), fingerprint, "references"))
+
     def mark_gap(self, offset: Offset) -> None:
         """Remember that the batch which ends at `offset` could not be read any more, before it is let pass empty."""
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -100,6 +112,9 @@ class SchemaStore:
 
     def _repair(self, fingerprint: str) -> Path:
         return self._folder / f"repair-{fingerprint}.json"
+
+    def _references(self, fingerprint: str) -> Path:
+        return self._folder / f"references-{fingerprint}.json"
 
     def _change(self, fingerprint: str) -> Path:
         return self._folder / f"change-{fingerprint}.json"

@@ -40,6 +40,7 @@ from lakehouse_cdc.mysql.kernels.binlog_groups import scan_events
 from lakehouse_cdc.schema.statements import StatementKind
 
 _PREVIOUS_GTIDS, _TAGGED, _EXECUTE_LOAD, _GTID_LIST = 35, 42, 18, 163
+_SHOWN = 1000  # characters that are kept of a statement that changes rows
 _ARTIFICIAL = 0x20  # a flag of an event that the server made up for its readers: it stands in no file
 
 
@@ -308,6 +309,7 @@ class BinlogScanner:
             state[k.HALF] = 0
             self._groups.statement(seconds, size)
             return
+        within_xa = self._groups.group == k.XA
         statement, concerned, effects = self._watch.judge(query, alone=alone)
         if statement.kind is StatementKind.TRANSACTION:
             words = (*query.text.upper().split(None, 2), "", "")[:2]
@@ -321,8 +323,11 @@ class BinlogScanner:
             self._groups.statement(seconds, size)
         position = Position(self._file, self.position.pos + size)
         number = self._groups.count - 1
+        named = self._watch.names(query, statement, effects, alone=alone)
+        text = query.text if named is None or named.unknown or named.names is None else query.text[:_SHOWN]
+        session = query.session
         self._statements.append(
             LoggedStatement(
-                position, number, query.database, query.text, statement, concerned, effects, session=query.session
+                position, number, query.database, text, statement, concerned, effects, session, named, within_xa
             )
         )
