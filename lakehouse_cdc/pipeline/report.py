@@ -45,6 +45,7 @@ class RunReport:
         self.interrupted = False
         self.restarts = 0
         self.quarantined: dict[str, str] = {}
+        self.notices: list[str] = []  # what the start has done that a run does not do as a rule
         self._set_aside: Mapping[str, str] = {}  # by silver
         self.uncaptured = Uncaptured()
 
@@ -110,6 +111,7 @@ class RunReport:
             "restarts": self.restarts,
             "quarantined": self.quarantined,
             "uncaptured": self.uncaptured.all,
+            "notices": self.notices,
         }
 
 
