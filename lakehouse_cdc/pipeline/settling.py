@@ -62,7 +62,7 @@ _HINTS = {
     Tie.TABLE_GONE: f"put the table back; or {RESET}",
     Tie.OTHER_TABLE: f"put the checkpoint and the table that belong together back; or {_KEEP}",
     Tie.OLDER_CHECKPOINT: f"put the newer checkpoint back; or {_KEEP}",
-    Tie.OLDER_TABLE: f"put the newer table back; or {_KEEP}",
+    Tie.OLDER_TABLE: f"put the newer table back; or {RESET}",
     Silver.LEFT: f"put the change table back, with its checkpoint; or {RESET}",
     Silver.FOREIGN: f"put the change table back, with its checkpoint; or {RESET}",
     Silver.MATCHING: f"put the change table back, with its checkpoint; or {RESET}",
