@@ -48,7 +48,7 @@ from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.model.standing import Standing
 from lakehouse_cdc.pipeline.place import Folders
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.silver.ledger import bronze_of_ledger
+from lakehouse_cdc.silver.tables.ledger import bronze_of_ledger
 from lakehouse_cdc.source.beginning import Beginning
 from lakehouse_cdc.source.configured import DIGEST
 from lakehouse_cdc.source.remembering import forget_plan
