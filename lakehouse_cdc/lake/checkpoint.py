@@ -52,6 +52,10 @@ class Checkpoint:
         last, complete = self.last_offset(), self.last_commit()
         return last if last is not None and (complete is None or complete < last) else None
 
+    def begun_at(self, batch: int) -> float:
+        """When that batch was planned, in seconds since 1970."""
+        return (self._folder / "offsets" / str(batch)).stat().st_mtime
+
     def remove_plan(self) -> None:
         """Remove the end of the planned batch, so that Spark asks for another one. No query may be running.
 

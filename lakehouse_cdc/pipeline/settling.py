@@ -4,8 +4,8 @@ Nothing of the source is read and no row is written before this has ended. It ru
 what it finds stays so. What it does is done in steps of which each leaves a state that the next start decides about
 again, with the same result:
 
-- A planned batch is removed by the removal of one file, and only where bronze has no commit of it. Whatever its tasks
-  had written is part of no table.
+- A planned batch is removed by the removal of one file, and only where bronze has no commit of it. The data files that
+  its tasks had written are part of no table; they are deleted before (of a table in a catalog, by VACUUM).
 - A new epoch: the offset at which bronze stands is stored first, then the file that names it, then the file that names
   the table. Before the last is there, or Spark has planned a batch, the checkpoint is a new one as before.
 - A batch that bronze holds, planned under another configuration: what comes after the commit (its schemas) is done
@@ -29,6 +29,7 @@ from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.tables import table_id
 from lakehouse_cdc.lake.trash import throw_away
+from lakehouse_cdc.lake.uncommitted import remove_uncommitted
 from lakehouse_cdc.model.belonging import (
     Action,
     BronzeFound,
@@ -150,6 +151,7 @@ def _done(
         record_last_schemas(spark, layout)
         SchemaStore(folders.schemas).mark_held(place.offset(planned))
     if decision.plan is PlanAction.REMOVE and (planned := place.planned) is not None:
+        remove_uncommitted(layout.changes, since=place.begun_at(planned))
         forget_plan(folders.schemas, place.offset(planned - 1) if planned else {})
         place.remove_plan()
         notices.append(f"batch {planned}, which was planned and of which bronze has nothing, is planned again")

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.bronze import sink
 from lakehouse_cdc.bronze import tables as bronze_tables
-from lakehouse_cdc.errors import CdcError
+from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.unfinished import is_unfinished, remove_unfinished
 from lakehouse_cdc.ops import metrics
 from lakehouse_cdc.pipeline.pipeline import Pipeline
@@ -73,7 +73,7 @@ def test_folders_that_were_left_before_a_first_commit(spark: SparkSession, lake:
         leave(tmp_path / "lakehouse" / where, names)
     lake.run(once=True)
     assert_whole(spark, lake)
-    assert spark.read.format("delta").load(str(lake.layout.metrics)).count() == 2
+    assert spark.read.format("delta").load(str(lake.layout.metrics)).count() >= 2
 
 
 def test_only_a_log_without_a_version_is_removed(tmp_path: Path) -> None:
@@ -94,10 +94,6 @@ def test_only_a_log_without_a_version_is_removed(tmp_path: Path) -> None:
     assert not is_unfinished(str(tmp_path / "none"))
 
 
-class Died(Exception):
-    """The process, as it were."""
-
-
 Patch = Callable[[pytest.MonkeyPatch, int], None]
 
 
@@ -112,7 +108,7 @@ def amid(module: Any, name: str, *, after: bool = False, only: str = "") -> Patc
                 return whole(*arguments, **more)
             if after:
                 whole(*arguments, **more)
-            raise Died(f"amid step {number}")
+            raise DefiniteError(f"amid step {number}")
 
         patch.setattr(module, name, dying)
 
@@ -122,10 +118,10 @@ def amid(module: Any, name: str, *, after: bool = False, only: str = "") -> Patc
 # in the order of a first start
 STEPS: list[Patch] = [
     amid(metrics, "create", after=True),
-    amid(bronze_tables, "create", only="changes"),
-    amid(bronze_tables, "create", only="changes", after=True),
-    amid(Beginning, "belongs_to"),
+    amid(bronze_tables, "create"),
     amid(bronze_tables, "create", only="schemas"),
+    amid(Beginning, "belongs_to"),
+    amid(bronze_tables, "create", only="schemas", after=True),
     amid(sink, "add_schemas"),
     amid(table_definition, "create", only="t__tombstones", after=True),
     amid(table_definition, "create", only="t", after=True),
@@ -139,7 +135,7 @@ def test_each_step_of_a_first_start(spark: SparkSession, lake: Pipeline) -> None
     for number, step in enumerate(STEPS):
         with pytest.MonkeyPatch.context() as patch:
             step(patch, number)
-            with pytest.raises((CdcError, Died), match=rf"amid step {number}\b"):
+            with pytest.raises(DefiniteError, match=rf"amid step {number}\b"):
                 lake.run(once=True)
     assert lake.run(once=True).notices == []
     assert_whole(spark, lake)
