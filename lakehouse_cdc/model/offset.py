@@ -196,6 +196,11 @@ class Offset:
         return {name: state for name, state in self.tables.items() if not state.away}
 
     @property
+    def emitting(self) -> list[TableState]:
+        """Those of them of which rows may have been emitted."""
+        return [state for state in self.there.values() if state.announced]
+
+    @property
     def reading(self) -> dict[str, int]:
         """The tables of which rows are out, but not yet what they held at one position, each since which seq."""
         reading = {name: state for name, state in self.there.items() if state.announced and not state.complete}

@@ -46,6 +46,7 @@ class RunReport:
         self.restarts = 0
         self.texts: dict[str, int] = {}  # statements logged as text, since the checkpoint began
         self.quarantined: dict[str, str] = {}
+        self.notices: list[str] = []  # what the start has done that a run does not do as a rule
         self._set_aside: Mapping[str, str] = {}  # by silver
         self.uncaptured = Uncaptured()
 
@@ -113,6 +114,7 @@ class RunReport:
             "texts": self.texts,
             "quarantined": self.quarantined,
             "uncaptured": self.uncaptured.all,
+            "notices": self.notices,
         }
 
 

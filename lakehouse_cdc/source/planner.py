@@ -25,6 +25,7 @@ from lakehouse_cdc.mysql.session import Session, connect
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.source import gaps, partitions, repairs
 from lakehouse_cdc.source.chunks import Chunks
+from lakehouse_cdc.source.configured import require_nothing_revealed
 from lakehouse_cdc.source.evolve import not_followed, resolved
 from lakehouse_cdc.source.first import first_offset, read_again
 from lakehouse_cdc.source.floor import Floor
@@ -68,6 +69,12 @@ class Planner:
         self._planned: Offset | None = None
         self._chunks = Chunks(options, self._store, clock)
         self._texts = Texts(options, self._store)
+        self._begins_after: Offset | None = None
+        self._concealed = False  # whether what is hidden now was hidden in the offset that this stream goes on from
+
+    def begin_after(self, offset: Offset) -> None:
+        """Begin a new epoch, as after a gap, where a batch begins at `offset`: a table stands there, but no stream."""
+        self._begins_after = offset
 
     def available_now(self) -> None:
         """Stop at what is there when the last chunk has been planned."""
@@ -104,8 +111,11 @@ class Planner:
             return self._planned
 
     def _next(self, start: Offset | None, max_rows: int | None, max_bytes: int | None) -> Offset | None:
-        if start is None:
-            return self._with_chunks(self._first(epoch=1), max_rows)
+        if start is None or start is self._begins_after:
+            return self._with_chunks(self._first(epoch=1) if start is None else self._epoch_after(start), max_rows)
+        if not self._concealed:
+            require_nothing_revealed(self._options, (self._store.get(s.schema) for s in start.emitting))
+            self._concealed = True
         if self._pace.finished(start, self._tip, looked=self._selection_checked):
             return None
         gap, moved = self._gap(start), None
@@ -119,9 +129,7 @@ class Planner:
         if moved is None or gap is not None:
             if gap is not None and self._options.on_gap != "resnapshot":
                 raise gap
-            anew = self._first(start.epoch + 1)
-            self._tables.require_masks(start.tables, anew.tables)
-            return self._with_chunks(read_again(anew, start), max_rows)
+            return self._with_chunks(self._epoch_after(start), max_rows)
         offset, near, captured_rows = moved
         offset = self._signals.taken_up(start, self._with_new_tables(offset) if near else offset, near=near)
         offset = repairs.taken_up(start, offset, self._signals, self._store, near=near)
@@ -168,6 +176,12 @@ class Planner:
     def _first(self, epoch: int) -> Offset:
         self.close()
         return first_offset(self._options, self._session(), self._floors(None), self._tables, epoch)
+
+    def _epoch_after(self, start: Offset) -> Offset:
+        """The first offset of a new epoch, in which the tables that stand at `start` are read again."""
+        first = self._first(start.epoch + 1)
+        self._tables.require_masks(start.tables, first.tables)
+        return read_again(first, start)
 
     def _gap(self, start: Offset) -> DefiniteError | None:
         """What keeps the log from being continued at `start`, if anything does; else the tail stands there."""
