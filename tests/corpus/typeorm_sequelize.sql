@@ -31,9 +31,17 @@ UPDATE `photo` SET `title` = 'night', `flags` = 'a,b', `lat` = 1.5, `extra` = '[
 
 ALTER TABLE `photo` CHANGE `mood` `mood` enum ('good', 'bad', 'ugly') NOT NULL DEFAULT 'good';
 
+-- only: mysql
 ALTER TABLE `photo` ADD `area` int AS (`id` * `views`) VIRTUAL NULL;
 
+-- only: mariadb
+ALTER TABLE `photo` ADD `area` int AS (`id` * `views`) VIRTUAL;
+
+-- only: mysql
 ALTER TABLE `photo` ADD `full` varchar(255) AS (CONCAT(`title`,' ',`id`)) STORED NULL;
+
+-- only: mariadb
+ALTER TABLE `photo` ADD `full` varchar(255) AS (CONCAT(`title`,' ',`id`)) STORED;
 
 ALTER TABLE `photo` MODIFY `id` int NOT NULL;
 
@@ -61,6 +69,8 @@ ALTER TABLE `Projects` CHANGE `done` `finished` TINYINT(1) DEFAULT false;
 ALTER TABLE `Projects` ADD INDEX `projects_deadline` (`deadline`);
 
 ALTER TABLE `Projects` ADD CONSTRAINT `projects_title_uk` UNIQUE (`deadline`, `id`);
+
+ALTER TABLE `Projects` DROP INDEX `projects_title_uk`;
 
 ALTER TABLE `Projects` DROP FOREIGN KEY `projects_owner_foreign_idx`;
 
