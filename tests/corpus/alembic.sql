@@ -42,6 +42,8 @@ ALTER TABLE device ALTER COLUMN active DROP DEFAULT;
 
 ALTER TABLE device ALTER COLUMN active SET DEFAULT false;
 
+UPDATE device SET `order` = 0 WHERE `order` IS NULL;
+
 ALTER TABLE device MODIFY `order` BIGINT NOT NULL DEFAULT '0';
 
 CREATE INDEX ix_device_holder ON device (holder);

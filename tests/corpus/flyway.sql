@@ -29,9 +29,9 @@ alter table employee add column middle_name varchar(20) after first_name;
 
 alter table employee add (city varchar(40), zip char(5) default '00000', born date);
 
-alter table `{database}`.employee modify column `{database}`.employee.zip varchar(10);
+alter table `{database}`.employee modify column zip varchar(10);
 
-alter table employee modify employee.last_name varchar(80) character set utf8mb4 not null;
+alter table employee modify last_name varchar(80) character set utf8mb4 not null;
 
 alter table employee change column city town varchar(60);
 
@@ -50,7 +50,8 @@ update employee set v = 1.5, w = 'w', x = x'00', y = 4, ae = 1.25, ag = true whe
 alter table employee add column ah varchar(20) binary, add column ai char byte, add column aj text(100), add column ak blob(300), add column al char(4) ascii, add column am varchar(9) charset latin1 collate latin1_german1_ci;
 
 -- only: mysql-8 mysql-9
-alter table employee add column an point not null srid 4326 default (st_geomfromtext('POINT(1 1)', 4326)), add column ao int default (1 + 1), add column ap serial default value;
+alter table employee add column an point not null srid 4326 default (st_geomfromtext('POINT(1 1)', 4326)), add column ao int default (1 + 1);
+
 
 alter table employee drop column ah, drop ai;
 
@@ -68,24 +69,29 @@ alter table employee convert to character set utf8mb4 collate utf8mb4_unicode_ci
 
 alter table employee engine innodb, row_format = compact, stats_persistent=1, max_rows 1000, avg_row_length=100, checksum 1;
 
+-- only: mariadb
 alter ignore table anchor comment '';
 
 alter table employee add constraint salary_positive check (salary >= 0);
 
+-- only: mysql-8 mysql-9 mariadb
 create table employee_copy as select * from employee;
 
 create table employee_like like employee;
 
 insert into employee_like select * from employee;
 
+-- only: mysql-8 mysql-9 mariadb
 create table numbers (n int primary key, s varchar(9)) select 1 as n, 'one' as s union all select 2, 'two';
 
+-- only: mysql-8 mysql-9 mariadb
 replace into numbers values (1, 'ONE');
 
+-- only: mysql-8 mysql-9 mariadb
 drop table employee_copy, employee_like restrict;
 
 truncate employee;
 
 insert into `{database}`.`flyway_schema_history` (`installed_rank`, `version`, `description`, `type`, `script`, `checksum`, `installed_by`, `execution_time`, `success`) values (1, '1', 'base', 'SQL', 'V1__base.sql', -123, 'root', 5, 1);
 
-rename table numbers to counted, employee to worker;
+rename table flyway_schema_history to flyway_old, employee to worker;

@@ -47,7 +47,7 @@ DROP INDEX `index_products_name` ON `products`;
 -- only: mysql
 CREATE INDEX `index_products_on_price` ON `products` (`price`, `stock`) ALGORITHM = INPLACE;
 
-ALTER TABLE `products` ADD `full_label` varchar(255) GENERATED ALWAYS AS (concat(`name`, ' ', `id`)) VIRTUAL;
+ALTER TABLE `products` ADD `full_label` varchar(255) GENERATED ALWAYS AS (concat(`name`, ' ', `sku`)) VIRTUAL;
 
 ALTER TABLE `products` ADD `name_size` int AS (length(`name`)) STORED;
 

@@ -32,16 +32,16 @@ UPDATE `photo` SET `title` = 'night', `flags` = 'a,b', `lat` = 1.5, `extra` = '[
 ALTER TABLE `photo` CHANGE `mood` `mood` enum ('good', 'bad', 'ugly') NOT NULL DEFAULT 'good';
 
 -- only: mysql
-ALTER TABLE `photo` ADD `area` int AS (`id` * `views`) VIRTUAL NULL;
+ALTER TABLE `photo` ADD `area` int AS (`authorId` * `views`) VIRTUAL NULL;
 
 -- only: mariadb
-ALTER TABLE `photo` ADD `area` int AS (`id` * `views`) VIRTUAL;
+ALTER TABLE `photo` ADD `area` int AS (`authorId` * `views`) VIRTUAL;
 
 -- only: mysql
-ALTER TABLE `photo` ADD `full` varchar(255) AS (CONCAT(`title`,' ',`id`)) STORED NULL;
+ALTER TABLE `photo` ADD `full` varchar(255) AS (CONCAT(`title`,' ',`authorId`)) STORED NULL;
 
 -- only: mariadb
-ALTER TABLE `photo` ADD `full` varchar(255) AS (CONCAT(`title`,' ',`id`)) STORED;
+ALTER TABLE `photo` ADD `full` varchar(255) AS (CONCAT(`title`,' ',`authorId`)) STORED;
 
 ALTER TABLE `photo` MODIFY `id` int NOT NULL;
 

@@ -124,9 +124,7 @@ class Case:
             self._drain(self._live, moment.position)
         except CdcError as error:
             self._find("live", len(self._units) - 1, Verdict.STOPPED, str(error))
-            self._live.driver.stop()
-            self._live = self._reading("live")
-            self._snapshot(self._live)
+            self._begin_anew()
             return
         after = self._live.offset
         verdict, what = effect(before, after)
@@ -135,7 +133,17 @@ class Case:
         elif unfinished := [name for name, state in after.there.items() if not state.complete]:
             verdict, what = Verdict.WRONG, f"{unfinished} are never read to their end"
         self._find("live", len(self._units) - 1, verdict, what)
-        self._take_up_quarantined(after)
+        if verdict is Verdict.WRONG:
+            self._begin_anew()
+        else:
+            self._take_up_quarantined(after)
+
+    def _begin_anew(self) -> None:
+        """What is wrong is so once: later units are judged by a stream that knows nothing of it."""
+        assert self._live is not None
+        self._live.driver.stop()
+        self._live = self._reading("live")
+        self._snapshot(self._live)
 
     def _judge_end(self, last: Moment) -> None:
         """The last rows that were touched."""
@@ -157,12 +165,13 @@ class Case:
         reading = self._backlog
         assert reading is not None
         ends, verdicts = [m.position for m in self._moments], [(Verdict.FOLLOWED, "")] * len(self._units)
-        before, stopped = reading.offset, None
+        before = reading.offset
+        stopped: CdcError | None = None
         for _ in range(50 + 20 * len(self._units)):
             try:
                 more = reading.batch()
             except CdcError as error:
-                stopped = str(error)
+                stopped = error
                 break
             after = reading.offset
             i = min(bisect_left(ends, (after.position.file, after.position.pos)), len(ends) - 1)
@@ -181,21 +190,26 @@ class Case:
             verdicts[-1] = Verdict.WRONG, f"{unfinished} are never read to their end"
         self._find_backlog(verdicts, stopped)
 
-    def _find_backlog(self, verdicts: Sequence[tuple[Verdict, str]], stopped: str | None) -> None:
+    def _find_backlog(self, verdicts: Sequence[tuple[Verdict, str]], stopped: CdcError | None) -> None:
         """The stream stops at the first unit after the last batch; all that follow are not seen."""
         assert self._backlog is not None
         at = len(verdicts)
         if stopped is not None:
-            here = (self._backlog.offset.position.file, self._backlog.offset.position.pos)
-            at = next((i for i, m in enumerate(self._moments) if m.position > here), len(verdicts) - 1)
+            at = self._place(stopped, self._backlog.offset)
         blind = False
         for i, (verdict, what) in enumerate(verdicts):
             if i == at:
-                verdict, what = Verdict.STOPPED, stopped or ""
+                verdict, what = Verdict.STOPPED, str(stopped)
             elif i > at or (blind and verdict is Verdict.FOLLOWED):
                 verdict = Verdict.UNSEEN
             blind = blind or verdict is Verdict.QUARANTINED
             self._find("backlog", i, verdict, what)
+
+    def _place(self, error: CdcError, last: Offset) -> int:
+        """The unit at which the stream stopped: the error names a position, or it is the first after the last batch."""
+        file, _, pos = error.where.rpartition(":")
+        here = (file, int(pos)) if file and pos.isdigit() else (last.position.file, last.position.pos + 1)
+        return next((i for i, m in enumerate(self._moments) if m.position >= here), len(self._moments) - 1)
 
     # ------------------------------------------------------------------ both
 
