@@ -76,6 +76,7 @@ def settings(stage: Stage, wanted: dict[str, str]) -> Iterator[None]:
         for name, value in wanted.items():
             stage.run(f"SET GLOBAL {name} = {value!r}" if not value.isdigit() else f"SET GLOBAL {name} = {value}")
         stage.connection.connect()
+        stage.connection.select_db(stage.database)
         yield
     finally:
         for name, value in before.items():
