@@ -50,7 +50,7 @@ DDL = [
     "CREATE OR REPLACE VIEW {a}.v AS SELECT id, v FROM t", "CREATE OR REPLACE VIEW {a}.v AS SELECT id, v FROM u",
     "DROP TRIGGER IF EXISTS {a}.r", "DROP TABLE IF EXISTS {a}.old; RENAME TABLE {a}.fires TO {a}.old;"
     " CREATE TABLE {a}.fires (id INT)", "ALTER TABLE {a}.beat COMMENT = 't'",
-    "DROP TRIGGER IF EXISTS {a}.r; CREATE TRIGGER {a}.r BEFORE INSERT ON {a}.fires FOR EACH ROW UPDATE u SET v = {n}",
+    "DROP TRIGGER IF EXISTS {a}.r; CREATE TRIGGER {a}.r BEFORE INSERT ON {a}.fires FOR EACH ROW UPDATE {d}.u SET v = {n}",
 ]  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def history(stage: Stage, rng: random.Random, *, backlog: bool, ddl: bool, steps
         stage.snapshot(driver)
     with sessions(stage) as (text, mixed, rows):
         for step in range(steps):
-            values = {"a": away_of(stage), "n": 1000 + step, "m": rng.randrange(100)}
+            values = {"a": away_of(stage), "d": stage.database, "n": 1000 + step, "m": rng.randrange(100)}
             draw = rng.random()
             if draw < 0.55:
                 sql, tables = rng.choice(PLAIN)
