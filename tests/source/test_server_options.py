@@ -22,7 +22,7 @@ _SETTINGS: dict[str, tuple[tuple[Version, ...], dict[str, str]]] = {
     "compressed": (("mysql-8.0", "mysql-9"), {"binlog_transaction_compression": "ON"}),
     "partial": (("mysql-8.0", "mysql-9"), {"binlog_row_value_options": "PARTIAL_JSON"}),
     "no checksum": ((*_MYSQL, *_MARIADB), {"binlog_checksum": "NONE"}),
-    "write sets": (("mysql-5.7", "mysql-8.0"), {"binlog_transaction_dependency_tracking": "WRITESET"}),
+    "write sets": (("mysql-8.0",), {"binlog_transaction_dependency_tracking": "WRITESET"}),
     "events compressed": (_MARIADB, {"log_bin_compress": "ON", "log_bin_compress_min_len": "10"}),
     "not annotated": (_MARIADB, {"binlog_annotate_row_events": "OFF"}),
     "two-phase ALTER": (_MARIADB, {"binlog_alter_two_phase": "ON"}),
