@@ -115,11 +115,12 @@ class Pipeline(Mending):
         if once and self.signals.paused:
             raise DefiniteError("the pipeline is paused", where=self.config.name, hint="signal resume")
         with self._failures(), ExitStack() as starting:
+            self._require_fit()
             starting.enter_context(self._writing(_OTHER_RUN))
             report.notices = settle(
                 self.spark, self.layout, self.folders, digest(SourceOptions.parse(self.source_options()))
             )
-            self._before_the_first_batch()
+            self._require_own_silver()
             report.leave_out(self.uncaptured())
             with Making(self.spark, self.layout) as making:
                 ready = Naming(self.spark, self.layout, self.schemas, making.wait)
@@ -190,26 +191,37 @@ class Pipeline(Mending):
                 )
             return streams.wait(until=paused)
 
-    def _before_the_first_batch(self) -> None:
-        """Refuse what cannot end well before anything is written; silver would come late to refuse its tables."""
+    @property
+    def _has_begun(self) -> bool:
+        """Whether a first batch has been planned."""
         from lakehouse_cdc.lake.checkpoint import Checkpoint
 
-        if Checkpoint(self.checkpoint("bronze")).last_offset() is not None:
-            return  # from here on the source decides: it may still have to catch up with a past that was fit
-        begins = Beginning(self.schemas).after is None  # else over tables that there are
-        preflight.require(self.doctor())
-        if self.layout.silver is None:
+        return Checkpoint(self.checkpoint("bronze")).last_offset() is not None
+
+    def _require_fit(self) -> None:
+        """Before the first batch, refuse what cannot end well before anything is written, a lock included.
+
+        From then on the source decides: it may still have to catch up with a past that was fit.
+        """
+        if not self._has_begun:
+            preflight.require(self.doctor())
+            for name in self.estimates() if self.layout.silver is not None else ():
+                self.config.policy(name)  # refuses settings that contradict each other
+
+    def _require_own_silver(self) -> None:
+        """Before the first batch, refuse silver's tables of others, and those that there are though there is no bronze.
+
+        Silver would come late to refuse them.
+        """
+        if self._has_begun or self.layout.silver is None:
             return
         from lakehouse_cdc.lake.tables import exists, require_owner
         from lakehouse_cdc.pipeline.settling import refused
 
-        names = self.estimates()
-        for name in names:
-            self.config.policy(name)  # refuses settings that contradict each other
-        for table in self.layout.silver_tables(names).values():
+        for table in self.layout.silver_tables(self.estimates()).values():
             if exists(self.spark, table):
                 require_owner(self.spark, table, self.layout.pipeline)
-                if begins:
+                if Beginning(self.schemas).after is None:
                     raise refused(Silver.LEFT, self.layout, self.folders)
 
     def _reading(self, stored: Mapping[str, Any]) -> Mapping[str, int]:
