@@ -34,7 +34,7 @@ DECLARATIONS: list[tuple[str, dict[str, Any]]] = [
     ("decimal", {"type": "decimal", "precision": 10, "scale": 0}),
     ("numeric(38,30) unsigned", {"type": "decimal", "precision": 38, "scale": 30, "unsigned": True}),
     ("float", {"type": "float"}),
-    ("float(7,3) unsigned", {"type": "float", "unsigned": True}),
+    ("float(7,3) unsigned", {"type": "float", "unsigned": True, "precision": 7, "scale": 3}),
     ("real", {"type": "double"}),
     ("char", {"type": "char", "length": 1, **_TEXT}),
     ("char(5) charset latin1", {"type": "char", "length": 5, "charset": "latin1", "collation": "latin1_swedish_ci"}),

@@ -79,7 +79,9 @@ def page(results: Mapping[str, Mapping[str, int]]) -> str:
     ]
     for version in VERSIONS:
         for mode in MODES:
-            counts = results[f"{version}, {mode}"]
+            counts = results.get(f"{version}, {mode}")
+            if counts is None:
+                continue
             numbers = [sum(counts.values()), *(counts.get(verdict, 0) for verdict in VERDICTS)]
             lines.append(f"| {version} | {mode} | {' | '.join(map(str, numbers))} |")
     return text + "\n".join(lines) + "\n"
