@@ -56,7 +56,7 @@ def test_a_sessions_clock_moves_no_other_time(
         assert value(lake, table, moment) == answers[moment], "an answer has changed"
         if not session_clock or n + 1 not in SAID:
             assert answers[moment] == n
-        else:  # a stamp out of bounds has the time before it, or, where that is later, `after` of the batch before
+        else:  # a stamp that nobody believes has the time before it, or `after` of the batch before where that is later
             assert answers[moment] in ({n, n + 1} if live else {n + 1})
     with pytest.raises(DefiniteError, match="has not reached"):
         lake.as_of(table, timestamp="2034-12-31T00:00:00+00:00")
