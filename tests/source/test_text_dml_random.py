@@ -50,8 +50,8 @@ DDL = [
     "CREATE OR REPLACE VIEW {a}.v AS SELECT id, v FROM t", "CREATE OR REPLACE VIEW {a}.v AS SELECT id, v FROM u",
     "DROP TRIGGER IF EXISTS {a}.r", "DROP TABLE IF EXISTS {a}.old; RENAME TABLE {a}.fires TO {a}.old;"
     " CREATE TABLE {a}.fires (id INT)", "ALTER TABLE {a}.beat COMMENT = 't'",
-    "DROP TRIGGER IF EXISTS {a}.r;"
-    " CREATE TRIGGER {a}.r BEFORE INSERT ON {a}.fires FOR EACH ROW UPDATE {d}.u SET v = {n}",
+    "DROP TRIGGER IF EXISTS {a}.r; CREATE TRIGGER {a}.r BEFORE INSERT ON {a}.fires FOR EACH ROW"
+    " UPDATE {d}.u SET v = {n}",
 ]  # fmt: skip
 
 
