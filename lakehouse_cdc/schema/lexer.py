@@ -88,34 +88,36 @@ def _pattern(ansi_quotes: bool, escapes: bool) -> re.Pattern[str]:
     )
 
 
+def _token(form: str, text: str, dialect: Dialect) -> Token:
+    if form == "quoted":
+        return Token(form, text[1:-1].replace(text[0] * 2, text[0]))
+    return Token(form, text, dialect.escapes or form != "string")
+
+
 def _scanned(sql: str, dialect: Dialect) -> Iterator[Token]:
     """The tokens one by one, with a broken one at the end of what can be read."""
     pattern = _pattern(dialect.ansi_quotes, dialect.escapes)
     at = executed = 0  # executed: how many comments of code are open
     while at < len(sql):
         match = pattern.match(sql, at)
-        if match is None or (match[0] == "/" and sql.startswith("/*", at)):
+        if match is None or match.lastgroup is None or (match[0] == "/" and sql.startswith("/*", at)):
             break  # an unterminated quote or comment
-        form, text = match.lastgroup, match[0]
+        form, text = "code" if match["code"] else match.lastgroup, match[0]
         at = match.end()
         if text == "*/" and executed:
             executed -= 1
         elif text == "*/":  # a product before a comment: 2*/* two */3
             yield Token("mark", "*")
             at -= 1
-        elif match["code"]:
-            if not match["maria"] or dialect.mariadb:
-                executed += 1
-            elif dialect.mariadb is None or (end := sql.find("*/", at)) < 0:
+        elif form == "code" and (not match["maria"] or dialect.mariadb):
+            executed += 1
+        elif form == "code":
+            end = sql.find("*/", at)
+            if dialect.mariadb is None or end < 0:
                 break  # code or a comment: that depends on the server
-            else:
-                at = end + 2
-        elif form == "quoted":
-            yield Token(form, text[1:-1].replace(text[0] * 2, text[0]))
-        elif form == "string":
-            yield Token(form, text, dialect.escapes)
-        elif form in ("word", "mark"):
-            yield Token(form, text)
+            at = end + 2
+        elif form != "space":
+            yield _token(form, text, dialect)
     if at < len(sql) or executed:
         yield Token("broken", "")
 

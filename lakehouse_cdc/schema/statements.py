@@ -39,11 +39,11 @@ class StatementKind(str, Enum):
 class Statement:
     """A classified statement: `tables` are `database.table`, in the order of the text; `databases` those dropped.
 
-    `alters`: it is an ALTER TABLE of one table, which is there afterwards under its name. `if_absent`: it is a CREATE
-    TABLE that does nothing where the table is there; `replaces`: one that drops that table before; `creates`: one that
-    is proven to leave an empty table which was not there. `drops`: it is a DROP TABLE. `renames` are pairs of an old
-    and a new name, one after the other. `absorbed` are tables that become partitions of another. `rebuilds`: the rows
-    may be other ones afterwards, the columns are the same.
+    `alters`: it is about one table, which is there before and afterwards under its name: ALTER TABLE, CREATE INDEX.
+    `if_absent`: it is a CREATE TABLE that does nothing where the table is there; `replaces`: one that drops that table
+    before; `creates`: one that is proven to leave an empty table which was not there. `drops`: it is a DROP TABLE.
+    `renames` are pairs of an old and a new name, one after the other. `absorbed` are tables that become partitions of
+    another. `rebuilds`: the rows may be other ones afterwards, the columns are the same.
     """
 
     kind: StatementKind
@@ -64,9 +64,7 @@ def servers_of(dialect: Dialect) -> frozenset[str]:
     return ALL if dialect.mariadb is None else GROUPS["mariadb" if dialect.mariadb else "mysql"]
 
 
-def classify(
-    sql: str, default_database: str = "", *, lower_case: bool = False, dialect: Dialect = PLAIN
-) -> Statement:
+def classify(sql: str, default_database: str = "", *, lower_case: bool = False, dialect: Dialect = PLAIN) -> Statement:
     """What `sql`, run in `default_database`, may change.
 
     `lower_case`: the server has lower_case_table_names other than 0; the names come back in lower case and the caller
@@ -106,6 +104,8 @@ def _statement(reader: Reader, tree: Node, sql: str) -> Statement:
     if found.name in _FIXED:
         return Statement(_FIXED[found.name])
     names = tuple(_named(reader, node) for node in found.all("table"))
+    if found.find("rest") and ";" in sql:
+        raise NotUnderstood  # perhaps more than one statement
     if found.name in ("create_database", "drop_database", "alter_database"):
         return _database(reader, found)
     if found.name == "truncate_table":
@@ -120,7 +120,8 @@ def _statement(reader: Reader, tree: Node, sql: str) -> Statement:
         return _create_table(reader, found, names)
     if found.name == "alter_table":
         return _alter_table(reader, found, names, sql)
-    return Statement(StatementKind.TABLE_DDL, names, rebuilds=found.name == "repair_table")
+    repairs = found.name == "repair_table"
+    return Statement(StatementKind.TABLE_DDL, names, alters=not repairs, rebuilds=repairs)
 
 
 _FIXED = {

@@ -89,7 +89,7 @@ def _change(
 
     Raises DefiniteError where the table cannot be captured any more.
     """
-    said = _altered(statement.text, before, session)
+    said = _altered(statement, before, session)
     if said is not None and any(c.charset and c.collation is None for c in said.schema.key_columns):
         said = None  # the order of such keys is not known
     now = _now(session, tables, tail, statement, before) if near or said is None else None
@@ -141,9 +141,9 @@ def stopped(what: str, table: str, where: str) -> DefiniteError:
     return DefiniteError(what, where=where, hint=hint)
 
 
-def _altered(text: str, schema: TableSchema, session: Session) -> Altered | None:
+def _altered(statement: LoggedStatement, schema: TableSchema, session: Session) -> Altered | None:
     try:
-        return altered(text, schema, Given(schema.charset, session.is_mariadb))
+        return altered(statement.text, schema, Given(schema.charset, session.is_mariadb), statement.dialect)
     except NotUnderstood:
         return None
 
@@ -191,7 +191,7 @@ def _silent(later: LoggedStatement, schema: TableSchema, session: Session) -> bo
         return True
     if later.statement.kind is not StatementKind.TABLE_DDL:
         return False
-    said = _altered(later.text, schema, session)
+    said = _altered(later, schema, session)
     return said is not None and said.silent
 
 

@@ -17,6 +17,7 @@ from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.gtid import GtidSet, Interval
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
 from lakehouse_cdc.mysql.kernels.binlog_words import GTID, HEADER
+from lakehouse_cdc.schema.lexer import UNDECODED
 
 CRC_BYTES = 4
 _OFF, _CRC32 = 0, 1
@@ -26,17 +27,21 @@ _POST_HEADERS = {2: (13,), 19: (8,), **dict.fromkeys((23, 24, 25), (8, 0)), **di
 _SQL_MODE, _CHARSET = 1, 4
 _STATUS_SIZES = {0: 4, 1: 8, 3: 4, 4: 6, 5: -1, 6: -1, 7: 2, 8: 2, 9: 8, 10: 4, 11: -2, 13: 3}
 _XID = re.compile(r"X'([0-9A-Fa-f]*)',\s*X'([0-9A-Fa-f]*)',\s*(\d+)\s*$")
-_ANSI_QUOTES, _NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20
+_BINARY = 63  # the collation of bytes: the server takes them for UTF-8 where it needs characters
+_MIXED = ("big5", "gbk", "gb18030", "sjis", "shift_jis", "cp932")  # codecs with characters that end in an ASCII byte
 
 
 @dataclass(frozen=True)
 class Query:
-    """A QUERY event. `plain_quotes`: the session had neither ANSI_QUOTES nor NO_BACKSLASH_ESCAPES."""
+    """A QUERY event, with the session's sql_mode. U+FFFD stands for bytes that are no character of its character set.
+
+    Of a text in a character set whose characters may end in an ASCII byte, nothing after such bytes is there, since
+    where a quote ends is not certain then: in place of it stands a quote that does not end.
+    """
 
     database: str
     text: str
-    plain_quotes: bool
-    readable: bool  # False: the text could not be decoded from the session's character set
+    sql_mode: int
 
 
 @dataclass(frozen=True)
@@ -185,11 +190,7 @@ def query(body: bytes, where: str, *, load: bool = False) -> Query:
     data.skip(1)
     mode, collation = _session(status)
     raw = data.rest()
-    text = _decoded(raw, collation)
-    plain = not mode & (_ANSI_QUOTES | _NO_BACKSLASH_ESCAPES)
-    if text is None:
-        return Query(database, raw.decode("ascii", "backslashreplace"), plain, readable=False)
-    return Query(database, text, plain, readable=True)
+    return Query(database, _decoded(raw, collation), mode)
 
 
 def _load_status(data: Cursor, where: str) -> Cursor:
@@ -217,10 +218,18 @@ def _session(status: Cursor) -> tuple[int, int | None]:
     return mode, collation
 
 
-def _decoded(raw: bytes, collation: int | None) -> str | None:
+def _decoded(raw: bytes, collation: int | None) -> str:
+    """The text as far as it can be decoded; see `Query`."""
     if raw.isascii():
         return raw.decode("ascii")
     try:
-        return raw.decode(charset_by_id(collation or 0).encoding)
-    except (KeyError, UnicodeDecodeError, LookupError):
-        return None
+        codec = "utf-8" if collation == _BINARY else charset_by_id(collation or 0).encoding
+        mixed = codec in _MIXED
+    except KeyError:  # a collation that is not known
+        codec, mixed = "ascii", True
+    if not mixed:
+        return raw.decode(codec, "replace")
+    try:
+        return raw.decode(codec)
+    except UnicodeDecodeError as error:
+        return raw[: error.start].decode(codec) + "`" + UNDECODED

@@ -20,6 +20,7 @@ from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.binlog.tablemap import TableMap
 from lakehouse_cdc.mysql.kernels.binlog_words import COMMITTED, OPEN, PREPARED, ROLLED_BACK
 from lakehouse_cdc.mysql.kernels.events import RowEvents
+from lakehouse_cdc.schema.lexer import PLAIN, Dialect
 from lakehouse_cdc.schema.statements import Statement
 
 __all__ = ["COMMITTED", "OPEN", "PREPARED", "ROLLED_BACK", "Decision", "LoggedStatement", "Scan", "Transactions"]
@@ -59,7 +60,8 @@ class LoggedStatement:
 
     `position` is the end of its event, `transaction` an index into `Scan.transactions`. `concerns` is False only
     where it is certain that no captured or watched table is touched. `effects` are what it does to captured tables,
-    None where that is not known; there are none where it concerns watched tables alone.
+    None where that is not known; there are none where it concerns watched tables alone. `dialect`: how its session read
+    the text, in which U+FFFD stands for what could not be decoded.
     """
 
     position: Position
@@ -69,6 +71,7 @@ class LoggedStatement:
     statement: Statement
     concerns: bool
     effects: tuple[Effect, ...] | None = None
+    dialect: Dialect = PLAIN
 
     @property
     def unlimited(self) -> bool:

@@ -12,7 +12,7 @@ they are, then each one that is new or has a place is put where its clause says,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakehouse_cdc.schema.charsets import MAX_BYTES, UNICODE, WIDE
@@ -20,17 +20,22 @@ from lakehouse_cdc.schema.ddl.clauses import (
     Action,
     Add,
     Change,
+    Clauses,
     Convert,
     Default,
     Drop,
     Key,
     Rename,
     Unproven,
-    actions,
 )
 from lakehouse_cdc.schema.ddl.column_type import BLOBS, TEXTS, Given
-from lakehouse_cdc.schema.lexer import NotUnderstood, Reader, tokens
+from lakehouse_cdc.schema.ddl.definition import Definition
+from lakehouse_cdc.schema.ddl.parsed import Parsed
+from lakehouse_cdc.schema.grammar.parser import Node, parse
+from lakehouse_cdc.schema.lexer import PLAIN, Dialect, NotUnderstood, Reader, Tokens, tokens
+from lakehouse_cdc.schema.statements import servers_of
 from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.schema.virtual import same_everywhere
 
 _WIDTHS = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
 _ALL = (*UNICODE[:1], *(name for name in WIDE if name != "ucs2"), "gb18030")  # hold every character
@@ -51,36 +56,50 @@ class Altered:
     silent: bool
 
 
-def altered(sql: str, schema: TableSchema, given: Given) -> Altered:
+def altered(sql: str, schema: TableSchema, given: Given, dialect: Dialect = PLAIN) -> Altered:
     """What `sql`, one statement about that table alone, makes of it. Raises NotUnderstood.
 
-    A backslash in `sql` escapes; double quotes are around strings. A key that the user gives is none to a statement.
+    `dialect`: how that session's server reads a text. A key that the user gives is none to a statement.
     """
     schema = schema.declared
-    reader = Reader(tokens(sql), schema.database, lower_case=False)
-    head = reader.word()
-    if head in ("CREATE", "DROP"):
-        return _index(reader, schema)
-    reader.expect("ALTER")
-    reader.either("ONLINE", "OFFLINE")
-    reader.expect("TABLE")
-    reader.table()
-    if reader.either("WAIT", "NOWAIT"):
+    tokens = Tokens(sql, dialect)
+    tree = parse(Reader(tokens, schema.database, lower_case=False), "statement", servers_of(dialect))
+    [statement] = _without_settings(tokens, tree).parts
+    parsed = Parsed(tokens, dialect)
+    if statement.name in ("create_index", "drop_index"):
+        return _apply(schema, _index(parsed, schema, statement))
+    clauses = statement.find("alterations")
+    if statement.name != "alter_table" or clauses is None:
         raise NotUnderstood
-    return _apply(schema, actions(reader, given))
+    todo = Clauses(parsed, schema, given).actions(clauses)
+    return _apply(schema, [*todo, *([Unproven()] if statement.says("IGNORE") else [])])
 
 
-def _index(reader: Reader, schema: TableSchema) -> Altered:
+def _without_settings(tokens: Tokens, tree: Node | None) -> Node:
+    """The statement, or that after SET STATEMENT ... FOR. Raises NotUnderstood for a setting that may change it."""
+    if tree is None:
+        raise NotUnderstood
+    [outer] = tree.parts
+    if outer.name != "set_statement":
+        return tree
+    for setting in outer.all("setting_of"):
+        name = tokens.at(setting.begin)
+        if name is None or name.text.lower() not in _WITHOUT_INFLUENCE:
+            raise NotUnderstood
+    return _without_settings(tokens, outer.the("statement"))
+
+
+# variables of MariaDB that limit a statement, or say how it is run, and not what it does
+_WITHOUT_INFLUENCE = ("max_statement_time", "lock_wait_timeout", "innodb_lock_wait_timeout", "sort_buffer_size",
+                      "alter_algorithm", "foreign_key_checks", "unique_checks")  # fmt: skip
+
+
+def _index(parsed: Parsed, schema: TableSchema, statement: Node) -> list[Action]:
     """CREATE INDEX changes nothing; DROP INDEX `PRIMARY` drops the key."""
-    drops = reader.skip("DROP")
-    if not drops:
-        reader.expect("CREATE")
-        reader.either("UNIQUE", "FULLTEXT", "SPATIAL")
-    reader.expect("INDEX")
-    if reader.word() == "IF":
+    if statement.find("rest"):
         raise NotUnderstood
-    primary = drops and reader.identifier().upper() == "PRIMARY"
-    return _apply(schema, [Key(())] if primary else [])
+    dropped = statement.name == "drop_index" and parsed.name(statement.the("identifier")).upper() == "PRIMARY"
+    return [Key(())] if dropped and schema.key else []
 
 
 def _apply(schema: TableSchema, todo: Sequence[Action]) -> Altered:
@@ -120,11 +139,13 @@ class _Columns:
         for column in schema.columns:
             self._old(column)
         for action in todo:
+            if isinstance(action, Add | Change):
+                _require_one_value(action.definition, schema)
             if isinstance(action, Add):
                 self._put(action.definition.column, action.definition.place)
                 self._fill(action)
             elif isinstance(action, Change):
-                self.kept &= not action.definition.numbered
+                self.kept &= not action.definition.numbered and action.definition.expression is None
                 if action.definition.place is not None:
                     self._put(self._changed(schema, action), action.definition.place)
             elif isinstance(action, Convert):
@@ -174,6 +195,29 @@ class _Columns:
             if at < 0:
                 raise NotUnderstood
         self.now.insert(at, column)
+
+
+def _require_one_value(one: Definition, schema: TableSchema) -> None:
+    """Raises NotUnderstood for a generated column that is not proven to be one that is captured (`schema.virtual`)."""
+    if one.expression is None:
+        return
+    if any(column.mask for column in schema.columns):
+        raise NotUnderstood  # it may show what is masked
+    captured = {column.name.lower(): column.captured for column in schema.columns}
+    expression = _with_quotes(one.expression, captured)
+    if one.virtual and not same_everywhere(one.column, expression, schema.columns, virtual=captured):
+        raise NotUnderstood
+
+
+def _with_quotes(expression: str, columns: Collection[str]) -> str:
+    """An expression with the names of columns in quotes, as the server's catalog has it; a function's name is none."""
+    found = tokens(expression)
+    parts = []
+    for token, after in zip(found, [*found[1:], None], strict=True):
+        called = after is not None and after.text == "("
+        named = token.form == "quoted" or (token.form == "word" and token.text.lower() in columns and not called)
+        parts.append(f"`{token.text.replace('`', '``')}`" if named else token.text)
+    return " ".join(parts)
 
 
 def _same(a: str, b: str) -> bool:

@@ -54,8 +54,11 @@ class ColumnType:
         self._charset: str | None = None
         self._collation: str | None = None
         self._binary = False
-        self._collations = [attribute.the("collation") for attribute in definition.all("column_attribute")
-                            if attribute.find("collation")]
+        self._collations = [
+            attribute.the("collation")
+            for attribute in definition.all("column_attribute")
+            if attribute.find("collation")
+        ]
 
     def column(self, name: str) -> Column:
         """The column, nullable. Raises NotUnderstood for a type that is not known here."""

@@ -37,36 +37,26 @@ def definition(parsed: Parsed, node: Node, given: Given, place: Node | None = No
         raise NotUnderstood  # where DATE and TIMESTAMP are names of DATETIME
     column = ColumnType(parsed, node, given).column(parsed.name(node.the("column_name")))
     serial = node.the("column_type").find("serial_type") is not None
-    attributes = [part for attribute in node.all("column_attribute") for part in attribute.parts]
-    said = {part.name for part in attributes}
-    if said - _KNOWN:
+    attributes = {part.name: part for attribute in node.all("column_attribute") for part in attribute.parts}
+    if attributes.keys() - _KNOWN:
         raise NotUnderstood
-    found = Definition(column, primary="primary" in said)
-    found = replace(found, numbered=serial or bool({"auto_increment", "serial_default"} & said))
-    default: Literal | None = None
-    nullable: bool | None = None
-    for part in attributes:
-        if part.name in ("null", "not_null"):
-            nullable = part.name == "null"
-        elif part.name == "default":
-            [value] = part.parts
-            found = replace(found, fill=not value.says("NULL"))
-            constant = value.find("constant")
-            default = parsed.constant(constant) if constant else None
-        elif part.name == "generated":
-            found = replace(found, **_generated(parsed, part))
-    if found.primary or found.numbered:
-        nullable = False
-    if nullable is None:
-        nullable = _nullable(column, given)
-    said_default, fill = found.fill, found.fill or not nullable or found.expression is not None
-    proven = fill and not found.numbered and found.expression is None and (default is not None or not said_default)
-    return replace(
-        found,
-        column=replace(column, nullable=nullable),
+    primary = "primary" in attributes
+    numbered = serial or not attributes.keys().isdisjoint(("auto_increment", "serial_default"))
+    nulls = [name for name in attributes if name in ("null", "not_null")]
+    column = replace(column, nullable=not (primary or numbered) and _nullable(column, nulls, given))
+    generated = attributes.get("generated")
+    said, default = _default(parsed, attributes.get("default"))
+    fill = said or not column.nullable or generated is not None
+    proven = fill and not numbered and generated is None and (default is not None or not said)
+    return Definition(
+        column,
+        primary=primary,
         fill=fill,
         filled=filled(column, default) if proven else None,
+        numbered=numbered,
         place=_place(parsed, place),
+        expression=_expression(parsed, generated) if generated else None,
+        virtual=generated is not None and not (generated.says("STORED") or generated.says("PERSISTENT")),
     )
 
 
@@ -81,14 +71,24 @@ def _place(parsed: Parsed, place: Node | None) -> str | None:
     return "" if place.says("FIRST") else parsed.name(place.the("identifier"))
 
 
-def _generated(parsed: Parsed, part: Node) -> dict[str, object]:
+def _expression(parsed: Parsed, part: Node) -> str:
+    """The text of a generated column's expression, with the quotes of names."""
     written = parsed.written(part.the("parentheses"))
-    text = " ".join(f"`{t.text.replace('`', '``')}`" if t.form == "quoted" else t.text for t in written)
-    return {"expression": text, "virtual": not (part.says("STORED") or part.says("PERSISTENT"))}
+    return " ".join(f"`{t.text.replace('`', '``')}`" if t.form == "quoted" else t.text for t in written)
 
 
-def _nullable(column: Column, given: Given) -> bool:
-    """Where the definition does not say it."""
+def _default(parsed: Parsed, part: Node | None) -> tuple[bool, Literal | None]:
+    """Whether there is a default other than NULL, and what it is where it is a constant."""
+    if part is None or (value := part.the("default_value")).says("NULL"):
+        return False, None
+    constant = value.find("constant")
+    return True, parsed.constant(constant) if constant else None
+
+
+def _nullable(column: Column, said: list[str], given: Given) -> bool:
+    """What the last NULL or NOT NULL says, or, where there is none, what the server makes of that."""
+    if said:
+        return said[-1] == "null"
     if column.type == "timestamp":
         if given.timestamps_nullable is None:
             raise NotUnderstood

@@ -14,13 +14,17 @@ from collections.abc import Callable, Mapping
 from lakehouse_cdc.model.effect import Effect
 from lakehouse_cdc.schema.ddl.alter import altered
 from lakehouse_cdc.schema.ddl.column_type import Given
-from lakehouse_cdc.schema.lexer import NotUnderstood
+from lakehouse_cdc.schema.lexer import PLAIN, Dialect, NotUnderstood
 from lakehouse_cdc.schema.statements import Statement, StatementKind
 from lakehouse_cdc.schema.table import TableSchema
 
 
 def effects(
-    statement: Statement, text: str, tables: Mapping[str, TableSchema], wanted: Callable[[str], bool] = lambda _: False
+    statement: Statement,
+    text: str,
+    tables: Mapping[str, TableSchema],
+    wanted: Callable[[str], bool] = lambda _: False,
+    dialect: Dialect = PLAIN,
 ) -> tuple[Effect, ...]:
     """The effects of `statement`, which is `text`, on `tables` (by `database.table`). Raises NotUnderstood."""
     if statement.kind is StatementKind.DROP_DATABASE:
@@ -36,14 +40,12 @@ def effects(
             found.append(Effect("create", name))
         if schema is None or statement.if_absent:
             continue
-        if statement.kind is StatementKind.TRUNCATE:
-            found.append(Effect("truncate", schema.name))
-        elif name not in held:
-            found.append(Effect("drop", schema.name))
-        elif held[name] != name:
-            found.append(Effect("replace", schema.name))
+        if statement.kind is StatementKind.TRUNCATE or statement.rebuilds:
+            found.append(Effect("again" if statement.rebuilds else "truncate", schema.name))
+        elif held.get(name) != name:
+            found.append(Effect("replace" if name in held else "drop", schema.name))
         elif not statement.renames or (name, name) in statement.renames:
-            found += _altered(statement, text, schema)
+            found += _altered(statement, text, schema, dialect)
     return tuple(found)
 
 
@@ -56,12 +58,14 @@ def _held(statement: Statement) -> dict[str, str]:
         return dict.fromkeys(held, "")
     for old, new in statement.renames:
         held[new] = held.pop(old, old)
+    for name in statement.absorbed:
+        held.pop(name, None)
     return held
 
 
-def _altered(statement: Statement, text: str, schema: TableSchema) -> list[Effect]:
+def _altered(statement: Statement, text: str, schema: TableSchema, dialect: Dialect) -> list[Effect]:
     try:
-        after = altered(text, schema, Given(schema.charset))
+        after = altered(text, schema, Given(schema.charset), dialect)
     except NotUnderstood:
         if not statement.alters:
             raise

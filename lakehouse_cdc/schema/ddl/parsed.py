@@ -43,7 +43,7 @@ class Parsed:
         return text
 
     def word(self, node: Node) -> str:
-        """An identifier or a string, such as the name of a character set."""
+        """A keyword, an identifier or a string, such as the name of a character set."""
         [token] = self.written(node)
         return unquoted(token) if token.form == "string" else token.name()
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -145,10 +145,17 @@ class _Notation:
                 part = Repeated(part, least=1, separator=self._rest.pop()[1:-1])
             elif self._rest[-1][0] == "@":
                 names = self._rest.pop()[1:].split(",")
-                part = Only(part, frozenset().union(*(GROUPS[name] for name in names)))
+                part = _only(part, frozenset().union(*(GROUPS[name] for name in names)))
             else:
                 break
         return part
+
+
+def _only(part: Expression, servers: frozenset[str]) -> Expression:
+    """What may be left out is left out on the other servers."""
+    if isinstance(part, Repeated) and part.least == 0:
+        return replace(part, part=Only(part.part, servers))
+    return Only(part, servers)
 
 
 def _productions(text: str) -> Iterator[tuple[str, str]]:
