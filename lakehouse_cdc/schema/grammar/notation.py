@@ -185,3 +185,26 @@ def grammar() -> dict[str, Expression]:
     """The grammar of the servers: every file of it that lies beside this module."""
     folder = Path(__file__).parent
     return read("\n".join((folder / f"{name}.grammar").read_text("utf-8") for name in FILES))
+
+
+def shown(part: Expression) -> str:
+    """An expression in the notation, without the servers that have it."""
+    if isinstance(part, Word | Reference):
+        return part.text if isinstance(part, Word) else part.name
+    if isinstance(part, Mark):
+        return f"'{part.text}'"
+    if isinstance(part, Only):
+        return shown(part.part)
+    if isinstance(part, Sequence):
+        return " ".join(f"( {shown(one)} )" if isinstance(_bare(one), Choice) else shown(one) for one in part.parts)
+    if isinstance(part, Choice):
+        return " | ".join(map(shown, part.parts))
+    if part.once:
+        return f"[ {shown(part.part)} ]"
+    inner = shown(part.part)
+    inner = inner if isinstance(_bare(part.part), Word | Reference | Mark) else f"( {inner} )"
+    return f"{inner} % '{part.separator}'" if part.separator else inner + "*+"[part.least]
+
+
+def _bare(part: Expression) -> Expression:
+    return _bare(part.part) if isinstance(part, Only) else part
