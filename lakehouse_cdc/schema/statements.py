@@ -104,14 +104,10 @@ def _statement(reader: Reader, tree: Node, sql: str) -> Statement:
     if found.name in _FIXED:
         return Statement(_FIXED[found.name])
     names = tuple(_named(reader, node) for node in found.all("table"))
-    if found.find("rest") and ";" in sql:
+    if found.name != "create_sequence" and found.find("rest") and ";" in sql:
         raise NotUnderstood  # perhaps more than one statement
     if found.name in ("create_database", "drop_database", "alter_database"):
         return _database(reader, found)
-    if found.name == "truncate_table":
-        return Statement(StatementKind.TRUNCATE, names)
-    if found.name == "drop_table":
-        return Statement(StatementKind.TABLE_DDL, names, drops=True)
     if found.name == "rename_table":
         pairs = [[_named(reader, table) for table in pair.all("table")] for pair in found.all("renamed")]
         renames = tuple((old, new) for old, new in pairs)
@@ -120,10 +116,17 @@ def _statement(reader: Reader, tree: Node, sql: str) -> Statement:
         return _create_table(reader, found, names)
     if found.name == "alter_table":
         return _alter_table(reader, found, names, sql)
-    repairs = found.name == "repair_table"
-    return Statement(StatementKind.TABLE_DDL, names, alters=not repairs, rebuilds=repairs)
+    return _BY_NAMES[found.name](names)
 
 
+_BY_NAMES: dict[str, Callable[[tuple[str, ...]], Statement]] = {
+    "truncate_table": lambda names: Statement(StatementKind.TRUNCATE, names),
+    "drop_table": lambda names: Statement(StatementKind.TABLE_DDL, names, drops=True),
+    "create_sequence": lambda names: Statement(StatementKind.TABLE_DDL, names, replaces=True),
+    "repair_table": lambda names: Statement(StatementKind.TABLE_DDL, names, rebuilds=True),
+    "create_index": lambda names: Statement(StatementKind.TABLE_DDL, names, alters=True),
+    "drop_index": lambda names: Statement(StatementKind.TABLE_DDL, names, alters=True),
+}
 _FIXED = {
     "transaction": StatementKind.TRANSACTION,
     "harmless": StatementKind.HARMLESS,

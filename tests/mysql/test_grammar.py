@@ -45,6 +45,7 @@ def judge(server: MySqlServer, database: str, count: int, seed: int) -> None:
         judged = Judge(server, session, connection.cursor(), database, seed)
         for _ in range(count):
             judged.one()
+        judged.forget()
         print(judged.report())
         assert judged.statements.points() - set(judged.statements.seen) == set()
         assert judged.seen["accepted"] >= ACCEPTED * count, judged.report()
@@ -71,6 +72,12 @@ class Judge:
         self._state: dict[str, tuple[str, Any]] = {}
         self._made()
 
+    def forget(self) -> None:
+        """Drop the databases that statements made."""
+        self._cursor.execute(f"SHOW DATABASES LIKE '{self._database}\\_%'")
+        for (name,) in self._cursor.fetchall():
+            self._cursor.execute(f"DROP DATABASE `{name}`")
+
     def report(self) -> str:
         """What was seen, with the points that no accepted statement had."""
         points = self.statements.points()
@@ -83,6 +90,7 @@ class Judge:
     def _made(self) -> None:
         """The tables as they are at first, where they are not."""
         now = self._tables()
+        self._cursor.execute(f"CREATE DATABASE IF NOT EXISTS {self._database}_x")
         for name in now.keys() - SETUP.keys():
             self._cursor.execute("SET foreign_key_checks = 0")
             self._cursor.execute(f"DROP TABLE IF EXISTS `{name}`")
@@ -99,8 +107,8 @@ class Judge:
 
     def _tables(self) -> dict[str, tuple[str, Any]]:
         """Each table's definition and rows."""
-        self._cursor.execute("SHOW FULL TABLES WHERE Table_type <> 'VIEW'")
-        found = {}
+        self._cursor.execute("SHOW FULL TABLES WHERE Table_type = 'BASE TABLE'")
+        found: dict[str, tuple[str, Any]] = {}
         for name in [row[0] for row in self._cursor.fetchall()]:
             self._cursor.execute(f"SHOW CREATE TABLE `{name}`")
             text = self._cursor.fetchone()[1]
@@ -130,13 +138,22 @@ class Judge:
         said = classify(sql, self._database, dialect=self._dialect)
         if said.kind is StatementKind.UNKNOWN:
             self.wrong.append(f"unknown: {sql}")
-        table = "p" if " TABLE p " in f"{sql} " else "h" if " TABLE h " in f"{sql} " else "t"
+        table = (
+            "p"
+            if " TABLE p " in f"{sql} "
+            else "h"
+            if " TABLE h " in f"{sql} "
+            else "k"
+            if " TABLE k " in f"{sql} "
+            else "t"
+        )
         before = self._schema(table)
         assert before is not None
         held = self._rows(before, [c.name for c in before.columns], table)
         try:
             self._cursor.execute(sql)
             self._cursor.fetchall()
+            self._cursor.execute("COMMIT")
         except pymysql.err.MySQLError as error:
             self.seen["refused"] += 1
             self.refused.append(f"{error.args} {sql}")

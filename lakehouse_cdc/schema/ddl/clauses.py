@@ -201,7 +201,7 @@ class Clauses:
         return found
 
     def _charset(self, node: Node) -> list[Action]:
-        choices = [choice.find("charset_name") for choice in node.all("charset_choice")]
+        choices = [c.find("charset_name", "collation_name") for c in node.all("charset_choice", "collation_choice")]
         if None in choices:
             raise NotUnderstood  # DEFAULT
         names = [self._parsed.word(choice).lower() for choice in choices if choice is not None]

@@ -54,11 +54,9 @@ class ColumnType:
         self._charset: str | None = None
         self._collation: str | None = None
         self._binary = False
-        self._collations = [
-            attribute.the("collation")
-            for attribute in definition.all("column_attribute")
-            if attribute.find("collation")
-        ]
+        computed = definition.find("computed")
+        after = [computed] if computed else definition.all("column_attribute")
+        self._collations = [part for attribute in after for part in attribute.all("collation")]
 
     def column(self, name: str) -> Column:
         """The column, nullable. Raises NotUnderstood for a type that is not known here."""
@@ -148,7 +146,7 @@ class ColumnType:
         sets = self._type.find("character_set")
         self._binary = self._type.says("BINARY")
         for part in sets.all("charset_part") if sets else ():
-            named = part.find("charset_name")
+            named = part.find("charset_name", "collation_name")
             if named is not None and part.says("COLLATE"):
                 self._collation = self._parsed.word(named).lower()
             elif named is not None:
@@ -158,7 +156,7 @@ class ColumnType:
             else:
                 self._charset = _CHARSET_WORDS[part.words[0]]
         for node in self._collations:
-            self._collation = self._parsed.word(node.the("charset_name")).lower()
+            self._collation = self._parsed.word(node.the("collation_name")).lower()
 
     def _of_characters(self, column: Column) -> Column:
         charset = self._charset or column.charset or charset_of_collation(self._collation) or self._given.charset

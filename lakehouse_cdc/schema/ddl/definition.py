@@ -37,14 +37,16 @@ def definition(parsed: Parsed, node: Node, given: Given, place: Node | None = No
         raise NotUnderstood  # where DATE and TIMESTAMP are names of DATETIME
     column = ColumnType(parsed, node, given).column(parsed.name(node.the("column_name")))
     serial = node.the("column_type").find("serial_type") is not None
-    attributes = {part.name: part for attribute in node.all("column_attribute") for part in attribute.parts}
+    computed = node.find("computed")
+    said_of_it = computed.all("computed_attribute") if computed else node.all("column_attribute")
+    attributes = {part.name: part for attribute in said_of_it for part in attribute.parts}
     if attributes.keys() - _KNOWN:
         raise NotUnderstood
     primary = "primary" in attributes
     numbered = serial or not attributes.keys().isdisjoint(("auto_increment", "serial_default"))
     nulls = [name for name in attributes if name in ("null", "not_null")]
     column = replace(column, nullable=not (primary or numbered) and _nullable(column, nulls, given))
-    generated = attributes.get("generated")
+    generated = computed.the("generated") if computed else None
     said, default = _default(parsed, attributes.get("default"))
     fill = said or not column.nullable or generated is not None
     proven = fill and not numbered and generated is None and (default is not None or not said)
@@ -61,7 +63,7 @@ def definition(parsed: Parsed, node: Node, given: Given, place: Node | None = No
 
 
 # attributes that change the column's schema or its rows, and those that change neither
-_TELLING = ("null", "not_null", "default", "generated", "primary", "auto_increment", "serial_default", "collation")
+_TELLING = ("null", "not_null", "default", "primary", "auto_increment", "serial_default", "collation")
 _KNOWN = {*_TELLING, "unique_attribute", "on_update", "references", "column_check", "plain"}
 
 
