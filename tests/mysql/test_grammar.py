@@ -26,20 +26,23 @@ from tests.mysql.test_ddl import expected, plain
 NAMES: dict[Version, str] = {
     "mysql-5.7": "5.7", "mysql-8.0": "8.0", "mysql-9": "9", "mariadb-10.11": "10.11", "mariadb-11": "11.8",
 }  # fmt: skip
-ACCEPTED, NOT_UNDERSTOOD = 0.6, 0.2  # shares of all statements at least, and of the accepted ALTERs at most
+NOT_UNDERSTOOD = 0.1  # of the ALTERs that are accepted, at most
 
 
 def test_what_is_said_of_a_statement_is_what_the_server_does(any_server: MySqlServer, any_database: str) -> None:
-    judge(any_server, any_database, 100, seed=1)
+    judged = judge(any_server, any_database, 100, seed=1, accepted=0.4)  # those that are seldom accepted come first
+    missing = judged.statements.points() - set(judged.statements.seen)
+    assert [name for kind, name in missing if kind == "production"] == []
 
 
 @pytest.mark.long
 def test_of_many_statements(any_server: MySqlServer, any_database: str, seed: int) -> None:
-    judge(any_server, any_database, 2_000, seed)
+    judged = judge(any_server, any_database, 2_000, seed, accepted=0.6)
+    assert judged.statements.points() - set(judged.statements.seen) == set()
 
 
-def judge(server: MySqlServer, database: str, count: int, seed: int) -> None:
-    """Run statements, and compare."""
+def judge(server: MySqlServer, database: str, count: int, seed: int, accepted: float) -> Judge:
+    """Run statements, of which the server takes that share at least, and compare."""
     session = connect(ConnectionOptions(host="127.0.0.1", port=server.port, user="root", password=""))
     with session, closing(server.connect(autocommit=True, database=database)) as connection:
         judged = Judge(server, session, connection.cursor(), database, seed)
@@ -47,10 +50,10 @@ def judge(server: MySqlServer, database: str, count: int, seed: int) -> None:
             judged.one()
         judged.forget()
         print(judged.report())
-        assert judged.statements.points() - set(judged.statements.seen) == set()
-        assert judged.seen["accepted"] >= ACCEPTED * count, judged.report()
+        assert judged.seen["accepted"] >= accepted * count, judged.report()
         assert judged.seen["not understood"] <= NOT_UNDERSTOOD * judged.seen["altered"], judged.report()
         assert judged.wrong == []
+        return judged
 
 
 class Judge:
