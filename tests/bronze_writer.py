@@ -131,10 +131,16 @@ class Lake:
         (self.folder / "checkpoint" / "offsets").mkdir(parents=True)
         (self.folder / "checkpoint" / "metadata").write_text(json.dumps({"id": "the-bronze-query"}))
 
-    def commit(self, changes: Sequence[Change], reading: Mapping[str, int] | None = None) -> BronzeBatch:
+    def commit(
+        self,
+        changes: Sequence[Change],
+        reading: Mapping[str, int] | None = None,
+        bounds: tuple[int, int] | None = None,
+    ) -> BronzeBatch:
         """Write one micro-batch into bronze; `reading` are the tables that are being read at its end."""
         batch, pos = self.batches, max((unpack(c.seq).pos for c in changes), default=0)
-        offset = {"epoch": 1, "server_uuid": UUID, "file": "binlog.000001", "pos": pos, "gtid": "", "commit_ts": 7}
+        offset: dict[str, Any] = {"epoch": 1, "server_uuid": UUID, "file": "binlog.000001", "pos": pos, "gtid": ""}
+        offset |= {"commit_ts": 7} if bounds is None else {"commit_ts": 7, "bounds": list(bounds)}
         path = self.folder / "checkpoint" / "offsets" / str(batch)
         path.write_text("v1\n{}\n" + json.dumps(offset))
         for c in changes:

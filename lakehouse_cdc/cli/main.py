@@ -79,11 +79,12 @@ def doctor(config: ConfigFile, settings: Settings = None, as_json: Json = False,
     """Everything that must be true of the source, what is not, and how to mend it."""
     screen = Screen(as_json=as_json)
     with exit_codes(as_json=as_json, verbose=verbose):
-        findings = Pipeline.from_yaml(config, settings=settings or ()).doctor()
+        pipeline = Pipeline.from_yaml(config, settings=settings or ())
+        findings, left_out = pipeline.doctor(), pipeline.uncaptured().all
         if not as_json:
             screen.findings(findings)
         wrong = [f for f in findings if f.severity == "error"]
-        screen.result({"healthy": not wrong, "findings": [vars(f) for f in findings]})
+        screen.result({"healthy": not wrong, "findings": [vars(f) for f in findings], "uncaptured": left_out})
         if wrong:
             raise typer.Exit(DIFFERENCE)
 
@@ -110,6 +111,7 @@ def run(
             if data["position"]:
                 screen.say(f"stands at {data['position']['file']}:{data['position']['pos']}")
             screen.quarantined(report.quarantined)
+            screen.uncaptured(report.uncaptured.all)
         screen.result(data)
         if report.interrupted:
             raise KeyboardInterrupt
@@ -126,28 +128,46 @@ def status(config: ConfigFile, settings: Settings = None, as_json: Json = False,
         screen.result(found.to_json())
 
 
+class Layers(str, Enum):
+    """What can be compared with the source."""
+
+    SILVER = "silver"
+    BRONZE = "bronze"
+    ALL = "all"
+
+
 @app.command()
 def verify(
     config: ConfigFile,
+    layer: Annotated[Layers, typer.Option(help="What to compare: silver's tables, what bronze comes to, or both.")]
+    = Layers.SILVER,
     repair: Annotated[bool, typer.Option("--repair", help="Have what differs be read again.")] = False,
     settings: Settings = None,
     as_json: Json = False,
     verbose: Verbose = False,
-) -> None:
-    """Compare silver with the source at one position, while writes go on. Exit code 1 if a row differs."""
+) -> None:  # fmt: skip
+    """Compare silver, or bronze, with the source at one position, while writes go on.
+
+    Exit code 0: all that can be compared is equal. 1: a row differs, silver's type cannot hold a value, a table is
+    quarantined, or one could not be compared. Each table's line says which.
+    """
     screen = Screen(as_json=as_json)
     with exit_codes(as_json=as_json, verbose=verbose), opened(config, settings) as pipeline:
-        report = pipeline.verify()
-        asked = pipeline.repair(report) if repair else {}
-        if not as_json:
-            screen.comparison(report)
-        keys = {name: n for name, n in asked.items() if n is not None}
-        whole = [name for name, n in asked.items() if n is None]
-        if asked:
-            _say_again(screen, [*(f"{n:,} keys of {name}" for name, n in keys.items()), *whole])
-        again = {"keys_read_again": keys, "read_again": whole} if repair else {}
-        screen.result({**report.to_json(), **again})
-        if not report.verified:
+        verified, results = True, {}
+        for one in ("silver", "bronze") if layer is Layers.ALL else (layer.value,):
+            report = pipeline.verify(one)
+            asked = pipeline.repair(report) if repair else {}
+            if not as_json:
+                screen.comparison(report)
+            keys = {name: n for name, n in asked.items() if n is not None}
+            whole = [name for name, n in asked.items() if n is None]
+            if asked:
+                _say_again(screen, [*(f"{n:,} keys of {name}" for name, n in keys.items()), *whole])
+            again = {"keys_read_again": keys, "read_again": whole} if repair else {}
+            results[one] = {**report.to_json(), **again}
+            verified = verified and report.verified
+        screen.result({"verified": verified, **results} if layer is Layers.ALL else results[layer.value])
+        if not verified:
             raise typer.Exit(DIFFERENCE)
 
 

@@ -14,10 +14,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lakehouse_cdc.mysql.uncaptured import sentences
 from lakehouse_cdc.pipeline.report import Progress, VerifyReport
 
 if TYPE_CHECKING:
     from lakehouse_cdc.ops.status import Lag, Status
+    from lakehouse_cdc.verify.compare import NotRepresentable, TableResult
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
@@ -57,24 +59,46 @@ class Screen:
     def comparison(self, report: VerifyReport) -> None:
         """What `verify` found: a line a table, and the keys that differ."""
         rows = [
-            [t.table, t.rows, t.silver_rows, "equal" if t.equal else f"{t.differing:,} differ",
-             "" if t.complete else "snapshot unfinished: the keys read so far"]
+            [t.table, t.rows, t.silver_rows, _outcome(t), "" if t.complete else "snapshot unfinished: the keys so far"]
             for t in report.tables
-        ]  # fmt: skip
-        self.table(f"At {report.position}", ["table", "source rows", "silver rows", "", ""], rows)
+        ]
+        rows += [[name, "", "", "not compared", reason] for name, reason in sorted(report.failed.items())]
+        rows += [[name, "", "", "left out", reason] for name, reason in sorted(report.left_out.items())]
+        title = f"{report.layer} at {report.position}"
+        self.table(title, ["table", "source rows", f"{report.layer} rows", "", ""], rows)
         for t in report.tables:
             for d in t.differences:
                 columns = f" in {', '.join(d.columns)}" if d.columns else ""
                 self.say(f"  {t.table} {d.key}: {d.kind}{columns}")
+            for one in t.not_representable:
+                self._not_representable(t.table, one)
+            if t.by_image:
+                self.say(f"  {t.table}: {t.by_image:,} rows written since were compared by the binlog's images of them")
+            for note in t.notes:
+                self.say(f"  {t.table}: {note}")
         for name in report.pending:
             self.say(f"{name} is being read again, and not all of that is in silver: run, then verify again")
         self.quarantined(report.quarantined)
+        self.uncaptured(report.uncaptured.all)
+
+    def _not_representable(self, table: str, found: NotRepresentable) -> None:
+        some = f", such as {', '.join(map(str, found.keys[:3]))}" if found.keys else ""
+        self.say(
+            f"  {table}: {found.values:,} values of {found.column} are not representable in silver's type{some};"
+            " bronze holds their exact text"
+        )
+        self.say(f"        -> to have the text in silver: tables.{table}.types.{found.column}: text, in a new pipeline")
 
     def quarantined(self, tables: Mapping[str, str]) -> None:
         """Tables that are not followed: a line each, the way out below."""
         for name, reason in tables.items():
             self.say(f"{name} is not followed: {reason}", "quarantined", _STYLES["error"])
             self.say(f"        -> mend that on the source, then: lakehouse-cdc signal ... snapshot {name}")
+
+    def uncaptured(self, names: Mapping[str, str]) -> None:
+        """What matches and is not captured: a line for each reason, with the first names."""
+        for line in sentences(names):
+            self.say(line, "not captured", _STYLES["warning"])
 
     def status(self, status: Status) -> None:
         """What `status` found."""
@@ -85,6 +109,7 @@ class Screen:
         ]  # fmt: skip
         if status.bronze is None:
             self.say(f"{status.pipeline} has not run yet")
+            self.uncaptured(status.uncaptured or {})
             return
         self.table(status.pipeline, ["table", "snapshot", "bronze rows", "silver rows"], rows)
         self.say(f"bronze stands at {status.bronze.file}:{status.bronze.pos}, {_lag(status.lag)}")
@@ -98,11 +123,20 @@ class Screen:
             if table.ignored:
                 self.say(f"silver's {name} is frozen: it does not hold {', '.join(table.ignored)}")
         self.quarantined({name: t.quarantined for name, t in status.tables.items() if t.quarantined})
+        self.uncaptured(status.uncaptured or {})
 
     def result(self, data: Mapping[str, Any]) -> None:
         """With --json, the one line that machines read."""
         if self.as_json:
             print(json.dumps(data, default=str), flush=True)
+
+
+def _outcome(result: TableResult) -> str:
+    """What came of comparing one table, in a word or two."""
+    found = [f"{result.differing:,} differ"] if result.differing else []
+    if unheld := sum(one.values for one in result.not_representable):
+        found.append(f"{unheld:,} not representable")
+    return ", ".join(found) or "equal"
 
 
 def _lag(lag: Lag | None) -> str:

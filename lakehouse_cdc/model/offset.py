@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.clock import Bounds
 from lakehouse_cdc.model.effect import Effect
 from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.position import Position
@@ -160,6 +161,7 @@ class Offset:
     (microseconds since 1970) those of the last transaction, for the snapshot rows that carry this position. `prepared`
     are the XA transactions that a reader of what lies behind the floor does not find by itself (see `model.xa`).
     `ddl`: the effects of the statement that the position stands behind, where that is a DDL on captured tables.
+    `bounds` is what is known of when the transactions around the position were logged (see `model.clock`).
     """
 
     epoch: int
@@ -172,6 +174,7 @@ class Offset:
     tables: Mapping[str, TableState] = field(default_factory=dict)
     ddl: tuple[Effect, ...] = ()
     prepared: tuple[Prepared, ...] = ()
+    bounds: Bounds = field(default_factory=Bounds)
 
     def gtids(self) -> GtidSet:
         """`gtid_set`, parsed."""
@@ -216,6 +219,7 @@ class Offset:
             "gtid": self.gtid_set,
             "last_gtid": self.last_gtid,
             "commit_ts": self.commit_ts,
+            **({"bounds": [self.bounds.after, self.bounds.by]} if self.bounds.by else {}),
             "floor": [self.floor.file, self.floor.pos],
             "tables": {name: state.to_json() for name, state in sorted(self.tables.items())},
             **xa,
@@ -244,4 +248,5 @@ class Offset:
             tables={name: TableState.from_json(state) for name, state in data["tables"].items()},
             ddl=tuple(Effect(*effect) for effect in data.get("ddl", [])),
             prepared=tuple(map(Prepared.from_json, data.get("prepared", []))),
+            bounds=Bounds(*data.get("bounds", ())),
         )

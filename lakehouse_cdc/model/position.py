@@ -13,6 +13,7 @@ from functools import total_ordering
 from lakehouse_cdc.errors import DefiniteError
 
 FIRST_EVENT = 4  # every binlog file starts with four magic bytes
+START_LIMIT = 1 << 32  # a request for a dump has four bytes for the position to start at
 
 
 @total_ordering
@@ -35,6 +36,16 @@ class Position:
         if not suffix.isdecimal():
             raise DefiniteError(f"'{self.file}' is not the name of a binlog file", hint="expected NAME.NUMBER")
         return int(suffix)
+
+    @property
+    def startable(self) -> bool:
+        """Whether a dump can be requested from here; a file's end past that is the begin of the next file."""
+        return self.pos < START_LIMIT
+
+    @property
+    def next_file(self) -> Position:
+        """Where the file after this one begins."""
+        return Position(file_name(self.base, self.number + 1), FIRST_EVENT)
 
     def __lt__(self, other: Position) -> bool:
         if self.base != other.base:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.clock import Bounds, Mark
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.seq import last_at
 
@@ -21,7 +22,10 @@ _MARK = "lakehouse_cdc"
 
 @dataclass(frozen=True)
 class Standing:
-    """A position of the source. `gtid` is the set up to it, `commit_ts` microseconds since 1970 of the last commit."""
+    """A position of the source. `gtid` is the set up to it, `commit_ts` microseconds since 1970 of the last commit.
+
+    `after` and `by` are its `model.clock.Bounds`.
+    """
 
     epoch: int
     server_uuid: str
@@ -29,11 +33,14 @@ class Standing:
     pos: int
     gtid: str = ""
     commit_ts: int = 0
+    after: int = 0
+    by: int = 0
 
     @classmethod
     def of_offset(cls, offset: Mapping[str, Any]) -> Standing:
         """The standing of a source offset (see `model.offset`), other than `{}`."""
         try:
+            after, by = offset.get("bounds") or (0, 0)
             return cls(
                 epoch=int(offset["epoch"]),
                 server_uuid=str(offset["server_uuid"]),
@@ -41,6 +48,8 @@ class Standing:
                 pos=int(offset["pos"]),
                 gtid=str(offset.get("gtid") or ""),
                 commit_ts=int(offset.get("commit_ts") or 0),
+                after=int(after),
+                by=int(by),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise DefiniteError(f"the checkpoint's offset holds no position: {error}") from error
@@ -49,6 +58,16 @@ class Standing:
     def seq(self) -> int:
         """The last seq at the position: all rows that have been emitted by then, and none later, are up to it."""
         return last_at(self.epoch, Position(self.file, self.pos))
+
+    @property
+    def mark(self) -> Mark:
+        """What is known of when the transactions around the position were logged."""
+        return Mark(self.seq, Bounds(self.after, self.by))
+
+    @property
+    def time(self) -> int:
+        """`commit_ts`, or the time that is known in its place where no clock could have said that yet."""
+        return self.mark.bounds.time(self.commit_ts)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""

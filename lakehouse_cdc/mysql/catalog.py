@@ -2,11 +2,13 @@
 
 What is read here must be what a row image in the binlog holds, column by column. On 8.0.31 and 9.7.4 an image holds
 all columns in their order: invisible ones and generated ones, stored and virtual (the hidden columns of functional
-indexes are in neither). So every column is listed. A *virtual* one has no value of its own: it is computed for each
-statement under that session's settings, so that `hour(ts)` is 10 in an image that a session at +05:00 wrote and 5 in a
-SELECT at UTC. There is no one truth to capture, unless its expression proves that all sessions see the same (see
-`schema.virtual`); else such a column is refused by name and may be excluded. A stored one has one value, and the image
-and the SELECT both hold that.
+indexes are in neither). So every column is listed. MariaDB 11.8.9 leaves every generated column, stored or virtual,
+out of the images of updates and deletes (10.11.5 and 11.4.5 do not): its value after an UPDATE is nowhere in the log,
+and only the server can compute it, so it is refused by name there, and may be excluded. A *virtual* one has no value of
+its own: it is computed for each statement under that session's settings, so that `hour(ts)` is 10 in an image that a
+session at +05:00 wrote and 5 in a SELECT at UTC. There is no one truth to capture, unless its expression proves that
+all sessions see the same (see `schema.virtual`); else such a column is refused by name and may be excluded. A stored
+one has one value, and the image and the SELECT both hold that.
 
 The views show a user only what that user has a right to, and a schema that lacks a column would misread every image:
 the columns of a table must be numbered without a hole.
@@ -21,12 +23,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
 from lakehouse_cdc.mysql.session import Session
+from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
 from lakehouse_cdc.schema.choice import Choice
 from lakehouse_cdc.schema.selection import SYSTEM_SCHEMAS, Selection
 from lakehouse_cdc.schema.table import Column, TableSchema
@@ -40,6 +43,7 @@ _NAME = re.compile(r"`((?:[^`]|``)+)`")  # in an expression, whose names the ser
 _ESCAPES = {"\\n": "\n", "\\r": "\r", "\\0": "\0"}  # in COLUMN_TYPE; '' and \\\\ stand for their second half
 _CHOSEN = {"exclude": "excluded", "include": "included", "masks": "masked"}
 _GENERATED_KEYS_SHOWN = (8, 0, 30)  # the version that brought invisible generated primary keys
+_GENERATED_LEFT_OUT = (11, 8, 9)  # the first MariaDB known to log updates without generated columns
 _COLUMNS = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARACTER_MAXIMUM_LENGTH,"
     " NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION, CHARACTER_SET_NAME, COLLATION_NAME, GENERATION_EXPRESSION,"
@@ -58,12 +62,12 @@ _Name = tuple[str, str]
 class Catalog:
     """The selected tables by `database.table`, in order, and all that forbids to capture them; see `read_catalog`.
 
-    `passed_over` are those that are named as tables of tools for online schema changes.
+    `uncaptured` is what matches and is not captured, for it is no table that could be.
     """
 
     tables: dict[str, TableSchema] = field(default_factory=dict)
     faults: list[DefiniteError] = field(default_factory=list)
-    passed_over: list[str] = field(default_factory=list)
+    uncaptured: Uncaptured = field(default_factory=Uncaptured)
 
 
 def read_tables(session: Session, selection: Selection, choice: Choice | None = None) -> dict[str, TableSchema]:
@@ -97,8 +101,8 @@ def read_catalog(
     bases = _base_tables(session)
     names = {f"{database}.{table}": (database, table) for database, table in bases}
     chosen = {name: names[name] for name in sorted(names) if selection.matches(name)}
-    passed_over = [name for name in sorted(names) if selection.passes_over(name)]
-    found = Catalog(faults=_unmatched(selection, names, chosen, known), passed_over=passed_over)
+    left_out = uncaptured(session, selection)
+    found = Catalog(faults=_unmatched(selection, names, chosen, known, left_out), uncaptured=left_out)
     if chosen and not session.is_mariadb and session.version >= _GENERATED_KEYS_SHOWN:
         # else a server may hide a generated key that stands in every row image
         session.query("SET SESSION show_gipk_in_create_table_and_information_schema = ON")
@@ -106,11 +110,11 @@ def read_catalog(
     keys = _grouped(session, _KEYS, chosen.values())
     for name, (database, table) in chosen.items():
         rows, key = columns.get((database, table), []), keys.get((database, table), [])
-        described = tuple(_column(row) for row in rows)
+        described = _with_generated([_column(row) for row in rows], rows)
         engine, charset = bases[database, table]
         schema = TableSchema(database, table, described, tuple(str(row[0]) for row in key), charset)
         found.tables[name] = choice.chosen(schema)
-        found.faults += _table_faults(found.tables[name], engine, rows, key)
+        found.faults += _table_faults(found.tables[name], engine, rows, key, logged=_logs_generated(session))
     found.faults += _unknown_columns(found.tables, choice, known)
     return found
 
@@ -153,14 +157,16 @@ def _column(row: tuple[Any, ...]) -> Column:
         length = precision
     elif kind not in _OF_A_LENGTH:
         length = None
+    # of a FLOAT or DOUBLE without (M,D) the precision is 12 or 22, and the scale NULL
+    rounds = kind == "decimal" or (kind in ("float", "double") and scale is not None)
     return Column(
         name=str(name),
         type=kind,
         nullable=nullable == "YES",
         unsigned=kind in _NUMBERS and "unsigned" in str(column_type).lower().split(),
         length=None if length is None else int(length),
-        precision=int(precision) if kind == "decimal" else None,
-        scale=int(scale) if kind == "decimal" else None,
+        precision=int(precision) if rounds else None,
+        scale=int(scale) if rounds else None,
         fraction=int(fraction or 0),
         charset=charset,
         collation=collation,
@@ -168,21 +174,50 @@ def _column(row: tuple[Any, ...]) -> Column:
     )
 
 
+def _with_generated(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> tuple[Column, ...]:
+    """The columns, with those marked that are generated, stored or not."""
+    expressions = {c.name.lower(): str(row[-3]) for c, row in zip(columns, rows, strict=True) if row[-3]}
+    proven = dict.fromkeys(expressions, False)
+    marked: list[Column] = []
+    for column in columns:
+        if (name := column.name.lower()) in expressions:
+            proven[name] = same_everywhere(column, expressions[name], columns, virtual=proven)
+            column = replace(column, generated="same" if proven[name] else "session")
+        marked.append(column)
+    return tuple(marked)
+
+
 def _labels(column_type: str) -> tuple[str, ...]:
     """The labels in `enum('a','it''s')`.
 
-    The server shows them in utf8mb3: a character beyond it comes as `?`. Where the binlog then has another label, its
-    table map does not fit the schema, and the stream stops.
+    The server shows them in utf8mb3: a character beyond it comes as `?`, and bytes that are no character as `?`
+    (MariaDB) or not at all, nor what is after them (MySQL); see `_longest`. Where the binlog then has another label,
+    its table map does not fit the schema, and the stream stops.
     """
     found = re.findall(r"'((?:[^']|'')*)'", column_type)
     return tuple(re.sub(r"''|\\.", lambda m: _ESCAPES.get(m[0], m[0][1:]), label) for label in found)
 
 
+def _longest(column: Column) -> int:
+    """The characters of the longest value, as CHARACTER_MAXIMUM_LENGTH has it of an ENUM or SET."""
+    sizes = [len(label) for label in column.values]
+    return max(sizes) if column.type == "enum" else sum(sizes) + len(sizes) - 1
+
+
 def _unmatched(
-    selection: Selection, names: Mapping[str, _Name], chosen: Mapping[str, _Name], known: Collection[str]
+    selection: Selection,
+    names: Mapping[str, _Name],
+    chosen: Mapping[str, _Name],
+    known: Collection[str],
+    left_out: Uncaptured,
 ) -> list[DefiniteError]:
     faults = []
     for pattern in selection.unmatched([*names, *known]):
+        if met := {name: why for name, why in left_out.all.items() if fnmatchcase(name, pattern)}:
+            name, why = next(iter(met.items()))
+            what = f"'{pattern}' matches no table that can be captured: {name} {why}"
+            faults.append(DefiniteError(what, where="source.tables", hint=f'leave out "{pattern}"'))
+            continue
         near = difflib.get_close_matches(pattern, names, n=_LISTED, cutoff=0.5)
         listed = (near + [n for n in sorted(names) if n not in near])[:_LISTED]
         seen = f"this user sees {', '.join(listed)}" if listed else "this user sees no table at all"
@@ -204,9 +239,20 @@ def _unmatched(
     return faults
 
 
+def _logs_generated(session: Session) -> bool:
+    """Whether the images of updates hold generated columns."""
+    return not session.is_mariadb or session.version < _GENERATED_LEFT_OUT
+
+
 def _table_faults(
-    schema: TableSchema, engine: str, columns: Sequence[tuple[Any, ...]], key: Sequence[tuple[Any, ...]]
+    schema: TableSchema,
+    engine: str,
+    columns: Sequence[tuple[Any, ...]],
+    key: Sequence[tuple[Any, ...]],
+    *,
+    logged: bool,
 ) -> list[DefiniteError]:
+    """`logged`: the images of updates hold generated columns."""
     name = schema.name
     leave_out = f'leave the table out ("!{name}" under source.tables)'
     faults = []
@@ -221,11 +267,28 @@ def _table_faults(
         faults.append((f"has a primary key on prefixes ({', '.join(prefixes)}), which is not supported", leave_out))
     faults += [
         (
+            f"has the column {column.name} with labels that are no text: the server lists them otherwise than they are",
+            f"exclude the column, give it labels of characters (ALTER TABLE), or {leave_out}",
+        )
+        for column, row in zip(schema.columns, columns, strict=True)
+        if column.captured and column.values and _longest(column) != int(row[4])
+    ]
+    if not logged:
+        faults += [
+            (
+                f"has the generated column {column.name}, which this server leaves out of the binlog's updates",
+                f"exclude the column, or {leave_out}",
+            )
+            for column, row in zip(schema.columns, columns, strict=True)
+            if column.captured and row[-3]
+        ]
+    faults += [
+        (
             f"has the virtual generated column {column.name}, whose value may depend on the session that reads it",
             f"exclude the column, make it STORED, or {leave_out}",
         )
         for column in _unproven(schema, columns)
-        if column.captured
+        if column.captured and logged
     ]
     faults += [
         (

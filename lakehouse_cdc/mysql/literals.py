@@ -11,6 +11,9 @@ A key component travels in a cursor (JSON) in one form per kind of type:
     binary             str of hex digits
     address            str, as MariaDB prints a UUID, INET4 or INET6
 
+A date or moment that is carried as text may have a year, month or day of 0 (0000-00-00, 2024-00-10): the server orders
+these by their digits, too. As a literal it refuses a day that its month does not have (2024-02-31, error 1525).
+
 The literals have the column's type, character set and collation, so that the server compares them as it compares the
 column, and by its index. Text goes as the hex of its UTF-8 bytes: it means the same under every setting of a session.
 """
@@ -90,6 +93,8 @@ def component(column: Column, value: Any) -> Any:
         return _number(column, value)
     if kind == "integer" and isinstance(value, int | Decimal) and value == int(value):
         return int(value)
+    if kind in ("date", "moment") and column.carried == "text" and isinstance(value, str):
+        return value
     if kind == "decimal" and isinstance(value, int | Decimal):
         return format(Decimal(value), "f")
     if kind == "moment" and isinstance(value, datetime):

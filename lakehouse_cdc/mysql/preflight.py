@@ -8,7 +8,7 @@ is caught in the binlog itself.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
 from lakehouse_cdc.mysql import server
@@ -16,6 +16,7 @@ from lakehouse_cdc.mysql.catalog import Catalog, read_catalog
 from lakehouse_cdc.mysql.preflight_settings import Finding, Settings, judge
 from lakehouse_cdc.mysql.session import Session
 from lakehouse_cdc.mysql.tls import VERIFYING
+from lakehouse_cdc.mysql.uncaptured import Uncaptured, sentences, some
 from lakehouse_cdc.schema import types
 from lakehouse_cdc.schema.choice import Choice
 from lakehouse_cdc.schema.given_key import Keys, with_key
@@ -199,18 +200,16 @@ def _tables(session: Session, settings: Settings, catalog: Catalog, keys: Keys) 
         for fault in faults
     ]
     if not faults:
-        what = f"{len(catalog.tables)} tables can be captured: {_some(catalog.tables)}"
+        what = f"{len(catalog.tables)} tables can be captured: {some(catalog.tables)}"
         findings.append(Finding("tables", "ok", what))
-    if catalog.passed_over:
-        what = f"left out, for they are named as gh-ost and pt-online-schema-change do: {_some(catalog.passed_over)}"
-        hint = "drop what such a tool left behind; one that is yours is captured when source.tables spells its name"
-        findings.append(Finding("online_schema_change", "warning", what, hint))
-    return findings
+    return findings + _uncaptured(catalog.uncaptured)
 
 
-def _some(names: Collection[str]) -> str:
-    listed = list(names)[:10]
-    return ", ".join(listed) + (", ..." if len(names) > len(listed) else "")
+def _uncaptured(found: Uncaptured) -> list[Finding]:
+    """What matches and is not captured: a finding for each reason, with the first names."""
+    hint = 'shut out what is not wanted ("!DATABASE.TABLE" under source.tables)'
+    tables = [Finding("uncaptured", "warning", line, hint) for line in sentences(found.tables)]
+    return tables + [Finding("uncaptured", "ok", line) for line in sentences(found.without_rows)]
 
 
 def _unreadable(session: Session, schema: TableSchema) -> list[DefiniteError]:

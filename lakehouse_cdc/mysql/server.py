@@ -6,6 +6,7 @@ STATUS is gone from MySQL 8.4 on, SHOW BINARY LOG STATUS came with 8.2.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from lakehouse_cdc.errors import DefiniteError
@@ -13,6 +14,7 @@ from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.session import Session
 
 _ENDLESS_SECONDS = 3600  # a semi-sync time-out beyond this is no bound that anybody could wait for
+_ROTATION_SECONDS = 10.0  # that a server may take to end a file that is too large
 _LEAST_ROW = 18  # a record's header, its transaction and its roll pointer (InnoDB, "COMPACT Row Format")
 _FRESH = "/*+ SET_VAR(information_schema_stats_expiry = 0) */ "
 _IN_COMMIT = ("waiting for handler commit", "waiting for semi-sync ack%", "waiting for semisync ack%")
@@ -43,15 +45,33 @@ def binlog_status(session: Session) -> tuple[str, ...]:
 
 
 def log_position(session: Session) -> ServerPosition:
-    """The position behind the last event in the binlog. Raises DefiniteError if the binlog is off."""
-    status = binlog_status(session)
-    if not status:
-        raise DefiniteError(
-            "the server writes no binlog", where=session.options.where,
-            hint="start it with log_bin (and binlog_format = ROW)",
-        )  # fmt: skip
-    file, pos, *rest = status
-    return ServerPosition(Position(file, int(pos)), rest[2] if len(rest) > 2 else "")
+    """The position behind the last event in the binlog. Raises DefiniteError if the binlog is off.
+
+    A file that is larger than max_binlog_size (1 GiB at most) is ended when the transaction that made it so has
+    committed. So where the position is one that no dump can start at, the next file is waited for, for some seconds.
+    """
+    until = time.monotonic() + _ROTATION_SECONDS
+    while True:
+        status = binlog_status(session)
+        if not status:
+            raise DefiniteError(
+                "the server writes no binlog", where=session.options.where,
+                hint="start it with log_bin (and binlog_format = ROW)",
+            )  # fmt: skip
+        file, pos, *rest = status
+        position = Position(file, int(pos))
+        if position.startable or time.monotonic() > until:
+            return ServerPosition(position, rest[2] if len(rest) > 2 else "")
+        time.sleep(0.05)
+
+
+def clock_us(session: Session) -> int:
+    """What the server's clock says now, in microseconds since 1970.
+
+    SYSDATE does not depend on the session variable `timestamp`, which an `init_connect` may set (MySQL Reference
+    Manual, "Date and Time Functions"); the session is at UTC.
+    """
+    return int(session.scalar("SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"))
 
 
 def binary_logs(session: Session) -> list[tuple[str, int]]:

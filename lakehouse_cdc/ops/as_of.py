@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from decimal import Decimal
+from functools import partial
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -26,6 +27,7 @@ from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.model.standing import CommitNote
 from lakehouse_cdc.ops.moments import seq_of
+from lakehouse_cdc.ops.timeline import timeline
 from lakehouse_cdc.silver.batch.contents import BEGUN
 from lakehouse_cdc.silver.definition.form import no_key
 from lakehouse_cdc.silver.tables.ledger import require_ledger
@@ -52,7 +54,7 @@ def as_of(spark: SparkSession, layout: Layout, moment: Moment, table: str | None
     ConfigError for one that nobody knows, DefiniteError where a table cannot be said exactly at that moment.
     """
     newest = _newest(spark, layout)
-    seq = seq_of(moment, read(spark, layout.changes), newest.standing)
+    seq = _seq(spark, layout, moment, newest)
     schemas = met(spark, layout, None if table is None else [table])
     if table is not None and table not in schemas:
         raise ConfigError(f"bronze knows no table {table}", hint="name it as DATABASE.TABLE")
@@ -70,6 +72,11 @@ def as_of(spark: SparkSession, layout: Layout, moment: Moment, table: str | None
             hint = f"it goes back to {back}" if back is not None else "ask again when its snapshot is done"
             raise DefiniteError(f"{name} cannot be had at {moment}: {reason}", where=f"{name} seq {seq}", hint=hint)
     return {name: rows_at(spark, layout, name, seq, mets) for name, mets in sorted(schemas.items())}
+
+
+def seq_at(spark: SparkSession, layout: Layout, moment: Moment) -> int:
+    """The seq that a moment stands for: what was so then has a seq up to it. Raises as `as_of` does."""
+    return _seq(spark, layout, moment, _newest(spark, layout))
 
 
 def reach(spark: SparkSession, layout: Layout, table: str) -> Reach | None:
@@ -156,6 +163,12 @@ def _passes_over(spark: SparkSession, layout: Layout, seq: int) -> dict[str, int
     found = ends.selectExpr("source_table", f"{BEGUN} AS since").collect()
     # compared here: in a filter Spark knows what op is, and would cast every row of the file (see `batch.BEGUN`)
     return {row["source_table"]: int(row["since"]) for row in found if row["since"] <= seq}
+
+
+def _seq(spark: SparkSession, layout: Layout, moment: Moment, newest: CommitNote) -> int:
+    at = newest.standing
+    marks = partial(timeline, spark, layout, newest=at.seq)
+    return seq_of(moment, read(spark, layout.changes), at, marks)
 
 
 def _ledger(spark: SparkSession, layout: Layout) -> DataFrame:

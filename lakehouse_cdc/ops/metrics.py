@@ -116,8 +116,8 @@ class Metrics:
                         tables[table] += rows
         row = (
             _moment(now), layer, batch, version, (at.epoch, at.server_uuid, at.file, at.pos),
-            _moment(at.commit_ts / 1e6) if at.commit_ts else None,
-            max(0.0, now - at.commit_ts / 1e6) if at.commit_ts else None,
+            _moment(at.time / 1e6) if at.commit_ts else None,
+            max(0.0, now - at.time / 1e6) if at.commit_ts else None,
             seconds, None if tables is None else sum(tables.values()),
             None if ops is None else dict(ops), None if tables is None else dict(tables),
         )  # fmt: skip

@@ -4,20 +4,23 @@ A seq stands for the state of the source behind the last transaction whose rows 
 change no captured table have no rows, and do not matter: a moment may lie anywhere between the rows around it.
 
 - A position counts all transactions that end there or before.
-- A time counts those before the first one that was committed after it, in the order of the binlog; a transaction that
-  says an earlier time but stands behind that one is not counted, for then there would be no such state of the source.
+- A time counts those before the first one whose *effective* commit time (see `model.clock`) is later, in the order of
+  the binlog. A transaction that says an earlier time after that one is not counted, for then there would be no such
+  state of the source; and a time that no clock could have said when the transaction was read does not count at all.
 - A GTID stands for the moment just behind its transaction; a set for the state that holds just its transactions. Where
   the rows of bronze do not tell that moment from another, or the source was never in that state, it is refused.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
+from lakehouse_cdc.model.clock import Mark, Timeline
 from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.model.position import Position
@@ -27,9 +30,13 @@ from lakehouse_cdc.model.standing import Standing
 _GTID = r"^(.*)[-:](\d+)$"
 
 
-def seq_of(moment: Moment, changes: DataFrame, newest: Standing) -> int:
+Marks = Callable[[int], Timeline]
+
+
+def seq_of(moment: Moment, changes: DataFrame, newest: Standing, marks: Marks = lambda _: Timeline(())) -> int:
     """The seq of a moment, by the rows of bronze, which stands at `newest`.
 
+    `marks` gives those that matter for a time (microseconds since 1970): see `ops.timeline`.
     Raises ConfigError for one that cannot be read, DefiniteError for one that bronze has not reached or cannot tell.
     """
     if moment.position is not None:
@@ -37,7 +44,7 @@ def seq_of(moment: Moment, changes: DataFrame, newest: Standing) -> int:
     if moment.gtid is not None:
         return _of_gtid(moment.gtid, changes, newest)
     assert moment.timestamp is not None
-    return _of_time(moment.timestamp, changes, newest)
+    return _of_time(moment.timestamp, changes, newest, marks)
 
 
 def _of_position(text: str, newest: Standing) -> int:
@@ -50,7 +57,7 @@ def _of_position(text: str, newest: Standing) -> int:
     return last_at(newest.epoch, asked)
 
 
-def _of_time(asked: datetime | str, changes: DataFrame, newest: Standing) -> int:
+def _of_time(asked: datetime | str, changes: DataFrame, newest: Standing, marks: Marks) -> int:
     try:
         time = datetime.fromisoformat(asked) if isinstance(asked, str) else asked
     except ValueError as error:
@@ -58,10 +65,41 @@ def _of_time(asked: datetime | str, changes: DataFrame, newest: Standing) -> int
     if time.tzinfo is None:
         raise ConfigError(f"'{asked}' could be a time of any zone", hint="add the zone, as +00:00")
     micros = round(time.timestamp() * 1_000_000)
-    if newest.commit_ts <= micros:
+    timeline = marks(micros)
+    low, high = timeline.window(micros)
+    if (first := _first_after(micros, changes, newest, timeline, low, high)) is not None:
+        return first - 1
+    if high is not None:
+        return high.seq
+    if newest.by or newest.commit_ts <= micros:  # a newest mark with bounds would be `high`
         raise _not_reached(str(asked), newest)
-    found = changes.where(F.col("commit_ts") > F.timestamp_micros(F.lit(micros))).agg(F.min("seq")).head()
-    return int(found[0]) - 1 if found is not None and found[0] is not None else newest.seq
+    return newest.seq
+
+
+def _first_after(
+    time: int, changes: DataFrame, newest: Standing, timeline: Timeline, low: Mark | None, high: Mark | None
+) -> int | None:
+    """The first seq between the marks whose credible stamp is later than `time`.
+
+    What is not credible is found out by one query for each mark before which there is such a stamp, which are few.
+    """
+    stamp = F.unix_micros("commit_ts")
+    rows = changes.where(F.col("commit_ts") > F.timestamp_micros(F.lit(time))).where(f"seq <= {newest.seq}BD")
+    if low is not None:
+        rows = rows.where(f"seq > {low.seq}BD")
+    if high is not None:
+        rows = rows.where(f"seq <= {high.seq}BD")
+        rows = rows.where(F.col("commit_ts") <= F.timestamp_micros(F.lit(high.bounds.by)))
+    while True:
+        row = rows.agg(F.min(F.struct("seq", stamp.alias("stamp"))).alias("first")).head()
+        if row is None or row["first"] is None:
+            return None
+        seq, found = int(row["first"]["seq"]), int(row["first"]["stamp"])
+        mark = timeline.mark_of(seq)
+        if mark is None or found <= mark.bounds.by:
+            return seq
+        beyond = F.col("commit_ts") > F.timestamp_micros(F.lit(mark.bounds.by))
+        rows = rows.where(~(beyond & F.expr(f"seq <= {mark.seq}BD")))
 
 
 def _of_gtid(text: str, changes: DataFrame, newest: Standing) -> int:

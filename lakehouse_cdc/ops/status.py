@@ -60,13 +60,17 @@ class Lag:
 
 @dataclass(frozen=True)
 class Status:
-    """All of it; `bronze` and `silver` are None before their first batch, `lag` where the source was not asked."""
+    """All of it; `bronze` and `silver` are None before their first batch, `lag` where the source was not asked.
+
+    `uncaptured` is what matches and is not captured, with the reasons; None where the source was not asked.
+    """
 
     pipeline: str
     bronze: Standing | None = None
     silver: Standing | None = None
     lag: Lag | None = None
     tables: dict[str, TableStatus] = field(default_factory=dict)
+    uncaptured: dict[str, str] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `position` is bronze's."""
@@ -132,7 +136,7 @@ def _with_silver(spark: SparkSession, layout: Layout, name: str, found: TableSta
 
 
 def _lag(standing: Standing, logs: Sequence[tuple[str, int]]) -> Lag:
-    age = max(0.0, time.time() - standing.commit_ts / 1e6)
+    age = max(0.0, time.time() - standing.time / 1e6)
     names = [name for name, _ in logs]
     if standing.file not in names:
         return Lag(None, age)

@@ -83,7 +83,7 @@ class Mending(Place):
         asked: dict[str, int | None] = {}
         store = SchemaStore(self.schemas)
         for result in report.tables:
-            if result.equal or result.table in report.pending:
+            if not result.differing or result.table in report.pending:  # nothing mends what cannot be held
                 continue
             name = stored(store, report.states[result.table], result.table, result.keys)
             if name is None:

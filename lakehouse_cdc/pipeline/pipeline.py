@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +21,11 @@ from lakehouse_cdc.mysql.catalog import read_catalog
 from lakehouse_cdc.mysql.preflight_settings import Finding
 from lakehouse_cdc.mysql.server import binary_logs
 from lakehouse_cdc.mysql.session import Session, connect
+from lakehouse_cdc.mysql.uncaptured import uncaptured
 from lakehouse_cdc.pipeline.config_file import load
+from lakehouse_cdc.pipeline.failures import translate
 from lakehouse_cdc.pipeline.mending import Mending
-from lakehouse_cdc.pipeline.report import Progress, RunReport, VerifyReport
+from lakehouse_cdc.pipeline.report import Layer, Progress, RunReport, VerifyReport
 from lakehouse_cdc.pipeline.restarts import while_late
 from lakehouse_cdc.pipeline.source_options import choice
 from lakehouse_cdc.pipeline.streams import Streams
@@ -106,10 +109,13 @@ class Pipeline(Mending):
             raise DefiniteError("the pipeline is paused", where=self.config.name, hint="signal resume")
         with self._failures():
             self._before_the_first_batch()
+            report.leave_out(self.uncaptured())
             with Making(self.spark, self.layout) as making:
                 self._run(once, every_seconds, report, making.wait)
         if (offset := self._offset()) is not None:
             report.end_at(offset)
+        with suppress(TransientError):  # what was there when the run began is known
+            report.leave_out(self.uncaptured())
         return report
 
     def _run(self, once: bool, every_seconds: float, report: RunReport, ready: Ready) -> None:
@@ -209,6 +215,18 @@ class Pipeline(Mending):
         """All tables that the source had at one moment, as it held them together; see `as_of`."""
         return self._as_of(Moment(timestamp, gtid, position), None)
 
+    def seq_at(
+        self, *, timestamp: datetime | str | None = None, gtid: str | None = None, position: str | None = None
+    ) -> int:
+        """The seq of a moment: bronze's rows up to it, and SCD 2 versions that began by then and did not end by then.
+
+        Raises ConfigError for what cannot be read, DefiniteError for a moment that bronze has not reached.
+        """
+        from lakehouse_cdc.ops.as_of import seq_at
+
+        with self._failures():
+            return seq_at(self.spark, self.layout, Moment(timestamp, gtid, position))
+
     def _as_of(self, moment: Moment, table: str | None) -> dict[str, DataFrame]:
         from lakehouse_cdc.ops.as_of import as_of
 
@@ -233,30 +251,39 @@ class Pipeline(Mending):
         with self._failures(), self._writing("signal pause, then maintain, then signal resume"):
             return maintain(self.spark, self.layout, self.checkpoint("silver"), vacuum=vacuum)
 
-    def verify(self) -> VerifyReport:
-        """Compare every silver table with the source, as both stood at the position that silver stands at.
+    def verify(self, layer: Layer = "silver") -> VerifyReport:
+        """Compare every table of a layer with the source, as both stood at the position that the layer stands at.
 
-        Writes, and this pipeline itself, may go on meanwhile. Raises DefiniteError before silver's first batch.
+        Of bronze, what its changes come to. Writes, and this pipeline itself, may go on meanwhile. A table that cannot
+        be compared is named in the report; raises DefiniteError before the layer's first batch, and TransientError
+        where the source cannot be reached.
         """
-        from lakehouse_cdc.verify.tables import verify_tables
+        from lakehouse_cdc.verify.tables import Verifier
 
-        if self.layout.silver is None:
-            raise ConfigError("this pipeline keeps no silver tables to verify", hint="name a schema as target.silver")
-        with self._failures():
-            offset, results, quarantined = verify_tables(
-                self.spark, self.layout, self.source_options(), self.checkpoint("bronze"), self.checkpoint("silver")
+        if layer == "silver" and self.layout.silver is None:
+            raise ConfigError(
+                "this pipeline keeps no silver tables to verify", hint="verify --layer bronze, or name target.silver"
             )
-        pending = self._pending(offset)
-        return VerifyReport(offset.position, offset.gtid_set, tuple(results), quarantined, pending, offset.tables)
+        places, log = (self.checkpoint("bronze"), self.checkpoint("silver")), self.log if self._made_session else None
+        with self._failures():
+            options = self.source_options()
+            verifier = Verifier(self.spark, self.layout, options, *places, lambda error: translate(error, log))
+            found = verifier.silver_tables() if layer == "silver" else verifier.bronze_tables()
+        offset = found.offset
+        return VerifyReport(
+            offset.position, offset.gtid_set, tuple(found.results), found.quarantined, self._pending(offset),
+            offset.tables, self.uncaptured(), found.failed, found.left_out, layer,
+        )  # fmt: skip
 
     def status(self) -> Status:
         """Where the pipeline stands, and how far behind its source, if that can be reached."""
         from lakehouse_cdc.ops.status import status
 
-        logs = None
+        logs, left_out = None, None
         with suppress(TransientError), connect(self._connection()) as session:
-            logs = binary_logs(session)
+            logs, left_out = binary_logs(session), uncaptured(session, Selection(self.config.source.tables))
         with self._failures():
-            return status(
+            found = status(
                 self.spark, self.layout, self.checkpoint("bronze"), self.checkpoint("silver"), self.schemas, logs
             )
+        return replace(found, uncaptured=None if left_out is None else left_out.all)

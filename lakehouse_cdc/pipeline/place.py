@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from lakehouse_cdc.errors import CdcError, ConfigError
 from lakehouse_cdc.model.layout import Layout
-from lakehouse_cdc.mysql.session import ConnectionOptions
+from lakehouse_cdc.mysql.session import ConnectionOptions, connect
+from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
 from lakehouse_cdc.pipeline.config import PipelineConfig
 from lakehouse_cdc.pipeline.exclusive import exclusive
 from lakehouse_cdc.pipeline.failures import translate
 from lakehouse_cdc.pipeline.source_options import connection_options, source_options
 from lakehouse_cdc.runtime.databricks import brought_session
+from lakehouse_cdc.schema.selection import Selection
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,6 +113,11 @@ class Place:
 
         self._spark.dataSource.register(MySqlCdcSource)
         return self._spark
+
+    def uncaptured(self) -> Uncaptured:
+        """What matches `source.tables` now and is not captured, with the reasons."""
+        with connect(self._connection()) as session:
+            return uncaptured(session, Selection(self.config.source.tables))
 
     @contextmanager
     def _failures(self) -> Iterator[None]:

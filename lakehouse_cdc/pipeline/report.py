@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from lakehouse_cdc.model.offset import Offset, TableState
 from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.mysql.uncaptured import Uncaptured
 
 if TYPE_CHECKING:
     from lakehouse_cdc.bronze.sink import BronzeBatch
     from lakehouse_cdc.ops.metrics import Metrics
     from lakehouse_cdc.silver.apply.stream import SilverBatch
     from lakehouse_cdc.verify.compare import TableResult
+
+_log = logging.getLogger(__name__)
+Layer = Literal["silver", "bronze"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,7 @@ class RunReport:
         self.restarts = 0
         self.quarantined: dict[str, str] = {}
         self._set_aside: Mapping[str, str] = {}  # by silver
+        self.uncaptured = Uncaptured()
 
     def bronze(self, batch: BronzeBatch) -> None:
         """Bronze committed a batch."""
@@ -72,6 +78,13 @@ class RunReport:
         """The streams were started again within this run (see `restarts`)."""
         self.restarts += 1
 
+    def leave_out(self, found: Uncaptured) -> None:
+        """What matches and is not captured; what is new of it is logged."""
+        for line in found.lines():
+            if line not in self.uncaptured.lines():
+                _log.warning("%s", line)
+        self.uncaptured = found
+
     def end_at(self, offset: Offset) -> None:
         """Where the source stands at the end."""
         place = offset.position
@@ -96,24 +109,33 @@ class RunReport:
             "interrupted": self.interrupted,
             "restarts": self.restarts,
             "quarantined": self.quarantined,
+            "uncaptured": self.uncaptured.all,
         }
 
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """The comparison of all tables at one position."""
+    """The comparison of all tables of a layer (silver or bronze) at one position.
+
+    Each of these says why, by table: `quarantined`, not followed; `failed`, could not be compared; `left_out`, has
+    nothing to be compared with, by design, which is no failure.
+    """
 
     position: Position
     gtid_set: str
     tables: tuple[TableResult, ...]
-    quarantined: Mapping[str, str] = field(default_factory=dict)  # tables that are not followed, and why
+    quarantined: Mapping[str, str] = field(default_factory=dict)
     pending: tuple[str, ...] = ()  # tables that are being read again, as a whole or in part, for silver to mend
     states: Mapping[str, TableState] = field(default_factory=dict, repr=False)  # of the tables, there
+    uncaptured: Uncaptured = field(default_factory=Uncaptured)  # what matches source.tables and is in no layer
+    failed: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    layer: Layer = "silver"
 
     @property
     def verified(self) -> bool:
-        """True if there was something to compare, no row differs, and no table is quarantined."""
-        return bool(self.tables) and all(t.equal for t in self.tables) and not self.quarantined
+        """True if there was something to compare, all of it is equal, and none is quarantined, or failed."""
+        return bool(self.tables) and all(t.equal for t in self.tables) and not self.quarantined and not self.failed
 
     @property
     def rows(self) -> int:
@@ -124,9 +146,13 @@ class VerifyReport:
         """Plain data."""
         return {
             "verified": self.verified,
+            "layer": self.layer,
             "rows_compared": self.rows,
             "position": {"file": self.position.file, "pos": self.position.pos, "gtid": self.gtid_set},
             "tables": {t.table: t.to_json() for t in self.tables},
             "quarantined": dict(self.quarantined),
+            "uncaptured": self.uncaptured.all,
+            "failed": dict(self.failed),
+            "left_out": dict(self.left_out),
             "repair_pending": list(self.pending),
         }

@@ -152,12 +152,16 @@ def decode(charset: str, data: bytes) -> str:
     if charset in UNICODE or charset in WIDE:
         codec = {"utf16": "utf-16-be", "ucs2": "utf-16-be", "utf16le": "utf-16-le", "utf32": "utf-32-be"}
         return data.decode(codec.get(charset, "utf-8"), "replace").replace("\ufffd", UNKNOWN)
-    text, at = "", 0
+    table = singles(charset)
+    if charset not in MAX_BYTES:
+        return "".join(table[byte] or UNKNOWN for byte in data)
+    found: list[str] = []
+    at = 0
     while at < len(data):
         size = next((n for n in (1, 2, 3, 4) if _whole(charset, data[at : at + n])), 1)
-        text += (singles(charset)[data[at]] if size == 1 else character(charset, data[at : at + size])) or UNKNOWN
+        found.append((table[data[at]] if size == 1 else character(charset, data[at : at + size])) or UNKNOWN)
         at += size
-    return text
+    return "".join(found)
 
 
 def _whole(charset: str, found: bytes) -> bool:

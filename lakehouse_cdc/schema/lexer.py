@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-REAL_AS_FLOAT, ANSI_QUOTES, ORACLE, MAXDB, NO_BACKSLASH_ESCAPES = 1, 1 << 2, 1 << 9, 1 << 12, 1 << 20
+ANSI_QUOTES, ORACLE, MAXDB, NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 9, 1 << 12, 1 << 20
 UNDECODED = "\ufffd"  # stands for bytes that are no character
 
 
@@ -29,25 +29,28 @@ class NotUnderstood(Exception):
 
 @dataclass(frozen=True)
 class Dialect:
-    """How the session's server reads a text. `mariadb` is None where it is not known which kind of server it is."""
+    """How the session's server reads a text. None where the mode, or which kind of server it is, is not known.
 
-    sql_mode: int = 0
+    `decoded`: every character is what the server read; else U+FFFD and escapes of bytes may stand for some.
+    """
+
+    sql_mode: int | None = 0
     mariadb: bool | None = None
+    decoded: bool = True
+
+    def has(self, modes: int) -> bool:
+        """Whether the session is known to have one of these modes."""
+        return bool((self.sql_mode or 0) & modes)
 
     @property
     def ansi_quotes(self) -> bool:
         """Whether double quotes are around names."""
-        return bool(self.sql_mode & ANSI_QUOTES)
+        return self.has(ANSI_QUOTES)
 
     @property
     def escapes(self) -> bool:
         """Whether a backslash escapes in strings."""
-        return not self.sql_mode & NO_BACKSLASH_ESCAPES
-
-    @property
-    def real_as_float(self) -> bool:
-        """Whether the type REAL is FLOAT."""
-        return bool(self.sql_mode & REAL_AS_FLOAT)
+        return not self.has(NO_BACKSLASH_ESCAPES)
 
 
 PLAIN = Dialect()
@@ -57,7 +60,7 @@ PLAIN = Dialect()
 class Token:
     """`text` is as it is written, for `quoted` without quotes. `escapes`: backslashes escape in this string."""
 
-    form: str  # word, quoted, string, mark or broken
+    form: str  # word, quoted, string, mark, opaque (a name that is not certain) or broken
     text: str
     escapes: bool = True
 
@@ -69,14 +72,19 @@ class Token:
 
 
 @cache
-def _pattern(ansi_quotes: bool, escapes: bool) -> re.Pattern[str]:
+def _pattern(dialect: Dialect) -> re.Pattern[str]:
     def between(quote: str, escapes: bool) -> str:
         if escapes:
             return rf"{quote}[^{quote}\\]*(?:(?:{quote}{quote}|\\.)[^{quote}\\]*)*{quote}"
         return rf"{quote}[^{quote}]*(?:{quote}{quote}[^{quote}]*)*{quote}"
 
-    names = [between("`", False), *([between('"', False)] if ansi_quotes else [])]
-    strings = [between("'", escapes), *([] if ansi_quotes else [between('"', escapes)])]
+    names, strings = [between("`", False)], [between("'", dialect.escapes)]
+    if dialect.sql_mode is None:  # what double quotes and backslashes are is not certain: they match nothing
+        strings = [r"'[^'\\]*(?:''[^'\\]*)*'(?!')"]
+    elif dialect.ansi_quotes:
+        names.append(between('"', False))
+    else:
+        strings.append(between('"', dialect.escapes))
     return re.compile(
         rf"""(?P<space>[\t-\r\ ]+|--(?=[\x00-\x20]|$)[^\n]*|\#[^\n]*|/\*(?!M?!).*?\*/)
           |(?P<code>/\*(?P<maria>M?)!(?:\d{{5,6}})?)
@@ -89,6 +97,10 @@ def _pattern(ansi_quotes: bool, escapes: bool) -> re.Pattern[str]:
 
 
 def _token(form: str, text: str, dialect: Dialect) -> Token:
+    if not dialect.decoded and "\\" in text:
+        if form == "quoted":
+            return Token("opaque", "")
+        text = text[0] + UNDECODED + text[0] if form == "string" else text
     if form == "quoted":
         return Token(form, text[1:-1].replace(text[0] * 2, text[0]))
     return Token(form, text, dialect.escapes or form != "string")
@@ -96,7 +108,7 @@ def _token(form: str, text: str, dialect: Dialect) -> Token:
 
 def _scanned(sql: str, dialect: Dialect) -> Iterator[Token]:
     """The tokens one by one, with a broken one at the end of what can be read."""
-    pattern = _pattern(dialect.ansi_quotes, dialect.escapes)
+    pattern = _pattern(dialect)
     at = executed = 0  # executed: how many comments of code are open
     while at < len(sql):
         match = pattern.match(sql, at)

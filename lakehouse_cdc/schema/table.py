@@ -13,6 +13,8 @@ from functools import cached_property
 from typing import Any, Literal
 
 Carried = Literal["", "text", "null"]
+Generated = Literal["", "same", "session"]
+_ONLY_IF_SET = ("values", "carried", "mask", "generated")
 
 
 @dataclass(frozen=True)
@@ -20,11 +22,14 @@ class Column:
     """One column, in MySQL's own words.
 
     `type` is DATA_TYPE in lower case (`int`, `varchar`, `datetime`, ...), `length` the declared length in characters
-    (bytes for binary types, bits for BIT), `precision`/`scale` of a decimal, `fraction` the digits of a second.
+    (bytes for binary types, bits for BIT), `precision`/`scale` of a decimal, or of a FLOAT(M,D) or DOUBLE(M,D) (schemas
+    that were written before these were read have None there), `fraction` the digits of a second.
     `charset` and `collation` are None for everything that is not text. `values` are the labels of an ENUM or SET.
     `captured` is False for a column that the user excludes. `carried` is how its values are carried (see
     `schema.carry`): `text`, `null` (dates that no calendar has are NULL), or as the type map says. `mask` says what of
-    the values is let through (see `schema.masks`); all of them where it is empty.
+    the values is let through (see `schema.masks`); all of them where it is empty. `generated` is empty for an ordinary
+    column, and where it is not known; else `same` if its expression gives every session the same value (see
+    `schema.virtual`), and `session` if that is not proven.
     """
 
     name: str
@@ -41,6 +46,7 @@ class Column:
     values: tuple[str, ...] = ()
     carried: Carried = ""
     mask: str = ""
+    generated: Generated = ""
 
     @property
     def declared(self) -> str:
@@ -56,9 +62,8 @@ class Column:
         return f"{self.type}{inside}{' unsigned' if self.unsigned else ''}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; `values`, `carried` and `mask` only where there is something to say."""
-        data = asdict(self)
-        return {name: value for name, value in data.items() if value or name not in ("values", "carried", "mask")}
+        """Plain data; `values`, `carried`, `mask` and `generated` only where they are set."""
+        return {name: value for name, value in asdict(self).items() if value or name not in _ONLY_IF_SET}
 
 
 @dataclass(frozen=True)

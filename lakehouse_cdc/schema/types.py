@@ -11,6 +11,7 @@ from enum import Enum
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.layout import OWN
+from lakehouse_cdc.schema.carry import DATES
 from lakehouse_cdc.schema.charsets import CHARSETS
 from lakehouse_cdc.schema.masks import gives_text, kept, unmasked
 from lakehouse_cdc.schema.table import Column, TableSchema
@@ -166,7 +167,7 @@ def _key_fault(column: Column, table: str, of_key: str) -> DefiniteError | None:
         what = f"column {column.name} is part of the {of_key} of {table} and cannot be masked: rows are told by it"
         return DefiniteError(what, where=table, hint=f"take it out of masks, or {_leave_out(table)}")
     holds = f"the {of_key} of {table} holds {column.name} {column.declared}"
-    if column.carried:
+    if column.carried and not (column.carried == "text" and column.type in DATES):
         return DefiniteError(f"{holds}, which cannot be carried as {column.carried}", where=table, hint="see types")
     if column.type == "enum" and "" in column.values:
         hint = "the empty label cannot be told from a value that was refused; leave the table out"

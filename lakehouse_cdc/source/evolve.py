@@ -12,7 +12,7 @@ log, when a SELECT on the table returns; the log is then read up to there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from lakehouse_cdc.errors import DefiniteError
@@ -95,7 +95,9 @@ def _change(
     now = _now(session, tables, tail, statement, before) if near or said is None else None
     if now is None and said is None:
         return None
-    if said is not None and (now is None or _plain(said.schema) == _plain(now)):
+    if now is not None and said is not None:
+        _require_labels(said, now)
+    if said is not None and (now is None or _agree(said, now, before)):
         after = tables.configured(now or said.schema, before, said.origin)
         filled = {c.name: said.filled[c.name] for c in after.captured if c.name in said.filled and not c.mask}
         # a text, or what a mask makes of one, is not the server's
@@ -143,7 +145,8 @@ def stopped(what: str, table: str, where: str) -> DefiniteError:
 
 def _altered(statement: LoggedStatement, schema: TableSchema, session: Session) -> Altered | None:
     try:
-        return altered(statement.text, schema, Given(schema.charset, session.is_mariadb), statement.dialect)
+        given = Given(schema.charset, session.is_mariadb, session=statement.session)
+        return altered(statement.text, schema, given, statement.dialect)
     except NotUnderstood:
         return None
 
@@ -195,11 +198,46 @@ def _silent(later: LoggedStatement, schema: TableSchema, session: Session) -> bo
     return said is not None and said.silent
 
 
-def _plain(schema: TableSchema) -> TableSchema:
-    """What a statement tells of a schema: no collations, and nothing that is the user's choice."""
+def _require_labels(said: Altered, now: TableSchema) -> None:
+    """Raise DefiniteError where an ENUM or SET has other labels than the statement gave it: no one knows its values.
+
+    A server may spoil labels as it converts them to another character set, without strict mode in silence.
+    """
+    labels = {column.name: column for column in said.schema.columns if column.values}
+    for column in now.columns:
+        if column.name in labels and column.type == labels[column.name].type:
+            wanted = labels[column.name].values
+            if column.values != wanted:
+                what = f"the server has other labels for column {column.name} of {now.name} than it was altered to have"
+                hint = f"ALTER TABLE {now.name} MODIFY {column.name} with the labels that it should have"
+                raise DefiniteError(f"{what}: {column.declared}", where=now.name, hint=hint)
+
+
+def _agree(said: Altered, now: TableSchema, before: TableSchema) -> bool:
+    """Whether the catalog has what the statement made of `before`, whose (M,D) of FLOAT and DOUBLE may not be known."""
+    old = {column.name: column for column in before.columns}
+    unknown = {
+        new.name
+        for new in said.schema.columns
+        if new.name in said.origin
+        and new.type in ("float", "double")
+        and new.precision is None
+        and replace(old[said.origin[new.name]], name=new.name, nullable=new.nullable) == new
+    }
+    return _plain(said.schema, unknown) == _plain(now, unknown)
+
+
+def _plain(schema: TableSchema, unknown: Collection[str]) -> TableSchema:
+    """What a statement tells of a schema: no collations, no expressions, and nothing that is the user's choice.
+
+    Of `unknown` columns no (M,D), either.
+    """
     columns = (
-        replace(c, collation=None, charset=charset, captured=True, carried="", mask="")
+        replace(
+            c, collation=None, charset=charset, captured=True, carried="", mask="", generated="",
+            precision=None if c.name in unknown else c.precision, scale=None if c.name in unknown else c.scale,
+        )
         for c in schema.columns
         for charset in (charset_name(c.charset) if c.charset else None,)
-    )
+    )  # fmt: skip
     return replace(schema, columns=tuple(columns), charset=charset_name(schema.charset) if schema.charset else None)

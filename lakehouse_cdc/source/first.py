@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from lakehouse_cdc.errors import TransientError
+from lakehouse_cdc.model.clock import SLACK, Bounds
 from lakehouse_cdc.model.offset import Identity, Offset
 from lakehouse_cdc.model.position import FIRST_EVENT, Position
 from lakehouse_cdc.mysql import preflight, server
@@ -20,6 +21,7 @@ from lakehouse_cdc.mysql.session import Session
 from lakehouse_cdc.source.floor import Floor
 from lakehouse_cdc.source.hooks import Step, reached
 from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.sightings import sight
 from lakehouse_cdc.source.tables import Tables
 from lakehouse_cdc.source.tail import Tail
 
@@ -30,7 +32,8 @@ def first_offset(options: SourceOptions, session: Session, floor: Floor, tables:
     """The offset that an epoch begins with. Raises DefiniteError where the source is not what it must be."""
     preflight.require(preflight.check(session, tables.selection, options.choice, options.keys))
     reached(Step.BEFORE_POSITION)
-    file = server.log_position(session).position.file
+    seen = sight(session)  # all beyond the position that is chosen is beyond this one, too
+    file = seen.tip.file
     with Tail(options, Position(file, FIRST_EVENT), matches=tables.selection.matches) as tail:
         tip = when_all_is_known(session, tail)
         while True:
@@ -49,6 +52,7 @@ def first_offset(options: SourceOptions, session: Session, floor: Floor, tables:
         prepared = tail.xa.open_at(mark.position)
         # a file without a transaction says no more than when it was begun
         commit_ts = mark.commit_ts or tail.created(mark.position) * 1_000_000
+        bounds = Bounds().later(by=sight(session).until, after=seen.since - SLACK, stamp=commit_ts)
     return Offset(
         epoch=epoch,
         identity=identity,
@@ -59,6 +63,7 @@ def first_offset(options: SourceOptions, session: Session, floor: Floor, tables:
         commit_ts=commit_ts,
         tables={name: tables.unstarted(schema) for name, schema in found.items()},
         prepared=prepared,
+        bounds=bounds,
     )
 
 
@@ -70,7 +75,9 @@ def read_again(offset: Offset, before: Offset) -> Offset:
         name: replace(state, mode="again", since=since) if name in before.tables and not state.done else state
         for name, state in offset.tables.items()
     }
-    return replace(offset, tables={**tables, **gone})
+    now = offset.bounds
+    bounds = before.bounds.later(by=now.by, after=now.after)
+    return replace(offset, tables={**tables, **gone}, bounds=bounds)
 
 
 def when_all_is_known(

@@ -87,7 +87,10 @@ class Decoder:
         schemas = tuple(self._by_name[table.name] for table in scan.tables)
         scan = inflated(scan, schemas)
         if programs is None or len(programs.schemas) != len(schemas):
-            programs = ProgramSet.of(schemas, [table.types for table in scan.tables], salt=self._salt)
+            bare = [table.bare_doubles for table in scan.tables]
+            programs = ProgramSet.of(
+                schemas, [table.types for table in scan.tables], salt=self._salt, bare_doubles=bare
+            )
             self._programs = programs
         rows = scan.rows
         if len(rows) and rows.txn[0] == 0 and self._ordinals:

@@ -5,8 +5,10 @@ An option that is not known is refused: a misspelt one would silently change wha
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+import random
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast, get_args
 
@@ -33,7 +35,8 @@ _KNOWN = {
         "asOf", "zeroDates", "typeMap", "types", "schemaChanges", "keys", "include", "masks", "maskSecret", "filesTo",
     )
 }  # fmt: skip
-_DEFAULT_IDS = (1_700_000_000, 1_700_009_999)
+_DEFAULT_IDS = (1_700_000_000, 1_700_009_999)  # of a source without a folder
+_FIRST_IDS, _RANGES = 1_710_000_000, 250_000
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ class SourceOptions:
             "snapshot": cast(Snapshot, _one_of(given, "snapshot", ("initial", "never", "only"), "initial")),
             "on_gap": cast(OnGap, _one_of(given, "onGap", ("fail", "resnapshot"), "fail")),
             "settle": cast(Settle, _one_of(given, "settle", get_args(Settle), "auto")),
-            "server_ids": _id_range(given["serverIds"]) if "serverIds" in given else _DEFAULT_IDS,
+            "server_ids": _server_ids(given),
             "as_of": given.get("asOf", ""),
             "files_to": given.get("filesTo", ""),
         }
@@ -161,6 +164,18 @@ def _positive(name: str, text: str, kind: type[int] | type[float]) -> int | floa
     if value <= 0:
         raise ConfigError(f"option '{name}' is {text}", hint="expected a number above zero")
     return value
+
+
+def _server_ids(given: Mapping[str, str]) -> tuple[int, int]:
+    """By default ten thousand for each folder, most likely its own: pipelines that read one server differ in that."""
+    folder = given.get("schemaFolder", "")
+    if "serverIds" in given:
+        return _id_range(given["serverIds"])
+    if not folder:
+        return _DEFAULT_IDS
+    number = int.from_bytes(hashlib.sha256(folder.encode()).digest()[:8], "big") % _RANGES
+    first = _FIRST_IDS + number * 10_000
+    return first, first + 9_999
 
 
 def _id_range(text: str) -> tuple[int, int]:
@@ -225,3 +240,16 @@ def _masks(given: Mapping[str, str]) -> dict[str, dict[str, str]]:
         hint = f"source.mask_salt, {LEAST_SALT} random characters or more, such as openssl rand -hex 32 gives"
         raise ConfigError(what, where="source.mask_salt", hint=hint)
     return {table: {name: salted(mask, salt) for name, mask in columns.items()} for table, columns in found.items()}
+
+
+def replica_ids(ids: tuple[int, int], begin: int | None = None) -> Iterator[int]:
+    """Ids of the range but for its first, which is the planner's, for ever: `begin`, if it is given, then any.
+
+    A server ends the older of two readers with one id. That one goes on with another, or both would end each other in
+    turn. Which it is decides about no row.
+    """
+    first, last = ids
+    if begin is not None:
+        yield begin
+    while True:
+        yield random.randint(first + 1, last)

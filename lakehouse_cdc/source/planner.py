@@ -20,7 +20,7 @@ from lakehouse_cdc.model.effect import Effect
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.xa import Prepared, follow, needed, open_at
-from lakehouse_cdc.mysql import server
+from lakehouse_cdc.mysql.binlog.dump import ServerIdTakenError
 from lakehouse_cdc.mysql.session import Session, connect
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.source import gaps, partitions, repairs
@@ -31,14 +31,17 @@ from lakehouse_cdc.source.floor import Floor
 from lakehouse_cdc.source.follow import followed, to_follow, without_met
 from lakehouse_cdc.source.hooks import Step, reached
 from lakehouse_cdc.source.newcomers import with_new_tables
-from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.options import SourceOptions, replica_ids
 from lakehouse_cdc.source.pace import Pace
 from lakehouse_cdc.source.partitions import Cut
 from lakehouse_cdc.source.schemas import SchemaStore
+from lakehouse_cdc.source.sightings import Sightings, sight
 from lakehouse_cdc.source.signals import Signals
 from lakehouse_cdc.source.splits import SnapshotSplit, Split
 from lakehouse_cdc.source.tables import Tables, wait_for_ddl
 from lakehouse_cdc.source.tail import Tail
+
+_OTHER_IDS = 5  # how often another id is tried where another reader has taken this one's
 
 
 class _AlteredMeanwhile(Exception):
@@ -49,12 +52,13 @@ class Planner:
     """The driver's side of one stream. Not thread-safe; holds a session and a dump while the stream runs."""
 
     def __init__(self, options: SourceOptions, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._options = options
+        self._options, self._ids = options, replica_ids(options.server_ids)
         self._selection = Selection(options.tables)
         self._store = SchemaStore(options.schema_folder)
         self._tables = Tables(options, self._selection, self._store)
         self._signals = Signals(options.schema_folder)
         self._clock = clock
+        self._sightings = Sightings()
         self._opened: Session | None = None
         self._tail: Tail | None = None
         self._floor: Floor | None = None
@@ -74,6 +78,7 @@ class Planner:
         if self._opened is not None:
             self._opened.close()
         self._tail = self._opened = self._floor = None
+        self._sightings.clear()
 
     def latest(self, start: Offset | None, *, max_rows: int | None, max_bytes: int | None) -> Offset | None:
         """The end of the next batch, or None if there is nothing to offer now.
@@ -81,11 +86,18 @@ class Planner:
         `max_rows` and `max_bytes` bound the captured rows and the binlog bytes of the batch, to the next transaction
         boundary. Raises DefiniteError where going on would lose or invent rows.
         """
+        others = _OTHER_IDS
         while True:
             self._chunks.forget()
             try:
                 self._planned = self._next(start, max_rows, max_bytes)
             except _AlteredMeanwhile:
+                continue
+            except ServerIdTakenError:
+                self.close()
+                if not (others := others - 1):
+                    raise
+                self._options = replace(self._options, server_ids=(next(self._ids), self._options.server_ids[1]))
                 continue
             return self._planned
 
@@ -190,6 +202,7 @@ class Planner:
         session, tail, floor = self._session(), self._tail, self._floors(start)
         assert tail is not None
         reached(Step.BEFORE_POSITION)
+        self._sightings.forget(start.position)
         tip = self._tip()
         reached(Step.AFTER_POSITION)
         end = self._pace.end(tip)
@@ -217,6 +230,7 @@ class Planner:
             raise failure
         floor.saw(mark.position, mark.gtids, decided=tail.xa.decided(mark.position))
         settled = max(floor.settled() or start.floor, start.floor)
+        commit_ts = mark.commit_ts or start.commit_ts
         offset = replace(
             start,
             identity=replace(start.identity, file=mark.position.file, created=tail.created(mark.position)),
@@ -224,8 +238,9 @@ class Planner:
             floor=settled,
             gtid_set=str(mark.gtids),
             last_gtid=mark.last_gtid or start.last_gtid,
-            commit_ts=mark.commit_ts or start.commit_ts,
+            commit_ts=commit_ts,
             prepared=self._prepared(start, mark.position, settled),
+            bounds=self._sightings.bounds(start.bounds, mark.position, commit_ts),
         )
         never = self._options.snapshot == "never"
         offset = without_met(offset, met, keyless=lambda state: not self._store.get(state.schema).primary_key)
@@ -276,7 +291,9 @@ class Planner:
 
     def _tip(self) -> Position:
         """Where the log ends."""
-        return server.log_position(self._session()).position
+        sighting = sight(self._session())
+        self._sightings.saw(sighting)
+        return sighting.tip
 
     def _floors(self, start: Offset | None) -> Floor:
         if self._floor is None:

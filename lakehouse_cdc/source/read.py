@@ -15,7 +15,7 @@ from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.model.variant import encode
 from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.source.binlog_read import read_binlog
-from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.options import SourceOptions, replica_ids
 from lakehouse_cdc.source.patience import read_patiently
 from lakehouse_cdc.source.repair_read import read_repair
 from lakehouse_cdc.source.rows import Stamp, at_one_position, no_variants, shared, variants
@@ -33,12 +33,13 @@ from lakehouse_cdc.source.splits import (
 
 def read_split(split: Any, options: SourceOptions) -> Iterator[pa.RecordBatch]:
     """The rows of a split, in the columns of `SHARED`. Raises DefiniteError for anything that is not a split."""
+    ids = replica_ids(options.server_ids, replica_id(options))  # another one at each attempt
     if isinstance(split, SnapshotSplit):
-        return read_patiently(lambda: read_snapshot(split, options, replica_id(options)))
+        return read_patiently(lambda: read_snapshot(split, options, next(ids)))
     if isinstance(split, RepairSplit):
-        return read_patiently(lambda: read_repair(split, options, replica_id(options)))
+        return read_patiently(lambda: read_repair(split, options, next(ids)))
     if isinstance(split, BinlogSplit):
-        return read_patiently(lambda: read_binlog(split, options, replica_id(options)))
+        return read_patiently(lambda: read_binlog(split, options, next(ids)))
     if isinstance(split, SchemaSplit):
         return iter([
             _single(split.stamp, Rank.SCHEMA, "s", s.name, s.id, {**s.to_dict(), "statement": None})

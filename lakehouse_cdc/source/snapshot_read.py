@@ -12,6 +12,7 @@ be, since the planner puts F behind it; it is an error. A table without a primar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,6 +37,7 @@ from lakehouse_cdc.source.splits import RepairSplit, SnapshotSplit
 from lakehouse_cdc.source.whole_read import read_whole
 from lakehouse_cdc.source.window import read_window
 
+Selected = TypeVar("Selected")
 _EVENT_ROWS = 10_000  # rows in a record batch that is made of the window's images
 
 
@@ -66,12 +68,12 @@ def looked_at(
     options: SourceOptions,
     server_id: int,
     session: Session,
-    select: Callable[[], list[Pair]],
-) -> tuple[list[Pair], list[Event]] | None:
+    select: Callable[[], list[Selected]],
+) -> tuple[list[Selected], list[Event]] | None:
     """What `select` finds, and what the binlog says of the table from the floor to behind that; None if it met DDL."""
     table = split.schema.name
     reached(Step.BEFORE_SELECT, table)
-    selected: list[Pair] = []
+    selected: list[Selected] = []
     failure: CdcError | None = None
     try:
         selected = select()
@@ -131,7 +133,7 @@ def _roll_back(split: SnapshotSplit, session: Session, selected: list[Pair], eve
         seen.update(key.filter(mine).to_pylist())
         others = pc.invert(mine)
         kept.append((key.filter(others), after.filter(others)))
-    in_range = _in_range(split, session, known, seen)
+    in_range = keys_in_range(split, session, known, seen)
     rows = [(k, image) for k, image in known.items() if image is not None and k in in_range]
     for at in range(0, len(rows), _EVENT_ROWS):
         keys, images = zip(*rows[at : at + _EVENT_ROWS], strict=True)
@@ -139,7 +141,7 @@ def _roll_back(split: SnapshotSplit, session: Session, selected: list[Pair], eve
     return kept
 
 
-def _in_range(
+def keys_in_range(
     split: SnapshotSplit, session: Session, known: dict[bytes, bytes | None], selected: set[bytes]
 ) -> set[bytes]:
     """The keys of the window that lie in [lo, hi): the SELECT's do, the server tells of the others."""

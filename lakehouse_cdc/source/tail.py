@@ -136,7 +136,7 @@ class Tail:
         """Scan until `tip`, or until the transactions behind the origin reach a limit. Blocks until it is delivered."""
         while self._scanner.position < tip and not self._full(max_rows, max_bytes):
             here = self._scanner.position
-            file_end = Position(file_name(here.base, here.number + 1), FIRST_EVENT)
+            file_end = here.next_file
             if not self._rest.size:
                 self._rest = self._dump.read()
             part = Cutter(here, min(tip, file_end)).cut(self._rest)
@@ -199,7 +199,8 @@ class Tail:
     def mark(self, *, max_rows: int | None = None, max_bytes: int | None = None, until: Position | None = None) -> Mark:
         """The furthest boundary within the limits: at least one transaction behind the origin, if there is one.
 
-        None that lies behind `until`, in any case.
+        None that lies behind `until`, in any case. One past 4 GiB in its file, where no dump can start, gives way to
+        the begin of the next file, with what stands in between, where that is before `until`.
         """
         ended = self._ended.columns()
         total = len(ended["end"])
@@ -211,6 +212,10 @@ class Tail:
         boundary = self._scanner.boundary
         if count == total and boundary.pos != FIRST_EVENT and (until is None or boundary <= until):
             position = boundary
+        if not position.startable and self._scanner.position > position.next_file:
+            next_file = position.next_file
+            if until is None or next_file <= until:
+                count, position = self._ended.until(next_file), next_file
         # a scan that began with a file learns there what was executed before
         gtids = self._scanner.gtids if self._origin_gtids is None else self._gtids_until(count)
         last = self._gtid_of(count - 1) if count else ""
@@ -282,7 +287,7 @@ class Tail:
             while True:
                 least = size or min(max(left // max(pieces, 1), _LEAST_PIECE), _MOST_PIECE)
                 i = int(np.searchsorted(ends, last + least))
-                if i == len(ends) or int(ends[i]) >= stop:
+                if i == len(ends) or int(ends[i]) >= stop or not Position(file, int(ends[i])).startable:
                     break
                 left, pieces, last = left - (int(ends[i]) - last), pieces - 1, int(ends[i])
                 found.append(Position(file, last))

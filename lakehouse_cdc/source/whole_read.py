@@ -47,24 +47,10 @@ def read_whole(split: SnapshotSplit, session: Session, options: SourceOptions, s
     Raises DefiniteError where view and log contradict each other, TransientError where no view can be proven.
     """
     with connect(options.connection, purpose="data") as data:
-        views = Views(session, data, split.schema, options.settle, options.settle_seconds)
-        began = time.monotonic()
-        for attempt in count():
-            failure: DefiniteError | None = None
-            try:
-                view = views.make()
-            except DefiniteError as error:  # the table may be gone, or another: the binlog tells
-                failure, view = error, View(server.log_position(session).position)
-            past = _Past(split, view)
-            if not read_window(split, options, server_id, view.high, past.take):
-                return None
-            if failure is not None:
-                raise failure
-            if not past.doubt:
-                break
-            if time.monotonic() - began > max(_PATIENCE, 3 * views.margin):
-                raise _never_at_rest(split.schema.name, views.proof)
-            time.sleep(min(_LONGEST_REST, 0.001 * 2 ** min(attempt, 10)))
+        found = proven_view(split, session, data, options, server_id)
+        if found is None:
+            return None
+        views, past = found
         sql = f"SELECT {select_list(split.schema)} FROM {place(split.schema)}"
         selected = Spool()
         programs = ProgramSet.of([split.schema], salt=options.mask_salt)
@@ -75,7 +61,35 @@ def read_whole(split: SnapshotSplit, session: Session, options: SourceOptions, s
     return _rolled_back(split, selected, past)
 
 
-class _Past:
+def proven_view(
+    split: SnapshotSplit, session: Session, data: Session, options: SourceOptions, server_id: int
+) -> tuple[Views, Past] | None:
+    """A view that is open in `data`, and what it holds of the log after W; None where DDL of the table lies after W.
+
+    Raises what `read_whole` does.
+    """
+    views = Views(session, data, split.schema, options.settle, options.settle_seconds)
+    began = time.monotonic()
+    for attempt in count():
+        failure: DefiniteError | None = None
+        try:
+            view = views.make()
+        except DefiniteError as error:  # the table may be gone, or another: the binlog tells
+            failure, view = error, View(server.log_position(session).position)
+        past = Past(split, view)
+        if not read_window(split, options, server_id, view.high, past.take):
+            return None
+        if failure is not None:
+            raise failure
+        if not past.doubt:
+            break
+        if time.monotonic() - began > max(_PATIENCE, 3 * views.margin):
+            raise _never_at_rest(split.schema.name, views.proof)
+        time.sleep(min(_LONGEST_REST, 0.001 * 2 ** min(attempt, 10)))
+    return views, past
+
+
+class Past:
     """What a view holds of the log behind W; `doubt`: it is not known of some transaction, or one up to W lacks."""
 
     def __init__(self, split: SnapshotSplit, view: View) -> None:
@@ -96,7 +110,7 @@ class _Past:
                     self.keys[before] = key
 
 
-def _rolled_back(split: SnapshotSplit, selected: Iterable[Pair], past: _Past) -> Iterator[Pair]:
+def _rolled_back(split: SnapshotSplit, selected: Iterable[Pair], past: Past) -> Iterator[Pair]:
     """The rows at W: those of the view, without what came behind W, and with what went there."""
     counts = rollback(past.events)
     came = Counter({image: -n for image, n in counts.items() if n < 0})

@@ -1,6 +1,6 @@
 """Do two tables hold the same rows? By count and checksum of key buckets first, by key where those differ.
 
-Both sides are typed the same way (silver's columns) and hashed row by row with two independent 64-bit hashes; a bucket
+Both sides are in one canonical form (see `columns`) and hashed row by row with two independent 64-bit hashes; a bucket
 is chosen by a hash of the key, so that a row lands in the same bucket on both sides and no collation is needed. Per
 bucket: the count, the xor of one hash and the sum of the other. Rows that differ change both sums unless two 64-bit
 hashes collide at once. Spark's xxhash64 passes over NULL, so (NULL, 1) and (1, NULL) would be alike: whether each value
@@ -11,7 +11,7 @@ A key that one side has twice is told by the counts; each row of it but one is t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -36,8 +36,25 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class NotRepresentable:
+    """Values of a column of the source that the type of its silver column cannot hold: how many, and some keys.
+
+    Silver holds the nearest value in these places. A row of which that is not so counts among the differences, too.
+    """
+
+    column: str
+    values: int
+    keys: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True)
 class TableResult:
-    """The comparison of one table; `differences` names the first keys where `differing` counts them all."""
+    """The comparison of one table; `differences` names the first keys where `differing` counts them all.
+
+    `rows` are the source's, `silver_rows` those of the layer that was compared with them. `by_image` of the source's
+    rows were written since the position, and were read as the binlog's images have them. `notes` say what of the table
+    was not compared, by design.
+    """
 
     table: str
     rows: int
@@ -46,44 +63,94 @@ class TableResult:
     differences: tuple[Difference, ...]
     complete: bool = True  # False while the table's snapshot is unfinished: only the keys read so far were compared
     keys: tuple[Key, ...] | None = field(default=(), repr=False)  # all that differ; None: too many, or not the source's
+    not_representable: tuple[NotRepresentable, ...] = ()
+    by_image: int = 0
+    notes: tuple[str, ...] = ()
 
     @property
     def equal(self) -> bool:
-        """True if no row differs."""
-        return self.differing == 0
+        """True if no row differs, and no value is one that cannot be held."""
+        return self.differing == 0 and not self.not_representable
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; keys as text where JSON has no form for them."""
         data = asdict(replace(self, keys=()))
-        data["differences"] = [{**asdict(d), "key": {k: str(v) for k, v in d.key.items()}} for d in self.differences]
+        data["differences"] = [{**asdict(d), "key": _plain(d.key)} for d in self.differences]
+        data["not_representable"] = [
+            {**asdict(one), "keys": [_plain(key) for key in one.keys]} for one in self.not_representable
+        ]
         del data["keys"]
         return {**data, "equal": self.equal}
 
 
-def compare(
-    table: str, expected: DataFrame, actual: DataFrame, keys: Sequence[str], columns: Sequence[str], rows: int
-) -> TableResult:
-    """Compare two DataFrames with these columns; `rows` is about how many there are, and sets the buckets.
+def _plain(key: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in key.items()}
 
-    Without `keys`, as multisets of rows. `expected` is read once, and a second time only if a bucket differs.
+
+@dataclass(frozen=True)
+class Compared:
+    """The columns of both sides, all canonical, and those of the key (none: rows are compared as multisets).
+
+    `typed` gives the SQL of a key column's value, as its layer's type, from that of its canonical form. `flags` are
+    boolean columns of the source's side: for a column of both, whether its type cannot hold the value. `by_image` is
+    one more, which says how a row was read.
     """
-    told_apart, keys = bool(keys), keys or columns
+
+    columns: Sequence[str]
+    keys: Sequence[str]
+    typed: Callable[[str, str], str]
+    flags: Mapping[str, str]
+    by_image: str
+
+    @property
+    def told_by(self) -> Sequence[str]:
+        """What tells rows apart."""
+        return self.keys or self.columns
+
+
+def compare(table: str, expected: DataFrame, actual: DataFrame, of: Compared, rows: int) -> TableResult:
+    """Compare two DataFrames; `rows` is about how many rows there are, and sets the number of buckets.
+
+    `expected` is read once, and a second time only if a bucket differs, or holds what cannot be represented.
+    """
+    keys, columns = of.told_by, of.columns
     buckets = max(8, min(100_000, rows // _ROWS_IN_A_BUCKET))
-    want, have = (_sums(side, keys, columns, buckets) for side in (expected, actual))
+    counted = [of.by_image, *of.flags.values()]
+    want, have = _sums(expected, keys, columns, buckets, counted), _sums(actual, keys, columns, buckets)
     joined = want.alias("w").join(have.alias("h"), "bucket", "full_outer")
     same = F.lit(True)
     for name in ("n", "x", "s"):
         same = same & F.col(f"w.{name}").eqNullSafe(F.col(f"h.{name}"))
-    found = joined.select("bucket", F.col("w.n").alias("wn"), F.col("h.n").alias("hn"), same.alias("same")).collect()
-    source_rows, silver_rows = sum(r.wn or 0 for r in found), sum(r.hn or 0 for r in found)
+    numbers = [F.col(f"w.f{i}").alias(f"f{i}") for i in range(len(counted))]
+    found = joined.select(
+        "bucket", F.col("w.n").alias("wn"), F.col("h.n").alias("hn"), same.alias("same"), *numbers
+    ).collect()
+    by_image, *flagged = (sum(r[f"f{i}"] or 0 for r in found) for i in range(len(counted)))
+    unheld = tuple(
+        NotRepresentable(column, n, _flagged(expected, of, flag))
+        for (column, flag), n in zip(of.flags.items(), flagged, strict=True)
+        if n
+    )
+    result = TableResult(
+        table, sum(r.wn or 0 for r in found), sum(r.hn or 0 for r in found), 0, (),
+        not_representable=unheld, by_image=by_image,
+    )  # fmt: skip
     wrong = [r.bucket for r in found if not r.same]
     if not wrong:
-        return TableResult(table, source_rows, silver_rows, 0, ())
-    if not told_apart:
+        return result
+    if not of.keys:
         count, first = _surplus(expected, actual, keys, columns, buckets, wrong)
-        return TableResult(table, source_rows, silver_rows, count, first)
-    count, first, every = _differences(expected, actual, keys, columns, buckets, wrong)
-    return TableResult(table, source_rows, silver_rows, count, first, keys=every)
+        return replace(result, differing=count, differences=first)
+    count, first, every = _differences(expected, actual, of, buckets, wrong)
+    return replace(result, differing=count, differences=first, keys=every)
+
+
+def _flagged(expected: DataFrame, of: Compared, flag: str) -> tuple[dict[str, Any], ...]:
+    """The keys of some rows that are flagged."""
+    if not of.keys:
+        return ()
+    keys = [F.expr(of.typed(name, quoted(name))).alias(name) for name in of.keys]
+    return tuple(row.asDict() for row in expected.where(flag).select(*keys).limit(_NAMED_KEYS).collect())
 
 
 def _bucket(keys: Sequence[str], buckets: int) -> Column:
@@ -95,23 +162,24 @@ def _hash(seed: int, columns: Sequence[str]) -> Column:
     return F.xxhash64(F.lit(seed), *values, *[v.isNull() for v in values])
 
 
-def _sums(side: DataFrame, keys: Sequence[str], columns: Sequence[str], buckets: int) -> DataFrame:
-    hashed = side.select(_bucket(keys, buckets), _hash(1, columns).alias("a"), _hash(2, columns).alias("b"))
+def _sums(
+    side: DataFrame, keys: Sequence[str], columns: Sequence[str], buckets: int, counted: Sequence[str] = ()
+) -> DataFrame:
+    """Per bucket the count and the checksums, and as f0, f1, ... in how many rows each of `counted` is true."""
+    flags = [F.col(name).cast("int").alias(f"f{i}") for i, name in enumerate(counted)]
+    hashed = side.select(_bucket(keys, buckets), _hash(1, columns).alias("a"), _hash(2, columns).alias("b"), *flags)
     return hashed.groupBy("bucket").agg(
         F.count(F.lit(1)).alias("n"),
         F.bit_xor("a").alias("x"),
         F.sum(F.col("b").cast("decimal(38,0)")).alias("s"),
+        *[F.sum(f"f{i}").alias(f"f{i}") for i in range(len(counted))],
     )
 
 
 def _differences(
-    expected: DataFrame,
-    actual: DataFrame,
-    keys: Sequence[str],
-    columns: Sequence[str],
-    buckets: int,
-    wrong: Sequence[int],
+    expected: DataFrame, actual: DataFrame, of: Compared, buckets: int, wrong: Sequence[int]
 ) -> tuple[int, tuple[Difference, ...], tuple[Key, ...] | None]:
+    keys, columns = of.keys, of.columns
     same_key = Window.partitionBy(*[F.col(quoted(k)) for k in keys]).orderBy(_hash(1, columns))
 
     def side(frame: DataFrame, name: str) -> DataFrame:
@@ -130,7 +198,7 @@ def _differences(
         any_unequal = any_unequal | one
     differing = want.join(have, on, "full_outer").where(any_unequal)
     shown = differing.select(
-        *[F.coalesce(F.col(f"w{i}"), F.col(f"h{i}")).alias(f"k{i}") for i in at],
+        *[F.expr(of.typed(columns[i], f"coalesce(w{i}, h{i})")).alias(f"k{i}") for i in at],
         F.col("w").isNull().alias("extra"),
         F.col("h").isNull().alias("missing"),
         F.array(*unequal).alias("unequal"),

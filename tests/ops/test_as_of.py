@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from shutil import rmtree
@@ -11,14 +12,17 @@ from pyspark.sql import Row, SparkSession
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
 from lakehouse_cdc.lake.changes import Versions
+from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.changes import Change, Op, fold
 from lakehouse_cdc.model.moment import Moment
-from lakehouse_cdc.model.seq import Rank, Seq
+from lakehouse_cdc.model.seq import Rank, Seq, unpack
 from lakehouse_cdc.ops.as_of import _Around, as_of, reach
+from lakehouse_cdc.ops.timeline import timeline
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
-from lakehouse_cdc.silver.tables.ledger import Ledger
+from lakehouse_cdc.silver.apply.stream import apply_batch
+from lakehouse_cdc.silver.tables.ledger import BOUNDS, Ledger
 from lakehouse_cdc.silver.time_travel import Met
 from tests.bronze_writer import Lake, images
 
@@ -145,3 +149,35 @@ def test_the_ledger_of_another_bronze_is_refused(spark: SparkSession, tmp_path: 
         Ledger(spark, anew.layout).enter(anew.note(versions), {}, [])
     with pytest.raises(DefiniteError, match="ledger is of another bronze"):
         as_of(spark, anew.layout, position(10), "shop.t")
+
+
+def test_the_ledger_keeps_the_bounds_of_each_commit_of_bronze(spark: SparkSession, tmp_path: Path) -> None:
+    """Also one that an earlier release began; what it does not hold yet is in bronze's own commits."""
+    lake, base = Lake(spark, tmp_path, {T.name: T}), 1_700_000_000_000_000
+    applier, at_end = Applier(spark, lake.layout), {20: (base, base + 1), 40: (base + 2, base + 9)}
+    first = lake.commit(BATCHES[0][0], {}).version
+    note = lake.note(Versions(None, first), batch=0)
+    Ledger(spark, lake.layout).enter(note, {}, applier.apply(Versions(None, first), note))
+    spark.sql(f"ALTER TABLE {lake.layout.ledger.sql} SET TBLPROPERTIES (delta.appendOnly = false)")
+    old = read(spark, lake.layout.ledger).drop(BOUNDS)
+    old.write.format("delta").mode("overwrite").option("overwriteSchema", True).save(str(lake.layout.ledger))
+    assert reach(spark, lake.layout, "shop.t") is not None
+    last = [lake.commit(BATCHES[n][0], {}, at_end[pos]).version for n, pos in ((1, 20), (2, 40))][-1]
+
+    def marks(time: int) -> list[tuple[int, int, int]]:
+        found = timeline(spark, lake.layout, time, newest=at(10**9)).marks
+        return [(unpack(mark.seq).pos, mark.bounds.after - base, mark.bounds.by - base) for mark in found]
+
+    both = [(20, 0, 1), (40, 2, 9)]
+    before = {time: marks(base + time) for time in (-1, 0, 1, 5, 20)}
+    assert before == {-1: both, 0: both, 1: both, 5: both, 20: both[1:]}
+    place = tmp_path / "silver"
+    (place / "offsets").mkdir(parents=True)
+    (place / "metadata").write_text(json.dumps({"id": "the-silver-query"}))
+    for batch, version in enumerate((first, last)):
+        end = {"reservoirVersion": version + 1, "index": -1, "isStartingVersion": False}
+        (place / "offsets" / str(batch)).write_text("v1\n{}\n" + json.dumps(end))
+    apply_batch(spark, applier, Ledger(spark, lake.layout), lake.layout, Checkpoint(str(place)), 1)
+    rows = read(spark, lake.layout.ledger).orderBy("seq").collect()
+    assert [row["bounds"] and len(row["bounds"]) for row in rows] == [None, 2]
+    assert {time: marks(base + time) for time in before} == {-1: both[:1], 0: both, 1: both, 5: both[:], 20: both[1:]}

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_cdc.errors import CdcError, ConfigError, DefiniteError
+from lakehouse_cdc.model.clock import Bounds, Mark, Timeline, effective
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.model.seq import Rank, Seq, behind
 from lakehouse_cdc.model.standing import Standing
@@ -90,6 +91,44 @@ def test_a_moment_that_is_none_is_refused(
 ) -> None:
     with pytest.raises(error, match=words):
         seq_of(moment, bronze(spark, ROWS), NEWEST)
+
+
+MARKS = [  # (position, after, by) at the ends of batches, one of them of an earlier release
+    (150, 0, 2), (250, 2, 4), (300, 0, 0), (420, 4, 7),
+]  # fmt: skip
+STAMPED = [(100, "", 1), (160, "", 2_000), (200, "", 3), (260, "", 5), (300, "", 900), (350, "", -10_000), (400, "", 6),
+           (410, "", 8), (500, "", 12)]  # fmt: skip
+
+
+def micros(seconds: float) -> int:
+    return round((BEGIN.timestamp() + seconds) * 1e6)
+
+
+def known_marks() -> list[Mark]:
+    found = [(p, Bounds(micros(after), micros(by)) if by else Bounds()) for p, after, by in MARKS]
+    return [Mark(behind(at(p)), bounds) for p, bounds in found]
+
+
+@pytest.mark.parametrize("seconds", [0.5, 1, 2.5, 3, 4.5, 5, 6.5, 7.9, 11, 12])
+def test_a_time_goes_by_effective_commit_times(spark: SparkSession, seconds: float) -> None:
+    newest = Standing(1, A, "binlog.000007", 600, commit_ts=micros(13), after=micros(13), by=micros(21))
+    timeline = Timeline([*known_marks(), newest.mark])
+    seq = seq_of(
+        Moment(timestamp=BEGIN + timedelta(seconds=seconds)), bronze(spark, STAMPED), newest, lambda _: timeline
+    )
+    times = effective(timeline, [(at(p), micros(stamp)) for p, _, stamp in STAMPED])
+    counted = [p for (p, _, _), time in zip(STAMPED, times, strict=True) if time <= micros(seconds)]
+    assert [p for p, _, _ in STAMPED if at(p, 2) <= seq] == counted
+    assert [p for p, _, _ in STAMPED if at(p, 1) <= seq] == counted, "half a transaction"
+
+
+def test_a_time_is_reached_when_a_clock_said_so(spark: SparkSession) -> None:
+    newest = Standing(1, A, "binlog.000007", 600, commit_ts=micros(2_000), after=micros(13), by=micros(21))
+    rows = bronze(spark, STAMPED)
+    asked = Moment(timestamp=BEGIN + timedelta(seconds=12.5))
+    assert seq_of(asked, rows, newest, lambda _: Timeline([newest.mark])) == newest.seq
+    with pytest.raises(DefiniteError, match="has not reached"):
+        seq_of(Moment(timestamp=BEGIN + timedelta(seconds=14)), rows, newest, lambda _: Timeline([newest.mark]))
 
 
 def test_a_source_without_gtids_says_so(spark: SparkSession) -> None:

@@ -15,6 +15,7 @@ from lakehouse_cdc.model.position import FIRST_EVENT, Position
 from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.mysql.binlog.dump import BinlogDump
 from lakehouse_cdc.source import read
+from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.splits import BinlogSplit
 from tests.source.conftest import Stage
 from tests.source.driver import Driver, exact_bytes
@@ -164,3 +165,23 @@ def test_each_reader_has_a_replica_id_of_its_own(stage: Stage, monkeypatch: pyte
     stage.drain(driver)
     assert used[0] == 6000
     assert set(used) == {6000, ids[-1]}
+
+
+def test_readers_with_the_same_ids_both_go_on(any_stage: Stage) -> None:
+    """The server ends the older of two dumps with one id; its reader takes another."""
+    any_stage.create(rows=20)
+    drivers = [any_stage.driver(serverIds="6000-6040", schemaFolder=f"{any_stage.folder}/{n}") for n in range(2)]
+    for n in range(12):
+        any_stage.run(f"UPDATE t SET v = {n}")
+        for driver in drivers:
+            driver.batch()
+    for driver in drivers:
+        any_stage.drain(driver)
+        any_stage.same(driver)
+
+
+def test_each_folder_has_its_own_ids_by_default() -> None:
+    given = {"url": "mysql://a@b", "tables": "a.*"}
+    ranges = {SourceOptions.parse({**given, "schemaFolder": f"/lake/{n}"}).server_ids for n in range(50)}
+    assert len(ranges) == 50
+    assert all(last - first == 9_999 and last < 2**32 for first, last in ranges)

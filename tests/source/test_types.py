@@ -6,6 +6,7 @@ and another character set: the read image, the inserted one, those before and af
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from lakehouse_cdc.testing import MySqlServer
 from tests.servers import row_metadata
 from tests.source import types_table
 from tests.source.conftest import Stage, on_stage
+from tests.source.driver import Driver
 from tests.source.types_table import Typed
 
 _FAR = 1000  # ids of the rows that come through the binlog
@@ -52,7 +54,7 @@ def test_all_images_of_a_row_agree_and_are_what_the_server_says(
         stage.run("SET time_zone = '+00:00'")
         for values in types_table.rows(columns, seed=len(metadata)):
             stage.run(f"INSERT INTO t (id, n, {', '.join(f'`{c.name}`' for c in columns)}) VALUES {values}")
-        driver = stage.driver()
+        driver = driver_of(stage, 5)
         stage.snapshot(driver)
         with row_metadata(stage.server, metadata):
             through_the_binlog(stage, columns)
@@ -60,6 +62,12 @@ def test_all_images_of_a_row_agree_and_are_what_the_server_says(
             stage.run("DELETE FROM t")
         stage.drain(driver)
         compare(driver.log, columns, expected)
+
+
+def driver_of(stage: Stage, chunk_rows: int) -> Driver:
+    """Without the generated column where the server does not log it."""
+    excluded = {stage.name(): ["twice"]} if stage.server.version == "mariadb-11" else {}
+    return stage.driver(chunkRows=str(chunk_rows), exclude=json.dumps(excluded))
 
 
 def through_the_binlog(stage: Stage, columns: list[Typed]) -> None:
@@ -79,7 +87,7 @@ def compare(log: list[Change], columns: list[Typed], expected: dict[int, dict[st
             if image is None or change.op is Op.SCHEMA:
                 continue
             row = dict(image)
-            assert row["twice"] == 2 * row["id"]
+            assert row.get("twice", 2 * row["id"]) == 2 * row["id"]
             found = said(row, columns)
             wrong = {k: (found[k], expected[row["id"]][k]) for k in found if found[k] != expected[row["id"]][k]}
             assert not wrong, (change.op, row["id"], wrong)
@@ -102,7 +110,7 @@ def test_every_character_of_every_character_set(any_server: MySqlServer, any_dat
         for i, line in enumerate(lines):
             literal = f"_utf8mb4 x'{line.encode().hex()}'"
             stage.run(f"INSERT INTO t (id, {', '.join(charsets)}) VALUES ({i}{f', {literal}' * len(charsets)})")
-        driver = stage.driver(chunkRows="1000")
+        driver = driver_of(stage, 1000)
         stage.snapshot(driver)
         expected = told(stage, columns)
         read = {dict(c.after)["id"]: said(dict(c.after), columns) for c in driver.log if c.op is Op.READ}

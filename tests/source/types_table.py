@@ -224,14 +224,19 @@ def every(connection: pymysql.Connection[Any]) -> list[Typed]:
         [(version,)] = cursor.fetchall()
     is_mariadb = "MariaDB" in version
     found = [*numbers(), *times(), *texts(connection), *bytes_and_labels(), *documents(is_mariadb)]
-    if not is_mariadb and int(version.split(".")[0]) >= 9:
+    number = tuple(map(int, version.split(".")[:2]))
+    if is_mariadb and number >= (11, 7):
+        long = f"VEC_FromText('[{', '.join(map(str, range(100)))}]')"
+        found.append(Typed("vector", "VECTOR(3)", ("VEC_FromText('[1, -2.5, 0.1]')",), "HEX({})", _vector))
+        found.append(Typed("vector100", "VECTOR(100)", (long,), "HEX({})", _vector))
+    elif not is_mariadb and number >= (9, 0):
         vectors = ("STRING_TO_VECTOR('[1, -2.5, 3e38]')", "STRING_TO_VECTOR('[0]')")
         found.append(Typed("vector", "VECTOR(3)", vectors, "HEX({})", _vector))
     return found
 
 
 def ddl(name: str, columns: Sequence[Typed]) -> str:
-    """The table: a counter for updates, every column nullable, and generated and (where known) invisible ones."""
+    """The table: a counter for updates, every column nullable, and a generated one."""
     body = ", ".join(f"`{c.name}` {c.declared}" for c in columns)
     return f"CREATE TABLE {name} (id INT PRIMARY KEY, n INT NOT NULL DEFAULT 0, {body}, twice INT AS (2 * id) STORED)"
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.position import FIRST_EVENT, Position, file_name
+from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.kernels.binlog_header import event_size, u32
 from lakehouse_cdc.mysql.kernels.binlog_words import (
     FORMAT,
@@ -73,9 +73,9 @@ class Cutter:
         if not int(data[17]) & _ARTIFICIAL:
             self.position = Position(here.file, here.pos + size)
             if not self.done:
-                self.position = Position(file_name(here.base, here.number + 1), FIRST_EVENT)
+                self.position = here.next_file
             return size
         name = data[HEADER + 8 : size].tobytes()  # a checksum may follow the name
         if not name.startswith(here.file.encode()):
-            self.position = Position(file_name(here.base, here.number + 1), FIRST_EVENT)
+            self.position = here.next_file
         return size

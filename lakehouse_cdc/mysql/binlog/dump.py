@@ -6,6 +6,10 @@ non-blocking one can end before a position that the server has already reported)
 silence for several of them is a lost connection. What `read` returns are whole events, byte for byte as they stand in
 the file, plus the few that the server makes up (see `BinlogScanner`, which tells them apart).
 
+A request has four bytes for the position to start at, and a transaction may be larger than that: a file that holds one
+is ended after it, but what was committed in one group with it still follows in the same file. A dump from past 4 GiB
+is requested from the file's begin and skips the events before its start (see `skip`).
+
 Sources: MySQL source documentation, "COM_BINLOG_DUMP" and "Replication Protocol"; the errors' texts as real servers
 (8.0.31, 9.7.4) send them.
 """
@@ -26,6 +30,7 @@ from numpy.typing import NDArray
 
 from lakehouse_cdc.errors import CdcError, DefiniteError, TransientError
 from lakehouse_cdc.model.position import FIRST_EVENT, Position
+from lakehouse_cdc.mysql.binlog.skip import Skip
 from lakehouse_cdc.mysql.kernels.binlog_packets import BAD_SIZE, HEADER, MORE, OUT_OF_ORDER, SPECIAL, strip_packets
 from lakehouse_cdc.mysql.server_errors import server_error
 
@@ -37,7 +42,12 @@ _LINGER = 0.002  # seconds
 _NET_WRITE_TIMEOUT = 600  # seconds that the server waits while our reader is busy elsewhere (its default is 60)
 _NO_EVENTS: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
 _FATAL_READ = 1236  # ER_SOURCE_FATAL_ERROR_READING_BINLOG
+_SAME_ID = 4052  # MariaDB's ER_SLAVE_SAME_ID, for which MySQL has 1236 with the same text
 _GAP_HINT = "what was purged cannot be read again: set source.on_gap: resnapshot, or begin anew with a fresh snapshot"
+
+
+class ServerIdTakenError(TransientError):
+    """Another reader began with the same server_id, and the server ended this one; with another id it can go on."""
 
 
 class BinlogDump:
@@ -45,7 +55,7 @@ class BinlogDump:
 
     `server_id` must be this reader's own among all replicas and readers of the server. The server sends a heartbeat
     after `heartbeat_seconds` without events. A later dump with the same `replica_uuid` (random, if not given) ends
-    this one. Raises DefiniteError where `start` does not fit the request's four bytes, and for an impossible server_id.
+    this one. Raises DefiniteError for an impossible position or server_id.
     """
 
     def __init__(
@@ -57,16 +67,16 @@ class BinlogDump:
         heartbeat_seconds: float = 10.0,
         replica_uuid: str | None = None,
     ) -> None:
-        if not FIRST_EVENT <= start.pos < 1 << 32:
+        if start.pos < FIRST_EVENT:
             raise DefiniteError(
-                f"a binlog dump cannot start at {start}: the protocol has four bytes for a position of at least 4",
-                where=str(start),
-                hint="start at an earlier transaction of the file; keep max_binlog_size and transactions below 4 GiB",
+                f"a binlog dump cannot start at {start}: events begin at {FIRST_EVENT}", where=str(start)
             )
         if not 0 < server_id < 1 << 32:
             # with 0 the server ends the dump where its binlog ends now
             raise DefiniteError(f"a server_id is a number from 1 to {(1 << 32) - 1}, not {server_id}")
         self.start = start
+        requested = start if start.startable else Position(start.file, FIRST_EVENT)
+        self._skip = Skip(requested, start) if requested != start else None
         self._server_id = server_id
         self._silence = _SILENT_HEARTBEATS * heartbeat_seconds
         self._connection = connection
@@ -80,7 +90,7 @@ class BinlogDump:
             self._register(heartbeat_seconds, replica_uuid or str(uuid.uuid4()))
             # MariaDB else leaves out events that stand in the file, and a position would not be a sum of sizes
             flags = _SEND_ANNOTATE_ROWS if "MariaDB" in str(connection.get_server_info()) else 0  # type: ignore[no-untyped-call]
-            request = struct.pack("<IHI", start.pos, flags, server_id) + start.file.encode()
+            request = struct.pack("<IHI", requested.pos, flags, server_id) + start.file.encode()
             connection._execute_command(COM_BINLOG_DUMP, request)  # type: ignore[attr-defined]
         except (pymysql.err.Error, OSError) as error:
             raise TransientError(f"the binlog dump could not be requested: {error}", where=str(start)) from error
@@ -125,6 +135,8 @@ class BinlogDump:
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             events = self._strip()
+            if self._skip is not None:
+                events = self._skip.rest(events)
             if events.size:
                 return events
             now = time.monotonic()
@@ -205,11 +217,11 @@ class BinlogDump:
     def _server_error(self, code: int, text: str) -> CdcError:
         """What the server's error means for a reader. See tests/mysql/binlog/test_dump.py for each one."""
         where = f"binlog dump from {self.start}, server_id {self._server_id}"
+        what = f"the server refused the binlog dump: error {code}: {text}"
+        if code == _SAME_ID or (code == _FATAL_READ and "server_uuid/server_id" in text):
+            return ServerIdTakenError(what, where=where, hint="give each reader its own server_id (source.server_ids)")
         if code != _FATAL_READ:
             return server_error(code, text, where)
-        what = f"the server refused the binlog dump: error {code}: {text}"
-        if "server_uuid/server_id" in text:
-            return TransientError(what, where=where, hint="give each reader its own server_id (source.server_ids)")
         return DefiniteError(what, where=where, hint=self._gap_hint(text))
 
     def _gap_hint(self, text: str) -> str:

@@ -96,6 +96,7 @@ class _Values:
         ]
         self.table = replace(table, types=tuple(plain for _, plain in kinds))
         self._schema = schema
+        self._captured = [i for i, column in enumerate(schema.columns) if column.captured]
         columns = [(*layout.extent(kind), int(kind != plain)) for kind, plain in kinds]
         self._columns = np.array(columns, np.int64).reshape(-1, COLUMN_FIELDS)
         self._lengths = {
@@ -129,14 +130,15 @@ class _Values:
         room = head.left
         if head.length() != width:
             return []  # which the decoder refuses, as it does what comes next
-        for _ in range(images):
-            if ~int.from_bytes(head.take(bitmap), "little") & (1 << width) - 1:
-                return []
+        bits = np.frombuffer(head.take(images * bitmap), np.uint8).reshape(images, bitmap)
+        present = np.unpackbits(bits, axis=1, count=width, bitorder="little")
+        if not present[:, self._captured].all():
+            return []
         first = room - head.left
-        found = find_values(data, first, self._columns, self._room)
+        found = find_values(data, first, self._columns, present, self._room)
         if found > len(self._room):
             self._room = np.empty((found, SPOT_FIELDS), np.int64)
-            find_values(data, first, self._columns, self._room)
+            find_values(data, first, self._columns, present, self._room)
         if found < 0:
             raise DefiniteError(f"a row of {self._schema.name} is cut off in the binlog", where=where, hint=_DAMAGED)
         spots: list[tuple[int, int, int]] = self._room[:found].tolist()

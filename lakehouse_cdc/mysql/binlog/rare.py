@@ -11,37 +11,42 @@ import re
 import uuid
 from dataclasses import dataclass
 
-from pymysql.charset import charset_by_id
-
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.gtid import GtidSet, Interval
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
+from lakehouse_cdc.mysql.binlog.session_state import session_state
 from lakehouse_cdc.mysql.kernels.binlog_words import GTID, HEADER
-from lakehouse_cdc.schema.lexer import UNDECODED
+from lakehouse_cdc.schema.charsets import UNICODE, UNKNOWN, charset_of, decode
+from lakehouse_cdc.schema.ddl.statement_session import StatementSession
 
 CRC_BYTES = 4
 _OFF, _CRC32 = 0, 1
 # bytes in front of the body of the events that the kernel looks into; 0: the server does not write them (any more)
 _POST_HEADERS = {2: (13,), 19: (8,), **dict.fromkeys((23, 24, 25), (8, 0)), **dict.fromkeys((30, 31, 32), (10, 0))}
-# status variables of a QUERY event, and their sizes; -1: one byte of length stands in front, -2: two such strings
-_SQL_MODE, _CHARSET = 1, 4
-_STATUS_SIZES = {0: 4, 1: 8, 3: 4, 4: 6, 5: -1, 6: -1, 7: 2, 8: 2, 9: 8, 10: 4, 11: -2, 13: 3}
 _XID = re.compile(r"X'([0-9A-Fa-f]*)',\s*X'([0-9A-Fa-f]*)',\s*(\d+)\s*$")
-_BINARY = 63  # the collation of bytes: the server takes them for UTF-8 where it needs characters
-_MIXED = ("big5", "gbk", "gb18030", "sjis", "shift_jis", "cp932")  # codecs with characters that end in an ASCII byte
+_MIXED = ("big5", "gbk", "gb18030", "sjis", "cp932")  # have characters that end in an ASCII byte
+_AS_SHOWN = re.compile(rb"CREATE (OR REPLACE )?(TEMPORARY )?TABLE (IF NOT EXISTS )?[`\"][^\n]+ \(\n  [`\"]")
+_OTHER_IN_SWE7 = frozenset(b"@[\\]^`{|}~")
 
 
 @dataclass(frozen=True)
 class Query:
-    """A QUERY event, with the session's sql_mode. U+FFFD stands for bytes that are no character of its character set.
+    """A QUERY event.
 
-    Of a text in a character set whose characters may end in an ASCII byte, nothing after such bytes is there, since
-    where a quote ends is not certain then: in place of it stands a quote that does not end.
+    `sql_mode` are the session's modes as bits, None where they are not known. `readable`: every character of `text` is
+    what the server read. Otherwise what could not be decoded stands in it as U+FFFD or as backslash escapes of its
+    bytes. Where it is not certain then where a quote ends, the text is cut off there, with a quote that does not end.
     """
 
     database: str
     text: str
-    sql_mode: int
+    session: StatementSession
+    readable: bool
+
+    @property
+    def sql_mode(self) -> int | None:
+        """The session's modes as bits, None where they are not known."""
+        return self.session.sql_mode
 
 
 @dataclass(frozen=True)
@@ -55,10 +60,14 @@ class TaggedGtid:
 
 @dataclass(frozen=True)
 class Format:
-    """What a file's first event says: how many bytes of checksum each event has, and which kind of server wrote it."""
+    """What a file's first event says: how many bytes of checksum each event has, and which kind of server wrote it.
+
+    `bare_doubles`: that server prints whole doubles in JSON without a fraction, `1` where MySQL 8.0 prints `1.0`.
+    """
 
     checksum_bytes: int
     mariadb: bool
+    bare_doubles: bool = False
 
 
 def format_description(event: bytes, where: str) -> Format:
@@ -81,7 +90,7 @@ def format_description(event: bytes, where: str) -> Format:
             where=where,
             hint="MySQL 5.7 and later and MariaDB 10.5 and later are read",
         )
-    return Format(CRC_BYTES if algorithm == _CRC32 else 0, "mariadb" in server.lower())
+    return Format(CRC_BYTES if algorithm == _CRC32 else 0, "mariadb" in server.lower(), server.startswith("5."))
 
 
 def rotation(body: bytes, where: str) -> tuple[str, int]:
@@ -179,8 +188,11 @@ def decided_xid(text: str, where: str) -> str:
     return f"{found[1].lower()},{found[2].lower()},{found[3]}"
 
 
-def query(body: bytes, where: str, *, load: bool = False) -> Query:
-    """A statement with its database, decoded from the session's character set; `load`: an EXECUTE_LOAD_QUERY event."""
+def query(body: bytes, where: str, *, load: bool = False, alone: bool = True) -> Query:
+    """A statement with its database, decoded from the session's character set.
+
+    `load`: an EXECUTE_LOAD_QUERY event. `alone`: no BEGIN, and no GTID that stands for one, is before it.
+    """
     data = Cursor(body, where)
     data.skip(8)  # thread, seconds
     size = data.byte()
@@ -188,9 +200,9 @@ def query(body: bytes, where: str, *, load: bool = False) -> Query:
     status = Cursor(data.take(data.u16()), where) if not load else _load_status(data, where)
     database = data.take(size).decode("utf-8", "replace")
     data.skip(1)
-    mode, collation = _session(status)
-    raw = data.rest()
-    return Query(database, _decoded(raw, collation), mode)
+    state = session_state(status)
+    text, readable = _decoded(data.rest(), state.collation, alone)
+    return Query(database, text, StatementSession(state.sql_mode, state.time_zone), readable)
 
 
 def _load_status(data: Cursor, where: str) -> Cursor:
@@ -199,37 +211,29 @@ def _load_status(data: Cursor, where: str) -> Cursor:
     return Cursor(data.take(size), where)
 
 
-def _session(status: Cursor) -> tuple[int, int | None]:
-    """The sql_mode and the collation id of the client; the variables behind an unknown one stay unread."""
-    mode, collation = 0, None
-    while status.left:
-        code = status.byte()
-        size = _STATUS_SIZES.get(code)
-        if size is None:
-            break
-        if code == _SQL_MODE:
-            mode = status.u64()
-        elif code == _CHARSET:
-            collation = status.u16()
-            status.skip(4)
-        else:
-            for _ in range(max(-size, 1)):
-                status.skip(status.byte() if size < 0 else size)
-    return mode, collation
+def _decoded(raw: bytes, collation: int | None, alone: bool) -> tuple[str, bool]:
+    """A statement's text, and whether all of it is what the server read.
 
-
-def _decoded(raw: bytes, collation: int | None) -> str:
-    """The text as far as it can be decoded; see `Query`."""
-    if raw.isascii():
-        return raw.decode("ascii")
+    It is in the client's character set, but for a CREATE TABLE ... SELECT, and a LIKE of a temporary table, in place of
+    which the server writes what SHOW CREATE TABLE prints, in UTF-8. Certain signs of that are the transaction that it
+    is part of, and MySQL 8.0's last words; without them a client may have written the same bytes.
+    """
+    charset = charset_of(collation) if collation is not None else None
+    if raw.isascii():  # the same in every character set that a client can have, but for one
+        other = next((i for i, byte in enumerate(raw) if byte in _OTHER_IN_SWE7), None) if charset == "swe7" else None
+        return (raw.decode("ascii"), True) if other is None else (raw[:other].decode("ascii") + "`", False)
     try:
-        codec = "utf-8" if collation == _BINARY else charset_by_id(collation or 0).encoding
-        mixed = codec in _MIXED
-    except KeyError:  # a collation that is not known
-        codec, mixed = "ascii", True
-    if not mixed:
-        return raw.decode(codec, "replace")
-    try:
-        return raw.decode(codec)
-    except UnicodeDecodeError as error:
-        return raw[: error.start].decode(codec) + "`" + UNDECODED
+        unicode, whole = raw.decode("utf-8"), True
+    except UnicodeDecodeError:
+        unicode, whole = raw.decode("utf-8", "backslashreplace"), False
+    if charset in ("utf8mb4", "utf8mb3"):
+        return unicode, whole
+    if whole and _AS_SHOWN.match(raw):
+        return unicode, not alone or raw.endswith(b" START TRANSACTION")
+    if charset == "binary":  # names that such a client gives are taken as UTF-8, and literals as bytes
+        return unicode, False
+    if charset is None or charset in UNICODE:
+        return raw.decode("ascii", "backslashreplace"), False
+    text = decode(charset, raw)
+    whole = text.count(UNKNOWN) == raw.count(UNKNOWN.encode())
+    return (text.partition(UNKNOWN)[0] + "`" if charset in _MIXED and not whole else text), whole

@@ -20,6 +20,7 @@ from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.binlog.tablemap import TableMap
 from lakehouse_cdc.mysql.kernels.binlog_words import COMMITTED, OPEN, PREPARED, ROLLED_BACK
 from lakehouse_cdc.mysql.kernels.events import RowEvents
+from lakehouse_cdc.schema.ddl.statement_session import UNKNOWN_SESSION, StatementSession
 from lakehouse_cdc.schema.lexer import PLAIN, Dialect
 from lakehouse_cdc.schema.statements import Statement
 
@@ -60,8 +61,8 @@ class LoggedStatement:
 
     `position` is the end of its event, `transaction` an index into `Scan.transactions`. `concerns` is False only
     where it is certain that no captured or watched table is touched. `effects` are what it does to captured tables,
-    None where that is not known; there are none where it concerns watched tables alone. `dialect`: how its session read
-    the text, in which U+FFFD stands for what could not be decoded.
+    None where that is not known; there are none where it concerns watched tables alone. `session` is what the event
+    says of the session that ran it, `dialect` how that session's server read the text.
     """
 
     position: Position
@@ -71,6 +72,7 @@ class LoggedStatement:
     statement: Statement
     concerns: bool
     effects: tuple[Effect, ...] | None = None
+    session: StatementSession = UNKNOWN_SESSION
     dialect: Dialect = PLAIN
 
     @property

@@ -202,7 +202,8 @@ class BinlogScanner:
         """An event that is ours alone; with it the log advances by `size`."""
         where = self._where()
         if kind in (k.QUERY, _EXECUTE_LOAD):
-            self._query(rare.query(body, where, load=kind == _EXECUTE_LOAD), seconds, size)
+            alone = self._groups.group in (k.OUTSIDE, k.ANNOUNCED)
+            self._query(rare.query(body, where, load=kind == _EXECUTE_LOAD, alone=alone), alone, seconds, size)
         elif kind == _PREVIOUS_GTIDS:
             self._previous_gtids(rare.previous_gtids(body, where))
         elif kind == _GTID_LIST and self._groups.state[k.MARIADB]:
@@ -244,7 +245,7 @@ class BinlogScanner:
             raise stopped(k.MISPLACED, k.FORMAT, self._where())
         found = rare.format_description(event, self._where())
         state[k.CHECKSUM], state[k.MARIADB] = found.checksum_bytes, found.mariadb
-        self._known.mariadb = found.mariadb
+        self._known.written_by(found)
         self.created = int.from_bytes(event[:4], "little")
         state[k.AT] += len(event)
         state[k.POS] += len(event) if end else 0
@@ -302,14 +303,13 @@ class BinlogScanner:
             self._add_source(gtid.source)
         self._groups.open(seconds, self._sources.index(gtid.source), gtid.number, gtid.commit_us)
 
-    def _query(self, query: rare.Query, seconds: int, size: int) -> None:
+    def _query(self, query: rare.Query, alone: bool, seconds: int, size: int) -> None:
         state = self._groups.state
         if state[k.HALF]:  # MariaDB says it again when it is done
             state[k.HALF] = 0
             self._groups.statement(seconds, size)
             return
-        alone = self._groups.group in (k.OUTSIDE, k.ANNOUNCED)
-        dialect = Dialect(query.sql_mode, bool(state[k.MARIADB]))
+        dialect = Dialect(query.sql_mode, bool(state[k.MARIADB]), query.readable)
         statement, concerned, effects = self._watch.judge(query, dialect, alone=alone)
         if statement.kind is StatementKind.TRANSACTION:
             words = (*query.text.upper().split(None, 2), "", "")[:2]
@@ -322,8 +322,9 @@ class BinlogScanner:
         else:
             self._groups.statement(seconds, size)
         position = Position(self._file, self.position.pos + size)
+        number = self._groups.count - 1
         self._statements.append(
             LoggedStatement(
-                position, self._groups.count - 1, query.database, query.text, statement, concerned, effects, dialect
+                position, number, query.database, query.text, statement, concerned, effects, query.session, dialect
             )
         )

@@ -56,7 +56,8 @@ class TableMap:
     `types` are the type bytes with each column's metadata as they stand in the log. `unsigned` and `collations` are
     None where the column is not a number or a text (63 is binary), or the server does not say. `names` is None without
     FULL metadata; then `labels` (of an ENUM or SET, in the column's character set) and `key` (the primary key's columns
-    as (index, length of the prefix or 0)) are empty, too.
+    as (index, length of the prefix or 0)) are empty, too. `bare_doubles`: the server that wrote it prints whole doubles
+    in JSON without a fraction.
     """
 
     name: str  # database.table
@@ -67,6 +68,7 @@ class TableMap:
     names: tuple[str, ...] | None
     key: tuple[tuple[int, int], ...]
     labels: tuple[tuple[bytes, ...], ...]
+    bare_doubles: bool = False
 
     @cached_property
     def compressed(self) -> tuple[int, ...]:
@@ -74,7 +76,7 @@ class TableMap:
         return tuple(i for i, kind in enumerate(self.types) if layout.plain_type(kind) != kind)
 
 
-def parse(body: bytes, where: str, *, mariadb: bool = False) -> TableMap:
+def parse(body: bytes, where: str, *, mariadb: bool = False, bare_doubles: bool = False) -> TableMap:
     """Read a table map's body, from behind its six bytes of table id to before its checksum.
 
     `mariadb`: that server counts columns of geometry among those that have a character set (seen on 10.11 and 11.8).
@@ -104,6 +106,7 @@ def parse(body: bytes, where: str, *, mariadb: bool = False) -> TableMap:
         names=_names(fields[_NAMES], count) if _NAMES in fields else None,
         key=_key(fields, count),
         labels=_labels(fields, types),
+        bare_doubles=bare_doubles,
     )
 
 

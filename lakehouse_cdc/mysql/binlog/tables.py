@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
+from lakehouse_cdc.mysql.binlog.rare import Format
 from lakehouse_cdc.mysql.binlog.tablemap import TableMap, check, parse
 from lakehouse_cdc.mysql.kernels.binlog_words import MAP_COLUMNS, MAP_TABLE
 from lakehouse_cdc.schema.table import TableSchema
@@ -27,10 +28,17 @@ class KnownTables:
 
     def __init__(self, captured: Captured) -> None:
         self._captured = captured
-        self.mariadb = False  # whether that server writes the table maps
+        self._mariadb = self._bare_doubles = False
         self.tables: list[TableMap] = []
         self._indexes: dict[bytes, int] = {}
         self.clear()
+
+    def written_by(self, server: Format) -> None:
+        """The table maps that follow are of this server. Tables that were known of another one become others."""
+        if (server.mariadb, server.bare_doubles) != (self._mariadb, self._bare_doubles):
+            self._mariadb, self._bare_doubles = server.mariadb, server.bare_doubles
+            self._indexes = {}
+            self.clear()
 
     def clear(self) -> None:
         """Forget the bytes, not the tables."""
@@ -74,7 +82,7 @@ class KnownTables:
                 return _NOT_CAPTURED
         elif not self._captured(name):
             return _NOT_CAPTURED
-        table = parse(shape, where, mariadb=self.mariadb)
+        table = parse(shape, where, mariadb=self._mariadb, bare_doubles=self._bare_doubles)
         if schema is not None:
             check(table, schema, where)
         self.tables.append(table)

@@ -55,7 +55,14 @@ class Watch:
         if self._captured_predicate:
             return None
         try:
-            return effects(statement, query.text, self._tables, lambda name: alone and self._has(name), dialect)
+            return effects(
+                statement,
+                query.text,
+                self._tables,
+                lambda name: alone and self._has(name),
+                session=query.session,
+                dialect=dialect,
+            )
         except NotUnderstood:
             return None
 

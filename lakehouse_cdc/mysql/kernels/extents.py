@@ -32,19 +32,31 @@ def value_at(data: NDArray[np.uint8], at: int, end: int, columns: NDArray[np.int
 
 
 @compiled
-def find_values(data: NDArray[np.uint8], at: int, columns: NDArray[np.int64], spots: NDArray[np.int64]) -> int:
+def find_values(
+    data: NDArray[np.uint8],
+    at: int,
+    columns: NDArray[np.int64],
+    present: NDArray[np.uint8],
+    spots: NDArray[np.int64],
+) -> int:
     """How many values of marked columns, other than NULL, the images from `at` to the end hold; or CUT_OFF.
 
-    The first of them go to `spots`, as many as have room.
+    `present[i, c]`: whether the i-th image of a row has column c. The first values go to `spots`, as many as have room.
     """
-    end, n, found = data.size, columns.shape[0], 0
+    end, n, found, image = data.size, columns.shape[0], 0, 0
     while at < end:
-        bitmap = at
-        at += (n + 7) >> 3
+        bitmap, bit = at, 0
+        for column in range(n):
+            bit += present[image, column]
+        at += (bit + 7) >> 3
         if at > end:
             return CUT_OFF
+        bit = -1
         for column in range(n):
-            if (data[bitmap + (column >> 3)] >> (column & 7)) & 1:
+            if not present[image, column]:
+                continue
+            bit += 1
+            if (data[bitmap + (bit >> 3)] >> (bit & 7)) & 1:
                 continue
             size, at = value_at(data, at, end, columns, column)
             if size < 0:
@@ -54,4 +66,5 @@ def find_values(data: NDArray[np.uint8], at: int, columns: NDArray[np.int64], sp
                     spots[found, COLUMN], spots[found, VALUE_AT], spots[found, VALUE_SIZE] = column, at, size
                 found += 1
             at += size
+        image = (image + 1) % present.shape[0]
     return found

@@ -208,7 +208,8 @@ def write_image(
     end: int,
     limit: int,
     bitmap: int,
-    shift: int,
+    bit: int,
+    present: int,
     table: Table,
     out: Bytes,
     room: int,
@@ -217,15 +218,19 @@ def write_image(
 ) -> tuple[int, int]:
     """The row whose values begin at `at`: (position behind it, output position behind its image or minus a status).
 
-    It ends before `end`, the buffer at `limit`. `bitmap` is where its NULL bits begin, `shift` the bit of its first
-    column; `out` has `room` bytes.
+    It ends before `end`, the buffer at `limit`. `bitmap` is where its NULL bits begin, `bit` that of its first column.
+    `present` is where the bits of the columns that the row has begin, or -1 where it has all; those that it lacks have
+    no NULL bit, and must be excluded ones. `out` has `room` bytes.
     """
     body = to + _head_size(table.row[SLOTS], scratch.hint[0])
     pos, columns = body, table.row[COUNT]
     for column in range(columns):
+        if present >= 0 and not is_null(buf, present, column):
+            continue
         step = behind(table.steps, column * STEP_FIELDS)
         slot = step[SLOT]
-        null = is_null(buf, bitmap, column + shift)
+        null = is_null(buf, bitmap, bit)
+        bit += 1
         size = 0
         if not null:
             size, at = value_extent(buf, at, end, step)

@@ -43,11 +43,14 @@ _CONTROL, _NEWLINE, _BASE, _TYPE = fixed(b"u00"), fixed(b"\\n"), fixed(b'"base64
 
 
 @part
-def write_scalar(buf: Bytes, at: int, most: int, kind: int, out: Bytes, to: int) -> tuple[int, int]:
-    """(bytes that the value takes of the `most` that there are, next output position or minus a status)."""
+def write_scalar(buf: Bytes, at: int, most: int, kind: int, bare: int, out: Bytes, to: int) -> tuple[int, int]:
+    """(bytes that the value takes of the `most` that there are, next output position or minus a status).
+
+    `bare`: whole doubles are printed without a fraction, as MySQL 5.7 does.
+    """
     if kind <= DOUBLE:
         width: int = _WIDTHS[kind]
-        return width, _number(buf, at, kind, out, to) if width <= most else -BAD_JSON
+        return width, _number(buf, at, kind, bare, out, to) if width <= most else -BAD_JSON
     if kind not in (STRING, OPAQUE):
         return 0, -BAD_JSON
     end = at + most
@@ -71,7 +74,7 @@ def _length(buf: Bytes, at: int, end: int) -> tuple[int, int]:
 
 
 @part
-def _number(buf: Bytes, at: int, kind: int, out: Bytes, to: int) -> int:
+def _number(buf: Bytes, at: int, kind: int, bare: int, out: Bytes, to: int) -> int:
     """A number or a literal."""
     width = _WIDTHS[kind]
     number = little(buf, at, width)  # of 8 bytes, too: its bits
@@ -80,7 +83,10 @@ def _number(buf: Bytes, at: int, kind: int, out: Bytes, to: int) -> int:
             return -BAD_JSON
         return put(out, to, NULL if number == 0 else _TRUE if number == 1 else _FALSE, 5 if number == 2 else 4)
     if kind == DOUBLE:
-        return write_double(np.uint64(number), out, to) if finite(np.uint64(number)) else -BAD_JSON
+        if not finite(np.uint64(number)):
+            return -BAD_JSON
+        to = write_double(np.uint64(number), out, to)
+        return to - 2 if bare and out[to - 2] == 0x2E and out[to - 1] == 0x30 else to
     if kind in (INT16, INT32, INT64):
         return write_integer(number, 8 * width, out, to)
     return write_number(np.uint64(number), out, to)

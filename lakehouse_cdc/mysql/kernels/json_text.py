@@ -72,8 +72,8 @@ _levels: Any = intrinsic(_make_levels)
 
 
 @part
-def write_json(buf: Bytes, at: int, size: int, out: Bytes, to: int) -> int:
-    """The text of the document of `size` bytes; one of none is JSON's null."""
+def write_json(buf: Bytes, at: int, size: int, bare: int, out: Bytes, to: int) -> int:
+    """The text of the document of `size` bytes; one of none is JSON's null. For `bare` see `write_scalar`."""
     if size == 0:
         return put(out, to, NULL, 4)
     levels: Step = _levels()
@@ -88,7 +88,7 @@ def write_json(buf: Bytes, at: int, size: int, out: Bytes, to: int) -> int:
             to += 1
             depth += 1
         else:
-            taken, to = write_scalar(buf, at, min(end - at, left), kind, out, to)
+            taken, to = write_scalar(buf, at, min(end - at, left), kind, bare, out, to)
             if to < 0:
                 return to
             left -= taken

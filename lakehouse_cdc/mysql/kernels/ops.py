@@ -18,7 +18,7 @@ TABLE_FIELDS = 7
 
 # How to read a value
 NUMBER = 0  # little-endian, extended to WIDTH: with the sign if ARG
-# text; ARG: 1 strips trailing spaces, as CHAR does; ARG2: its page in the pool
+# text; ARG: 1 strips trailing spaces, as CHAR does; ARG2: its page in the pool, or of TEXT one of what is below
 TEXT, SINGLE, MULTI, MULTI3, UTF16, UTF16LE, UTF32, GB18030 = range(1, 9)
 ENUM, SET = 9, 10  # ARG2: the labels in the pool
 BINARY = 11  # padded with 0x00 to WIDTH
@@ -34,6 +34,9 @@ DATE_PACKED, DATETIME_PACKED, TIMESTAMP_PACKED, MOMENT_WIRE = 23, 24, 25, 26  # 
 TIME_PACKED, TIME_WIRE = 27, 28
 SKIP = 29  # an excluded column
 UNKNOWN = 30  # an excluded column, and nobody said how long it is
+
+# What becomes of bytes of a TEXT that are no UTF-8: `?` for each; of any that is not ASCII; an error
+REPLACED, ASCII_ALONE, REFUSED = range(3)
 
 # What becomes of a date that no calendar has; AS_TEXT is for every date
 FAIL, AS_NULL, AS_TEXT = range(3)

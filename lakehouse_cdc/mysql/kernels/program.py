@@ -27,8 +27,11 @@ from lakehouse_cdc.mysql.kernels.layout import BinlogType, binlog_types, extent,
 from lakehouse_cdc.mysql.kernels.masking import hashing, keeping
 from lakehouse_cdc.mysql.kernels.ops import (
     ADDRESS,
+    ARG,
+    ARG2,
     AS_NULL,
     AS_TEXT,
+    ASCII_ALONE,
     BINARY,
     BITS,
     DATE_PACKED,
@@ -47,6 +50,9 @@ from lakehouse_cdc.mysql.kernels.ops import (
     MULTI3,
     NULLED,
     NUMBER,
+    OP,
+    REFUSED,
+    REPLACED,
     SET,
     SINGLE,
     SKIP,
@@ -141,12 +147,14 @@ class ProgramSet:
         table_maps: Sequence[Sequence[BinlogType]] | None = None,
         *,
         salt: str = "",
+        bare_doubles: Sequence[bool] | None = None,
     ) -> ProgramSet:
         """Programs for `schemas`.
 
         `table_maps[t]`, if given, is what the binlog says of all columns of table t. It is checked against the schema,
         and it is needed to pass over excluded columns of types whose length the schema does not tell (ENUM, JSON, ...).
-        `salt` is what columns are hashed with that are masked so.
+        `salt` is what columns are hashed with that are masked so. `bare_doubles[t]`: the server that wrote the binlog
+        of table t prints whole doubles in JSON without a fraction.
         Raises DefiniteError for a captured column of a type that is not supported, for a table map that differs, and
         where the salt is not the one that a schema knows.
         """
@@ -158,8 +166,12 @@ class ProgramSet:
                 require_types(schema, table_maps[t])
                 types = table_maps[t]
             slots = _slots(schema)
+            bare = bare_doubles is not None and bare_doubles[t]
             binlog.append(
-                [_binlog_step(schema, c, slots, kind, pool) for c, kind in zip(schema.columns, types, strict=True)]
+                [
+                    _printed(_binlog_step(schema, column, slots, kind, pool), bare)
+                    for column, kind in zip(schema.columns, types, strict=True)
+                ]
             )
             wire.append([_wire_step(schema, column, slots, pool) for column in schema.captured])
         return cls(
@@ -222,11 +234,18 @@ def _binlog_step(
     return _masked(column, schema.name, [op, slots[column.name], fixed, prefix, *written], pool)
 
 
+def _printed(step: list[int], bare: bool) -> list[int]:
+    """The step of a column, with how doubles are printed where it is JSON."""
+    return [*step[:ARG], int(bare), *step[ARG + 1 :]] if step[OP] == JSON_BINARY else step
+
+
 def _wire_step(schema: TableSchema, column: Column, slots: dict[str, int], pool: _Pool) -> list[int]:
     _, op, written = _reading(unmasked(column), schema.name, pool)
     fixed, prefix = (_WIRE_BYTES[column.type], 0) if column.type in _WIRE_BYTES else (-1, 0)
     if op in (MOMENT_WIRE, TIME_WIRE):
         prefix = 1
+    if op == TEXT and column.type in ("enum", "set"):
+        written[ARG2 - HEADER] = REFUSED  # the binlog has its number, and the catalog other bytes for the label
     return _masked(column, schema.name, [op, slots[column.name], fixed, prefix, *written], pool)
 
 
@@ -293,7 +312,7 @@ def _special(column: Column, found: Mapped) -> tuple[int, int, list[int]]:
 def _text(charset: str, pool: _Pool) -> tuple[int, int, int]:
     """The op for text of that character set, how many bytes one byte may become, and its page."""
     if charset in UNICODE:
-        return TEXT, 1, 0
+        return TEXT, 1, ASCII_ALONE if charset == "ascii" else REPLACED
     if charset in WIDE_CHARSETS:
         return {"utf16": UTF16, "ucs2": UTF16, "utf16le": UTF16LE, "utf32": UTF32}[charset], 2, 0
     op = {1: SINGLE, 2: MULTI, 3: MULTI3, 4: GB18030}[MAX_BYTES.get(charset, 1)]

@@ -82,8 +82,9 @@ def read_rows(
         if end - at < 1 + bitmap_size:
             return BAD_PACKET
         behind_row, pos = write_image(
-            source, at + 1 + bitmap_size, end, limit, at + 1, np.int64(2), table, image, room, image_offsets[row], notes
-        )
+            source, at + 1 + bitmap_size, end, limit, at + 1, np.int64(2), np.int64(-1), table, image, room,
+            image_offsets[row], notes,
+        )  # fmt: skip
         if pos < 0:
             return -pos
         if behind_row != end:

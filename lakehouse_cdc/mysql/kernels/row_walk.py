@@ -2,6 +2,9 @@
 
 Every extent is checked against the end of its event before it is read, so damaged bytes give a status, never a read
 outside the buffer. Layout: MySQL's `mysql::binlog::event::Rows_event`, versions 1 and 2, from the count of columns on.
+
+An event says which columns its images hold. One that is captured must be there; one that is excluded may be missing
+(MariaDB 11.8.9 leaves generated columns out of updates and deletes, and binlog_row_image other columns).
 """
 
 from __future__ import annotations
@@ -29,14 +32,16 @@ from lakehouse_cdc.mysql.kernels.images import (
     write_key,
 )
 from lakehouse_cdc.mysql.kernels.octets import Bytes, Step, behind, pointer
-from lakehouse_cdc.mysql.kernels.ops import COUNT, KEY_COUNT, STEP_FIELDS
+from lakehouse_cdc.mysql.kernels.ops import COUNT, KEY_COUNT, SLOT, STEP_FIELDS
 from lakehouse_cdc.mysql.kernels.program import Program
 from lakehouse_cdc.mysql.kernels.status import DONE, FULL, OTHER_WIDTH, PARTIAL_IMAGE, TRUNCATED
 
 OP_INSERT, OP_UPDATE, OP_DELETE = ord("c"), ord("u"), ord("d")
 
-EVENT, AT, ROWS, ORDINAL, SHORT_OF = range(5)  # `state`: where the walk is; AT is -1 before an event is opened
-STATE_FIELDS = 5
+# `state`: where the walk is; AT is -1 before an event is opened. Of the open event, for its images before and after:
+# where the bits of present columns are (-1: all are), and the bytes of a row's NULL bits
+EVENT, AT, ROWS, ORDINAL, SHORT_OF, OLD_PRESENT, OLD_NULLS, NEW_PRESENT, NEW_NULLS = range(9)
+STATE_FIELDS = 9
 ROOM, KEY, BEFORE, AFTER = range(4)  # SHORT_OF: the output that has no room for the next row
 
 
@@ -68,20 +73,29 @@ class Events(NamedTuple):
 
 
 @part
-def open_event(buf: Bytes, at: int, end: int, kind: int, columns: int) -> int:
+def open_event(buf: Bytes, at: int, end: int, kind: int, table: Table, state: Step, report: Step) -> int:
     """The position of the first row, or minus a status: the count of columns, one or two bitmaps of present columns."""
+    columns = table.row[COUNT]
     width, at = lenenc(buf, at, end)
     if width < 0:
         return -TRUNCATED
     if width != columns:
         return -OTHER_WIDTH
     size = (columns + 7) >> 3
-    for _ in range(2 if kind == UPDATE else 1):
+    for image in range(2 if kind == UPDATE else 1):
         if size > end - at:
             return -TRUNCATED
-        for bit in range(columns):
-            if not is_null(buf, at, bit):
+        found = 0
+        for column in range(columns):
+            if is_null(buf, at, column):
+                found += 1
+            elif behind(table.steps, column * STEP_FIELDS)[SLOT] >= 0:
+                report[STEP] = column
                 return -PARTIAL_IMAGE
+        present, nulls = np.int64(-1) if found == columns else np.int64(at), (found + 7) >> 3
+        if image == 0:
+            state[OLD_PRESENT], state[OLD_NULLS] = present, nulls
+        state[NEW_PRESENT], state[NEW_NULLS] = present, nulls
         at += size
     return at
 
@@ -112,7 +126,7 @@ def walk(buf: Bytes, events: Events, program: Program, state: Step, out: Changes
                 state[ORDINAL] = 0
             if events.start[e] < 0 or end > limit:
                 return TRUNCATED
-            at = open_event(source, events.start[e], end, kind, table.row[COUNT])
+            at = open_event(source, events.start[e], end, kind, table, pointer(state), notes.report)
             if at < 0:
                 return -at
             state[AT] = at
@@ -138,12 +152,18 @@ def _row(
     key_at, old_at, new_at = out.key.offsets[row], out.before.offsets[row], out.after.offsets[row]
     key_end, old_end, new_end, new_key = key_at, old_at, new_at, key_at
     if kind != WRITE:
-        at, old_end, key_end = _image(buf, at, end, limit, table, out.before, old_at, out.key, key_at, scratch)
+        present, nulls = state[OLD_PRESENT], state[OLD_NULLS]
+        at, old_end, key_end = _image(
+            buf, at, end, limit, present, nulls, table, out.before, old_at, out.key, key_at, scratch
+        )
         if at < 0:
             state[SHORT_OF] = BEFORE if old_end < 0 else KEY
             return at
     if kind != DELETE:
-        at, new_end, new_key = _image(buf, at, end, limit, table, out.after, new_at, out.key, key_end, scratch)
+        present, nulls = state[NEW_PRESENT], state[NEW_NULLS]
+        at, new_end, new_key = _image(
+            buf, at, end, limit, present, nulls, table, out.after, new_at, out.key, key_end, scratch
+        )
         if at < 0:
             state[SHORT_OF] = AFTER if new_end < 0 else KEY
             return at
@@ -163,6 +183,8 @@ def _image(
     at: int,
     end: int,
     limit: int,
+    present: int,
+    nulls: int,
     table: Table,
     image: Output,
     to: int,
@@ -174,11 +196,12 @@ def _image(
 
     Then the second is below 0 if the image was at fault, and not if the key had no room.
     """
-    size = (table.row[COUNT] + 7) >> 3
-    if size > end - at:
+    if nulls > end - at:
         scratch.report[STEP] = 0
         return -TRUNCATED, -1, key_to
-    at, pos = write_image(buf, at + size, end, limit, at, np.int64(0), table, image.data, image.room, to, scratch)
+    at, pos = write_image(
+        buf, at + nulls, end, limit, at, np.int64(0), present, table, image.data, image.room, to, scratch
+    )
     if pos < 0:
         return pos, -1, key_to
     if table.row[KEY_COUNT] == 0:
@@ -215,16 +238,21 @@ def _emit(
 @compiled
 def count(buf: Bytes, events: Events, program: Program, counts: Step, state: Step, report: Step) -> int:
     """Rows of each event, by extents alone; DONE, or what is wrong at EVENT and `report[STEP]`."""
+    source, places, notes = pointer(buf), pointer(state), pointer(report)
     for e in range(events.start.size):
         state[EVENT] = e
         kind, end = np.int64(events.kind[e]), events.end[e]
         table = table_of(program, np.int64(events.table[e]))
         if events.start[e] < 0 or end > buf.size:
             return TRUNCATED
-        at = open_event(pointer(buf), events.start[e], end, kind, table.row[COUNT])
+        at = open_event(source, events.start[e], end, kind, table, places, notes)
         images = 0
         while 0 <= at < end:
-            at = _pass_over(pointer(buf), at, end, table, report)
+            if images % 2 == 0:
+                present, nulls = state[OLD_PRESENT], state[OLD_NULLS]
+            else:
+                present, nulls = state[NEW_PRESENT], state[NEW_NULLS]
+            at = _pass_over(source, at, end, present, nulls, table, notes)
             images += 1
         if at < 0:
             return -at
@@ -236,18 +264,21 @@ def count(buf: Bytes, events: Events, program: Program, counts: Step, state: Ste
 
 
 @part
-def _pass_over(buf: Bytes, at: int, end: int, table: Table, report: Step) -> int:
+def _pass_over(buf: Bytes, at: int, end: int, present: int, nulls: int, table: Table, report: Step) -> int:
     """The position behind an image, or minus a status."""
-    bitmap = at
-    at += (table.row[COUNT] + 7) >> 3
+    bitmap, bit = at, 0
+    at += nulls
     report[STEP] = 0
     if at > end:
         return -TRUNCATED
     for column in range(table.row[COUNT]):
-        if not is_null(buf, bitmap, column):
+        if present >= 0 and not is_null(buf, present, column):
+            continue
+        if not is_null(buf, bitmap, bit):
             size, at = value_extent(buf, at, end, behind(table.steps, column * STEP_FIELDS))
             if size < 0:
                 report[STEP] = column
                 return size
             at += size
+        bit += 1
     return at

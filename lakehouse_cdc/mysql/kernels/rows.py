@@ -20,6 +20,7 @@ from lakehouse_cdc.mysql.kernels.images import NEEDED, REPORT_FIELDS, STEP, Scra
 from lakehouse_cdc.mysql.kernels.octets import Bytes
 from lakehouse_cdc.mysql.kernels.program import ProgramSet
 from lakehouse_cdc.mysql.kernels.row_walk import (
+    AT,
     EVENT,
     KEY,
     ORDINAL,
@@ -33,7 +34,7 @@ from lakehouse_cdc.mysql.kernels.row_walk import (
     count,
     walk,
 )
-from lakehouse_cdc.mysql.kernels.status import FULL, OTHER_WIDTH, PARTIAL_IMAGE, failure
+from lakehouse_cdc.mysql.kernels.status import FULL, OTHER_WIDTH, failure
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,8 @@ def decode_rows(
     """All changes of `events`, whose bytes lie in `buffer` (C-contiguous; copied if it is read-only).
 
     `where` names an event, by its index, in errors. Raises DefiniteError, with table and column, for bytes that the
-    schema does not explain, an image that lacks columns, zero and impossible dates, and a row too large for a VARIANT.
+    schema does not explain, an image that lacks a captured column, zero and impossible dates, and a row too large for a
+    VARIANT.
     """
     buffer, columns = _checked(buffer, events, programs)
     size = max(0, int((events.end - events.start).sum()))
@@ -69,7 +71,8 @@ def decode_rows(
     heads = Heads(np.empty(rows, np.int32), np.empty(rows, np.uint8), np.empty(rows, np.int64))
     out = Changes(heads, Sink.of(rows, 16 * rows), Sink.of(rows, 1024 + size), Sink.of(rows, 1024 + size))
     scratch = Scratch.of(max((len(s.columns) for s in programs.schemas), default=0), len(programs.schemas))
-    state = np.array([0, -1, 0, events.ordinal_base, 0], np.int64)
+    state = np.zeros(STATE_FIELDS, np.int64)
+    state[AT], state[ORDINAL] = -1, events.ordinal_base
     while status := walk(buffer, columns, programs.binlog, state, out, scratch):
         if status != FULL:
             raise _failure(status, events, programs, int(state[EVENT]), int(scratch.report[STEP]), where)
@@ -126,5 +129,5 @@ def _failure(
     status: int, events: RowEvents, programs: ProgramSet, event: int, step: int, where: Callable[[int], str]
 ) -> DefiniteError:
     schema = programs.schemas[int(events.table[event])]
-    column = None if status in (OTHER_WIDTH, PARTIAL_IMAGE) else schema.columns[step]
+    column = None if status == OTHER_WIDTH else schema.columns[step]
     return failure(status, schema, column, where=where(event))

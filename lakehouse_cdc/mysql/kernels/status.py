@@ -16,6 +16,7 @@ TOO_LARGE, UNKNOWN_LENGTH = 8, 9
 OTHER_WIDTH, PARTIAL_IMAGE = 10, 11
 BAD_PACKET = 12
 BAD_JSON = 13
+BAD_LABEL = 14
 
 _CHANGED = "the table was changed, or the bytes are damaged; compare its definition, then take a new snapshot"
 _DATES = "give the row a real date or NULL, or exclude the column"
@@ -40,10 +41,15 @@ _WHAT = {
     ),
     OTHER_WIDTH: ("a binlog event of {table} has another number of columns than its schema", _CHANGED),
     PARTIAL_IMAGE: (
-        "a binlog event of {table} does not hold all columns",
-        "set binlog_row_image=FULL globally and in the session that writes (MINIMAL and NOBLOB leave columns out)",
+        "a binlog event of {table} does not hold all columns: {column} is not in it",
+        "set binlog_row_image=FULL globally and in the session that writes (MINIMAL and NOBLOB leave columns out); a "
+        "generated column, which MariaDB 11.8.9 leaves out of updates and deletes, must be excluded",
     ),
     BAD_PACKET: ("a packet of the rows of {table} is not a row of the binary protocol", _CHANGED),
+    BAD_LABEL: (
+        "column {column} of {table} holds a label whose bytes are no text",
+        "exclude the column, or give it labels of characters (ALTER TABLE)",
+    ),
     BAD_JSON: ("column {column} of {table} holds bytes that are no binary JSON", _CHANGED),
 }
 

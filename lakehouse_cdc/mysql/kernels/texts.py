@@ -1,7 +1,8 @@
 """Text of every character set to UTF-8, and labels by their number.
 
 Both wires deliver text in the column's own character set, so one reading of its bytes gives one value. Bytes that
-stand for no character become `?`, as when the server converts them.
+stand for no character become `?`, as when the server converts them. So do bytes that are no UTF-8 in columns of it:
+MySQL 5.7 and MariaDB store surrogates there, of which each becomes one `?`, and any byte in columns of ascii.
 """
 
 from __future__ import annotations
@@ -11,23 +12,26 @@ import numpy as np
 from lakehouse_cdc.mysql.kernels.codepages import ENTRY, FIRST_SUPPLEMENTARY, FOURS, PAIRS, SINGLES
 from lakehouse_cdc.mysql.kernels.compiled import inlined, part
 from lakehouse_cdc.mysql.kernels.json_text import write_json
-from lakehouse_cdc.mysql.kernels.octets import Bytes, Step, behind, big, copy, little, move
+from lakehouse_cdc.mysql.kernels.octets import Bytes, Step, behind, big, copy, little, load8, move
 from lakehouse_cdc.mysql.kernels.ops import (
     ARG,
     ARG2,
+    ASCII_ALONE,
     ENUM,
     GB18030,
     MULTI3,
     OP,
+    REFUSED,
     SINGLE,
     UTF16,
     UTF16LE,
     UTF32,
 )
-from lakehouse_cdc.mysql.kernels.status import BAD_NUMBER
+from lakehouse_cdc.mysql.kernels.status import BAD_LABEL, BAD_NUMBER
 from lakehouse_cdc.mysql.kernels.strings import LONG_HEADER, headed, text_header
 
 _QUESTION = 0x3F
+_HIGH_BITS = np.int64(-0x7F7F7F7F7F7F7F80)  # the highest bit of each of 8 bytes
 _REST = 0x10FFFF - 0xFFFF  # characters from U+10000 on
 
 
@@ -37,7 +41,78 @@ def write_unicode(buf: Bytes, at: int, size: int, limit: int, step: Step, out: B
     if step[ARG]:
         while size > 0 and buf[at + size - 1] == 0x20:
             size -= 1
+    if not _is_ascii(buf, at, size):
+        return _characters(buf, at, size, limit, step, out, to)
     return copy(buf, at, size, limit, out, text_header(size, step, out, to))
+
+
+@part
+def _is_ascii(buf: Bytes, at: int, size: int) -> bool:
+    bits = np.int64(0)
+    if size < 8:
+        for i in range(size):
+            bits |= np.int64(buf[at + i])
+        return bits & 0x80 == 0
+    for i in range(0, size - 8, 8):
+        bits |= load8(buf, at + i)
+    return (bits | load8(buf, at + size - 8)) & _HIGH_BITS == 0
+
+
+@part
+def _characters(buf: Bytes, at: int, size: int, limit: int, step: Step, out: Bytes, to: int) -> int:
+    """Text of which some is not ASCII."""
+    ascii_alone, i = step[ARG2] == ASCII_ALONE, 0
+    while i < size and not ascii_alone:
+        count = _sequence(buf, at + i, at + size)
+        if count == 0:
+            break
+        i += count
+    if i == size:
+        return copy(buf, at, size, limit, out, text_header(size, step, out, to))
+    if step[ARG2] == REFUSED:
+        return -BAD_LABEL
+    begin = to + LONG_HEADER
+    move(buf, at, size, out, begin)
+    return headed(step, out, to, _well_formed(out, begin, begin + size, ascii_alone))
+
+
+@part
+def _well_formed(out: Bytes, at: int, end: int, ascii_alone: bool) -> int:
+    """Make out[at:end] well-formed in its place; where it ends then."""
+    to = at
+    while at < end:
+        count = (1 if out[at] < 0x80 else 0) if ascii_alone else _sequence(out, at, end)
+        if count == 0:
+            surrogate = out[at] == 0xED and at + 3 <= end and out[at + 1] >= 0xA0 and out[at + 2] & 0xC0 == 0x80
+            out[to] = _QUESTION
+            to += 1
+            at += 3 if surrogate and not ascii_alone else 1
+            continue
+        for i in range(count):
+            out[to + i] = out[at + i]
+        to += count
+        at += count
+    return to
+
+
+@part
+def _sequence(buf: Bytes, at: int, end: int) -> int:
+    """The bytes of the character that begins at `at`; 0 where none does (The Unicode Standard, table 3-7)."""
+    lead = np.int64(buf[at])
+    if lead < 0x80:
+        return 1
+    size = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+    if lead < 0xC2 or lead > 0xF4 or at + size > end:
+        return 0
+    second = np.int64(buf[at + 1])
+    least = 0xA0 if lead == 0xE0 else 0x90 if lead == 0xF0 else 0x80
+    most = 0x9F if lead == 0xED else 0x8F if lead == 0xF4 else 0xBF
+    if second < least or second > most:
+        return 0
+    for i in range(2, size):
+        if buf[at + i] & 0xC0 != 0x80:
+            return 0
+    return size
 
 
 @part
@@ -84,9 +159,14 @@ def write_label(buf: Bytes, at: int, size: int, step: Step, pool: Bytes, out: By
 
 @part
 def write_document(buf: Bytes, at: int, size: int, step: Step, out: Bytes, to: int) -> int:
-    """Binary JSON as the text that the server prints."""
-    end = write_json(buf, at, size, out, to + LONG_HEADER)
-    return end if end < 0 else headed(step, out, to, end)
+    """Binary JSON as the text that the server prints; ARG: one that prints whole doubles without a fraction."""
+    begin = to + LONG_HEADER
+    end = write_json(buf, at, size, step[ARG], out, begin)
+    if end < 0:
+        return end
+    if not _is_ascii(out, begin, end - begin):
+        end = _well_formed(out, begin, end, False)
+    return headed(step, out, to, end)
 
 
 @part

@@ -59,7 +59,7 @@ def _check(column: Column, definition: bytes, table: str) -> None:
         at = _behind_text(definition, at)
     collation, _, kind, flags, decimals = struct.unpack_from("<HIBHB", definition, at + 1)
     numeric = collation == _BINARY and bool(flags & _UNSIGNED) == column.unsigned
-    fits = kind == _TYPES.get(column.type)
+    fits = kind == _TYPES.get(column.type) or (column.type == "vector" and kind == _TYPES["varbinary"])  # MariaDB's
     if column.charset is not None:
         charset = charset_of(collation)
         fits = fits and (charset == column.charset or {charset, column.charset} <= _SAME)

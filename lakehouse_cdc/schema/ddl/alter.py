@@ -3,8 +3,8 @@
 `altered` is exact or it raises: the schema is the one that the server has after the statement. `Altered.kept` is True
 only where each row of the table holds afterwards what its image said before, under the names and types of the new
 schema, and in a new column NULL, or what `Altered.filled` says. That is a proof from the statement and the old schema
-alone; where there is none (a default that is no constant, a narrower type, a partition that was dropped) it is False,
-and the table must be read again.
+alone; where there is none (a default that is no constant, types that are no pair of `preserved`, a partition that was
+dropped) it is False, and the table must be read again.
 
 The columns are put in order as the server does it (sql_table.cc, mysql_prepare_alter_table): the old ones stay where
 they are, then each one that is new or has a place is put where its clause says, among the names as they are then.
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lakehouse_cdc.schema.charsets import MAX_BYTES, UNICODE, WIDE
+from lakehouse_cdc.schema.charsets import MAX_BYTES
 from lakehouse_cdc.schema.ddl.clauses import (
     Action,
     Add,
@@ -28,17 +28,15 @@ from lakehouse_cdc.schema.ddl.clauses import (
     Rename,
     Unproven,
 )
-from lakehouse_cdc.schema.ddl.column_type import BLOBS, TEXTS, Given
-from lakehouse_cdc.schema.ddl.definition import Definition
+from lakehouse_cdc.schema.ddl.column_type import TEXTS, Given
 from lakehouse_cdc.schema.ddl.parsed import Parsed
+from lakehouse_cdc.schema.ddl.preserved import preserved, survives_copy
+from lakehouse_cdc.schema.ddl.statement_session import StatementSession
 from lakehouse_cdc.schema.grammar.parser import Node, parse
 from lakehouse_cdc.schema.lexer import PLAIN, Dialect, NotUnderstood, Reader, Tokens, tokens
 from lakehouse_cdc.schema.statements import servers_of
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.virtual import same_everywhere
-
-_WIDTHS = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
-_ALL = (*UNICODE[:1], *(name for name in WIDE if name != "ucs2"), "gb18030")  # hold every character
 
 
 @dataclass(frozen=True)
@@ -67,12 +65,12 @@ def altered(sql: str, schema: TableSchema, given: Given, dialect: Dialect = PLAI
     [statement] = _without_settings(tokens, tree).parts
     parsed = Parsed(tokens, dialect)
     if statement.name in ("create_index", "drop_index"):
-        return _apply(schema, _index(parsed, schema, statement))
+        return _apply(schema, _index(parsed, schema, statement), given)
     clauses = statement.find("alterations")
     if statement.name != "alter_table" or clauses is None:
         raise NotUnderstood
     todo = Clauses(parsed, schema, given).actions(clauses)
-    return _apply(schema, [*todo, *([Unproven()] if statement.says("IGNORE") else [])])
+    return _apply(schema, [*todo, *([Unproven()] if statement.says("IGNORE") else [])], given)
 
 
 def _without_settings(tokens: Tokens, tree: Node | None) -> Node:
@@ -102,16 +100,16 @@ def _index(parsed: Parsed, schema: TableSchema, statement: Node) -> list[Action]
     return [Key(())] if dropped and schema.key else []
 
 
-def _apply(schema: TableSchema, todo: Sequence[Action]) -> Altered:
+def _apply(schema: TableSchema, todo: Sequence[Action], given: Given) -> Altered:
+    todo = [_with_generated(action, schema, given) for action in todo]
     columns = _Columns(schema, todo)
     key = _key(schema, columns, todo)
     members = {name.lower() for name in key}
     found = tuple(
         replace(column, nullable=False) if column.name.lower() in members else column for column in columns.now
     )
-    by_old = {column.name: column for column in schema.columns}
     kept = columns.kept and not any(isinstance(action, Unproven) for action in todo)
-    kept = kept and all(_holds(by_old[columns.origin[new.name]], new) for new in found if new.name in columns.origin)
+    kept = kept and _values_kept(schema, found, columns, given.session)
     charsets = [action.charset for action in todo if isinstance(action, Convert | Default)]
     after = replace(schema, columns=found, key=key, charset=(*charsets, schema.charset)[0])
     kept = kept and _same_key(schema, after, columns.origin)
@@ -123,6 +121,21 @@ def _same_key(before: TableSchema, after: TableSchema, origin: Mapping[str, str]
     return tuple(origin.get(name) for name in after.key) == before.key
 
 
+def _values_kept(before: TableSchema, after: Sequence[Column], columns: _Columns, session: StatementSession) -> bool:
+    """Whether each column that was there, and is captured, is proven to hold what it held."""
+    if columns.redefined and any(column.generated and column.captured for column in before.columns):
+        return False  # it may be computed from what is defined otherwise now
+    old = {column.name: column for column in before.columns}
+    for new in after:
+        was = old.get(columns.origin.get(new.name, ""))
+        if was is None or not was.captured:
+            continue
+        same = new.name not in columns.redefined and was.nullable == new.nullable
+        if not (survives_copy(was, session) if same else preserved(was, new, session)):
+            return False
+    return True
+
+
 class _Columns:
     """The columns as the clauses make them, and where they come from."""
 
@@ -130,6 +143,7 @@ class _Columns:
         self.kept = True
         self.origin: dict[str, str] = {}
         self.filled: dict[str, str] = {}
+        self.redefined: set[str] = set()  # new names of old columns that get a definition, or another character set
         self.now: list[Column] = []
         self._todo = todo
         known = {column.name.lower() for column in schema.columns}
@@ -139,8 +153,6 @@ class _Columns:
         for column in schema.columns:
             self._old(column)
         for action in todo:
-            if isinstance(action, Add | Change):
-                _require_one_value(action.definition, schema)
             if isinstance(action, Add):
                 self._put(action.definition.column, action.definition.place)
                 self._fill(action)
@@ -150,6 +162,7 @@ class _Columns:
                     self._put(self._changed(schema, action), action.definition.place)
             elif isinstance(action, Convert):
                 self.now = [_converted(column, action.charset) for column in self.now]
+                self.redefined |= {column.name for column in self.now if column.charset is not None}
         names = [column.name.lower() for column in self.now]
         if len(set(names)) < len(names) or not names:
             raise NotUnderstood
@@ -171,6 +184,7 @@ class _Columns:
             if isinstance(action, Change) and _same(action.old, column.name):
                 new = self._from(action, column)
                 self.origin[new.name] = column.name
+                self.redefined.add(new.name)
                 if action.definition.place is None:
                     self.now.append(new)
                 return
@@ -197,16 +211,21 @@ class _Columns:
         self.now.insert(at, column)
 
 
-def _require_one_value(one: Definition, schema: TableSchema) -> None:
-    """Raises NotUnderstood for a generated column that is not proven to be one that is captured (`schema.virtual`)."""
-    if one.expression is None:
-        return
-    if any(column.mask for column in schema.columns):
-        raise NotUnderstood  # it may show what is masked
+def _with_generated(action: Action, schema: TableSchema, given: Given) -> Action:
+    """An action that defines a generated column, with what is proven of its values (`schema.virtual`).
+
+    Raises NotUnderstood where it is not proven to be one that is captured: a virtual one that depends on the session,
+    one that may show what is masked, and any of MariaDB, which may not log them.
+    """
+    if not isinstance(action, Add | Change) or action.definition.expression is None:
+        return action
+    one = action.definition
     captured = {column.name.lower(): column.captured for column in schema.columns}
-    expression = _with_quotes(one.expression, captured)
-    if one.virtual and not same_everywhere(one.column, expression, schema.columns, virtual=captured):
+    expression = _with_quotes(one.expression or "", captured)
+    same = same_everywhere(one.column, expression, schema.columns, virtual=captured)
+    if given.mariadb is not False or (one.virtual and not same) or any(column.mask for column in schema.columns):
         raise NotUnderstood
+    return replace(action, definition=replace(one, column=replace(one.column, generated="same" if same else "session")))
 
 
 def _with_quotes(expression: str, columns: Collection[str]) -> str:
@@ -248,37 +267,3 @@ def _converted(column: Column, charset: str) -> Column:
     if after > before and (column.type in TEXTS or column.type == "varchar"):
         raise NotUnderstood  # it may become another type
     return replace(column, charset=charset, collation=None)
-
-
-def _holds(old: Column, new: Column) -> bool:
-    """Whether every value of `old` is the same value in `new`."""
-    if old.nullable and not new.nullable:
-        return False  # a NULL becomes something else where the session allows it
-    if old.type in _WIDTHS and new.type in _WIDTHS:
-        wider = _WIDTHS[new.type] - _WIDTHS[old.type]
-        return wider >= 0 if old.unsigned == new.unsigned else old.unsigned and wider > 0
-    if "decimal" in (old.type, new.type):
-        return old.type == new.type and (old.unsigned or not new.unsigned) and _decimal_fits(old, new)
-    if (old.type, new.type) == ("float", "double"):
-        return old.unsigned == new.unsigned
-    if old.charset is not None and new.charset is not None:
-        return (new.charset in (old.charset, *_ALL)) and _text_fits(old, new)
-    if old.type in BLOBS and new.type in BLOBS:
-        return BLOBS.index(new.type) >= BLOBS.index(old.type)
-    fits = (new.length or 0) >= (old.length or 0) and new.fraction >= old.fraction
-    exact = old.type in ("binary", "bit") and new.length != old.length  # padded, or shifted
-    return old.type == new.type and old.unsigned == new.unsigned and old.charset == new.charset and fits and not exact
-
-
-def _decimal_fits(old: Column, new: Column) -> bool:
-    whole = (new.precision or 0) - (new.scale or 0) >= (old.precision or 0) - (old.scale or 0)
-    return whole and (new.scale or 0) == (old.scale or 0)
-
-
-def _text_fits(old: Column, new: Column) -> bool:
-    if old.values or new.values:
-        grown = old.type == "enum" and set(old.values) <= set(new.values)
-        return old.type == new.type and (grown or old.values == new.values)
-    if old.type in TEXTS and new.type in TEXTS:
-        return TEXTS.index(new.type) >= TEXTS.index(old.type)
-    return old.type == new.type and (new.length or 0) >= (old.length or 0)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from lakehouse_cdc.schema.charsets import MAX_BYTES
 from lakehouse_cdc.schema.ddl.parsed import Parsed
+from lakehouse_cdc.schema.ddl.statement_session import UNKNOWN_SESSION, StatementSession
 from lakehouse_cdc.schema.grammar.parser import Node
 from lakehouse_cdc.schema.lexer import NotUnderstood
 from lakehouse_cdc.schema.table import Column
@@ -22,11 +23,13 @@ class Given:
     """What a definition leaves open, None where not known: the table's default character set, and the server's ways.
 
     `timestamps_nullable`: whether a TIMESTAMP that says nothing of it is nullable (explicit_defaults_for_timestamp).
+    `session` is what the statement's event says of the session that ran it.
     """
 
     charset: str | None = None
     mariadb: bool | None = None
     timestamps_nullable: bool | None = None
+    session: StatementSession = UNKNOWN_SESSION
 
 
 # a type's names, with the one that catalogs show
@@ -89,12 +92,17 @@ class ColumnType:
             precision, scale = (*sizes, None, None)[:2]
             return replace(column, type="decimal", precision=precision or 10, scale=scale or 0)
         if name == "float_type":
-            return replace(column, type="double" if len(sizes) == 1 and sizes[0] > 24 else "float")
-        if name == "double_type":
-            return replace(column, type="double")
-        if name == "real_type":
-            return replace(column, type="float" if self._parsed.dialect.real_as_float else "double")
+            return _rounding(replace(column, type="double" if len(sizes) == 1 and sizes[0] > 24 else "float"), sizes)
+        if name in ("double_type", "real_type"):
+            return _rounding(replace(column, type=self._real() if name == "real_type" else "double"), sizes)
         return self._other(column, name, sizes)
+
+    def _real(self) -> str:
+        """REAL is DOUBLE, or FLOAT under REAL_AS_FLOAT."""
+        floats = self._given.session.real_is_float
+        if floats is None:
+            raise NotUnderstood
+        return "float" if floats else "double"
 
     def _other(self, column: Column, name: str, sizes: tuple[int, ...]) -> Column:
         """All that is no number."""
@@ -104,6 +112,8 @@ class ColumnType:
         if name == "fraction_type":
             return replace(column, type=word.lower(), fraction=(*sizes, 0)[0])
         if name in ("date_type", "year_type"):
+            if sizes not in ((), (4,)):
+                raise NotUnderstood  # MariaDB's YEAR(2)
             return replace(column, type=word.lower())
         if name == "spatial_type" and word.lower() in _SPATIAL:
             return replace(column, type=word.lower())
@@ -170,6 +180,11 @@ class ColumnType:
         if column.type == "varchar" and (column.length or 0) * width > _MAX_ROW:
             raise NotUnderstood  # a TEXT, where the session's mode allows it
         return _fitting(column, TEXTS, width)
+
+
+def _rounding(column: Column, sizes: tuple[int, ...]) -> Column:
+    """FLOAT(M,D) and DOUBLE(M,D) round what is stored; FLOAT(p) only says how many bytes there are."""
+    return replace(column, precision=sizes[0], scale=sizes[1]) if len(sizes) == 2 else column
 
 
 def _fitting(column: Column, kinds: tuple[str, ...], width: int) -> Column:

@@ -33,7 +33,7 @@ class Definition:
 
 def definition(parsed: Parsed, node: Node, given: Given, place: Node | None = None) -> Definition:
     """What a `column_definition`, and the `place` after it, say. Raises NotUnderstood."""
-    if parsed.dialect.sql_mode & (ORACLE | MAXDB):
+    if parsed.dialect.has(ORACLE | MAXDB):
         raise NotUnderstood  # where DATE and TIMESTAMP are names of DATETIME
     column = ColumnType(parsed, node, given).column(parsed.name(node.the("column_name")))
     serial = node.the("column_type").find("serial_type") is not None
@@ -54,7 +54,7 @@ def definition(parsed: Parsed, node: Node, given: Given, place: Node | None = No
         column,
         primary=primary,
         fill=fill,
-        filled=filled(column, default) if proven else None,
+        filled=filled(column, default, given.session) if proven else None,
         numbered=numbered,
         place=_place(parsed, place),
         expression=_expression(parsed, generated) if generated else None,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from lakehouse_cdc.model.effect import Effect
 from lakehouse_cdc.schema.ddl.alter import altered
 from lakehouse_cdc.schema.ddl.column_type import Given
+from lakehouse_cdc.schema.ddl.statement_session import UNKNOWN_SESSION, StatementSession
 from lakehouse_cdc.schema.lexer import PLAIN, Dialect, NotUnderstood
 from lakehouse_cdc.schema.statements import Statement, StatementKind
 from lakehouse_cdc.schema.table import TableSchema
@@ -24,9 +25,14 @@ def effects(
     text: str,
     tables: Mapping[str, TableSchema],
     wanted: Callable[[str], bool] = lambda _: False,
+    *,
+    session: StatementSession = UNKNOWN_SESSION,
     dialect: Dialect = PLAIN,
 ) -> tuple[Effect, ...]:
-    """The effects of `statement`, which is `text`, on `tables` (by `database.table`). Raises NotUnderstood."""
+    """The effects of `statement`, which is `text` and was run by `session`, on `tables` (by `database.table`).
+
+    `dialect`: how that session's server reads a text. Raises NotUnderstood.
+    """
     if statement.kind is StatementKind.DROP_DATABASE:
         lost = [schema for name, schema in tables.items() if name.partition(".")[0] in statement.databases]
         return tuple(Effect("drop", schema.name) for schema in lost)
@@ -45,7 +51,7 @@ def effects(
         elif held.get(name) != name:
             found.append(Effect("replace" if name in held else "drop", schema.name))
         elif not statement.renames or (name, name) in statement.renames:
-            found += _altered(statement, text, schema, dialect)
+            found += _altered(statement, text, schema, Given(schema.charset, session=session), dialect)
     return tuple(found)
 
 
@@ -63,9 +69,9 @@ def _held(statement: Statement) -> dict[str, str]:
     return held
 
 
-def _altered(statement: Statement, text: str, schema: TableSchema, dialect: Dialect) -> list[Effect]:
+def _altered(statement: Statement, text: str, schema: TableSchema, given: Given, dialect: Dialect) -> list[Effect]:
     try:
-        after = altered(text, schema, Given(schema.charset), dialect)
+        after = altered(text, schema, given, dialect)
     except NotUnderstood:
         if not statement.alters:
             raise

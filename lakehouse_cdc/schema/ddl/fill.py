@@ -2,7 +2,8 @@
 
 The value is given as text, as the server would print it. Only literals that a column of the type holds just as they
 are written are taken: no conversion, rounding or character set is guessed. Of everything else (an expression, a time,
-bytes) nothing is said, and the table is read again. Source: the reference manuals, "Data Type Default Values".
+bytes) nothing is said, and the table is read again: so of a column that is numbered (AUTO_INCREMENT, SERIAL, SERIAL
+DEFAULT VALUE) or generated. Source: the reference manuals, "Data Type Default Values".
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 
+from lakehouse_cdc.schema.ddl.statement_session import StatementSession
 from lakehouse_cdc.schema.table import Column
 
 _BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
@@ -26,21 +28,38 @@ class Literal:
     quoted: bool
 
 
-def filled(column: Column, default: Literal | None) -> str | None:
-    """The text of `default` in that column; without one, of what NOT NULL gives. None where that is not proven."""
+def filled(column: Column, default: Literal | None, session: StatementSession) -> str | None:
+    """The text of `default` in that column; without one, of what NOT NULL gives. None where that is not proven.
+
+    `session` ran the statement: its sql_mode says what a literal is, and whether labels of one ENUM may be equal.
+    """
+    if default is not None and default.quoted and not default.text and session.empty_is_null:
+        return None
     if column.type in _BITS:
         return _whole(column, default or Literal("0", quoted=False))
     if column.type in _DIGITS:
-        number = default.text if default else "0"
-        return str(int(number)) if re.fullmatch(rf"-?[0-9]{{1,{_DIGITS[column.type]}}}", number) else None
+        return _float(column, default.text if default else "0")
     if column.type == "decimal":
         return _decimal(column, default or Literal("0", quoted=False))
     if column.type in ("char", "varchar"):
         return _text(column, default or Literal("", quoted=True))
     if column.type == "enum":
-        text = default.text if default else column.values[0]
-        return text if text in column.values and _SAME_EVERYWHERE.fullmatch(text) else None
+        return _label(column, default or Literal(column.values[0], quoted=True), session)
     return None
+
+
+def _float(column: Column, number: str) -> str | None:
+    if column.precision is not None or (column.unsigned and number.startswith("-")):
+        return None
+    return str(int(number)) if re.fullmatch(rf"-?[0-9]{{1,{_DIGITS[column.type]}}}", number) else None
+
+
+def _label(column: Column, literal: Literal, session: StatementSession) -> str | None:
+    """Without strict mode an ENUM may have labels that are equal to its collation: of these the first is stored."""
+    text = literal.text
+    if not literal.quoted or text not in column.values or not _SAME_EVERYWHERE.fullmatch(text):
+        return None
+    return text if session.strict or text == column.values[0] else None
 
 
 def _whole(column: Column, literal: Literal) -> str | None:

@@ -26,7 +26,7 @@ Made by `python -m lakehouse_cdc.schema.grammar` from the grammar that the parse
 
 Each row is a part of a production that only some of the servers have; every other part of these {count} productions is
 the same on all of them. Words in capitals are keywords, `[ ]` may be left out, `|` separates alternatives, `*` and `+`
-repeat, `% ','` is a list with commas. A statement is read with the productions of its kind of server (MySQL or MariaDB).
+repeat, `% ','` is a list with commas. A statement is read with the productions of its kind of server, MySQL or MariaDB.
 """
 
 

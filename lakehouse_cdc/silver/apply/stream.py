@@ -107,11 +107,11 @@ def apply_batch(
 ) -> SilverBatch:
     """Apply the micro-batch `batch` of that checkpoint; done before, it changes nothing."""
     versions = _versions(checkpoint, batch)
-    source = _source(spark, layout, versions.last)
+    source, *earlier = _sources(spark, layout, versions)
     note = CommitNote(layout.pipeline, checkpoint.query_id(), batch, source.standing, versions.last)
     ledger.prepare()
     tables = applier.apply(versions, note)
-    ledger.enter(note, source.reading, tables)
+    ledger.enter(note, source.reading, tables, [one.standing.mark for one in (*reversed(earlier), source)])
     return SilverBatch(batch, versions.last, source.standing, tuple(tables), applier.quarantined, versions.after)
 
 
@@ -157,12 +157,17 @@ def _versions(checkpoint: Checkpoint, batch: int) -> Versions:
     return Versions.between(checkpoint.offset(batch - 1) if batch else None, checkpoint.offset(batch))
 
 
-def _source(spark: SparkSession, layout: Layout, version: int) -> CommitNote:
-    """What the last commit of the source's at or before a version of bronze says."""
+def _sources(spark: SparkSession, layout: Layout, versions: Versions) -> list[CommitNote]:
+    """What the source's commits among those versions of bronze say, newest first; at least the last one before."""
+    found: list[CommitNote] = []
     for commit in newest_first(spark, layout.changes):
-        if commit.version <= version and commit.note is not None:
-            return commit.note
-    raise _no_note(layout, version)
+        if found and versions.after is not None and commit.version <= versions.after:
+            break
+        if commit.version <= versions.last and commit.note is not None:
+            found.append(commit.note)
+    if not found:
+        raise _no_note(layout, versions.last)
+    return found
 
 
 def _no_note(layout: Layout, version: int) -> DefiniteError:

@@ -5,13 +5,15 @@ table any more and appends the row; a crash behind it has it repeated, too, and 
 complete lacks its row. A batch that comes again from an older checkpoint, where the tables hold more by now, adds none.
 A table's version is the newest when the batch was in; nobody else changes its rows, so whatever a user's OPTIMIZE adds
 in between holds the same. `reading` are the tables that are being read there (see `CommitNote`), NULL if nobody said.
+`bounds` are the marks of `model.clock`, one for each commit of bronze in the batch; `commit_ts` is that of the last
+transaction, or, where no clock could have said that yet, the time that is known in its place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -20,7 +22,8 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.commits import newest_version
 from lakehouse_cdc.lake.small import append_small, read_small
-from lakehouse_cdc.lake.tables import Columns, create, exists, require_ours, require_owner, table_id
+from lakehouse_cdc.lake.tables import Columns, create, exists, held_columns, require_ours, require_owner, table_id
+from lakehouse_cdc.model.clock import Mark
 from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.standing import CommitNote
 
@@ -34,9 +37,12 @@ COLUMNS: Columns = (
     ("reading", "map<string, decimal(38,0)>"),
     ("query", "string"),
     ("batch", "bigint"),
+    ("bounds", "array<struct<seq: decimal(38,0), after: timestamp, by: timestamp>>"),
 )
+BOUNDS = "bounds"  # which ledgers of earlier releases lack
 
 _STATISTICS = [(name,) for name in ("seq", "gtid_set", "commit_ts", "bronze_version", "query", "batch")]
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _BRONZE = "lakehouse_cdc.bronze"  # the id of the change table that the rows speak of
 
 
@@ -45,7 +51,8 @@ def require_ledger(spark: SparkSession, layout: Layout) -> bool:
     table = layout.ledger
     if not exists(spark, table):
         return False
-    require_ours(spark, table, COLUMNS, pipeline=layout.pipeline)
+    bounded = any(name == BOUNDS for name, _ in held_columns(spark, table))
+    require_ours(spark, table, COLUMNS if bounded else COLUMNS[:-1], pipeline=layout.pipeline)
     if require_owner(spark, table, layout.pipeline).get(_BRONZE) != table_id(spark, layout.changes):
         raise DefiniteError(
             "the ledger is of another bronze, which has been moved away or deleted",
@@ -71,10 +78,12 @@ class Ledger:
             self._opened = pool.submit(self._open)
             pool.shutdown(wait=False)
 
-    def enter(self, note: CommitNote, reading: Mapping[str, int] | None, touched: Iterable[str]) -> None:
+    def enter(
+        self, note: CommitNote, reading: Mapping[str, int] | None, touched: Iterable[str], marks: Iterable[Mark] = ()
+    ) -> None:
         """Append the row of the batch that is now in, and has touched those tables.
 
-        Raises DefiniteError where the ledger is somebody else's.
+        `marks` are those of bronze's commits in it. Raises DefiniteError where the ledger is somebody else's.
         """
         if self._last is None:
             self._last = self._begin()
@@ -85,9 +94,13 @@ class Ledger:
         row = (
             Decimal(at.seq),
             {"epoch": at.epoch, "server_uuid": at.server_uuid, "file": at.file, "pos": at.pos}, at.gtid,
-            datetime.fromtimestamp(at.commit_ts / 1e6, timezone.utc), note.bronze_version, self._versions,
+            _moment(at.time), note.bronze_version, self._versions,
             None if reading is None else {name: Decimal(since) for name, since in reading.items()},
             note.query, note.batch,
+            [
+                {"seq": Decimal(mark.seq), "after": _moment(mark.bounds.after), "by": _moment(mark.bounds.by)}
+                for mark in marks if mark.bounds.by
+            ],
         )  # fmt: skip
         said = {name: value for (name, _), value in zip(COLUMNS, row, strict=True)}
         append_small(self._spark, self._layout.ledger, COLUMNS, [said], note, "ledger", _STATISTICS)
@@ -108,6 +121,9 @@ class Ledger:
         """Make it, or see that it is ours; its last row."""
         table, layout = self._layout.ledger, self._layout
         if require_ledger(self._spark, layout):
+            if all(name != BOUNDS for name, _ in held_columns(self._spark, table)):
+                added = f"{BOUNDS} {dict(COLUMNS)[BOUNDS]}"
+                self._spark.sql(f"ALTER TABLE {table.sql} ADD COLUMNS ({added})")
             return max(read_small(self._spark, table, ["seq", "tables"]), key=lambda row: row["seq"], default=None)
         create(
             self._spark, table, COLUMNS, pipeline=layout.pipeline,
@@ -124,3 +140,7 @@ class Ledger:
             table = self._layout.silver_table(name)
             if name in self._versions or exists(self._spark, table):  # one may have been refused before it was made
                 self._versions[name] = newest_version(self._spark, table)
+
+
+def _moment(micros: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=micros)

@@ -30,7 +30,7 @@ _GTIDS = count(1)
 
 @compiled
 def _convert(buf: Bytes, at: int, size: int, out: Bytes, to: int) -> int:
-    return write_json(pointer(buf), at, size, pointer(out), to)
+    return write_json(pointer(buf), at, size, np.int64(0), pointer(out), to)
 
 
 def _room(size: int) -> tuple[Any, Any]:

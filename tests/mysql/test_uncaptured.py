@@ -1,0 +1,58 @@
+"""What matches a pattern and is not captured is named, with the reason, on every server."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.mysql.catalog import read_catalog, read_tables
+from lakehouse_cdc.mysql.preflight import check
+from lakehouse_cdc.mysql.session import ConnectionOptions, connect
+from lakehouse_cdc.mysql.uncaptured import BASE, Uncaptured, uncaptured
+from lakehouse_cdc.schema.selection import Selection
+from lakehouse_cdc.testing import MySqlServer
+
+
+def test_each_kind_is_named_on_every_server(any_server: MySqlServer, any_database: str) -> None:
+    d, mariadb = any_database, any_server.version.startswith("mariadb")
+    statements = [f"CREATE TABLE {name} (id INT PRIMARY KEY)" for name in ("t", "u", "_t_old", "other")]
+    statements += ["CREATE VIEW v AS SELECT * FROM t", "CREATE VIEW _v_new AS SELECT * FROM t"]
+    wanted = {"v": "is a view", "_t_old": "is named as gh-ost"}
+    if mariadb:
+        statements += ["CREATE TABLE h (id INT PRIMARY KEY) WITH SYSTEM VERSIONING", "CREATE SEQUENCE s"]
+        wanted |= {"h": "is system-versioned", "s": "is a sequence"}
+    with closing(any_server.connect(database=d, autocommit=True)) as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+    selection = Selection([f"{d}.*", f"!{d}.other"])
+    with connect(ConnectionOptions("127.0.0.1", any_server.port, "root")) as session:
+        found = uncaptured(session, selection)
+        assert {name.partition(".")[2]: reason[: len(wanted[name.partition(".")[2]])]
+                for name, reason in found.all.items()} == wanted  # fmt: skip
+        assert {name.partition(".")[2] for name in found.tables} == {"_t_old"} | ({"h"} if mariadb else set())
+        catalog = read_catalog(session, selection)
+        assert (catalog.uncaptured, set(catalog.tables)) == (found, {f"{d}.t", f"{d}.u"})
+        said = [(f.severity, f.what) for f in check(session, selection) if f.name == "uncaptured"]
+        for name in found.all:
+            assert [severity for severity, what in said if name in what] == [
+                "warning" if name in found.tables else "ok"
+            ]
+        if mariadb:
+            with pytest.raises(DefiniteError, match=rf"'{d}.h' matches no table .*: {d}.h is system-versioned"):
+                read_tables(session, Selection([f"{d}.t", f"{d}.h"]))
+
+
+def test_many_are_counted_and_the_first_are_named() -> None:
+    types = {f"d.t{n:04}": "SYSTEM VERSIONED" for n in range(3000)} | {"d.v": "VIEW", "d.t": BASE, "e.v": "VIEW"}
+    found = Uncaptured.of(Selection(["d.*"]), types)
+    assert len(found.all) == 3001
+    many, one = found.lines()
+    assert many.startswith("3,000 names match source.tables and are not captured: each is system-versioned")
+    assert many.endswith("d.t0008, d.t0009 and 2,990 more")
+    assert one.startswith("d.v matches source.tables and is not captured: it is a view")
+
+
+def test_a_kind_that_nobody_knows_is_named_all_the_same() -> None:
+    assert "SOMETHING NEW" in Uncaptured.of(Selection(["d.*"]), {"d.t": "SOMETHING NEW"}).tables["d.t"]
