@@ -210,8 +210,8 @@ class Statements:
         if clause == "change_column" and not old and self.rng.random() < 0.5:
             name = self._old
         self._old = name if old else self._old
-        if "created" in self._stack:
-            written = written[-1:]
+        if "created" in self._stack or (clause == "change_column" and not old):
+            written = written[-1:]  # MODIFY a .b is one name
         return [*{1: [], 2: ["."], 3: ["t", "."], 5: [self.schema, ".", "t", "."]}[len(written)], name]
 
     def _text(self, part: Expression) -> list[str]:
@@ -262,11 +262,13 @@ class Statements:
     def _sensible(self, part: Expression) -> bool:
         """What the server would refuse whatever follows is left out."""
         name = shown(part)
+        if (self._stack[-1], name) in self._route:
+            return True
         if self._stack[-1] == "column_definition":
             fits = self._kind in ("integer_type", "decimal_type") and self.rng.random() < 0.3
             return fits if name == "computed" else True
         if self._stack[-1] == "column_attribute":
-            return name in FITTING.get(self._kind, OTHERWISE) or (self._stack[-1], name) in self._route
+            return name in FITTING.get(self._kind, OTHERWISE)
         if self._stack[-1] == "clause":
             return name != "table_option+" or self.rng.random() < 0.5
         return name not in ("body", "rest")

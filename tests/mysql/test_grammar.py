@@ -14,6 +14,9 @@ from lakehouse_cdc.mysql.catalog import read_catalog
 from lakehouse_cdc.mysql.session import ConnectionOptions, Session, connect
 from lakehouse_cdc.schema.ddl.alter import altered
 from lakehouse_cdc.schema.ddl.column_type import Given
+from lakehouse_cdc.schema.ddl.statement_session import StatementSession
+from lakehouse_cdc.schema.grammar.notation import Choice, Expression, Only, Repeated, Sequence, Word, grammar
+from lakehouse_cdc.schema.grammar.reserved import reserved
 from lakehouse_cdc.schema.lexer import Dialect, NotUnderstood
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.statements import Statement, StatementKind, classify
@@ -56,6 +59,28 @@ def judge(server: MySqlServer, database: str, count: int, seed: int, accepted: f
         return judged
 
 
+def test_the_server_reserves_the_words_that_are_said_to_be_reserved(any_server: MySqlServer) -> None:
+    """Of all words in the grammar, those that cannot be a name."""
+    wanted = reserved(frozenset([NAMES[any_server.version]]))
+    words = sorted(wanted.union(*map(keywords, grammar().values())))
+    found = set()
+    with closing(any_server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+        for word in words:
+            try:
+                cursor.execute(f"SELECT 1 FROM (SELECT 1 AS {word}) q")
+            except pymysql.err.ProgrammingError:
+                found.add(word)
+    assert found == wanted
+
+
+def keywords(part: Expression) -> set[str]:
+    if isinstance(part, Word):
+        return {part.text}
+    if isinstance(part, Sequence | Choice):
+        return set().union(*map(keywords, part.parts))
+    return keywords(part.part) if isinstance(part, Only | Repeated) else set()
+
+
 class Judge:
     """One server's tables, and what is said of the statements that run on them."""
 
@@ -72,6 +97,7 @@ class Judge:
         self._dialect = Dialect(0, self.mariadb)
         cursor.execute("SHOW GLOBAL VARIABLES LIKE 'explicit_defaults_for_timestamp'")
         self._nullable = cursor.fetchone()[1] == "ON"
+        self._session_state = StatementSession(1 << 21)  # strict, as these servers are by default
         self._state: dict[str, tuple[str, Any]] = {}
         self._made()
 
@@ -186,7 +212,8 @@ class Judge:
         self.seen["altered"] += 1
         after = self._schema(table)
         try:
-            found = altered(sql, before, Given(before.charset, self.mariadb, self._nullable), self._dialect)
+            given = Given(before.charset, self.mariadb, self._nullable, self._session_state)
+            found = altered(sql, before, given, self._dialect)
         except NotUnderstood:
             if after is not None:
                 self.seen["not understood"] += 1

@@ -172,6 +172,8 @@ class ColumnType:
         charset = self._charset or column.charset or charset_of_collation(self._collation) or self._given.charset
         if charset is None:
             raise NotUnderstood
+        if charset == "binary" and column.values:
+            raise NotUnderstood  # labels of bytes
         if charset == "binary" and column.type in _AS_BINARY:
             return replace(column, type=_AS_BINARY[column.type])
         collation = self._collation or (f"{charset}_bin" if self._binary else column.collation)
