@@ -262,6 +262,8 @@ class Statements:
     def _sensible(self, part: Expression) -> bool:
         """What the server would refuse whatever follows is left out."""
         name = shown(part)
+        if name == "set_statement" and self._stack.count(name) > 1:
+            return False
         if (self._stack[-1], name) in self._route:
             return True
         if self._stack[-1] == "column_definition":

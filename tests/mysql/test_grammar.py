@@ -29,7 +29,7 @@ from tests.mysql.test_ddl import expected, plain
 NAMES: dict[Version, str] = {
     "mysql-5.7": "5.7", "mysql-8.0": "8.0", "mysql-9": "9", "mariadb-10.11": "10.11", "mariadb-11": "11.8",
 }  # fmt: skip
-NOT_UNDERSTOOD = 0.1  # of the ALTERs that are accepted, at most
+NOT_UNDERSTOOD = 0.25  # of the ALTERs that are accepted, at most
 
 
 def test_what_is_said_of_a_statement_is_what_the_server_does(any_server: MySqlServer, any_database: str) -> None:
@@ -63,14 +63,18 @@ def test_the_server_reserves_the_words_that_are_said_to_be_reserved(any_server: 
     """Of all words in the grammar, those that cannot be a name."""
     wanted = reserved(frozenset([NAMES[any_server.version]]))
     words = sorted(wanted.union(*map(keywords, grammar().values())))
-    found = set()
     with closing(any_server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
-        for word in words:
-            try:
-                cursor.execute(f"SELECT 1 FROM (SELECT 1 AS {word}) q")
-            except pymysql.err.ProgrammingError:
-                found.add(word)
+        found = {word for word in words if not is_name(cursor, word)}
     assert found == wanted
+
+
+def is_name(cursor: Any, word: str) -> bool:
+    """Whether the server takes it for a name."""
+    try:
+        cursor.execute(f"SELECT 1 FROM (SELECT 1 AS {word}) q")
+    except pymysql.err.ProgrammingError:
+        return False
+    return True
 
 
 def keywords(part: Expression) -> set[str]:

@@ -78,7 +78,7 @@ class Unproven:
 Action = Add | Drop | Change | Rename | Key | Convert | Default | Unproven
 
 _SILENT = (
-    "how", "add_index", "drop_foreign_key", "rename_index", "alter_index", "alter_check", "alter_column", "order_by",
+    "how", "add_index", "drop_foreign_key", "rename_index", "alter_index", "alter_check", "alter_column",
     "maintenance",
 )  # fmt: skip
 _NO_OPTION = ("SEQUENCE",)  # options that make another object of a table
@@ -104,7 +104,7 @@ class Clauses:
                 found += self._options(node)
             elif node.name == "how_or_clause":
                 found += self._clause(node.parts[0])
-            elif node.name != "partitioning":
+            elif node.name not in ("partitioning", "order_by"):
                 raise NotUnderstood
         defaults = [one for one in found if isinstance(one, Convert | Default)]
         if len(defaults) > 1 or (defaults and any(isinstance(one, Add | Change) for one in found)):
