@@ -2,7 +2,13 @@
 
 A row-based binlog still carries text: every DDL, and whatever a session logs as a statement. The stream may pass over
 a text only if it is proven not to change a captured table, so the classification is closed: a statement is HARMLESS
-because its head is on the list below, never because nothing else fitted, and everything else is UNKNOWN.
+because the grammar (`schema.grammar`) has its head as such, never because nothing else fitted, and everything else is
+UNKNOWN.
+
+The head and the names settle which tables are concerned. They are read first; what follows may be too new, or hold
+literals that cannot be decoded, without a doubt about the names. Only ALTER TABLE names tables after its head as well
+(RENAME, EXCHANGE and CONVERT): where its clauses do not fit the grammar, these words are searched for, and where even
+that is not possible, their absence from the text is the proof.
 """
 
 from __future__ import annotations
@@ -12,7 +18,9 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 
-from lakehouse_cdc.schema.lexer import NotUnderstood, Reader, tokens
+from lakehouse_cdc.schema.grammar.notation import ALL, GROUPS
+from lakehouse_cdc.schema.grammar.parser import Node, parse
+from lakehouse_cdc.schema.lexer import PLAIN, Dialect, NotUnderstood, Reader, Tokens
 
 
 class StatementKind(str, Enum):
@@ -31,10 +39,11 @@ class StatementKind(str, Enum):
 class Statement:
     """A classified statement: `tables` are `database.table`, in the order of the text; `databases` those dropped.
 
-    `alters`: it is an ALTER TABLE of one table, which is there afterwards under its name. `if_absent`: it is a CREATE
-    TABLE that does nothing where the table is there; `replaces`: one that drops that table before; `creates`: one that
-    is proven to leave an empty table which was not there. `drops`: it is a DROP TABLE. `renames` are pairs of an old
-    and a new name, one after the other.
+    `alters`: it is about one table, which is there before and afterwards under its name: ALTER TABLE, CREATE INDEX.
+    `if_absent`: it is a CREATE TABLE that does nothing where the table is there; `replaces`: one that drops that table
+    before; `creates`: one that is proven to leave an empty table which was not there. `drops`: it is a DROP TABLE.
+    `renames` are pairs of an old and a new name, one after the other. `absorbed` are tables that become partitions of
+    another.
     """
 
     kind: StatementKind
@@ -46,50 +55,24 @@ class Statement:
     replaces: bool = False
     creates: bool = False
     renames: tuple[tuple[str, str], ...] = ()
+    absorbed: tuple[str, ...] = ()
 
 
-_HARMLESS_OBJECTS = frozenset(
-    (
-        "VIEW",
-        "FUNCTION",
-        "PROCEDURE",
-        "TRIGGER",
-        "EVENT",
-        "USER",
-        "ROLE",
-        "SERVER",
-        "TABLESPACE",
-        "LOGFILE",
-        "RESOURCE",
-        "INSTANCE",
-        "LIBRARY",
-        "SEQUENCE",
-        "PACKAGE",
-    )
-)
-# REPAIR: captured tables are of InnoDB, of which it leaves every row as it is
-_HARMLESS_HEADS = frozenset(("GRANT", "REVOKE", "FLUSH", "ANALYZE", "OPTIMIZE", "REPAIR", "INSTALL", "UNINSTALL"))
-_DML_HEADS = frozenset(("INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "CALL", "DO", "WITH", "SELECT"))
-_LARGEST_TEXT = 1 << 20  # characters; a longer DDL is not cut, it is UNKNOWN
+def servers_of(dialect: Dialect) -> frozenset[str]:
+    """The servers whose grammar counts."""
+    return ALL if dialect.mariadb is None else GROUPS["mariadb" if dialect.mariadb else "mysql"]
 
 
-def classify(
-    sql: str,
-    default_database: str = "",
-    *,
-    lower_case: bool = False,
-    no_backslash_escapes: bool = False,
-) -> Statement:
+def classify(sql: str, default_database: str = "", *, lower_case: bool = False, dialect: Dialect = PLAIN) -> Statement:
     """What `sql`, run in `default_database`, may change.
 
     `lower_case`: the server has lower_case_table_names other than 0; the names come back in lower case and the caller
-    compares them with names in lower case. `no_backslash_escapes`: the session had that mode, or ANSI_QUOTES; a text
-    with a backslash is then UNKNOWN, since where its quotes end depends on it. Never raises.
+    compares them with names in lower case. `dialect`: how that session's server reads a text. Never raises.
     """
-    if len(sql) > _LARGEST_TEXT or (no_backslash_escapes and "\\" in sql):
-        return Statement(StatementKind.UNKNOWN)
+    reader = Reader(Tokens(sql, dialect), default_database, lower_case)
     try:
-        return _statement(Reader(tokens(sql), default_database, lower_case))
+        tree = parse(reader, "statement", servers_of(dialect))
+        return _statement(reader, tree, sql) if tree is not None else Statement(StatementKind.UNKNOWN)
     except NotUnderstood:
         return Statement(StatementKind.UNKNOWN)
 
@@ -113,174 +96,128 @@ def concerns(
     return True
 
 
-def _statement(reader: Reader) -> Statement:
-    head = reader.word()
-    if _is_transaction(reader):
-        return Statement(StatementKind.TRANSACTION)
-    if head in _HARMLESS_HEADS or reader.skip("SET", "PASSWORD") or reader.skip("SET", "DEFAULT", "ROLE"):
+def _statement(reader: Reader, tree: Node, sql: str) -> Statement:
+    [found] = tree.parts
+    if found.name == "set_statement":
+        return _statement(reader, found.the("statement"), sql)
+    if found.name in _FIXED:
+        return Statement(_FIXED[found.name])
+    names = tuple(_named(reader, node) for node in found.all("table"))
+    if found.name != "create_sequence" and found.find("rest") and ";" in sql:
+        raise NotUnderstood  # perhaps more than one statement
+    if found.name in ("create_database", "drop_database", "alter_database"):
+        return _database(reader, found)
+    if found.name == "rename_table":
+        pairs = [[_named(reader, table) for table in pair.all("table")] for pair in found.all("renamed")]
+        renames = tuple((old, new) for old, new in pairs)
+        return Statement(StatementKind.TABLE_DDL, tuple(name for pair in renames for name in pair), renames=renames)
+    if found.name == "create_table":
+        return _create_table(reader, found, names)
+    if found.name == "alter_table":
+        return _alter_table(reader, found, names, sql)
+    return _BY_NAMES[found.name](names)
+
+
+_BY_NAMES: dict[str, Callable[[tuple[str, ...]], Statement]] = {
+    "truncate_table": lambda names: Statement(StatementKind.TRUNCATE, names),
+    "drop_table": lambda names: Statement(StatementKind.TABLE_DDL, names, drops=True),
+    "create_sequence": lambda names: Statement(StatementKind.TABLE_DDL, names, replaces=True),
+    "create_index": lambda names: Statement(StatementKind.TABLE_DDL, names, alters=True),
+    "drop_index": lambda names: Statement(StatementKind.TABLE_DDL, names, alters=True),
+}
+_FIXED = {
+    "transaction": StatementKind.TRANSACTION,
+    "harmless": StatementKind.HARMLESS,
+    "temporary": StatementKind.HARMLESS,
+    "changes_rows": StatementKind.DML,
+    "repair_table": StatementKind.HARMLESS,  # captured tables are of InnoDB, of which it leaves every row as it is
+}
+
+
+def _named(reader: Reader, node: Node) -> str:
+    """The `database.table` at that node."""
+    reader.at = node.begin
+    return reader.table()
+
+
+def _database(reader: Reader, found: Node) -> Statement:
+    """DROP and CREATE OR REPLACE drop its tables; UPGRADE DATA DIRECTORY NAME renames it; the rest sets defaults."""
+    if found.name == "alter_database":
+        words = [reader.tokens.at(i) for i in range(reader.tokens.count())]
+        upgrade = any(token is not None and token.text.upper() == "UPGRADE" for token in words)
+        return Statement(StatementKind.UNKNOWN if upgrade else StatementKind.HARMLESS)
+    if found.name == "create_database" and not found.find("or_replace"):
         return Statement(StatementKind.HARMLESS)
-    if head in _DML_HEADS:
-        return Statement(StatementKind.DML)
-    if head in ("CREATE", "ALTER", "DROP"):
-        return _definition(reader)
-    if reader.skip("TRUNCATE"):
-        reader.skip("TABLE")
-        return Statement(StatementKind.TRUNCATE, (_one_table(reader),))
-    if reader.skip("RENAME", "USER"):
-        return Statement(StatementKind.HARMLESS)
-    if reader.skip("RENAME"):
-        return _rename(reader)
-    return Statement(StatementKind.UNKNOWN)
+    reader.at = found.the("database").begin
+    return Statement(StatementKind.DROP_DATABASE, databases=(reader.database(),))
 
 
-def _is_transaction(reader: Reader) -> bool:
-    """BEGIN must stand alone: a compound statement also begins so."""
-    if reader.word() == "BEGIN":
-        return len(reader.tokens) == 1 or (reader.word(1) == "WORK" and len(reader.tokens) == 2)
-    if reader.word() == "START":
-        return reader.word(1) == "TRANSACTION"
-    return reader.word() in ("COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "XA")
-
-
-def _any(reader: Reader, *words: str) -> bool:
-    return any(reader.skip(word) for word in words)
-
-
-def _definition(reader: Reader) -> Statement:
-    """CREATE, ALTER and DROP of everything."""
-    verb = reader.word()
-    reader.at += 1
-    replaces = reader.skip("OR", "REPLACE")
-    if reader.skip("TEMPORARY"):
-        _tables_keyword(reader)
-        return Statement(StatementKind.HARMLESS)
-    _modifiers(reader)
-    word = reader.word()
-    if word in _HARMLESS_OBJECTS or reader.skip("SPATIAL", "REFERENCE", "SYSTEM"):
-        return Statement(StatementKind.HARMLESS)
-    if _any(reader, "DATABASE", "SCHEMA"):
-        return _database(reader, verb)
-    if verb == "ALTER":
-        return _alter_table(reader)
-    _any(reader, "UNIQUE", "FULLTEXT", "SPATIAL", "ONLINE", "OFFLINE")
-    if reader.skip("INDEX"):
-        return _index(reader)
-    _tables_keyword(reader)
-    if verb == "DROP":
-        reader.skip("IF", "EXISTS")
-        return Statement(StatementKind.TABLE_DDL, _list(reader, "RESTRICT", "CASCADE"), drops=True)
-    if_absent = reader.skip("IF", "NOT", "EXISTS")
-    created = reader.table()
-    reader.outside_parentheses()
-    creates = not if_absent and not _may_hold_a_query(reader)
-    return Statement(StatementKind.TABLE_DDL, (created,), if_absent=if_absent, replaces=replaces, creates=creates)
+def _create_table(reader: Reader, found: Node, names: tuple[str, ...]) -> Statement:
+    if_absent = found.find("if_not_exists") is not None
+    empty = found.find("created") is not None
+    if (body := found.find("body")) is not None:
+        reader.at = body.begin
+        empty = not _may_hold_a_query(reader)
+    return Statement(
+        StatementKind.TABLE_DDL,
+        names,
+        if_absent=if_absent,
+        replaces=found.find("or_replace") is not None,
+        creates=empty and not if_absent,
+    )
 
 
 def _may_hold_a_query(reader: Reader) -> bool:
-    """Whether one of the words stands behind the table's name with which a query may begin."""
-    words = [reader.word(i) for i in range(len(reader.tokens) - reader.at)]
-    limits = [behind in ("LESS", "IN") for word, behind in pairwise([*words, ""]) if word == "VALUES"]  # partitions
+    """Whether one of the words with which a query may begin stands after the table's name."""
+    words = [reader.word(i) for i in range(reader.tokens.count() - reader.at)]
+    limits = [after in ("LESS", "IN") for word, after in pairwise([*words, ""]) if word == "VALUES"]  # partitions
     return not all(limits) or bool({"SELECT", "WITH", "TABLE"} & set(words))
 
 
-def _tables_keyword(reader: Reader) -> None:
-    if not _any(reader, "TABLE", "TABLES"):
+_NAMING = ("RENAME", "EXCHANGE", "CONVERT")  # the clauses that name another table
+
+
+def _alter_table(reader: Reader, found: Node, names: tuple[str, ...], sql: str) -> Statement:
+    """The table, its new name, and the other table of an operation on a partition."""
+    table, new, others, absorbed = names[0], list[str](), list[str](), list[str]()
+    if (clauses := found.find("alterations")) is not None:
+        for node in clauses.walk():
+            if node.name in ("rename_to", "partition_exchanged", "partition_converted", "partition_absorbed"):
+                other = _named(reader, node.the("table"))
+                (new if node.name == "rename_to" else others).append(other)
+                absorbed += [other] if node.name == "partition_absorbed" else []
+    elif (body := found.find("body")) is not None:
+        reader.at = body.begin
+        new, others = _named_in(reader)
+    elif any(word in sql.upper() for word in _NAMING):
         raise NotUnderstood
+    tables = (table, *new, *others)
+    return Statement(
+        StatementKind.TABLE_DDL,
+        tables,
+        alters=set(tables) == {table},
+        renames=tuple((table, name) for name in new),
+        absorbed=tuple(absorbed),
+    )
 
 
-def _modifiers(reader: Reader) -> None:
-    """What may stand between the verb and the object; it never changes what kind of object it is."""
-    if reader.skip("ALGORITHM", "="):
-        reader.identifier()
-    if reader.skip("DEFINER", "="):
-        if reader.at < len(reader.tokens) and reader.tokens[reader.at].form == "string":
-            reader.at += 1
-        else:
-            reader.identifier()
-        reader.skip("(", ")")
-        if reader.skip("@"):
-            if reader.at < len(reader.tokens) and reader.tokens[reader.at].form == "string":
-                reader.at += 1
-            else:
-                reader.identifier()
-                while _any(reader, ".", "-"):  # an unquoted host: a.example
-                    reader.identifier()
-    if reader.skip("SQL", "SECURITY"):
-        reader.identifier()
-    _any(reader, "AGGREGATE", "UNDO")
-    if reader.skip("JSON"):
-        reader.skip("RELATIONAL")
-        reader.expect("DUALITY")
-
-
-def _database(reader: Reader, verb: str) -> Statement:
-    """DROP drops its tables; UPGRADE DATA DIRECTORY NAME (5.7) renames a database; the rest sets defaults."""
-    if verb != "DROP":
-        upgrade = any(token.text.upper() == "UPGRADE" for token in reader.tokens)
-        return Statement(StatementKind.UNKNOWN if upgrade else StatementKind.HARMLESS)
-    reader.skip("IF", "EXISTS")
-    name = reader.database()
-    reader.end()
-    return Statement(StatementKind.DROP_DATABASE, databases=(name,))
-
-
-def _alter_table(reader: Reader) -> Statement:
-    """The table, its new name (RENAME [TO|AS|=] t), and the other table of EXCHANGE PARTITION p WITH TABLE t."""
-    _any(reader, "ONLINE", "OFFLINE", "IGNORE")
-    reader.skip("IGNORE")
-    reader.expect("TABLE")
-    tables = [reader.table()]
-    renames = []
+def _named_in(reader: Reader) -> tuple[list[str], list[str]]:
+    """The new names and the other tables in clauses that do not fit the grammar; what CONVERT names is not known."""
+    new, others = list[str](), list[str]()
     for i in reader.outside_parentheses():
         reader.at = i
+        if reader.word(-1) == ".":  # a name that is also a word
+            continue
         if reader.skip("RENAME"):
             if reader.word() in ("COLUMN", "INDEX", "KEY"):
                 continue
-            _any(reader, "TO", "AS", "=")
-            tables.append(reader.table())
-            renames.append((tables[0], tables[-1]))
+            for word in ("TO", "AS", "="):
+                reader.skip(word)
+            new.append(reader.table())
         elif reader.skip("EXCHANGE", "PARTITION"):
             reader.identifier()
             reader.expect("WITH", "TABLE")
-            tables.append(reader.table())
-    return Statement(StatementKind.TABLE_DDL, tuple(tables), alters=len(tables) == 1, renames=tuple(renames))
-
-
-def _index(reader: Reader) -> Statement:
-    """CREATE INDEX name [USING type] ON t (...), DROP INDEX name ON t."""
-    reader.identifier()
-    if _any(reader, "USING", "TYPE"):
-        reader.identifier()
-    reader.expect("ON")
-    table = reader.table()
-    reader.outside_parentheses()
-    return Statement(StatementKind.TABLE_DDL, (table,))
-
-
-def _one_table(reader: Reader) -> str:
-    table = reader.table()
-    reader.end()
-    return table
-
-
-def _list(reader: Reader, *closing: str) -> tuple[str, ...]:
-    tables = [reader.table()]
-    while reader.skip(","):
-        tables.append(reader.table())
-    if closing:
-        _any(reader, *closing)
-        reader.end()
-    return tuple(tables)
-
-
-def _rename(reader: Reader) -> Statement:
-    _tables_keyword(reader)
-    tables: list[str] = []
-    while True:
-        tables.append(reader.table())
-        reader.expect("TO")
-        tables.append(reader.table())
-        if not reader.skip(","):
-            reader.end()
-            pairs = tuple(zip(tables[::2], tables[1::2], strict=True))
-            return Statement(StatementKind.TABLE_DDL, tuple(tables), renames=pairs)
+            others.append(reader.table())
+        elif reader.skip("CONVERT", "PARTITION") or reader.skip("CONVERT", "TABLE"):
+            raise NotUnderstood
+    return new, others

@@ -153,7 +153,8 @@ def stopped(what: str, table: str, where: str) -> DefiniteError:
 
 def _altered(statement: LoggedStatement, schema: TableSchema, session: Session) -> Altered | None:
     try:
-        return altered(statement.text, schema, Given(schema.charset, session.is_mariadb, session=statement.session))
+        given = Given(schema.charset, session.is_mariadb, session=statement.session)
+        return altered(statement.text, schema, given, statement.dialect)
     except NotUnderstood:
         return None
 

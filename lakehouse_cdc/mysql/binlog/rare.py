@@ -24,8 +24,9 @@ _OFF, _CRC32 = 0, 1
 # bytes in front of the body of the events that the kernel looks into; 0: the server does not write them (any more)
 _POST_HEADERS = {2: (13,), 19: (8,), **dict.fromkeys((23, 24, 25), (8, 0)), **dict.fromkeys((30, 31, 32), (10, 0))}
 _XID = re.compile(r"X'([0-9A-Fa-f]*)',\s*X'([0-9A-Fa-f]*)',\s*(\d+)\s*$")
-_ANSI_QUOTES, _NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20
+_MIXED = ("big5", "gbk", "gb18030", "sjis", "cp932")  # have characters that end in an ASCII byte
 _AS_SHOWN = re.compile(rb"CREATE (OR REPLACE )?(TEMPORARY )?TABLE (IF NOT EXISTS )?[`\"][^\n]+ \(\n  [`\"]")
+_ANSI_QUOTES, _NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20
 _OTHER_IN_SWE7 = frozenset(b"@[\\]^`{|}~")
 
 
@@ -34,8 +35,8 @@ class Query:
     """A QUERY event.
 
     `sql_mode` are the session's modes as bits, None where they are not known. `readable`: every character of `text` is
-    what the server read. Otherwise what could not be decoded stands in it as backslash escapes of its bytes; this can
-    only be in comments and literals, since the server accepts no such bytes in an identifier.
+    what the server read. Otherwise what could not be decoded stands in it as U+FFFD or as backslash escapes of its
+    bytes. Where it is not certain then where a quote ends, the text is cut off there, with a quote that does not end.
     """
 
     database: str
@@ -225,7 +226,8 @@ def _decoded(raw: bytes, collation: int | None, alone: bool) -> tuple[str, bool]
     """
     charset = charset_of(collation) if collation is not None else None
     if raw.isascii():  # the same in every character set that a client can have, but for one
-        return raw.decode("ascii"), charset != "swe7" or not _OTHER_IN_SWE7.intersection(raw)
+        other = next((i for i, byte in enumerate(raw) if byte in _OTHER_IN_SWE7), None) if charset == "swe7" else None
+        return (raw.decode("ascii"), True) if other is None else (raw[:other].decode("ascii") + "`", False)
     try:
         unicode, whole = raw.decode("utf-8"), True
     except UnicodeDecodeError:
@@ -239,4 +241,5 @@ def _decoded(raw: bytes, collation: int | None, alone: bool) -> tuple[str, bool]
     if charset is None or charset in UNICODE:
         return raw.decode("ascii", "backslashreplace"), False
     text = decode(charset, raw)
-    return text, text.count(UNKNOWN) == raw.count(UNKNOWN.encode())
+    whole = text.count(UNKNOWN) == raw.count(UNKNOWN.encode())
+    return (text.partition(UNKNOWN)[0] + "`" if charset in _MIXED and not whole else text), whole

@@ -23,6 +23,7 @@ from lakehouse_cdc.mysql.kernels.binlog_words import COMMITTED, OPEN, PREPARED, 
 from lakehouse_cdc.mysql.kernels.events import RowEvents
 from lakehouse_cdc.schema.ddl.statement_session import UNKNOWN_SESSION, StatementSession
 from lakehouse_cdc.schema.dml_names import Names
+from lakehouse_cdc.schema.lexer import PLAIN, Dialect
 from lakehouse_cdc.schema.statements import Statement
 
 __all__ = ["COMMITTED", "OPEN", "PREPARED", "ROLLED_BACK", "Decision", "LoggedStatement", "Scan", "Transactions"]
@@ -64,7 +65,7 @@ class LoggedStatement:
     where it is certain that no captured or watched table is touched, or a matter of the names that it mentions: then
     `named` has them. `effects` are what it does to captured tables, None where that is not known; there are none where
     it concerns watched tables alone. `within_xa`: it takes effect where its XA transaction is committed. `session` is
-    what the event says of the session that ran it.
+    what the event says of the session that ran it, `dialect` how that session's server read the text.
     """
 
     position: Position
@@ -77,6 +78,7 @@ class LoggedStatement:
     session: StatementSession = UNKNOWN_SESSION
     named: Text | None = None
     within_xa: bool = False
+    dialect: Dialect = PLAIN
 
     @property
     def unknown(self) -> bool:

@@ -37,6 +37,7 @@ from lakehouse_cdc.mysql.binlog.tables import Captured, KnownTables
 from lakehouse_cdc.mysql.binlog.watch import Watch
 from lakehouse_cdc.mysql.kernels import binlog_words as k
 from lakehouse_cdc.mysql.kernels.binlog_groups import scan_events
+from lakehouse_cdc.schema.lexer import Dialect
 from lakehouse_cdc.schema.statements import StatementKind
 
 _PREVIOUS_GTIDS, _TAGGED, _EXECUTE_LOAD, _GTID_LIST = 35, 42, 18, 163
@@ -310,7 +311,8 @@ class BinlogScanner:
             self._groups.statement(seconds, size)
             return
         within_xa = self._groups.group == k.XA
-        statement, concerned, effects = self._watch.judge(query, alone=alone)
+        dialect = Dialect(query.sql_mode, bool(state[k.MARIADB]), query.readable)
+        statement, concerned, effects = self._watch.judge(query, dialect, alone=alone)
         if statement.kind is StatementKind.TRANSACTION:
             words = (*query.text.upper().split(None, 2), "", "")[:2]
             self._groups.control((words[0], words[1]), seconds, size, self._where())
@@ -328,6 +330,16 @@ class BinlogScanner:
         session = query.session
         self._statements.append(
             LoggedStatement(
-                position, number, query.database, text, statement, concerned, effects, session, named, within_xa
+                position,
+                number,
+                query.database,
+                text,
+                statement,
+                concerned,
+                effects,
+                session,
+                named,
+                within_xa,
+                dialect,
             )
         )

@@ -19,7 +19,7 @@ from lakehouse_cdc.mysql.binlog.rare import Query
 from lakehouse_cdc.mysql.binlog.tables import Captured
 from lakehouse_cdc.schema.ddl.effects import effects
 from lakehouse_cdc.schema.dml_names import Names, all_names, dml_names, is_dml, lower, raw_names
-from lakehouse_cdc.schema.lexer import NotUnderstood
+from lakehouse_cdc.schema.lexer import Dialect, NotUnderstood
 from lakehouse_cdc.schema.references import Definition
 from lakehouse_cdc.schema.statements import Statement, StatementKind, classify, concerns
 from lakehouse_cdc.schema.table import TableSchema
@@ -78,26 +78,25 @@ class Watch:
     def _cased(self, name: str) -> str:
         return name.lower() if self._lower_case else name
 
-    def judge(self, query: Query, *, alone: bool) -> tuple[Statement, bool, tuple[Effect, ...] | None]:
+    def judge(
+        self, query: Query, dialect: Dialect, *, alone: bool
+    ) -> tuple[Statement, bool, tuple[Effect, ...] | None]:
         """What the statement is, whether it may touch a captured or watched table, and its effects, where known.
 
-        `alone`: it is a transaction by itself. One that is of watched tables alone, which are not captured yet, has no
-        effect, unless it creates them and has no part in what fills them.
+        `dialect`: how the session's server reads a text. `alone`: it is a transaction by itself. One that is of watched
+        tables alone, which are not captured yet, has no effect, unless it creates them and has no part in what fills
+        them.
         """
         if is_dml(query.text):
             return Statement(StatementKind.DML), False, ()
-        if not query.readable:
-            return Statement(StatementKind.UNKNOWN), False, None
-        statement = classify(
-            query.text, query.database, lower_case=self._lower_case, no_backslash_escapes=not query.plain_quotes
-        )
+        statement = classify(query.text, query.database, lower_case=self._lower_case, dialect=dialect)
         if statement.kind is StatementKind.DML:
             return statement, False, ()
         if statement.kind is StatementKind.UNKNOWN:
             return statement, False, None
         if not concerns(statement, self._has, self._has_in):
             return statement, False, ()
-        found = self._effects(statement, query, alone)
+        found = self._effects(statement, query, dialect, alone)
         return statement, found != () or self._names_others(statement), found
 
     def names(
@@ -124,11 +123,18 @@ class Watch:
             return Text(names, unknown=True, definition=Definition(names) if defines else None)
         return _defined(query, statement)
 
-    def _effects(self, statement: Statement, query: Query, alone: bool) -> tuple[Effect, ...] | None:
+    def _effects(self, statement: Statement, query: Query, dialect: Dialect, alone: bool) -> tuple[Effect, ...] | None:
         if self._captured_predicate:
             return None
         try:
-            return effects(statement, query.text, self._tables, lambda name: alone and self._has(name), query.session)
+            return effects(
+                statement,
+                query.text,
+                self._tables,
+                lambda name: alone and self._has(name),
+                session=query.session,
+                dialect=dialect,
+            )
         except NotUnderstood:
             return None
 

@@ -12,7 +12,7 @@ they are, then each one that is new or has a place is put where its clause says,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakehouse_cdc.schema.charsets import MAX_BYTES
@@ -20,19 +20,23 @@ from lakehouse_cdc.schema.ddl.clauses import (
     Action,
     Add,
     Change,
+    Clauses,
     Convert,
     Default,
     Drop,
     Key,
     Rename,
     Unproven,
-    actions,
 )
 from lakehouse_cdc.schema.ddl.column_type import TEXTS, Given
+from lakehouse_cdc.schema.ddl.parsed import Parsed
 from lakehouse_cdc.schema.ddl.preserved import preserved, survives_copy
 from lakehouse_cdc.schema.ddl.statement_session import StatementSession
-from lakehouse_cdc.schema.lexer import NotUnderstood, Reader, tokens
+from lakehouse_cdc.schema.grammar.parser import Node, parse
+from lakehouse_cdc.schema.lexer import PLAIN, Dialect, NotUnderstood, Reader, Tokens, tokens
+from lakehouse_cdc.schema.statements import servers_of
 from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.schema.virtual import same_everywhere
 
 
 @dataclass(frozen=True)
@@ -50,39 +54,54 @@ class Altered:
     silent: bool
 
 
-def altered(sql: str, schema: TableSchema, given: Given) -> Altered:
+def altered(sql: str, schema: TableSchema, given: Given, dialect: Dialect = PLAIN) -> Altered:
     """What `sql`, one statement about that table alone, makes of it. Raises NotUnderstood.
 
-    A backslash in `sql` escapes; double quotes are around strings. A key that the user gives is none to a statement.
+    `dialect`: how that session's server reads a text. A key that the user gives is none to a statement.
     """
     schema = schema.declared
-    reader = Reader(tokens(sql), schema.database, lower_case=False)
-    head = reader.word()
-    if head in ("CREATE", "DROP"):
-        return _index(reader, schema, given.session)
-    reader.expect("ALTER")
-    reader.either("ONLINE", "OFFLINE")
-    reader.expect("TABLE")
-    reader.table()
-    if reader.either("WAIT", "NOWAIT"):
+    tokens = Tokens(sql, dialect)
+    tree = parse(Reader(tokens, schema.database, lower_case=False), "statement", servers_of(dialect))
+    [statement] = _without_settings(tokens, tree).parts
+    parsed = Parsed(tokens, dialect)
+    if statement.name in ("create_index", "drop_index"):
+        return _apply(schema, _index(parsed, schema, statement), given)
+    clauses = statement.find("alterations")
+    if statement.name != "alter_table" or clauses is None:
         raise NotUnderstood
-    return _apply(schema, actions(reader, given), given.session)
+    todo = Clauses(parsed, schema, given).actions(clauses)
+    return _apply(schema, [*todo, *([Unproven()] if statement.says("IGNORE") else [])], given)
 
 
-def _index(reader: Reader, schema: TableSchema, session: StatementSession) -> Altered:
+def _without_settings(tokens: Tokens, tree: Node | None) -> Node:
+    """The statement, or that after SET STATEMENT ... FOR. Raises NotUnderstood for a setting that may change it."""
+    if tree is None:
+        raise NotUnderstood
+    [outer] = tree.parts
+    if outer.name != "set_statement":
+        return tree
+    for setting in outer.all("setting_of"):
+        name = tokens.at(setting.begin)
+        if name is None or name.text.lower() not in _WITHOUT_INFLUENCE:
+            raise NotUnderstood
+    return _without_settings(tokens, outer.the("statement"))
+
+
+# variables of MariaDB that limit a statement, or say how it is run, and not what it does
+_WITHOUT_INFLUENCE = ("max_statement_time", "lock_wait_timeout", "innodb_lock_wait_timeout", "sort_buffer_size",
+                      "alter_algorithm", "foreign_key_checks", "unique_checks")  # fmt: skip
+
+
+def _index(parsed: Parsed, schema: TableSchema, statement: Node) -> list[Action]:
     """CREATE INDEX changes nothing; DROP INDEX `PRIMARY` drops the key."""
-    drops = reader.skip("DROP")
-    if not drops:
-        reader.expect("CREATE")
-        reader.either("UNIQUE", "FULLTEXT", "SPATIAL")
-    reader.expect("INDEX")
-    if reader.word() == "IF":
+    if statement.find("rest"):
         raise NotUnderstood
-    primary = drops and reader.identifier().upper() == "PRIMARY"
-    return _apply(schema, [Key(())] if primary else [], session)
+    dropped = statement.name == "drop_index" and parsed.name(statement.the("identifier")).upper() == "PRIMARY"
+    return [Key(())] if dropped and schema.key else []
 
 
-def _apply(schema: TableSchema, todo: Sequence[Action], session: StatementSession) -> Altered:
+def _apply(schema: TableSchema, todo: Sequence[Action], given: Given) -> Altered:
+    todo = [_with_generated(action, schema, given) for action in todo]
     columns = _Columns(schema, todo)
     key = _key(schema, columns, todo)
     members = {name.lower() for name in key}
@@ -90,7 +109,7 @@ def _apply(schema: TableSchema, todo: Sequence[Action], session: StatementSessio
         replace(column, nullable=False) if column.name.lower() in members else column for column in columns.now
     )
     kept = columns.kept and not any(isinstance(action, Unproven) for action in todo)
-    kept = kept and _values_kept(schema, found, columns, session)
+    kept = kept and _values_kept(schema, found, columns, given.session)
     charsets = [action.charset for action in todo if isinstance(action, Convert | Default)]
     after = replace(schema, columns=found, key=key, charset=(*charsets, schema.charset)[0])
     kept = kept and _same_key(schema, after, columns.origin)
@@ -138,7 +157,7 @@ class _Columns:
                 self._put(action.definition.column, action.definition.place)
                 self._fill(action)
             elif isinstance(action, Change):
-                self.kept &= not action.definition.numbered
+                self.kept &= not action.definition.numbered and action.definition.expression is None
                 if action.definition.place is not None:
                     self._put(self._changed(schema, action), action.definition.place)
             elif isinstance(action, Convert):
@@ -190,6 +209,34 @@ class _Columns:
             if at < 0:
                 raise NotUnderstood
         self.now.insert(at, column)
+
+
+def _with_generated(action: Action, schema: TableSchema, given: Given) -> Action:
+    """An action that defines a generated column, with what is proven of its values (`schema.virtual`).
+
+    Raises NotUnderstood where it is not proven to be one that is captured: a virtual one that depends on the session,
+    one that may show what is masked, and any of MariaDB, which may not log them.
+    """
+    if not isinstance(action, Add | Change) or action.definition.expression is None:
+        return action
+    one = action.definition
+    captured = {column.name.lower(): column.captured for column in schema.columns}
+    expression = _with_quotes(one.expression or "", captured)
+    same = same_everywhere(one.column, expression, schema.columns, virtual=captured)
+    if given.mariadb is not False or (one.virtual and not same) or any(column.mask for column in schema.columns):
+        raise NotUnderstood
+    return replace(action, definition=replace(one, column=replace(one.column, generated="same" if same else "session")))
+
+
+def _with_quotes(expression: str, columns: Collection[str]) -> str:
+    """An expression with the names of columns in quotes, as the server's catalog has it; a function's name is none."""
+    found = tokens(expression)
+    parts = []
+    for token, after in zip(found, [*found[1:], None], strict=True):
+        called = after is not None and after.text == "("
+        named = token.form == "quoted" or (token.form == "word" and token.text.lower() in columns and not called)
+        parts.append(f"`{token.text.replace('`', '``')}`" if named else token.text)
+    return " ".join(parts)
 
 
 def _same(a: str, b: str) -> bool:

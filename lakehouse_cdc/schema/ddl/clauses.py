@@ -1,18 +1,22 @@
 """The clauses of ALTER TABLE, as what they do to the columns, the key and the rows.
 
-The lists are closed: a clause gives no action because it is known to change neither rows nor columns, and one that is
-not known raises `NotUnderstood`. Source: the reference manuals, "ALTER TABLE" and "ALTER TABLE Partition Operations".
+The grammar says what a clause may be (`schema.grammar`), this module what it does. The list is closed: a clause gives
+no action because it is known to change neither rows nor columns, and one that is not known here raises `NotUnderstood`.
+Whether IF EXISTS and IF NOT EXISTS let a clause do anything follows from the table as it was before the statement: the
+server asks the same (sql_table.cc of MariaDB, handle_if_exists_options).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lakehouse_cdc.schema.ddl.column_type import Given, charset_name, charset_of_collation
-from lakehouse_cdc.schema.ddl.definition import Definition, check, definition
-from lakehouse_cdc.schema.ddl.literals import number, parentheses, text
-from lakehouse_cdc.schema.lexer import NotUnderstood, Reader
+from lakehouse_cdc.schema.ddl.definition import Definition, definition
+from lakehouse_cdc.schema.ddl.parsed import Parsed
+from lakehouse_cdc.schema.grammar.parser import Node
+from lakehouse_cdc.schema.lexer import NotUnderstood
+from lakehouse_cdc.schema.table import TableSchema
 
 
 @dataclass(frozen=True)
@@ -73,249 +77,158 @@ class Unproven:
 
 Action = Add | Drop | Change | Rename | Key | Convert | Default | Unproven
 
-_KEPT = ("COALESCE", "REORGANIZE", "ANALYZE", "CHECK", "OPTIMIZE", "REBUILD")  # the rows, by operations on partitions
-_LOST = ("TRUNCATE", "DROP", "EXCHANGE", "DISCARD", "IMPORT", "REPAIR")
-_OPTIONS = (
-    "AUTO_INCREMENT", "AVG_ROW_LENGTH", "CHECKSUM", "TABLE_CHECKSUM", "COMMENT", "COMPRESSION", "DELAY_KEY_WRITE",
-    "ENCRYPTION", "KEY_BLOCK_SIZE", "MAX_ROWS", "MIN_ROWS", "PACK_KEYS", "PAGE_CHECKSUM", "PAGE_COMPRESSED",
-    "PAGE_COMPRESSION_LEVEL", "ROW_FORMAT", "STATS_AUTO_RECALC", "STATS_PERSISTENT", "STATS_SAMPLE_PAGES", "TABLESPACE",
-    "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "SECONDARY_ENGINE", "TRANSACTIONAL", "ENCRYPTED",
-    "ENCRYPTION_KEY_ID",
+_SILENT = (
+    "how", "add_index", "drop_foreign_key", "rename_index", "alter_index", "alter_check", "alter_column",
+    "maintenance",
 )  # fmt: skip
+_NO_OPTION = ("SEQUENCE",)  # options that make another object of a table
 
 
-def actions(reader: Reader, given: Given) -> list[Action]:
-    """What the clauses from the cursor on do, in their order. Raises NotUnderstood."""
-    found = _partitions(reader)
-    if found is not None:
+class Clauses:
+    """What the clauses of one statement do to the table `before`, whose defaults are `given`."""
+
+    def __init__(self, parsed: Parsed, before: TableSchema, given: Given) -> None:
+        self._parsed, self._before, self._given = parsed, before, given
+        self._columns = {column.name.lower() for column in before.columns}
+
+    def actions(self, alterations: Node) -> list[Action]:
+        """What they do, in their order. Raises NotUnderstood."""
+        found: list[Action] = []
+        for node in alterations.parts:
+            if node.name == "partition_operation":
+                kept = node.parts[0].name == "partition_kept"
+                found += [] if kept else [Unproven()]
+            elif node.name == "tablespace_operation":
+                found += [Unproven()] if node.says("TABLESPACE") else []  # another's rows
+            elif node.name == "table_options":
+                found += self._options(node)
+            elif node.name == "how_or_clause":
+                found += self._clause(node.parts[0])
+            elif node.name not in ("partitioning", "order_by"):
+                raise NotUnderstood
+        defaults = [one for one in found if isinstance(one, Convert | Default)]
+        if len(defaults) > 1 or (defaults and any(isinstance(one, Add | Change) for one in found)):
+            raise NotUnderstood  # which of the defaults a new column gets
         return found
-    found = []
-    for clause in _clauses(reader):
-        if clause.skip("ORDER", "BY"):
-            break  # names of columns follow, and nothing else
-        found += _action(clause, given)
-    defaults = [one for one in found if isinstance(one, Convert | Default)]
-    if len(defaults) > 1 or (defaults and any(isinstance(one, Add | Change) for one in found)):
-        raise NotUnderstood  # which of the defaults a new column gets
-    return found
+
+    def _clause(self, node: Node) -> list[Action]:
+        if node.name == "how":
+            return []
+        if all(part.name == "table_option" for part in node.parts):
+            return self._options(node)
+        [clause] = node.parts
+        if clause.name in _SILENT:
+            return []
+        actions = _DOING.get(clause.name)
+        if actions is None:
+            raise NotUnderstood
+        return actions(self, clause)
+
+    def _idle(self, node: Node, name: str) -> bool:
+        """Whether its condition lets it do nothing to the column of that name."""
+        there = name.lower() in self._columns
+        return bool(node.find("if_exists") and not there) or bool(node.find("if_not_exists") and there)
+
+    def _name(self, node: Node) -> str:
+        return self._parsed.name(node.the("identifier"))
+
+    def _add(self, node: Node) -> list[Action]:
+        one = definition(self._parsed, node.the("column_definition"), self._given, node.find("place"))
+        return [] if self._idle(node, one.column.name) else [Add(one), *_own_key(one)]
+
+    def _add_columns(self, node: Node) -> list[Action]:
+        found: list[Action] = []
+        for element in node.all("element"):
+            [part] = element.parts
+            if part.name == "column_definition":
+                one = definition(self._parsed, part, self._given)
+                found += [] if self._idle(node, one.column.name) else [Add(one), *_own_key(one)]
+            elif part.name == "constraint":
+                found += self._constraint(element)
+            elif part.name != "index_definition":
+                raise NotUnderstood
+        return found
+
+    def _constraint(self, node: Node) -> list[Action]:
+        [kind] = node.the("constraint").parts
+        if kind.name != "primary_key":
+            return []
+        named = kind.find("constraint_name")
+        if (kind.find("if_not_exists") or (named and named.find("if_not_exists"))) and self._before.key:
+            return []
+        columns = []
+        for part in kind.the("key_parts").all("key_part"):
+            if part.find("number", "parentheses") or part.says("WITHOUT"):
+                raise NotUnderstood
+            columns.append(self._name(part))
+        return [Key(tuple(columns))]
+
+    def _drop(self, node: Node) -> list[Action]:
+        name = self._name(node)
+        return [] if self._idle(node, name) else [Drop(name)]
+
+    def _drop_named(self, node: Node) -> list[Action]:
+        """An index or a constraint: it is the primary key by that name alone."""
+        return [Key(())] if self._name(node).upper() == "PRIMARY" and self._before.key else []
+
+    def _modify(self, node: Node) -> list[Action]:
+        one = definition(self._parsed, node.the("column_definition"), self._given, node.find("place"))
+        return [] if self._idle(node, one.column.name) else [Change(one.column.name, one), *_own_key(one)]
+
+    def _change(self, node: Node) -> list[Action]:
+        old = self._parsed.name(node.the("column_name"))
+        one = definition(self._parsed, node.the("column_definition"), self._given, node.find("place"))
+        return [] if self._idle(node, old) else [Change(old, one), *_own_key(one)]
+
+    def _rename(self, node: Node) -> list[Action]:
+        old, new = (self._parsed.name(name) for name in node.all("identifier"))
+        return [] if self._idle(node, old) else [Rename(old, new)]
+
+    def _convert(self, node: Node) -> list[Action]:
+        if node.says("DEFAULT"):
+            raise NotUnderstood
+        return [Convert(charset_name(self._parsed.word(node.the("charset_name"))))]
+
+    def _options(self, node: Node) -> list[Action]:
+        found: list[Action] = []
+        for part in node.walk():
+            if part.name == "charset_option":
+                found = self._charset(part)
+            elif part.name == "engine_name" and self._parsed.word(part).upper() == "INNODB":
+                continue
+            elif part.name in ("engine_name", "versioned") or (part.name == "option" and part.says(*_NO_OPTION)):
+                raise NotUnderstood
+        return found
+
+    def _charset(self, node: Node) -> list[Action]:
+        choices = [c.find("charset_name", "collation_name") for c in node.all("charset_choice", "collation_choice")]
+        if None in choices:
+            raise NotUnderstood  # DEFAULT
+        names = [self._parsed.word(choice).lower() for choice in choices if choice is not None]
+        charset = charset_of_collation(names[0]) if _collates_alone(node) else charset_name(names[0])
+        assert charset is not None
+        return [Default(charset)]
 
 
-def _clauses(reader: Reader) -> Iterator[Reader]:
-    """Each clause with a cursor of its own: what stands between commas outside parentheses."""
-    commas = [i for i in reader.outside_parentheses() if reader.tokens[i].text == ","]
-    begin = reader.at
-    for end in (*commas, len(reader.tokens)):
-        yield reader.part(begin, end)
-        begin = end + 1
-
-
-def _partitions(reader: Reader) -> list[Action] | None:
-    """An operation on partitions stands alone."""
-    verb = reader.word()
-    if verb in (*_KEPT, *_LOST) and reader.word(1) == "PARTITION":
-        return [] if verb in _KEPT else [Unproven()]
-    if reader.word() == "ADD" and reader.word(1) == "PARTITION":
-        return []
-    return None
-
-
-def _action(clause: Reader, given: Given) -> list[Action]:
-    found: list[Action]
-    if clause.skip("ADD"):
-        found = _add(clause, given)
-    elif clause.skip("DROP"):
-        found = _drop(clause)
-    elif clause.either("MODIFY COLUMN", "MODIFY"):
-        one = definition(clause, given)
-        found = [Change(one.column.name, one), *_own_key(one)]
-    elif clause.either("CHANGE COLUMN", "CHANGE"):
-        old = clause.identifier()
-        one = definition(clause, given)
-        found = [Change(old, one), *_own_key(one)]
-    elif clause.skip("RENAME"):
-        found = _rename(clause)
-    elif clause.skip("ALTER"):
-        found = _alter(clause)
-    elif clause.skip("CONVERT", "TO"):
-        found = _convert(clause)
-    elif clause.either("DISCARD TABLESPACE", "IMPORT TABLESPACE"):
-        found = [Unproven()]  # another's rows
-    else:
-        return _options(clause)
-    clause.end()
-    return found
+def _collates_alone(node: Node) -> bool:
+    return not (node.says("SET") or node.says("CHARSET"))
 
 
 def _own_key(one: Definition) -> list[Action]:
     return [Key((one.column.name,))] if one.primary else []
 
 
-def _add(clause: Reader, given: Given) -> list[Action]:
-    if clause.word() in ("INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "FOREIGN", "VECTOR"):
-        clause.at = len(clause.tokens)
-        return []
-    if clause.word() in ("CONSTRAINT", "PRIMARY", "CHECK"):
-        return _constraint(clause)
-    clause.skip("COLUMN")
-    if clause.word() == "IF":
-        raise NotUnderstood  # whether it did anything is not said
-    if clause.word() != "(":
-        return _added(definition(clause, given))
-    parentheses(inside := clause.part(clause.at, len(clause.tokens)))
-    inside.end()
-    found: list[Action] = []
-    for one in _clauses(clause.part(clause.at + 1, len(clause.tokens) - 1)):
-        if one.word() in ("INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "FOREIGN", "CONSTRAINT", "PRIMARY", "CHECK"):
-            found += _add(one, given)
-        else:
-            found += _added(definition(one, given))
-    clause.at = len(clause.tokens)
-    return found
-
-
-def _added(one: Definition) -> list[Action]:
-    return [Add(one), *_own_key(one)]
-
-
-def _constraint(clause: Reader) -> list[Action]:
-    if clause.skip("CONSTRAINT") and clause.word() not in ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
-        clause.identifier()
-    if clause.word() in ("UNIQUE", "FOREIGN"):
-        clause.at = len(clause.tokens)
-        return []
-    if clause.word() == "CHECK":
-        check(clause)
-        return []
-    clause.expect("PRIMARY", "KEY")
-    if clause.either("USING", "TYPE"):
-        clause.identifier()
-    clause.expect("(")
-    columns = []
-    while True:
-        columns.append(clause.identifier())
-        clause.either("ASC", "DESC")
-        if not clause.skip(","):
-            break
-    clause.expect(")")
-    while clause.word():
-        if clause.either("USING", "TYPE"):
-            clause.identifier()
-        elif clause.skip("COMMENT"):
-            text(clause)
-        else:
-            raise NotUnderstood
-    return [Key(tuple(columns))]
-
-
-def _drop(clause: Reader) -> list[Action]:
-    if clause.skip("PRIMARY", "KEY"):
-        return [Key(())]
-    if clause.either("FOREIGN KEY", "INDEX", "KEY", "CONSTRAINT", "CHECK"):
-        clause.skip("IF", "EXISTS")
-        return [Key(())] if clause.identifier().upper() == "PRIMARY" else []
-    clause.skip("COLUMN")
-    if clause.word() == "IF":
-        raise NotUnderstood
-    name = clause.identifier()
-    clause.either("RESTRICT", "CASCADE")
-    return [Drop(name)]
-
-
-def _rename(clause: Reader) -> list[Action]:
-    if clause.either("INDEX", "KEY"):
-        clause.identifier()
-        clause.expect("TO")
-        clause.identifier()
-        return []
-    if not clause.skip("COLUMN"):
-        raise NotUnderstood  # of the table
-    old = clause.identifier()
-    clause.expect("TO")
-    return [Rename(old, clause.identifier())]
-
-
-def _alter(clause: Reader) -> list[Action]:
-    """Defaults, and what is visible or enforced: nothing of it touches a row that is there."""
-    if clause.either("INDEX", "KEY", "CHECK", "CONSTRAINT"):
-        clause.identifier()
-        if not clause.either("VISIBLE", "INVISIBLE", "IGNORED", "NOT IGNORED", "ENFORCED", "NOT ENFORCED"):
-            raise NotUnderstood
-        return []
-    clause.skip("COLUMN")
-    clause.identifier()
-    if clause.skip("SET", "DEFAULT"):
-        clause.at = len(clause.tokens)
-    elif not clause.either("DROP DEFAULT", "SET VISIBLE", "SET INVISIBLE"):
-        raise NotUnderstood
-    return []
-
-
-def _convert(clause: Reader) -> list[Action]:
-    if not clause.either("CHARACTER SET", "CHARSET") or clause.word() == "DEFAULT":
-        raise NotUnderstood
-    charset = charset_name(clause.identifier())
-    if clause.skip("COLLATE"):
-        clause.identifier()
-    return [Convert(charset)]
-
-
-def _options(clause: Reader) -> list[Action]:
-    """Options of the table, which need no commas, and how to go about it."""
-    found: list[Action] = []
-    while clause.at < len(clause.tokens):
-        if (charset := _default_charset(clause)) is not None:
-            found = [Default(charset)]
-            continue
-        if clause.either("FORCE", "ENABLE KEYS", "DISABLE KEYS", "WITH VALIDATION", "WITHOUT VALIDATION"):
-            continue
-        if clause.either("REMOVE PARTITIONING", "UPGRADE PARTITIONING"):
-            continue
-        if clause.skip("PARTITION", "BY"):
-            clause.at = len(clause.tokens)
-        elif clause.either("ALGORITHM", "LOCK"):
-            clause.skip("=")
-            clause.identifier()
-        elif clause.skip("ENGINE"):
-            clause.skip("=")
-            if clause.identifier().upper() != "INNODB":
-                raise NotUnderstood
-        elif clause.word() in _OPTIONS:
-            clause.at += 1
-            clause.skip("=")
-            _option(clause)
-        else:
-            raise NotUnderstood
-    return found
-
-
-def _default_charset(clause: Reader) -> str | None:
-    """`[DEFAULT] CHARACTER SET [=] x [[DEFAULT] COLLATE [=] y]`, or COLLATE alone."""
-    begin = clause.at
-    clause.skip("DEFAULT")
-    if clause.either("CHARACTER SET", "CHARSET"):
-        clause.skip("=")
-        charset = clause.identifier()
-        if charset.upper() == "DEFAULT":
-            raise NotUnderstood
-        behind = clause.at
-        clause.skip("DEFAULT")
-        if clause.skip("COLLATE"):
-            clause.skip("=")
-            clause.identifier()
-        else:
-            clause.at = behind
-        return charset_name(charset)
-    if clause.skip("COLLATE"):
-        clause.skip("=")
-        return charset_of_collation(clause.identifier().lower())
-    clause.at = begin
-    return None
-
-
-def _option(clause: Reader) -> None:
-    if clause.at < len(clause.tokens) and clause.tokens[clause.at].form in ("string", "double"):
-        text(clause)
-    elif clause.word().isdecimal():
-        number(clause)
-    else:
-        clause.identifier()
+_DOING: dict[str, Callable[[Clauses, Node], list[Action]]] = {
+    "add_column": Clauses._add,
+    "add_columns": Clauses._add_columns,
+    "add_constraint": Clauses._constraint,
+    "drop_primary_key": lambda _, __: [Key(())],
+    "drop_index_clause": Clauses._drop_named,
+    "drop_constraint": Clauses._drop_named,
+    "drop_column": Clauses._drop,
+    "modify_column": Clauses._modify,
+    "change_column": Clauses._change,
+    "rename_column": Clauses._rename,
+    "rename_to": lambda _, __: [],  # what has its name afterwards is not said by the clauses
+    "convert_to": Clauses._convert,
+}

@@ -1,7 +1,7 @@
-"""A column's type as text, and the column that a server makes of it.
+"""A column's type in a definition, and the column that a server makes of it.
 
-The grammar is closed: a type that is not on the lists raises `NotUnderstood`, and what the text leaves to the session
-or the table is taken from `Given`, or raises it, too. Source: the reference manuals, "CREATE TABLE", "Silent Column
+What is not known here raises `NotUnderstood`, and what the text leaves to the session or the table is taken from
+`Given`, or raises it, too. Source: the reference manuals, "CREATE TABLE", "Silent Column
 Specification Changes" and "String Data Type Syntax"; a test compares the result with the catalogs of real servers.
 (sqlglot's MySQL dialect reads REAL as FLOAT, LONG as BIGINT and INT8 as TINYINT, so it cannot serve here.)
 """
@@ -11,9 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lakehouse_cdc.schema.charsets import MAX_BYTES
-from lakehouse_cdc.schema.ddl.literals import number, text
+from lakehouse_cdc.schema.ddl.parsed import Parsed
 from lakehouse_cdc.schema.ddl.statement_session import UNKNOWN_SESSION, StatementSession
-from lakehouse_cdc.schema.lexer import NotUnderstood, Reader
+from lakehouse_cdc.schema.grammar.parser import Node
+from lakehouse_cdc.schema.lexer import NotUnderstood
 from lakehouse_cdc.schema.table import Column
 
 
@@ -37,9 +38,7 @@ _INTEGERS = {
     "INT3": "mediumint", "MIDDLEINT": "mediumint", "INT": "int", "INTEGER": "int", "INT4": "int", "BIGINT": "bigint",
     "INT8": "bigint",
 }  # fmt: skip
-_DECIMALS = ("DECIMAL", "DEC", "NUMERIC", "FIXED")
-_FRACTIONS = ("TIME", "DATETIME", "TIMESTAMP")
-_STRINGS = {"CHAR": "char", "CHARACTER": "char", "VARCHAR": "varchar", "VARCHARACTER": "varchar"}
+_CHARSET_WORDS = {"ASCII": "latin1", "UNICODE": "ucs2", "BYTE": "binary"}
 TEXTS = ("tinytext", "text", "mediumtext", "longtext")
 BLOBS = ("tinyblob", "blob", "mediumblob", "longblob")
 _SIZES = (1 << 8, 1 << 16, 1 << 24, 1 << 32)  # bytes that each of the four kinds stays below
@@ -50,52 +49,53 @@ _MAX_ROW = 65535
 
 
 class ColumnType:
-    """The type at the cursor, with its length, sign and character set."""
+    """The type at a node, with its length, sign and character set, and the attributes after it that belong to it."""
 
-    def __init__(self, reader: Reader, given: Given) -> None:
-        self._reader, self._given = reader, given
+    def __init__(self, parsed: Parsed, definition: Node, given: Given) -> None:
+        self._parsed, self._given = parsed, given
+        [self._type] = definition.the("column_type").parts
         self._charset: str | None = None
         self._collation: str | None = None
+        self._binary = False
+        computed = definition.find("computed")
+        after = [computed] if computed else definition.all("column_attribute")
+        self._collations = [part for attribute in after for part in attribute.all("collation")]
 
-    def column(self, name: str) -> tuple[Column, str]:
-        """The column, nullable, and the word that names its type."""
-        said = self._word()
-        column = self._typed(Column(name, ""), said)
+    def column(self, name: str) -> Column:
+        """The column, nullable. Raises NotUnderstood for a type that is not known here."""
+        node = self._type
+        column = Column(name, "")
+        column = self._typed(column)
         if column.type in (*_INTEGERS.values(), "decimal", "float", "double"):
-            column = self._signed(column)
+            column = replace(column, unsigned=any(s.says("UNSIGNED") or s.says("ZEROFILL") for s in node.all("sign")))
+        if node.name == "serial_type":
+            column = replace(column, unsigned=True)
         if column.type in _OF_CHARACTERS:
             self._character_set()
             column = self._of_characters(column)
-        return _fitting(column, BLOBS, 1), said
+        return _fitting(column, BLOBS, 1)
 
-    def _word(self) -> str:
-        word = self._reader.word()
-        if not word.isalnum():
-            raise NotUnderstood
-        self._reader.at += 1
-        return word
+    def _sizes(self) -> tuple[int, ...]:
+        """The numbers in parentheses."""
+        found = self._type.find("length", "precision")
+        return tuple(self._parsed.number(number) for number in found.all("number")) if found else ()
 
-    def _typed(self, column: Column, said: str) -> Column:
-        reader = self._reader
-        if said in _INTEGERS:
-            self._numbers(1)
-            return replace(column, type=_INTEGERS[said])
-        if said in ("BOOL", "BOOLEAN"):
+    def _typed(self, column: Column) -> Column:
+        name, sizes = self._type.name, self._sizes()
+        if name == "integer_type":
+            return replace(column, type=_INTEGERS[self._type.words[0]])
+        if name == "boolean_type":
             return replace(column, type="tinyint")
-        if said == "SERIAL":
-            return replace(column, type="bigint", unsigned=True)
-        if said in _DECIMALS:
-            precision, scale = (*self._numbers(2), None, None)[:2]
+        if name == "serial_type":
+            return replace(column, type="bigint")
+        if name == "decimal_type":
+            precision, scale = (*sizes, None, None)[:2]
             return replace(column, type="decimal", precision=precision or 10, scale=scale or 0)
-        if said == "FLOAT":
-            sizes = self._numbers(2)
-            kind = "double" if len(sizes) == 1 and sizes[0] > 24 else "float"
-            return _rounding(replace(column, type=kind), sizes)
-        if said in ("DOUBLE", "REAL"):
-            if said == "DOUBLE":
-                reader.skip("PRECISION")
-            return _rounding(replace(column, type=self._real() if said == "REAL" else "double"), self._numbers(2))
-        return self._other(column, said)
+        if name == "float_type":
+            return _rounding(replace(column, type="double" if len(sizes) == 1 and sizes[0] > 24 else "float"), sizes)
+        if name in ("double_type", "real_type"):
+            return _rounding(replace(column, type=self._real() if name == "real_type" else "double"), sizes)
+        return self._other(column, name, sizes)
 
     def _real(self) -> str:
         """REAL is DOUBLE, or FLOAT under REAL_AS_FLOAT."""
@@ -104,19 +104,22 @@ class ColumnType:
             raise NotUnderstood
         return "float" if floats else "double"
 
-    def _other(self, column: Column, said: str) -> Column:
+    def _other(self, column: Column, name: str, sizes: tuple[int, ...]) -> Column:
         """All that is no number."""
-        if said == "BIT":
-            return replace(column, type="bit", length=(*self._numbers(1), 1)[0])
-        if said in _FRACTIONS:
-            return replace(column, type=said.lower(), fraction=(*self._numbers(1), 0)[0])
-        if said in ("DATE", "JSON", "YEAR"):
-            if self._numbers(1 if said == "YEAR" else 0) not in ((), (4,)):
+        word = (*self._type.words, "")[0]
+        if name == "bit_type":
+            return replace(column, type="bit", length=(*sizes, 1)[0])
+        if name == "fraction_type":
+            return replace(column, type=word.lower(), fraction=(*sizes, 0)[0])
+        if name in ("date_type", "year_type"):
+            if sizes not in ((), (4,)):
                 raise NotUnderstood  # MariaDB's YEAR(2)
-            return self._json(column) if said == "JSON" else replace(column, type=said.lower())
-        if said.lower() in _SPATIAL:
-            return replace(column, type=said.lower())
-        return self._string(column, said)
+            return replace(column, type=word.lower())
+        if name == "spatial_type" and word.lower() in _SPATIAL:
+            return replace(column, type=word.lower())
+        if name == "json_type":
+            return self._json(column)
+        return self._string(column, name, word, sizes)
 
     def _json(self, column: Column) -> Column:
         if self._given.mariadb is None:
@@ -125,83 +128,55 @@ class ColumnType:
             return replace(column, type="longtext", charset="utf8mb4", collation="utf8mb4_bin")
         return replace(column, type="json")
 
-    def _string(self, column: Column, said: str) -> Column:
-        reader = self._reader
-        if said in ("BINARY", "VARBINARY"):
-            sizes = self._numbers(1)
-            if said == "VARBINARY" and not sizes:
-                raise NotUnderstood
-            return replace(column, type=said.lower(), length=(*sizes, 1)[0])
-        if said in ("NATIONAL", "NCHAR", "NVARCHAR"):
+    def _string(self, column: Column, name: str, word: str, sizes: tuple[int, ...]) -> Column:
+        if self._type.find("compressed"):
+            raise NotUnderstood  # a column that is compressed has another type in the log
+        if name == "national_type":
             self._charset = "utf8mb3"
-            said = {"NCHAR": "CHAR", "NVARCHAR": "VARCHAR"}.get(said) or self._word()
-        if said in _STRINGS:
-            kind = "varchar" if reader.skip("VARYING") else _STRINGS[said]
-            sizes = self._numbers(1)
-            if kind == "varchar" and not sizes:
-                raise NotUnderstood
+        if name in ("national_type", "character_type"):
+            kind = "char" if self._type.find("fixed", "national_char") else "varchar"
             return replace(column, type=kind, length=(*sizes, 1)[0])
-        if said in ("ENUM", "SET"):
-            return replace(column, type=said.lower(), values=self._labels())
-        for kinds in (TEXTS, BLOBS):
-            if said.lower() in kinds:
-                sizes = self._numbers(1) if said in ("TEXT", "BLOB") else ()
-                return replace(column, type=said.lower(), length=(*sizes, None)[0])
+        if name == "binary_type":
+            return replace(column, type=word.lower(), length=(*sizes, 1)[0])
+        if name == "long_type":
+            return replace(column, type="mediumblob" if self._type.says("VARBINARY") else "mediumtext")
+        if name == "label_type":
+            return replace(column, type=word.lower(), values=tuple(map(self._label, self._type.all("label"))))
+        if name in ("text_type", "blob_type"):
+            return replace(column, type=word.lower(), length=(*sizes, None)[0])
         raise NotUnderstood
 
-    def _numbers(self, most: int) -> tuple[int, ...]:
-        """`(m)` or `(m, n)`, where there are any."""
-        reader, found = self._reader, []
-        if reader.skip("("):
-            found.append(number(reader))
-            while reader.skip(","):
-                found.append(number(reader))
-            reader.expect(")")
-        if len(found) > most:
-            raise NotUnderstood
-        return tuple(found)
-
-    def _labels(self) -> tuple[str, ...]:
-        reader, found = self._reader, []
-        reader.expect("(")
-        found.append(text(reader).rstrip(" "))
-        while reader.skip(","):
-            found.append(text(reader).rstrip(" "))
-        reader.expect(")")
-        return tuple(found)
-
-    def _signed(self, column: Column) -> Column:
-        reader = self._reader
-        while True:
-            if reader.either("UNSIGNED", "ZEROFILL"):
-                column = replace(column, unsigned=True)
-            elif not reader.skip("SIGNED"):
-                return column
+    def _label(self, node: Node) -> str:
+        if (string := node.find("string")) is None:
+            raise NotUnderstood  # bytes
+        return self._parsed.string(string).rstrip(" ")
 
     def _character_set(self) -> None:
-        """CHARACTER SET and COLLATE, which may also stand behind the other attributes: then it is not understood."""
-        reader = self._reader
-        while True:
-            if reader.either("CHARACTER SET", "CHARSET"):
-                self._charset = charset_name(reader.identifier())
-            elif reader.skip("ASCII"):
-                self._charset = "latin1"
-            elif reader.skip("UNICODE"):
-                self._charset = "ucs2"
-            elif reader.skip("BYTE"):
-                self._charset = "binary"
-            elif reader.skip("COLLATE"):
-                self._collation = reader.identifier().lower()
+        """What is said of character sets, as a part of the type and after it."""
+        sets = self._type.find("character_set")
+        self._binary = self._type.says("BINARY")
+        for part in sets.all("charset_part") if sets else ():
+            named = part.find("charset_name", "collation_name")
+            if named is not None and part.says("COLLATE"):
+                self._collation = self._parsed.word(named).lower()
+            elif named is not None:
+                self._charset = charset_name(self._parsed.word(named))
+            elif part.says("BINARY"):
+                self._binary = True
             else:
-                return
+                self._charset = _CHARSET_WORDS[part.words[0]]
+        for node in self._collations:
+            self._collation = self._parsed.word(node.the("collation_name")).lower()
 
     def _of_characters(self, column: Column) -> Column:
         charset = self._charset or column.charset or charset_of_collation(self._collation) or self._given.charset
         if charset is None:
             raise NotUnderstood
+        if charset == "binary" and column.values:
+            raise NotUnderstood  # labels of bytes
         if charset == "binary" and column.type in _AS_BINARY:
             return replace(column, type=_AS_BINARY[column.type])
-        collation = self._collation or column.collation
+        collation = self._collation or (f"{charset}_bin" if self._binary else column.collation)
         column = replace(column, charset=charset, collation=collation)
         width = MAX_BYTES.get(charset, 1)
         if column.type == "varchar" and (column.length or 0) * width > _MAX_ROW:

@@ -1,4 +1,4 @@
-"""A column's definition: its type, and the attributes behind it. The list of these is closed, as that of types is."""
+"""A column's definition: its type, and what its attributes say. The list of these is closed, as that of types is."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 from lakehouse_cdc.schema.ddl.column_type import ColumnType, Given
 from lakehouse_cdc.schema.ddl.fill import Literal, filled
-from lakehouse_cdc.schema.ddl.literals import number, parentheses, text, value
-from lakehouse_cdc.schema.lexer import NotUnderstood, Reader
+from lakehouse_cdc.schema.ddl.parsed import Parsed
+from lakehouse_cdc.schema.grammar.parser import Node
+from lakehouse_cdc.schema.lexer import MAXDB, ORACLE, NotUnderstood
 from lakehouse_cdc.schema.table import Column
 
 
@@ -16,8 +17,8 @@ class Definition:
     """A column, and what else its definition says: `place` is FIRST (''), after a column, or None where it is not said.
 
     `fill`: whether a new column holds something else than NULL in the rows that are there already; then `filled` is the
-    text of that, where it is proven. `numbered`: it is AUTO_INCREMENT, so that a server numbers the rows that hold 0 or
-    NULL.
+    text of that, where it is proven. `numbered`: it is AUTO_INCREMENT in one of its spellings, so that a server numbers
+    the rows that hold 0 or NULL. `expression`: it is generated from it; `virtual` where it is not stored.
     """
 
     column: Column
@@ -26,87 +27,72 @@ class Definition:
     filled: str | None = None
     numbered: bool = False
     place: str | None = None
+    expression: str | None = None
+    virtual: bool = False
 
 
-def definition(reader: Reader, given: Given) -> Definition:
-    """`name type attributes [FIRST | AFTER column]`, up to the end. Raises NotUnderstood."""
-    name = reader.identifier()
-    column, said = ColumnType(reader, given).column(name)
-    found = Definition(column)
-    default: Literal | None = None
-    nullable: bool | None = None
-    while reader.at < len(reader.tokens):
-        if reader.skip("NOT", "NULL"):
-            nullable = False
-        elif reader.skip("NULL"):
-            nullable = True
-        elif reader.skip("DEFAULT"):
-            null = reader.skip("NULL")
-            default = None if null else value(reader)
-            found = replace(found, fill=not null)
-        else:
-            found = _said(reader, found)
-    found = replace(found, numbered=found.numbered or said == "SERIAL")
-    if found.primary or found.numbered:
-        nullable = False
-    if nullable is None:
-        nullable = _nullable(column, given)
-    column = replace(column, nullable=nullable)
-    said_default, fill = found.fill, found.fill or not nullable
-    proven = fill and not found.numbered and (default is not None or not said_default)
-    return replace(found, column=column, fill=fill, filled=filled(column, default, given.session) if proven else None)
-
-
-def _said(reader: Reader, found: Definition) -> Definition:
-    """What the attribute at the cursor adds."""
-    if reader.either("PRIMARY KEY", "KEY"):
-        return replace(found, primary=True)
-    if reader.either("AUTO_INCREMENT", "SERIAL DEFAULT VALUE"):
-        return replace(found, numbered=True)
-    if reader.skip("FIRST"):
-        return replace(found, place="")
-    if reader.skip("AFTER"):
-        return replace(found, place=reader.identifier())
-    if not _attribute(reader):
+def definition(parsed: Parsed, node: Node, given: Given, place: Node | None = None) -> Definition:
+    """What a `column_definition`, and the `place` after it, say. Raises NotUnderstood."""
+    if parsed.dialect.has(ORACLE | MAXDB):
+        raise NotUnderstood  # where DATE and TIMESTAMP are names of DATETIME
+    column = ColumnType(parsed, node, given).column(parsed.name(node.the("column_name")))
+    serial = node.the("column_type").find("serial_type") is not None
+    computed = node.find("computed")
+    said_of_it = computed.all("computed_attribute") if computed else node.all("column_attribute")
+    attributes = {part.name: part for attribute in said_of_it for part in attribute.parts}
+    if attributes.keys() - _KNOWN:
         raise NotUnderstood
-    return found
+    primary = "primary" in attributes
+    numbered = serial or not attributes.keys().isdisjoint(("auto_increment", "serial_default"))
+    nulls = [name for name in attributes if name in ("null", "not_null")]
+    column = replace(column, nullable=not (primary or numbered) and _nullable(column, nulls, given))
+    generated = computed.the("generated") if computed else None
+    said, default = _default(parsed, attributes.get("default"))
+    fill = said or not column.nullable or generated is not None
+    proven = fill and not numbered and generated is None and (default is not None or not said)
+    return Definition(
+        column,
+        primary=primary,
+        fill=fill,
+        filled=filled(column, default, given.session) if proven else None,
+        numbered=numbered,
+        place=_place(parsed, place),
+        expression=_expression(parsed, generated) if generated else None,
+        virtual=generated is not None and not (generated.says("STORED") or generated.says("PERSISTENT")),
+    )
 
 
-def _nullable(column: Column, given: Given) -> bool:
-    """Where the definition does not say it."""
+# attributes that change the column's schema or its rows, and those that change neither
+_TELLING = ("null", "not_null", "default", "primary", "auto_increment", "serial_default", "collation")
+_KNOWN = {*_TELLING, "unique_attribute", "on_update", "references", "column_check", "plain"}
+
+
+def _place(parsed: Parsed, place: Node | None) -> str | None:
+    if place is None:
+        return None
+    return "" if place.says("FIRST") else parsed.name(place.the("identifier"))
+
+
+def _expression(parsed: Parsed, part: Node) -> str:
+    """The text of a generated column's expression, with the quotes of names."""
+    written = parsed.written(part.the("parentheses"))
+    return " ".join(f"`{t.text.replace('`', '``')}`" if t.form == "quoted" else t.text for t in written)
+
+
+def _default(parsed: Parsed, part: Node | None) -> tuple[bool, Literal | None]:
+    """Whether there is a default other than NULL, and what it is where it is a constant."""
+    if part is None or (value := part.the("default_value")).says("NULL"):
+        return False, None
+    constant = value.find("constant")
+    return True, parsed.constant(constant) if constant else None
+
+
+def _nullable(column: Column, said: list[str], given: Given) -> bool:
+    """What the last NULL or NOT NULL says, or, where there is none, what the server makes of that."""
+    if said:
+        return said[-1] == "null"
     if column.type == "timestamp":
         if given.timestamps_nullable is None:
             raise NotUnderstood
         return given.timestamps_nullable
     return True
-
-
-def _attribute(reader: Reader) -> bool:
-    """Go past an attribute that changes nothing of the column's schema."""
-    if reader.skip("UNIQUE"):
-        reader.skip("KEY")
-    elif reader.skip("COMMENT"):
-        text(reader)
-    elif reader.either("COLUMN_FORMAT", "STORAGE"):
-        reader.identifier()
-    elif reader.either("ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE"):
-        reader.skip("=")
-        text(reader)
-    elif reader.skip("SRID"):
-        number(reader)
-    elif reader.skip("ON", "UPDATE"):
-        value(reader)
-    elif reader.word() in ("CONSTRAINT", "CHECK"):
-        check(reader)
-    else:
-        return reader.either("VISIBLE", "INVISIBLE", "NOT SECONDARY")
-    return True
-
-
-def check(reader: Reader) -> None:
-    """`[CONSTRAINT [name]] CHECK (...) [[NOT] ENFORCED]`."""
-    if reader.skip("CONSTRAINT") and reader.word() != "CHECK":
-        reader.identifier()
-    reader.expect("CHECK")
-    parentheses(reader)
-    reader.either("ENFORCED", "NOT ENFORCED")

@@ -15,7 +15,7 @@ from lakehouse_cdc.model.effect import Effect
 from lakehouse_cdc.schema.ddl.alter import altered
 from lakehouse_cdc.schema.ddl.column_type import Given
 from lakehouse_cdc.schema.ddl.statement_session import UNKNOWN_SESSION, StatementSession
-from lakehouse_cdc.schema.lexer import NotUnderstood
+from lakehouse_cdc.schema.lexer import PLAIN, Dialect, NotUnderstood
 from lakehouse_cdc.schema.statements import Statement, StatementKind
 from lakehouse_cdc.schema.table import TableSchema
 
@@ -25,11 +25,13 @@ def effects(
     text: str,
     tables: Mapping[str, TableSchema],
     wanted: Callable[[str], bool] = lambda _: False,
+    *,
     session: StatementSession = UNKNOWN_SESSION,
+    dialect: Dialect = PLAIN,
 ) -> tuple[Effect, ...]:
     """The effects of `statement`, which is `text` and was run by `session`, on `tables` (by `database.table`).
 
-    Raises NotUnderstood.
+    `dialect`: how that session's server reads a text. Raises NotUnderstood.
     """
     if statement.kind is StatementKind.DROP_DATABASE:
         lost = [schema for name, schema in tables.items() if name.partition(".")[0] in statement.databases]
@@ -46,12 +48,10 @@ def effects(
             continue
         if statement.kind is StatementKind.TRUNCATE:
             found.append(Effect("truncate", schema.name))
-        elif name not in held:
-            found.append(Effect("drop", schema.name))
-        elif held[name] != name:
-            found.append(Effect("replace", schema.name))
+        elif held.get(name) != name:
+            found.append(Effect("replace" if name in held else "drop", schema.name))
         elif not statement.renames or (name, name) in statement.renames:
-            found += _altered(statement, text, schema, session)
+            found += _altered(statement, text, schema, Given(schema.charset, session=session), dialect)
     return tuple(found)
 
 
@@ -64,12 +64,14 @@ def _held(statement: Statement) -> dict[str, str]:
         return dict.fromkeys(held, "")
     for old, new in statement.renames:
         held[new] = held.pop(old, old)
+    for name in statement.absorbed:
+        held.pop(name, None)
     return held
 
 
-def _altered(statement: Statement, text: str, schema: TableSchema, session: StatementSession) -> list[Effect]:
+def _altered(statement: Statement, text: str, schema: TableSchema, given: Given, dialect: Dialect) -> list[Effect]:
     try:
-        after = altered(text, schema, Given(schema.charset, session=session))
+        after = altered(text, schema, given, dialect)
     except NotUnderstood:
         if not statement.alters:
             raise
