@@ -68,10 +68,11 @@ def test_overrides_win_over_both() -> None:
 def test_a_key_is_carried_by_its_own_type() -> None:
     table = TableSchema("shop", "items", COLUMNS, ("day", "vintage"))
     assert set(carried(Rules("text", "lakeflow"), table)) == {"at", "since", "doc"}
+    check_table(carry(table, Rules(types={"shop.items": {"day": "text"}})))  # where it is said so of the column itself
     with pytest.raises(
-        DefiniteError, match=r"the primary key of shop\.items holds day date, which cannot be carried as text"
+        DefiniteError, match=r"the primary key of shop\.items holds vintage year, which cannot be carried as text"
     ):
-        check_table(carry(table, Rules(types={"shop.items": {"day": "text"}})))
+        check_table(carry(table, Rules(types={"shop.items": {"vintage": "text"}})))
 
 
 @pytest.mark.parametrize(
