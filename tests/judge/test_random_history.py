@@ -1,0 +1,33 @@
+"""Whatever happens to tables that take each other's places: bronze is the source, live and as a backlog."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from lakehouse_cdc.testing import MySqlServer
+from tests.judge.judge import judged, tally
+from tests.judge.random_history import SETUP, random_history
+from tests.servers import row_metadata
+
+
+def check(server: MySqlServer, folder: Path, seed: int, *, histories: int, length: int) -> None:
+    rng = random.Random(seed)
+    for n in range(histories):
+        units = random_history(rng, length)
+        with row_metadata(server, rng.choice(["FULL", "least"])):
+            findings = judged(server, f"history_{n}", folder / str(n), SETUP, units)
+        print(n, tally(findings))
+        failed = [str(finding) for finding in findings if finding.failed]
+        assert not failed, [units, failed]
+
+
+def test_a_random_history(any_server: MySqlServer, tmp_path: Path, seed: int) -> None:
+    check(any_server, tmp_path, seed, histories=1, length=10)
+
+
+@pytest.mark.long
+def test_many_random_histories(any_server: MySqlServer, tmp_path: Path, seed: int) -> None:
+    check(any_server, tmp_path, seed, histories=20, length=25)
