@@ -173,6 +173,7 @@ def _column(row: tuple[Any, ...]) -> Column:
         charset=charset,
         collation=collation,
         values=_labels(str(column_type)) if kind in ("enum", "set") else (),
+        compressed=str(column_type).endswith("COMPRESSED*/"),
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 Carried = Literal["", "text", "null"]
 Generated = Literal["", "same", "session"]
-_ONLY_IF_SET = ("values", "carried", "mask", "generated")
+_ONLY_IF_SET = ("values", "carried", "mask", "generated", "compressed")
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Column:
     the values is let through (see `schema.masks`); all of them where it is empty. `generated` is empty for an ordinary
     column, and where it is not known; else `same` if its expression gives every session the same value (see
     `schema.virtual`), and `session` if that is not proven.
+    `compressed`: it is one of MariaDB's COMPRESSED columns, as far as the catalog was asked.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Column:
     carried: Carried = ""
     mask: str = ""
     generated: Generated = ""
+    compressed: bool = False
 
     @property
     def declared(self) -> str:
@@ -62,7 +64,7 @@ class Column:
         return f"{self.type}{inside}{' unsigned' if self.unsigned else ''}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; `values`, `carried`, `mask` and `generated` only where they are set."""
+        """Plain data; `values`, `carried`, `mask`, `generated` and `compressed` only where they are set."""
         return {name: value for name, value in asdict(self).items() if value or name not in _ONLY_IF_SET}
 
 

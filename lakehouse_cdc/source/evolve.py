@@ -242,7 +242,7 @@ def _plain(schema: TableSchema, unknown: Collection[str]) -> TableSchema:
     """
     columns = (
         replace(
-            c, collation=None, charset=charset, captured=True, carried="", mask="", generated="",
+            c, collation=None, charset=charset, captured=True, carried="", mask="", generated="", compressed=False,
             precision=None if c.name in unknown else c.precision, scale=None if c.name in unknown else c.scale,
         )
         for c in schema.columns

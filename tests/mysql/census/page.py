@@ -84,7 +84,7 @@ def page(results: Mapping[str, Mapping[str, int]]) -> str:
                 continue
             numbers = [sum(counts.values()), *(counts.get(verdict, 0) for verdict in VERDICTS)]
             lines.append(f"| {version} | {mode} | {' | '.join(map(str, numbers))} |")
-    return text + "\n".join(lines) + "\n"
+    return text + "\n" + "\n".join(lines) + "\n"
 
 
 def read_results() -> dict[str, dict[str, int]]:

@@ -1,0 +1,42 @@
+"""Text that gets another character set is the same text: every character of each set that is on the list."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from lakehouse_cdc.schema.charsets import CHARSETS, MAX_BYTES, UNICODE, WIDE, sequences
+from lakehouse_cdc.testing import MySqlServer
+from tests.mysql.census.columns import Spec
+from tests.mysql.census.run import Census
+
+TARGETS = [Spec(f"VARCHAR(64) CHARACTER SET {name}", ()) for name in ("utf8mb4", "utf16", "utf16le", "utf32")]
+_LONGEST = 50  # characters in a value
+
+
+def values(charset: str) -> tuple[str, ...]:
+    """SQL literals that hold every byte, and every character of several bytes, of a set; of Unicode each 97th one."""
+    if charset in UNICODE or charset in WIDE:
+        most = 0x80 if charset == "ascii" else 0x110000 if MAX_BYTES.get(charset) == 4 else 0xD800
+        codec = {"utf16": "utf-16-be", "ucs2": "utf-16-be", "utf16le": "utf-16-le", "utf32": "utf-32-be"}
+        encoded = [
+            chr(code).encode(codec.get(charset, "utf-8")) for code in range(0, most, 1 if most < 0x10000 else 97)
+            if not 0xD800 <= code < 0xE000
+        ]  # fmt: skip
+    else:
+        encoded = [bytes([code]) for code in range(256)]
+        encoded += [found for found, _ in sequences(charset)] if MAX_BYTES.get(charset, 1) in (2, 3) else []
+    texts = (b"".join(encoded[at : at + _LONGEST]) for at in range(0, len(encoded), _LONGEST))
+    singles = () if len(encoded) > 256 else encoded
+    return tuple(f"_{charset} X'{text.hex()}'" for text in (*texts, *singles))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("charset", CHARSETS)
+def test_every_character(any_server: MySqlServer, any_database: str, charset: str) -> None:
+    source = Spec(f"VARCHAR(64) CHARACTER SET {charset}", values(charset))
+    with closing(Census(any_server, any_database)) as census:
+        found = list(census.pairs(source, TARGETS))
+    assert not [one.wrong for one in found if one.wrong]
+    assert "proven" in {one.verdict for one in found}
