@@ -33,7 +33,7 @@ Reading = Callable[[Mapping[str, Any]], Mapping[str, int]]
 Ready = Callable[[Table], None]  # returns when a table of bronze is there
 Counts = dict[str, dict[str, int]]  # table -> op -> rows
 _LINE = [field.name for field in fields(DataFile)]
-_STEP = "changes"
+STEP = "changes"
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def write_batch(
 def _added(spark: SparkSession, lines: DataFrame, layout: Layout, note: CommitNote, ready: Ready) -> tuple[int, Counts]:
     """Commit the files that the source's tasks write as this is asked for. A replay's hold the same rows once more."""
     files = [DataFile(**row.asDict()) for row in lines.collect()]
-    version = add_files(spark, layout.changes, files, note, _STEP)
+    version = add_files(spark, layout.changes, files, note, STEP)
     counts: Counts = {}
     for file in sorted(files, key=lambda file: file.source_table):
         of_table = counts.setdefault(file.source_table, {})
@@ -120,7 +120,7 @@ def _added(spark: SparkSession, lines: DataFrame, layout: Layout, note: CommitNo
 def _appended(
     spark: SparkSession, rows: DataFrame, layout: Layout, note: CommitNote, ready: Ready
 ) -> tuple[int, Counts]:
-    append(rows, layout.changes, writer_options(note, _STEP), partition_by=(PARTITION,))
+    append(rows, layout.changes, writer_options(note, STEP), partition_by=(PARTITION,))
     commit = _commit(spark, layout, note)
     counts: Counts = {}
     if commit.rows:

@@ -1,4 +1,4 @@
-"""`lakehouse-cdc`: demo, doctor, run, status, verify, as-of, maintain, signal, bundle."""
+"""`lakehouse-cdc`: demo, doctor, run, status, verify, as-of, maintain, signal, reset, bundle."""
 
 from __future__ import annotations
 
@@ -112,6 +112,8 @@ def run(
                 screen.say(f"stands at {data['position']['file']}:{data['position']['pos']}")
             screen.quarantined(report.quarantined)
             screen.uncaptured(report.uncaptured.all)
+            for notice in report.notices:
+                screen.say(notice)
         screen.result(data)
         if report.interrupted:
             raise KeyboardInterrupt
@@ -270,6 +272,39 @@ def signal(
         else:
             pipeline.signals.resume()
         screen.result({"paused": pipeline.signals.paused})
+
+
+@app.command()
+def reset(
+    config: ConfigFile,
+    keep_tables: Annotated[
+        bool, typer.Option("--keep-tables", help="Delete the checkpoints alone: all tables are read again, in place.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete without a question.")] = False,
+    settings: Settings = None,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Delete the checkpoints and tables of this pipeline, to begin again; says what they are, and asks."""
+    screen = Screen(as_json=as_json)
+    with exit_codes(as_json=as_json, verbose=verbose):
+        if as_json and not yes:
+            raise ConfigError("reset --json asks nobody", hint="add --yes to delete without a question")
+        with opened(config, settings) as pipeline, pipeline.resetting(keep_tables=keep_tables) as found:
+            rows = [[d.kind, d.where, "" if d.rows is None else f"{d.rows:,}", f"{d.size:,}"] for d in found.deletions]
+            screen.table("To be deleted", ["what", "where", "rows", "bytes"], rows)
+            if found.deletions and not yes and not _confirmed(pipeline.config.name, len(rows)):
+                raise ConfigError("nothing was deleted", hint="answer y, or give --yes")
+            found.execute()
+        screen.say(f"deleted {len(rows)} of {len(rows)}; the next run begins again")
+        screen.result({"deleted": [d.to_json() for d in found.deletions], "kept_tables": keep_tables})
+
+
+def _confirmed(name: str, count: int) -> bool:
+    try:
+        return typer.confirm(f"Delete these {count} of the pipeline {name}? The source is not touched.")
+    except typer.Abort:  # no answer, as where there is no terminal
+        return False
 
 
 if __name__ == "__main__":

@@ -115,6 +115,9 @@ class Screen:
         self.say(f"bronze stands at {status.bronze.file}:{status.bronze.pos}, {_lag(status.lag)}")
         if status.silver is not None:
             self.say(f"silver stands at {status.silver.file}:{status.silver.pos}")
+        if any(status.texts.values()):
+            passed, again = status.texts["passed_over"], status.texts["read_again"]
+            self.say(f"statements logged as text: {passed:,} passed over, {again:,} had tables read again")
         for name, table in status.tables.items():
             if table.asked:
                 self.say(

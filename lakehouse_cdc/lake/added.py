@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.commits import application
-from lakehouse_cdc.lake.delta_log import APPENDED, STREAMED, library
+from lakehouse_cdc.lake.delta_log import APPENDED, STREAMED, library, reachable
 from lakehouse_cdc.model.bronze import PARTITION
 from lakehouse_cdc.model.layout import Table
 from lakehouse_cdc.model.standing import CommitNote
@@ -112,6 +112,14 @@ def add_files(
     actions = [delta.actions.Action.fromJson(text) for text in (json.dumps(once), *map(_action, files))]
     said = _streamed(spark, note) if operation == STREAMED else _appended(spark, note)
     return int(transaction.commit(jvm.PythonUtils.toSeq(actions), said))
+
+
+def last_batch(spark: SparkSession, table: Table, app: str) -> int | None:
+    """The last batch that an application has committed to the table, None for none or where Delta cannot be asked."""
+    if not reachable(spark, table):
+        return None
+    last = _last(library(spark).DeltaLog.forTable(spark._jsparkSession, table.path).startTransaction(), app)
+    return last if last >= 0 else None
 
 
 def discard(table: Table, files: Sequence[Added]) -> None:

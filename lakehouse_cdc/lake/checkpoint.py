@@ -47,6 +47,26 @@ class Checkpoint:
         return max(self._batches("offsets"), default=None)
 
     @property
+    def planned(self) -> int | None:
+        """The batch that was begun and is not complete, None where there is none."""
+        last, complete = self.last_offset(), self.last_commit()
+        return last if last is not None and (complete is None or complete < last) else None
+
+    def begun_at(self, batch: int) -> float:
+        """When that batch was planned, in seconds since 1970."""
+        return (self._folder / "offsets" / str(batch)).stat().st_mtime
+
+    def remove_plan(self) -> None:
+        """Remove the end of the planned batch, so that Spark asks for another one. No query may be running.
+
+        Hadoop keeps a sum beside each file, and reads a file without one: it is removed first.
+        """
+        if (planned := self.planned) is not None:
+            folder = self._folder / "offsets"
+            (folder / f".{planned}.crc").unlink(missing_ok=True)
+            (folder / str(planned)).unlink()
+
+    @property
     def exists(self) -> bool:
         """True once a query has been started with it."""
         return (self._folder / "metadata").exists()

@@ -40,7 +40,12 @@ class Commit:
 
 def application(note: CommitNote, step: str) -> str:
     """Who commits, as Delta tells writers apart."""
-    return f"lakehouse_cdc:{note.pipeline}:{note.query}:{step}"
+    return application_of(note.pipeline, note.query, step)
+
+
+def application_of(pipeline: str, query: str, step: str) -> str:
+    """The same of a pipeline's query."""
+    return f"lakehouse_cdc:{pipeline}:{query}:{step}"
 
 
 def writer_options(note: CommitNote, step: str) -> dict[str, str | int]:

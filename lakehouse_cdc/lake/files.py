@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from lakehouse_cdc.lake.data_file import FileWriter
 from lakehouse_cdc.model.bronze import PARTITION, STATISTICS
 from lakehouse_cdc.model.changes import Op
+from lakehouse_cdc.model.path_element import fitted
 from lakehouse_cdc.model.variant import decode
 
 LINE = pa.schema(
@@ -111,7 +112,7 @@ class _Table:
     def __init__(self, folder: str, table: str) -> None:
         self._table = table
         self._file = FileWriter(
-            folder, f"{PARTITION}={quote(table, safe='')}", ((name,) for name in STATISTICS),
+            folder, fitted(f"{PARTITION}={quote(table, safe='')}"), ((name,) for name in STATISTICS),
             use_dictionary=_REPEATED, column_encoding=_RISING, write_statistics=_BOUNDED,
         )  # fmt: skip
         self._pieces: list[pa.RecordBatch] = []

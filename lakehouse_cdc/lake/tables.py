@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake import delta_log
+from lakehouse_cdc.lake.unfinished import is_unfinished, remove_unfinished
 from lakehouse_cdc.model.layout import SOURCE_TABLE, Table, literal, quoted
 
 PIPELINE = "lakehouse_cdc.pipeline"
@@ -23,11 +24,16 @@ Columns = Sequence[tuple[str, str]]  # (name, Spark SQL type), in order
 
 
 def exists(spark: SparkSession, table: Table) -> bool:
-    """True if the Delta table is there. Raises DefiniteError where something else lies in its place."""
+    """True if the Delta table is there. Raises DefiniteError where something else lies in its place.
+
+    What a crash left before the table's first commit is not there (see `unfinished`).
+    """
     if table.path is None:
         return bool(spark.catalog.tableExists(table.sql))
     if DeltaTable.isDeltaTable(spark, table.path):
         return True
+    if is_unfinished(table.path):
+        return False
     if os.path.exists(table.path) and (not os.path.isdir(table.path) or os.listdir(table.path)):
         raise DefiniteError(
             "something that is not a Delta table lies where the table would be",
@@ -94,8 +100,10 @@ def create(
     partition_by: Sequence[str] = (),
     cluster_by: Sequence[str] = (),
 ) -> None:
-    """Create the table, empty and owned by `pipeline`; one that is there stays."""
-    if table.path is None:
+    """Create the table, empty and owned by `pipeline`; one that is there stays. For the tables' only writer."""
+    if table.path is not None:
+        remove_unfinished(table.path)
+    else:
         spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quoted(table.catalog or '')}.{quoted(table.schema)}")
     inside = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
     marks = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in {PIPELINE: pipeline, **properties}.items())

@@ -2,7 +2,7 @@
 
 Locally the table `schema.name` is a plain Delta table at `<path>/<schema>/<name>`; on Databricks it is
 `catalog.schema.name`. MySQL allows names that no folder can have (`a/b`, `..`), so a local name is escaped like a URL
-where it must be; the escape is reversible, so two names never meet in one folder.
+where it must be; the escape is reversible, so two names never meet in one folder (see `path_element` for long ones).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
+from lakehouse_cdc.model.path_element import fitted
 
 SOURCE_TABLE = "_source_table"  # of a silver table that several source tables go into: which one a row is of
 # columns of silver's own, so no column of a source may have these names
@@ -59,7 +60,8 @@ class Table:
         """The table's folder, None where the catalog decides."""
         if self.root is None:
             return None
-        return posixpath.join(self.root, self.schema, _UNSAFE.sub(lambda m: f"%{ord(m[0]):02X}", self.name))
+        folder = fitted(_UNSAFE.sub(lambda m: f"%{ord(m[0]):02X}", self.name))
+        return posixpath.join(self.root, self.schema, folder)
 
     @property
     def sql(self) -> str:

@@ -160,7 +160,10 @@ class Offset:
     committed and visible. `gtid_set` are the transactions up to the position, `last_gtid` and `commit_ts`
     (microseconds since 1970) those of the last transaction, for the snapshot rows that carry this position. `prepared`
     are the XA transactions that a reader of what lies behind the floor does not find by itself (see `model.xa`).
-    `ddl`: the effects of the statement that the position stands behind, where that is a DDL on captured tables.
+    `ddl`: the effects of the statement that the position stands behind, where that is a DDL on captured tables, and of
+    the statements in the batch that were logged as text. `references` names what leads to captured tables from the
+    position on (see `schema.references`), once that has been asked for. `texts`: how many statements logged as text
+    have been passed over, and how many have had tables read again.
     `bounds` is what is known of when the transactions around the position were logged (see `model.clock`).
     """
 
@@ -175,6 +178,8 @@ class Offset:
     ddl: tuple[Effect, ...] = ()
     prepared: tuple[Prepared, ...] = ()
     bounds: Bounds = field(default_factory=Bounds)
+    references: str = ""
+    texts: tuple[int, int] = (0, 0)
 
     def gtids(self) -> GtidSet:
         """`gtid_set`, parsed."""
@@ -189,6 +194,11 @@ class Offset:
     def there(self) -> dict[str, TableState]:
         """The tables that are followed."""
         return {name: state for name, state in self.tables.items() if not state.away}
+
+    @property
+    def emitting(self) -> list[TableState]:
+        """Those of them of which rows may have been emitted."""
+        return [state for state in self.there.values() if state.announced]
 
     @property
     def reading(self) -> dict[str, int]:
@@ -209,6 +219,8 @@ class Offset:
         """The dict that Spark stores."""
         ddl = {"ddl": [effect.to_json() for effect in self.ddl]} if self.ddl else {}
         xa = {"prepared": [p.to_json() for p in self.prepared]} if self.prepared else {}
+        text: dict[str, Any] = {"references": self.references} if self.references else {}
+        text |= {"texts": list(self.texts)} if any(self.texts) else {}
         return {
             "version": _VERSION,
             "epoch": self.epoch,
@@ -224,6 +236,7 @@ class Offset:
             "tables": {name: state.to_json() for name, state in sorted(self.tables.items())},
             **xa,
             **ddl,
+            **text,
         }
 
     @classmethod
@@ -237,6 +250,7 @@ class Offset:
                 hint="use the release that wrote it, or start with a new checkpoint",
             )
         position = Position(data["file"], data["pos"])
+        texts = data.get("texts", (0, 0))
         return cls(
             epoch=data["epoch"],
             identity=Identity(data["server_uuid"], position.file, data["created"]),
@@ -249,4 +263,6 @@ class Offset:
             ddl=tuple(Effect(*effect) for effect in data.get("ddl", [])),
             prepared=tuple(map(Prepared.from_json, data.get("prepared", []))),
             bounds=Bounds(*data.get("bounds", ())),
+            references=data.get("references", ""),
+            texts=(int(texts[0]), int(texts[1])),
         )

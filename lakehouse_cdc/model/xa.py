@@ -28,6 +28,8 @@ class Prepared:
 
     `xid` is its global part, its branch (both in hex) and its format, as the log writes them. `rows` are those of
     captured tables; 1 where they were not counted, since the tables were not known yet, and 0 once it is rolled back.
+    `again`, where statements were logged as text in it: the tables that they may change, `*` for every one, which are
+    read again where it is committed.
     """
 
     xid: str
@@ -35,6 +37,7 @@ class Prepared:
     end: Position
     rows: int
     decided: Position | None = None
+    again: tuple[str, ...] | None = None
 
     def open_at(self, position: Position) -> bool:
         """Whether it was prepared at or before `position`, and not decided on until then."""
@@ -43,14 +46,16 @@ class Prepared:
     def to_json(self) -> list[Any]:
         """Plain data."""
         found = [self.xid, self.begin.file, self.begin.pos, self.end.pos, self.rows]
-        return found if self.decided is None else [*found, self.decided.file, self.decided.pos]
+        decided = [] if self.decided is None else [self.decided.file, self.decided.pos]
+        return [*found, *decided] if self.again is None else [*found, *(decided or [None, None]), list(self.again)]
 
     @classmethod
     def from_json(cls, data: Sequence[Any]) -> Prepared:
         """The inverse of `to_json`; a group never spans two files."""
-        xid, file, begin, end, rows, *decided = data
-        at = Position(*decided) if decided else None
-        return cls(xid, Position(file, begin), Position(file, end), rows, at)
+        xid, file, begin, end, rows, *more = data
+        at = Position(more[0], more[1]) if more and more[0] is not None else None
+        again = tuple(more[2]) if len(more) > 2 else None
+        return cls(xid, Position(file, begin), Position(file, end), rows, at, again)
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,8 @@ def follow(known: Iterable[Prepared], events: Iterable[XaEvent]) -> list[Prepare
             found[event.prepared.begin] = undecided[event.xid] = event.prepared
         elif before is not None:
             rows = before.rows if event.committed else 0
-            found[before.begin] = replace(before, decided=event.position, rows=rows)
+            again = before.again if event.committed else None
+            found[before.begin] = replace(before, decided=event.position, rows=rows, again=again)
     return list(found.values())
 
 

@@ -115,6 +115,8 @@ def read_catalog(
         schema = TableSchema(database, table, described, tuple(str(row[0]) for row in key), charset)
         found.tables[name] = choice.chosen(schema)
         found.faults += _table_faults(found.tables[name], engine, rows, key, logged=_logs_generated(session))
+        if doubtful := _doubtful(found.tables[name]):
+            found.faults += [] if _logs_labels(session) else [_unknown_labels(name, column) for column in doubtful]
     found.faults += _unknown_columns(found.tables, choice, known)
     return found
 
@@ -196,6 +198,25 @@ def _labels(column_type: str) -> tuple[str, ...]:
     """
     found = re.findall(r"'((?:[^']|'')*)'", column_type)
     return tuple(re.sub(r"''|\\.", lambda m: _ESCAPES.get(m[0], m[0][1:]), label) for label in found)
+
+
+def _doubtful(schema: TableSchema) -> list[Column]:
+    """The columns of which a label may be another than the catalog shows: see `_labels`."""
+    return [column for column in schema.captured if any("?" in label for label in column.values)]
+
+
+def _logs_labels(session: Session) -> bool:
+    """Whether table maps have the labels, so that another one is noticed."""
+    return ("binlog_row_metadata", "FULL") in session.query("SHOW GLOBAL VARIABLES LIKE 'binlog_row_metadata'")
+
+
+def _unknown_labels(name: str, column: Column) -> DefiniteError:
+    return DefiniteError(
+        f"{name} has the column {column.name} with a `?` in a label, which may stand for a character that the server's"
+        " catalog cannot show",
+        where=name,
+        hint="SET GLOBAL binlog_row_metadata = FULL where the server has it, or exclude the column",
+    )
 
 
 def _longest(column: Column) -> int:

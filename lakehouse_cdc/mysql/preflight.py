@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
-from lakehouse_cdc.mysql import server
+from lakehouse_cdc.mysql import definitions, server
 from lakehouse_cdc.mysql.catalog import Catalog, read_catalog
 from lakehouse_cdc.mysql.preflight_settings import Finding, Settings, judge
 from lakehouse_cdc.mysql.session import Session
@@ -20,6 +20,7 @@ from lakehouse_cdc.mysql.uncaptured import Uncaptured, sentences, some
 from lakehouse_cdc.schema import types
 from lakehouse_cdc.schema.choice import Choice
 from lakehouse_cdc.schema.given_key import Keys, with_key
+from lakehouse_cdc.schema.references import ANY
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import TableSchema
 
@@ -50,6 +51,7 @@ def check(
         findings += [_replica(session, settings), _filters(session, catalog.tables)]
     findings += _tables(session, settings, catalog, keys or {})
     findings += _cascades(session, settings, catalog.tables)
+    findings.append(_texts(session))
     return findings
 
 
@@ -223,6 +225,27 @@ def _unreadable(session: Session, schema: TableSchema) -> list[DefiniteError]:
         what, hint = f"the user may not SELECT from {schema.name}", f"GRANT SELECT ON {schema.name} TO the user"
         return [DefiniteError(what, where=schema.name, hint=hint)]
     return []
+
+
+def _texts(session: Session) -> Finding:
+    """What this user may not see of what a statement logged as text leads to: any captured table then may be."""
+    found = definitions.sight(session)
+    hidden = [
+        ("triggers", "TRIGGER", ANY in found.triggers),
+        ("views", "SHOW VIEW", definitions.grants(session).has("SHOW VIEW")),
+        ("tables", "SELECT", found.tables),
+        ("stored routines", "SELECT", found.routines),
+    ]
+    lacking = [(what, right) for what, right, seen in hidden if not seen]
+    if not lacking:
+        return Finding("logged_as_text", "ok", "what a statement logged as text may change is known of all objects")
+    what = ", ".join(name for name, _ in lacking)
+    rights = ", ".join(dict.fromkeys(right for _, right in lacking))
+    return Finding(
+        "logged_as_text", "warning", f"the user may not see all {what}: where a session logs statements as text"
+        " (binlog_format = STATEMENT or MIXED), more tables may be read again than it changed",
+        f"if sessions do so: GRANT {rights} ON *.* TO the user",
+    )  # fmt: skip
 
 
 def _cascades(session: Session, settings: Settings, tables: Mapping[str, TableSchema]) -> list[Finding]:

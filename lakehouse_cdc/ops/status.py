@@ -62,7 +62,8 @@ class Lag:
 class Status:
     """All of it; `bronze` and `silver` are None before their first batch, `lag` where the source was not asked.
 
-    `uncaptured` is what matches and is not captured, with the reasons; None where the source was not asked.
+    `uncaptured` is what matches and is not captured, with the reasons; None where the source was not asked. `texts`
+    counts the statements logged as text that were `passed_over`, and those for which tables were `read_again`.
     """
 
     pipeline: str
@@ -71,6 +72,7 @@ class Status:
     lag: Lag | None = None
     tables: dict[str, TableStatus] = field(default_factory=dict)
     uncaptured: dict[str, str] | None = None
+    texts: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `position` is bronze's."""
@@ -109,7 +111,8 @@ def status(
         keyed = bool(store.get(state.schema).key)
         tables[name] = _with_silver(spark, layout, name, replace(found, asked=name in asked), keyed=keyed)
     lag = None if logs is None else _lag(standing, logs)
-    return Status(layout.pipeline, standing, None if applied is None else applied.standing, lag, tables)
+    texts = dict(zip(("passed_over", "read_again"), offset.texts, strict=True))
+    return Status(layout.pipeline, standing, None if applied is None else applied.standing, lag, tables, texts=texts)
 
 
 def _snapshot(state: TableState) -> Snapshot:

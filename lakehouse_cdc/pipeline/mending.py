@@ -5,8 +5,10 @@ Each is asked for by a file beside the schemas (see `source.signals`), and read 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
 from lakehouse_cdc.model.offset import Offset
@@ -16,6 +18,9 @@ from lakehouse_cdc.source.offsets import restored
 from lakehouse_cdc.source.repairs import pending
 from lakehouse_cdc.source.schemas import SchemaStore
 from lakehouse_cdc.source.signals import Signals
+
+if TYPE_CHECKING:
+    from lakehouse_cdc.pipeline.resetting import Reset
 
 
 class Mending(Place):
@@ -71,6 +76,18 @@ class Mending(Place):
             if not any(fnmatchcase(name, pattern) for name in there):
                 raise ConfigError(f"no captured table matches '{pattern}'", hint=f"one of {', '.join(there)}")
         return [name for name in there if any(fnmatchcase(name, pattern) for pattern in patterns)]
+
+    @contextmanager
+    def resetting(self, *, keep_tables: bool = False) -> Iterator[Reset]:
+        """What would have to be deleted to begin again, to be looked at and then executed, while no run can begin.
+
+        These are the checkpoints and the tables of this pipeline; with `keep_tables` the checkpoints alone, and the
+        next run begins a new epoch, in which every table is read again. Raises DefiniteError while a run goes on.
+        """
+        from lakehouse_cdc.pipeline.resetting import Reset
+
+        with self._failures(), self._writing("end the run first (Ctrl-C); a pipeline that is paused runs, too"):
+            yield Reset(self.spark, self.layout, self.folders, keep_tables=keep_tables)
 
     def repair(self, report: VerifyReport) -> dict[str, int | None]:
         """Have the keys that differ be read again as of now, beside the stream: by table how many.

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError, TableError, TransientError
+from lakehouse_cdc.model.belonging import Silver
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.mysql import preflight
 from lakehouse_cdc.mysql.catalog import read_catalog
@@ -32,7 +34,10 @@ from lakehouse_cdc.pipeline.streams import Streams
 from lakehouse_cdc.schema.given_key import with_key
 from lakehouse_cdc.schema.selection import Selection, said_last
 from lakehouse_cdc.silver.definition.form import Form, require_fit
+from lakehouse_cdc.source.beginning import Beginning
+from lakehouse_cdc.source.configured import digest
 from lakehouse_cdc.source.offsets import restored
+from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.schemas import SchemaStore
 
 if TYPE_CHECKING:
@@ -45,6 +50,7 @@ if TYPE_CHECKING:
     from lakehouse_cdc.ops.maintain import Maintained
     from lakehouse_cdc.ops.status import Status
 
+_OTHER_RUN = "let the other run end, or signal pause"
 _REST_SECONDS = 1.0  # between looks whether a paused pipeline may go on
 
 
@@ -103,29 +109,38 @@ class Pipeline(Mending):
         before stays consistent, and the next run goes on from there.
         """
         from lakehouse_cdc.bronze.tables import Making
+        from lakehouse_cdc.pipeline.settling import Naming, settle
 
         report = RunReport(progress)
         if once and self.signals.paused:
             raise DefiniteError("the pipeline is paused", where=self.config.name, hint="signal resume")
-        with self._failures():
+        with self._failures(), ExitStack() as starting:
+            starting.enter_context(self._writing(_OTHER_RUN))
+            report.notices = settle(
+                self.spark, self.layout, self.folders, digest(SourceOptions.parse(self.source_options()))
+            )
             self._before_the_first_batch()
             report.leave_out(self.uncaptured())
             with Making(self.spark, self.layout) as making:
-                self._run(once, every_seconds, report, making.wait)
+                ready = Naming(self.spark, self.layout, self.schemas, making.wait)
+                self._run(once, every_seconds, report, ready, starting.close)
         if (offset := self._offset()) is not None:
             report.end_at(offset)
         with suppress(TransientError):  # what was there when the run began is known
             report.leave_out(self.uncaptured())
         return report
 
-    def _run(self, once: bool, every_seconds: float, report: RunReport, ready: Ready) -> None:
+    def _run(
+        self, once: bool, every_seconds: float, report: RunReport, ready: Ready, started: Callable[[], None]
+    ) -> None:
         if self.config.target.metrics:
             from lakehouse_cdc.ops.metrics import Metrics
 
             report.metrics = Metrics(self.spark, self.layout)
         try:
             every = None if once else every_seconds
-            while not while_late(lambda: self._follow(every, report, ready), report.batches.total, report.restarted):
+            follow = partial(self._follow, every, report, ready, started)
+            while not while_late(follow, report.batches.total, report.restarted):
                 while self.signals.paused:
                     report.tick()
                     time.sleep(_REST_SECONDS)
@@ -135,8 +150,11 @@ class Pipeline(Mending):
             if report.metrics is not None:
                 report.metrics.flush()
 
-    def _follow(self, every: float | None, report: RunReport, ready: Ready) -> bool:
-        """Run the streams to their end; False if they were stopped because the pipeline is paused."""
+    def _follow(self, every: float | None, report: RunReport, ready: Ready, started: Callable[[], None]) -> bool:
+        """Run the streams to their end; False if they were stopped because the pipeline is paused.
+
+        `started` gives back the lock under which the run has begun, when it is held here.
+        """
         from lakehouse_cdc.bronze import sink
         from lakehouse_cdc.lake.checkpoint import Checkpoint
         from lakehouse_cdc.lake.delta_log import reachable
@@ -152,7 +170,8 @@ class Pipeline(Mending):
             report.tick()
             return every is not None and self.signals.paused
 
-        with self._writing("let the other run end, or signal pause"), Streams() as streams:
+        with self._writing(_OTHER_RUN), Streams() as streams:
+            started()
             reading = self._reading
             streams.add(
                 sink.start(
@@ -177,10 +196,12 @@ class Pipeline(Mending):
 
         if Checkpoint(self.checkpoint("bronze")).last_offset() is not None:
             return  # from here on the source decides: it may still have to catch up with a past that was fit
+        begins = Beginning(self.schemas).after is None  # else over tables that there are
         preflight.require(self.doctor())
         if self.layout.silver is None:
             return
         from lakehouse_cdc.lake.tables import exists, require_owner
+        from lakehouse_cdc.pipeline.settling import refused
 
         names = self.estimates()
         for name in names:
@@ -188,6 +209,8 @@ class Pipeline(Mending):
         for table in self.layout.silver_tables(names).values():
             if exists(self.spark, table):
                 require_owner(self.spark, table, self.layout.pipeline)
+                if begins:
+                    raise refused(Silver.LEFT, self.layout, self.folders)
 
     def _reading(self, stored: Mapping[str, Any]) -> Mapping[str, int]:
         """The tables that are being read at an offset, as Spark has stored it."""

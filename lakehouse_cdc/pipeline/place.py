@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,15 @@ from lakehouse_cdc.schema.selection import Selection
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where a pipeline keeps what is no table: the checkpoints of its two streams, and the source's files."""
+
+    bronze: str
+    silver: str
+    schemas: str
 
 
 class Place:
@@ -88,6 +98,11 @@ class Place:
     def schemas(self) -> str:
         """The folder of what the source's offsets name."""
         return str(self.state / "schemas")
+
+    @property
+    def folders(self) -> Folders:
+        """All three."""
+        return Folders(self.checkpoint("bronze"), self.checkpoint("silver"), self.schemas)
 
     def _absolute(self, path: str) -> Path:
         return (self._home / path).resolve()

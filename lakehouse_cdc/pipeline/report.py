@@ -44,7 +44,9 @@ class RunReport:
         self.standing: dict[str, Any] | None = None
         self.interrupted = False
         self.restarts = 0
+        self.texts: dict[str, int] = {}  # statements logged as text, since the checkpoint began
         self.quarantined: dict[str, str] = {}
+        self.notices: list[str] = []  # what the start has done that a run does not do as a rule
         self._set_aside: Mapping[str, str] = {}  # by silver
         self.uncaptured = Uncaptured()
 
@@ -91,6 +93,7 @@ class RunReport:
         uuid = offset.identity.server_uuid
         self.standing = {"server_uuid": uuid, "file": place.file, "pos": place.pos, "gtid": offset.gtid_set}
         self.quarantined = {**self._set_aside, **offset.quarantined}
+        self.texts = dict(zip(("passed_over", "read_again"), offset.texts, strict=True))
 
     def _tell(self, progress: Progress) -> None:
         if self._progress is not None:
@@ -108,8 +111,10 @@ class RunReport:
             "batches": dict(self.batches),
             "interrupted": self.interrupted,
             "restarts": self.restarts,
+            "texts": self.texts,
             "quarantined": self.quarantined,
             "uncaptured": self.uncaptured.all,
+            "notices": self.notices,
         }
 
 

@@ -43,7 +43,7 @@ class Statement:
     `if_absent`: it is a CREATE TABLE that does nothing where the table is there; `replaces`: one that drops that table
     before; `creates`: one that is proven to leave an empty table which was not there. `drops`: it is a DROP TABLE.
     `renames` are pairs of an old and a new name, one after the other. `absorbed` are tables that become partitions of
-    another. `rebuilds`: the rows may be other ones afterwards, the columns are the same.
+    another.
     """
 
     kind: StatementKind
@@ -56,7 +56,6 @@ class Statement:
     creates: bool = False
     renames: tuple[tuple[str, str], ...] = ()
     absorbed: tuple[str, ...] = ()
-    rebuilds: bool = False
 
 
 def servers_of(dialect: Dialect) -> frozenset[str]:
@@ -123,7 +122,6 @@ _BY_NAMES: dict[str, Callable[[tuple[str, ...]], Statement]] = {
     "truncate_table": lambda names: Statement(StatementKind.TRUNCATE, names),
     "drop_table": lambda names: Statement(StatementKind.TABLE_DDL, names, drops=True),
     "create_sequence": lambda names: Statement(StatementKind.TABLE_DDL, names, replaces=True),
-    "repair_table": lambda names: Statement(StatementKind.TABLE_DDL, names, rebuilds=True),
     "create_index": lambda names: Statement(StatementKind.TABLE_DDL, names, alters=True),
     "drop_index": lambda names: Statement(StatementKind.TABLE_DDL, names, alters=True),
 }

@@ -44,7 +44,7 @@ def read_binlog(split: BinlogSplit, options: SourceOptions, server_id: int) -> I
         ) as log:
             for part in log:
                 for found in part.statements:
-                    if split.ddl and found.position == split.end and found.effects:
+                    if split.ddl and found.position == split.end:
                         continue
                     raise DefiniteError(
                         f"the stream cannot pass a statement: {options.shown(found.text)}", where=str(found.position),

@@ -70,16 +70,24 @@ def resolved(
         try:
             if effect.kind != "drop":
                 change = _change(session, tables, tail, statement, before, near=near)
-            if change is None and effect.kind == "alter":
+            if change is None and effect.kind == "alter" and not _taken_up_later(statement, before):
                 raise not_followed(statement, tables.options, before.name)
         except DefiniteError as error:
             if error.where != before.name:
                 raise
-            reason = error.what
+            reason = "" if _taken_up_later(statement, before) else error.what
         change = change or SchemaChange.leaving(_told(statement.text, before), before, reason)
         kind: Kind = "alter" if change.after else "quarantine" if reason else "drop"
         found.append(Effect(kind, effect.table, store.put_change(change)))
     return tuple(found)
+
+
+def _taken_up_later(statement: LoggedStatement, before: TableSchema) -> bool:
+    """Whether a table of which it is not known what became of it is left, for `newcomers` to find it as it is.
+
+    So it is where the statement is not known either; but what is masked may then have another name.
+    """
+    return statement.unknown and not any(column.mask for column in before.columns)
 
 
 def _change(
@@ -89,7 +97,7 @@ def _change(
 
     Raises DefiniteError where the table cannot be captured any more.
     """
-    said = _altered(statement, before, session)
+    said = None if statement.unknown else _altered(statement, before, session)
     if said is not None and any(c.charset and c.collation is None for c in said.schema.key_columns):
         said = None  # the order of such keys is not known
     now = _now(session, tables, tail, statement, before) if near or said is None else None

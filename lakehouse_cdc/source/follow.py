@@ -17,7 +17,7 @@ A table that such a DDL creates is empty there, so nothing of it is to be read: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from lakehouse_cdc.model.effect import Effect
@@ -43,14 +43,19 @@ def to_follow(statements: Sequence[LoggedStatement]) -> list[LoggedStatement]:
 
 
 def without_met(
-    offset: Offset, statements: Iterable[LoggedStatement], keyless: Callable[[TableState], bool] = lambda _: False
+    offset: Offset,
+    statements: Iterable[LoggedStatement],
+    keyless: Callable[[TableState], bool] = lambda _: False,
+    texts: Collection[str] = (),
 ) -> Offset:
     """`offset` with the cursors put back of those tables whose last chunks may have met one of `statements`.
+
+    Or something logged as text that may change them: `texts` are those tables.
 
     Rows without a key that may have been read are no rows that come twice. So a `keyless` table is read again: what was
     read before goes with the end of that pass.
     """
-    met: set[str] = set()
+    met: set[str] = set(texts)
     for statement in statements:
         met |= set(offset.tables) if statement.effects is None else {effect.table for effect in statement.effects}
     tables = {}
@@ -67,6 +72,12 @@ def _checked(state: TableState, met: bool) -> TableState:
     if not state.unchecked:
         return state
     return replace(state, repaired=None) if met else replace(state, repair="")
+
+
+def together(texts: tuple[Effect, ...], effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
+    """What statements logged as text did, and then the DDL after them; a table that they quarantine is not followed."""
+    left = {effect.table for effect in texts if effect.kind == "quarantine"}
+    return (*texts, *(effect for effect in effects if effect.table not in left))
 
 
 def followed(

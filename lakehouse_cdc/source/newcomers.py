@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.xa import Prepared
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.session import Session
 from lakehouse_cdc.source.floor import Floor
@@ -21,9 +22,11 @@ def with_new_tables(
     """`offset`, near the end of the log, with the tables that are new, or `mended`; itself where there are none.
 
     A new table that cannot be captured is quarantined. None where nothing can be said yet, since a table was altered
-    meanwhile. Raises DefiniteError for a table that is not to be captured any more, or otherwise than before.
+    meanwhile. Raises DefiniteError for a table that is not to be captured any more, or otherwise than before; not so
+    where none of its rows has been emitted: such a table is let go, or begins as it is to be captured now.
     """
-    known = offset.there
+    offset = _without_unmatched(tables, offset)
+    known = {name: state for name, state in offset.there.items() if state.announced}
     if gone := sorted(name for name in known if not tables.selection.matches(name)):
         raise DefiniteError(
             f"{', '.join(gone[:5])} was captured before and is not in source.tables any more",
@@ -32,7 +35,8 @@ def with_new_tables(
     found, faults = tables.found(session, known=offset.tables)
     tables.require_same_choice(known, found)
     waiting = {n for n, state in offset.tables.items() if state.quarantined and n not in mended}
-    new = {name: schema for name, schema in found.items() if name not in known and name not in waiting}
+    same = tables.same_choice({n: s for n, s in offset.there.items() if n not in known}, found)
+    new = {n: schema for n, schema in found.items() if n not in known and n not in waiting and n not in same}
     if not new:
         return offset
     wait_for_ddl(session, new.values())
@@ -53,4 +57,15 @@ def with_new_tables(
             state = anew(replace(state, since=before.since), offset)  # rows that stand since before go with its x
         offset = offset.with_table(name, state)
     # their rows in what is prepared were not counted
-    return replace(offset, prepared=tuple(replace(p, rows=max(p.rows, 1)) for p in offset.prepared))
+    return replace(offset, prepared=tuple(_of_all(p, new) for p in offset.prepared))
+
+
+def _of_all(prepared: Prepared, new: Collection[str]) -> Prepared:
+    again = None if prepared.again is None else tuple(sorted({*prepared.again, *new}))
+    return replace(prepared, rows=max(prepared.rows, 1), again=again)
+
+
+def _without_unmatched(tables: Tables, offset: Offset) -> Offset:
+    """The offset without tables that are not to be captured any more, and have emitted nothing."""
+    left = {n for n, s in offset.there.items() if not s.announced and not tables.selection.matches(n)}
+    return replace(offset, tables={n: s for n, s in offset.tables.items() if n not in left}) if left else offset

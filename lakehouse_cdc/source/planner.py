@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.effect import Effect
-from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.offset import Offset, TableState
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.xa import Prepared, follow, needed, open_at
 from lakehouse_cdc.mysql.binlog.dump import ServerIdTakenError
@@ -25,10 +25,11 @@ from lakehouse_cdc.mysql.session import Session, connect
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.source import gaps, partitions, repairs
 from lakehouse_cdc.source.chunks import Chunks
+from lakehouse_cdc.source.configured import require_nothing_revealed
 from lakehouse_cdc.source.evolve import not_followed, resolved
 from lakehouse_cdc.source.first import first_offset, read_again
 from lakehouse_cdc.source.floor import Floor
-from lakehouse_cdc.source.follow import followed, to_follow, without_met
+from lakehouse_cdc.source.follow import followed, to_follow, together, without_met
 from lakehouse_cdc.source.hooks import Step, reached
 from lakehouse_cdc.source.newcomers import with_new_tables
 from lakehouse_cdc.source.options import SourceOptions, replica_ids
@@ -39,7 +40,8 @@ from lakehouse_cdc.source.sightings import Sightings, sight
 from lakehouse_cdc.source.signals import Signals
 from lakehouse_cdc.source.splits import SnapshotSplit, Split
 from lakehouse_cdc.source.tables import Tables, wait_for_ddl
-from lakehouse_cdc.source.tail import Tail
+from lakehouse_cdc.source.tail import Mark, Tail
+from lakehouse_cdc.source.texts import Texts, guarded
 
 _OTHER_IDS = 5  # how often another id is tried where another reader has taken this one's
 
@@ -66,6 +68,13 @@ class Planner:
         self._selection_checked = False
         self._planned: Offset | None = None
         self._chunks = Chunks(options, self._store, clock)
+        self._texts = Texts(options, self._store)
+        self._begins_after: Offset | None = None
+        self._concealed = False  # whether what is hidden now was hidden in the offset that this stream goes on from
+
+    def begin_after(self, offset: Offset) -> None:
+        """Begin a new epoch, as after a gap, where a batch begins at `offset`: a table stands there, but no stream."""
+        self._begins_after = offset
 
     def available_now(self) -> None:
         """Stop at what is there when the last chunk has been planned."""
@@ -102,8 +111,11 @@ class Planner:
             return self._planned
 
     def _next(self, start: Offset | None, max_rows: int | None, max_bytes: int | None) -> Offset | None:
-        if start is None:
-            return self._with_chunks(self._first(epoch=1), max_rows)
+        if start is None or start is self._begins_after:
+            return self._with_chunks(self._first(epoch=1) if start is None else self._epoch_after(start), max_rows)
+        if not self._concealed:
+            require_nothing_revealed(self._options, (self._store.get(s.schema) for s in start.emitting))
+            self._concealed = True
         if self._pace.finished(start, self._tip, looked=self._selection_checked):
             return None
         gap, moved = self._gap(start), None
@@ -117,9 +129,7 @@ class Planner:
         if moved is None or gap is not None:
             if gap is not None and self._options.on_gap != "resnapshot":
                 raise gap
-            anew = self._first(start.epoch + 1)
-            self._tables.require_masks(start.tables, anew.tables)
-            return self._with_chunks(read_again(anew, start), max_rows)
+            return self._with_chunks(self._epoch_after(start), max_rows)
         offset, near, captured_rows = moved
         offset = self._signals.taken_up(start, self._with_new_tables(offset) if near else offset, near=near)
         offset = repairs.taken_up(start, offset, self._signals, self._store, near=near)
@@ -149,7 +159,8 @@ class Planner:
             return []
         key_cuts = self._chunks.remembered() if planned_here else self._chunks.anew(self._session())
         store = self._store
-        return partitions.plan(start, end, store.get, store.change, store.repair, key_cuts, self._log_cuts)
+        splits = partitions.plan(start, end, store.get, store.change, store.repair, key_cuts, self._log_cuts)
+        return guarded(splits, end, store)
 
     def _log_cuts(self, start: Offset, end: Offset) -> Sequence[Cut]:
         """Where the binlog of a batch is cut, and the XA transactions that are open there."""
@@ -165,6 +176,12 @@ class Planner:
     def _first(self, epoch: int) -> Offset:
         self.close()
         return first_offset(self._options, self._session(), self._floors(None), self._tables, epoch)
+
+    def _epoch_after(self, start: Offset) -> Offset:
+        """The first offset of a new epoch, in which the tables that stand at `start` are read again."""
+        first = self._first(start.epoch + 1)
+        self._tables.require_masks(start.tables, first.tables)
+        return read_again(first, start)
 
     def _gap(self, start: Offset) -> DefiniteError | None:
         """What keeps the log from being continued at `start`, if anything does; else the tail stands there."""
@@ -210,7 +227,8 @@ class Planner:
             tail.advance(tip)  # wherever their reads may have met DDL
         else:
             tail.advance(end, max_rows=max_rows, max_bytes=max_bytes)
-        found = tail.statements(after=start.position)
+        self._texts.look(session, tail, start, near=tail.reached(tip))
+        found = self._texts.understood(tail.statements(after=start.position))
         met = to_follow(found)
         if not all(statement.statement.alters for statement in found):
             self._selection_checked = False  # tables may be born, or come under another name
@@ -229,9 +247,27 @@ class Planner:
         if failure is not None and mark.rows == 0 and mark.position == until < met[0].position <= end:
             raise failure
         floor.saw(mark.position, mark.gtids, decided=tail.xa.decided(mark.position))
+        texts = self._texts.effects(mark.position)
+        if texts or any(statement.unknown for statement in met if statement.position == mark.position):
+            floor.wait_for(mark.position)  # no metadata lock proves that what they did is visible
+        offset = self._texts.kept(self._standing(start, mark))
+        back, never = self._texts.met(), self._options.snapshot == "never"
+        offset = without_met(offset, met, self._keyless, back)
+        offset = followed(offset, together(texts, effects), self._store.change, never=never)
+        # a cursor that is put back does not move in the same batch, unless the table is read from its begin
+        near = not met and back <= {effect.table for effect in texts} and tail.reached(end)
+        return offset, near and mark.position == tail.mark(until=end).position, mark.rows
+
+    def _keyless(self, state: TableState) -> bool:
+        return not self._store.get(state.schema).primary_key
+
+    def _standing(self, start: Offset, mark: Mark) -> Offset:
+        """`start`, moved to a mark; its tables are where they were."""
+        tail, floor = self._tail, self._floors(start)
+        assert tail is not None
         settled = max(floor.settled() or start.floor, start.floor)
         commit_ts = mark.commit_ts or start.commit_ts
-        offset = replace(
+        return replace(
             start,
             identity=replace(start.identity, file=mark.position.file, created=tail.created(mark.position)),
             position=mark.position,
@@ -242,11 +278,6 @@ class Planner:
             prepared=self._prepared(start, mark.position, settled),
             bounds=self._sightings.bounds(start.bounds, mark.position, commit_ts),
         )
-        never = self._options.snapshot == "never"
-        offset = without_met(offset, met, keyless=lambda state: not self._store.get(state.schema).primary_key)
-        offset = followed(offset, effects, self._store.change, never=never)
-        near = not met and tail.reached(end) and mark.position == tail.mark(until=end).position
-        return offset, near, mark.rows
 
     def _prepared(self, start: Offset, end: Position, settled: Position) -> tuple[Prepared, ...]:
         """The XA transactions that whoever reads this batch, or a later one, must be told of: see `model.xa`."""
@@ -254,7 +285,9 @@ class Planner:
         begins = [start.position, settled, *partitions.file_begins(start.position, end)]
         begins += self._floors(start).waiting()
         begins += [s.floor for s in start.tables.values() if s.floor is not None and s.floor > settled]
-        return needed(follow(start.prepared, self._tail.xa.events(end)), begins, settled)
+        events = self._tail.xa.events(end)
+        events = [replace(e, prepared=e.prepared and self._texts.with_tables(e.prepared)) for e in events]
+        return needed(follow(start.prepared, events), begins, settled)
 
     def _with_new_tables(self, offset: Offset) -> Offset:
         """Tables that match since the configuration changed, or were born; asked only where there may be some."""

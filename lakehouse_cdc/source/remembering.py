@@ -17,7 +17,7 @@ options maxRowsPerTrigger and maxBytesPerTrigger hold always, and a trigger that
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -79,3 +79,13 @@ class RememberingReader(StreamReader):
 
     def _keep(self, offered: Offered) -> None:
         write_whole(self._path, json.dumps(asdict(offered)))
+
+
+def forget_plan(schema_folder: str, start: Mapping[str, Any]) -> None:
+    """Have the next batch begin at `start`, whatever was offered: its plan is about to be removed from the checkpoint.
+
+    Only where something was ever remembered. Spark plans the old batch again as long as its checkpoint has it.
+    """
+    path = mounted(schema_folder) / _FILE
+    if path.exists():
+        write_whole(path, json.dumps(asdict(Offered({}, dict(start), planned=True))))

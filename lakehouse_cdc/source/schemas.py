@@ -20,6 +20,7 @@ from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.repair import Repair
 from lakehouse_cdc.schema.change import SchemaChange
+from lakehouse_cdc.schema.references import References
 from lakehouse_cdc.schema.table import TableSchema
 
 
@@ -80,6 +81,38 @@ class SchemaStore:
         """The keys of that fingerprint. Raises DefiniteError if their file is gone or is not what its name says."""
         return Repair.from_json(self._checked(self._repair(fingerprint), fingerprint, "repair"))
 
+    def put_references(self, references: References) -> str:
+        """Store what leads to tables, and give its fingerprint."""
+        text = references.to_json()
+        fingerprint = _digest(text)
+        self._write(self._references(fingerprint), text)
+        return fingerprint
+
+    def references(self, fingerprint: str) -> References:
+        """The references of that fingerprint. Raises DefiniteError if their file is gone or was changed."""
+        return References.from_json(self._checked(self._references(fingerprint), fingerprint, "references"))
+
+    def put_offset(self, offset: Offset) -> str:
+        """Store an offset, and give its fingerprint."""
+        text = json.dumps(offset.to_json(), sort_keys=True, separators=(",", ":"))
+        fingerprint = _digest(text)
+        self._write(self._offset(fingerprint), text)
+        return fingerprint
+
+    def offset(self, fingerprint: str) -> Offset:
+        """The offset of that fingerprint. Raises DefiniteError if its file is gone or is not what its name says."""
+        found = Offset.from_json(json.loads(self._checked(self._offset(fingerprint), fingerprint, "offset")))
+        assert found is not None
+        return found
+
+    def mark_held(self, end: Mapping[str, Any]) -> None:
+        """Remember that the rows of the batch with the stored end `end` are in its table, and are not read again."""
+        write_whole(self._held(end), "")
+
+    def has_held(self, end: Mapping[str, Any]) -> bool:
+        """Whether that is remembered of the batch with the stored end `end`."""
+        return self._held(end).exists()
+
     def mark_gap(self, offset: Offset) -> None:
         """Remember that the batch which ends at `offset` could not be read any more, before it is let pass empty."""
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -92,6 +125,12 @@ class SchemaStore:
     def _gap(self, offset: Offset) -> Path:
         return self._folder / f"gap-{offset.epoch}-{offset.position.file}-{offset.position.pos}"
 
+    def _offset(self, fingerprint: str) -> Path:
+        return self._folder / f"offset-{fingerprint}.json"
+
+    def _held(self, end: Mapping[str, Any]) -> Path:
+        return self._folder / f"held-{_digest(json.dumps(end, sort_keys=True))}"
+
     def _path(self, schema_id: str) -> Path:
         return self._folder / f"{schema_id}.json"
 
@@ -100,6 +139,9 @@ class SchemaStore:
 
     def _repair(self, fingerprint: str) -> Path:
         return self._folder / f"repair-{fingerprint}.json"
+
+    def _references(self, fingerprint: str) -> Path:
+        return self._folder / f"references-{fingerprint}.json"
 
     def _change(self, fingerprint: str) -> Path:
         return self._folder / f"change-{fingerprint}.json"

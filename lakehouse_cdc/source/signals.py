@@ -3,6 +3,8 @@
 A request must be honoured once, though the process may die at any moment. So the planner notes in the request's file
 the seq at which the new pass begins, before it offers the offset that holds the same seq. A request whose seq stands in
 the offset that a later batch starts from has been taken up for good, and is dropped; any other one is taken up anew.
+
+A file is called after its table, which its second line names, too: names may be longer than those of files.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.path_element import fitted
 from lakehouse_cdc.source.follow import anew
 from lakehouse_cdc.source.schemas import mounted, write_whole
 
@@ -27,14 +30,13 @@ class Signals:
 
     def request(self, table: str) -> None:
         """Ask for `database.table` to be read again, as of now."""
-        write_whole(self._path(table), "")
+        self._note(table, "")
 
     def requests(self) -> dict[str, str]:
         """The tables to be read again, each with the seq that was noted, or ''."""
         if not self._folder.is_dir():
             return {}
-        paths = sorted(self._folder.glob(f"{_REQUEST}*"))
-        return {unquote(path.name.removeprefix(_REQUEST)): path.read_text(encoding="utf-8") for path in paths}
+        return self._noted(_REQUEST)
 
     def wanted(self, start: Offset) -> bool:
         """Whether there is a request that the offset `start` has not taken up."""
@@ -62,10 +64,10 @@ class Signals:
             if state is None or state.dropped or done or (state.quarantined and near):
                 self._path(name).unlink(missing_ok=True)
             elif before is not None and before.quarantined and not state.quarantined:
-                write_whole(self._path(name), str(state.since))  # it is read anew as it is
+                self._note(name, str(state.since))  # it is read anew as it is
             elif state.done and not state.away and (before is None or before.complete):
                 state = anew(state, offset)
-                write_whole(self._path(name), str(state.since))
+                self._note(name, str(state.since))
                 offset = offset.with_table(name, state)
         return offset
 
@@ -76,14 +78,14 @@ class Signals:
     def repairs(self) -> dict[str, tuple[str, str]]:
         """The tables with keys to be read again, each with its repair's fingerprint and the seq noted, or ''."""
         found = {}
-        for path in sorted(self._folder.glob(f"{_REPAIR}*")):
-            fingerprint, _, noted = path.read_text(encoding="utf-8").partition(" ")
-            found[unquote(path.name.removeprefix(_REPAIR))] = fingerprint, noted
+        for table, text in self._noted(_REPAIR).items():
+            fingerprint, _, noted = text.partition(" ")
+            found[table] = fingerprint, noted
         return found
 
     def note_repair(self, table: str, fingerprint: str, noted: str) -> None:
         """Note the seq at which a request is taken up."""
-        write_whole(self._path(table, _REPAIR), f"{fingerprint} {noted}")
+        self._note(table, f"{fingerprint} {noted}", _REPAIR)
 
     def drop_repair(self, table: str) -> None:
         """The request is void, or has been taken up for good."""
@@ -102,5 +104,16 @@ class Signals:
         """Let it go on."""
         (self._folder / _PAUSED).unlink(missing_ok=True)
 
+    def _note(self, table: str, text: str, kind: str = _REQUEST) -> None:
+        write_whole(self._path(table, kind), f"{text}\n{table}")
+
+    def _noted(self, kind: str) -> dict[str, str]:
+        """The first line of each file, by the table that it is about; earlier releases wrote no second one."""
+        found = {}
+        for path in sorted(self._folder.glob(f"{kind}*")):
+            text, _, table = path.read_text(encoding="utf-8").partition("\n")
+            found[table or unquote(path.name.removeprefix(kind))] = text
+        return found
+
     def _path(self, table: str, kind: str = _REQUEST) -> Path:
-        return self._folder / f"{kind}{quote(table, safe='')}"
+        return self._folder / fitted(f"{kind}{quote(table, safe='')}")

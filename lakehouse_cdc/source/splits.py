@@ -15,6 +15,7 @@ from lakehouse_cdc.model.xa import Prepared
 from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.rows import Stamp
+from lakehouse_cdc.source.text_guard import UNKNOWN, TextGuard
 
 
 @dataclass
@@ -56,7 +57,8 @@ class EndSplit(InputPartition):
 class SnapshotSplit(InputPartition):
     """as_of(table, [lo, hi), W): W stands in the stamp, the floor is at or before it. None is unbounded.
 
-    `prepared` are the XA transactions that are open at the floor.
+    `prepared` are the XA transactions that are open at the floor. `texts` says which statements logged as text may
+    change the table.
     """
 
     stamp: Stamp
@@ -66,6 +68,7 @@ class SnapshotSplit(InputPartition):
     lo: Cursor | None
     hi: Cursor | None
     prepared: tuple[Prepared, ...] = ()
+    texts: TextGuard = UNKNOWN
 
 
 @dataclass
@@ -78,6 +81,7 @@ class RepairSplit(InputPartition):
     floor: Position
     repair: Repair
     prepared: tuple[Prepared, ...] = ()
+    texts: TextGuard = UNKNOWN
 
 
 @dataclass

@@ -9,6 +9,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from lakehouse_cdc.lake.files import written
+from lakehouse_cdc.source.beginning import AFTER, Beginning
+from lakehouse_cdc.source.configured import DIGEST, digest, require_same_configuration
 from lakehouse_cdc.source.offsets import restored, stored
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.patience import patiently
@@ -42,18 +44,27 @@ class StreamReader(DataSourceStreamReader):
 
     def _next(self, start: Mapping[str, Any], max_rows: int | None, max_bytes: int | None) -> dict[str, Any] | None:
         """The end of the batch behind a stored offset; None if there is nothing new."""
-        last = restored(start, self._store)
-        end = patiently(
-            lambda: self.planner.latest(last, max_rows=max_rows, max_bytes=max_bytes), before_next=self.planner.close
-        )
-        return stored(end, start, self._store) if end is not None else None
+        last, planner, after = restored(start, self._store), self.planner, None
+        if last is None and (after := Beginning(self._options.schema_folder).after) is not None:
+            last = self._store.offset(after)
+            planner.begin_after(last)
+        end = patiently(lambda: planner.latest(last, max_rows=max_rows, max_bytes=max_bytes), before_next=planner.close)
+        if end is None:
+            return None
+        begins = {} if after is None else {AFTER: after}
+        return {**stored(end, start, self._store), DIGEST: digest(self._options), **begins}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The splits of a batch. The same two offsets always give the same rows."""
+        """The splits of a batch. The same two offsets always give the same rows.
+
+        Raises DefiniteError for a batch that was planned under another configuration.
+        """
         last = restored(end, self._store)
-        if last is None or start == end:
+        if last is None or start == end or self._store.has_held(end):
             return []
+        require_same_configuration(end, self._options, (self._store.get(state.schema) for state in last.emitting))
         first, planner = restored(start, self._store), self.planner
+        first = first or Beginning(self._options.schema_folder).before(start, end)
         return patiently(lambda: planner.splits(first, last), before_next=planner.close)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

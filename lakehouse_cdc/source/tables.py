@@ -103,6 +103,16 @@ class Tables:
         for name in known.keys() & now.keys():
             require_same_choice(self._store.get(known[name].schema), now[name])
 
+    def same_choice(self, known: Mapping[str, TableState], now: Mapping[str, TableSchema]) -> set[str]:
+        """The tables of `known` that are not configured otherwise now, or are gone."""
+        same = set(known)
+        for name in known.keys() & now.keys():
+            try:
+                require_same_choice(self._store.get(known[name].schema), now[name])
+            except DefiniteError:  # noqa: PERF203
+                same.discard(name)
+        return same
+
     def require_masks(self, known: Mapping[str, TableState], now: Mapping[str, TableState]) -> None:
         """Raise DefiniteError where a masked column may have got another name unseen, in a gap of the log."""
         for name in known.keys() & now.keys():

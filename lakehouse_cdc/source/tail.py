@@ -28,6 +28,7 @@ from lakehouse_cdc.mysql.kernels.rows import count_rows
 from lakehouse_cdc.mysql.session import connect
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.tail_texts import TextHistory
 from lakehouse_cdc.source.tail_xa import XaHistory
 
 _PIECES = 12  # of a stretch of log
@@ -105,6 +106,7 @@ class Tail:
         self._open_rows = 0  # of the transaction that the last buffer ended in
         self._ended = _Ended()
         self._statements: list[LoggedStatement] = []  # that concern us, or name a captured table
+        self.texts = TextHistory()
         self.schema_ids = {schema.id for schema in schemas}
         self.xa = XaHistory(prepared, counted=bool(schemas))
         self._counts_rows = options.max_rows is not None
@@ -153,11 +155,13 @@ class Tail:
 
     def _take(self, scan: Scan) -> None:
         self._sources = scan.sources
-        self._statements += [s for s in scan.statements if s.concerns or self._names & set(s.statement.tables)]
+        self._statements += [
+            s for s in scan.statements if s.concerns or s.unknown or self._names & set(s.statement.tables)
+        ]
         done, txns = scan.ended, scan.transactions
         numbers = np.array([Position(name, 0).number for name in scan.files], np.int64)
         rows, size = self._rows(scan), txns.end - txns.begin
-        self.xa.take(scan, rows, size)
+        self.texts.take([s for s in scan.statements if not s.within_xa], self.xa.take(scan, rows, size))
         self._ended.append(
             {
                 "file": numbers[txns.file[:done]],
@@ -222,19 +226,29 @@ class Tail:
         commit_ts = int(ended["commit_us"][count - 1]) if count else 0
         return Mark(position, gtids, last, commit_ts, int(ended["rows"][:count].sum()))
 
+    @property
+    def scanned(self) -> Position:
+        """Where the scan is."""
+        return self._scanner.position
+
     def reached(self, tip: Position) -> bool:
         """Whether everything up to `tip` has been scanned."""
         return self._scanner.position >= tip
 
     def statements(self, after: Position) -> list[LoggedStatement]:
-        """The statements behind `after` that concern a captured table."""
-        return [s for s in self._statements if s.concerns and s.position > after]
+        """The statements after a position that concern a captured table, or may; none that changes rows alone."""
+        return [s for s in self._statements if (s.concerns or s.unknown) and s.position > after]
 
     def naming(self, table: str, after: Position) -> list[LoggedStatement]:
         """The statements behind `after` that name the table, or may mean it; also those that are proven harmless."""
         name, database = self._cased(table), self._cased(table.partition(".")[0])
         behind = [s for s in self._statements if s.position > after]
-        return [s for s in behind if {name, database} & {*s.statement.tables, *s.statement.databases} or s.unlimited]
+        return [
+            s
+            for s in behind
+            if {name, database} & {*s.statement.tables, *s.statement.databases}
+            or (s.names is not None and s.names.mentions(table))
+        ]
 
     def _cased(self, name: str) -> str:
         return name.lower() if self._lower_case else name
@@ -265,6 +279,7 @@ class Tail:
         self._ended.drop(count)
         self._statements = [s for s in self._statements if s.position > position]
         self.xa.begin_at(position)
+        self.texts.begin_at(position)
         self.origin = position
         return True
 

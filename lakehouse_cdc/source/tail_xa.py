@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.xa import Prepared, XaEvent, follow, open_at
-from lakehouse_cdc.mysql.binlog.scan import PREPARED, ROLLED_BACK, Decision, Scan
+from lakehouse_cdc.mysql.binlog.scan import COMMITTED, OPEN, PREPARED, ROLLED_BACK, Decision, LoggedStatement, Scan
+from lakehouse_cdc.schema.dml_names import Names
 
 Ints = npt.NDArray[np.int64]
 
@@ -30,10 +31,16 @@ class XaHistory:
         self._events: list[XaEvent] = []
         self._unknown: list[Position] = []
         self._counted = counted
+        self._waiting: set[Names] = set()  # of texts in the group that the last scan ended in
+        self.texts: dict[Position, frozenset[Names]] = {}  # of texts in the group that begins there
 
-    def take(self, scan: Scan, rows: Ints, size: Ints) -> None:
-        """Note what happened in a scan; put right the `rows` and the `size` of its transactions."""
+    def take(self, scan: Scan, rows: Ints, size: Ints) -> list[LoggedStatement]:
+        """Note what happened in a scan; put right the `rows` and the `size` of its transactions.
+
+        Gives the statements logged as text that take effect there by themselves: in XA COMMIT ... ONE PHASE.
+        """
         outcome = scan.transactions.outcome
+        at_once = self._take_texts(scan)
         groups = rows.copy()
         rows[(outcome == PREPARED) | (outcome == ROLLED_BACK)] = 0
         for decision in scan.decisions:
@@ -41,13 +48,31 @@ class XaHistory:
             if found is not None and found.rows:
                 rows[decision.transaction] = found.rows
                 size[decision.transaction] += found.end.pos - found.begin.pos
+        return at_once
+
+    def _take_texts(self, scan: Scan) -> list[LoggedStatement]:
+        txns, at_once = scan.transactions, []
+        groups: dict[int, set[Names]] = {0: self._waiting} if self._waiting else {}
+        self._waiting = set()
+        for found in scan.statements:
+            if found.within_xa and found.names is not None:
+                groups.setdefault(found.transaction, set()).add(found.names)
+                at_once += [found] if txns.outcome[found.transaction] == COMMITTED else []
+        for i, names in groups.items():
+            if txns.outcome[i] == PREPARED:
+                begin = Position(scan.files[txns.file[i]], int(txns.begin[i]))
+                self.texts[begin] = frozenset(names)
+            elif txns.outcome[i] == OPEN:
+                self._waiting = names
+        return at_once
 
     def _decided(self, scan: Scan, decision: Decision, rows: int) -> Prepared | None:
         """Note a decision; the group that it makes true, if it does."""
         txns, i = scan.transactions, decision.transaction
         begin, end = (Position(scan.files[txns.file[i]], int(at[i])) for at in (txns.begin, txns.end))
         if decision.kind == "prepare":
-            prepared = Prepared(decision.xid, begin, end, rows if self._counted else 1)
+            again = ("*",) if begin in self.texts else None
+            prepared = Prepared(decision.xid, begin, end, rows if self._counted else 1, again=again)
             self._open[decision.xid] = prepared
             self._events.append(XaEvent(end, decision.xid, prepared))
             return None
@@ -81,3 +106,4 @@ class XaHistory:
         self._at_origin = self.open_at(position)
         self._events = [event for event in self._events if event.position > position]
         self._unknown = [at for at in self._unknown if at > position]
+        self.texts = {begin: names for begin, names in self.texts.items() if begin >= position}

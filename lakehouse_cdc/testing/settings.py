@@ -69,14 +69,15 @@ def service(version: Version) -> dict[str, str]:
 def accounts(version: Version) -> str:
     """SQL, a statement a line: root without a password, and a reader with what a reader of changes needs.
 
-    That is SELECT for the rows, and the rest for the binlog, its position, and how far a replica is behind.
+    That is SELECT for the rows, SHOW VIEW and TRIGGER to see what statements logged as text lead to, and the rest for
+    the binlog, its position, and how far a replica is behind.
     """
     position = "BINLOG MONITOR, SLAVE MONITOR" if version in MARIADB else "REPLICATION CLIENT"
     return f"""\
 CREATE USER 'root'@'127.0.0.1' IDENTIFIED BY '';
 GRANT ALL ON *.* TO 'root'@'127.0.0.1' WITH GRANT OPTION;
 CREATE USER '{READER}'@'127.0.0.1' IDENTIFIED BY '{READER_PASSWORD}';
-GRANT SELECT, REPLICATION SLAVE, {position} ON *.* TO '{READER}'@'127.0.0.1';
+GRANT SELECT, SHOW VIEW, TRIGGER, REPLICATION SLAVE, {position} ON *.* TO '{READER}'@'127.0.0.1';
 """
 
 

@@ -17,6 +17,7 @@ needed (JDK-4511638).
 from __future__ import annotations
 
 import json
+import math
 from decimal import Context, Decimal
 from typing import Any, NamedTuple
 
@@ -100,7 +101,9 @@ def _is_held(token: str, exact: Decimal) -> bool:
 
 
 def _simple(value: float) -> Any:
-    """A double as the canonical form has it."""
+    """A double as the canonical form has it; beyond the greatest one, the text that Spark prints for infinity."""
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
     if value.is_integer():
         return _canonical(Decimal(repr(value)))
     return value

@@ -42,3 +42,17 @@ def test_a_damaged_or_foreign_checkpoint_is_refused(tmp_path: Path) -> None:
     for batch in (0, 1):
         with pytest.raises(DefiniteError, match="not of a query with one source"):
             place.offset(batch)
+
+
+def test_the_plan_of_a_batch_can_be_removed(tmp_path: Path) -> None:
+    place = Checkpoint(str(tmp_path))
+    assert place.planned is None
+    place.remove_plan()
+    for name in ("metadata", "offsets/6", "offsets/7", "offsets/.7.crc", "commits/6"):
+        written(tmp_path, name, "v1\n{}\n{}")
+    assert place.planned == 7
+    place.remove_plan()
+    assert place.planned is None
+    place.remove_plan()  # a complete one stays
+    assert (place.last_offset(), place.last_commit()) == (6, 6)
+    assert sorted(path.name for path in (tmp_path / "offsets").iterdir()) == ["6"]

@@ -222,7 +222,9 @@ def test_a_column_that_is_generated_from_a_masked_one_must_be_masked(
         def said(*more: str) -> list[str]:
             choice = Choice(masks={table: dict.fromkeys(["e `mail", *more], "null")})
             faults = read_catalog(session, Selection([table]), choice).faults
-            return [f.what.partition("column ")[2].partition(",")[0] for f in faults]
+            # MariaDB 11.8.9 refuses every generated column besides
+            found = [f.what.partition("column ")[2].partition(",") for f in faults]
+            return [column for column, _, why in found if "masked" in why]
 
         assert said() == ["low", "initial"]
         assert said("LOW") == ["initial"]

@@ -280,7 +280,20 @@ def test_the_grant_of_the_hint_mends_a_missing_right(root: Session, own: MySqlSe
     with user(
         root, own, "SELECT, REPLICATION CLIENT ON *.*", hint.removeprefix("GRANT ").removesuffix(" TO the user")
     ) as session:
-        assert bad(check(session, SHOP)) == [("xa", "warning")]
+        assert bad(check(session, SHOP)) == [("xa", "warning"), ("logged_as_text", "warning")]
+
+
+def test_what_a_statement_logged_as_text_leads_to_is_seen_with_the_grant_of_the_hint(
+    root: Session, own: MySqlServer
+) -> None:
+    rights = ["REPLICATION SLAVE, REPLICATION CLIENT, XA_RECOVER_ADMIN ON *.*", "SELECT ON shop.*", "TRIGGER ON shop.*"]
+    with user(root, own, *rights) as session:
+        finding = found(check(session, SHOP), "logged_as_text")
+    assert finding.severity == "warning"
+    assert all(word in finding.what for word in ("triggers", "views", "tables", "stored routines"))
+    grant = finding.hint.partition("GRANT ")[2].removesuffix(" TO the user")
+    with user(root, own, *rights, grant) as session:
+        assert bad(check(session, SHOP)) == []
 
 
 def test_prepared_transactions_are_seen_with_the_right_alone(root: Session, own: MySqlServer) -> None:
@@ -305,7 +318,7 @@ def test_rights_by_a_role(root: Session, own: MySqlServer) -> None:
         root.query("SET DEFAULT ROLE capture TO 'some'@'127.0.0.1'")
         url = own.url.replace("root", "some")
         with connect(ConnectionOptions.from_url(url, password="some-secret")) as session:
-            assert bad(check(session, SHOP)) == [("xa", "warning")]
+            assert bad(check(session, SHOP)) == [("xa", "warning"), ("logged_as_text", "warning")]
     root.query("DROP ROLE capture")
 
 

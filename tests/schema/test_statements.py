@@ -30,6 +30,7 @@ def test_transaction_control(sql: str) -> None:
         "CREATE USER 'a'@'%' IDENTIFIED WITH 'x' AS 'y'", "DROP USER a", "ALTER USER a", "RENAME USER a TO b",
         "CREATE ROLE r", "GRANT SELECT ON *.* TO a", "REVOKE ALL ON d.t FROM a", "SET PASSWORD FOR a = 'x'",
         "SET DEFAULT ROLE r TO a", "FLUSH PRIVILEGES", "FLUSH TABLES t", "ANALYZE TABLE t", "OPTIMIZE TABLE d.t",
+        "REPAIR NO_WRITE_TO_BINLOG TABLE t, u QUICK", "REPAIR TABLE d.t USE_FRM",
         "CREATE VIEW v AS SELECT * FROM t", "CREATE OR REPLACE VIEW d.t AS SELECT 1", "DROP VIEW IF EXISTS v",
         "CREATE ALGORITHM=UNDEFINED DEFINER=`root`@`localhost` SQL SECURITY DEFINER VIEW `v` AS select 1",
         "create definer=root@127.0.0.1 trigger x before insert on t for each row set @a = 1; ",
@@ -81,7 +82,6 @@ TABLES = {
     "CREATE UNIQUE INDEX i USING BTREE ON x.t (a, (b + 1)) COMMENT 'ON u'": ("x.t",),
     "CREATE FULLTEXT INDEX `on` ON t (a)": ("d.t",),
     "DROP INDEX `PRIMARY` ON t": ("d.t",),
-    "REPAIR TABLE t, u QUICK": ("d.t", "d.u"),
     "DROP TABLE tàble, 表": ("d.tàble", "d.表"),
     "DROP TABLE 1a, $b, e.2c": ("d.1a", "d.$b", "e.2c"),
     # words of MariaDB around names

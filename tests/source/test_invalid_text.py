@@ -87,3 +87,18 @@ def refused(stage: Stage) -> None:
     stage.snapshot(driver)
     stage.run("UPDATE t SET e = 1")
     stage.drain(driver)
+
+
+@pytest.mark.parametrize("any_server", ["mysql-5.7", "mysql-8.0", "mariadb-11"], indirect=True)
+def test_a_question_mark_in_a_label_needs_the_labels_in_the_log(any_stage: Stage) -> None:
+    stage = any_stage
+    stage.run("CREATE TABLE t (id INT PRIMARY KEY, e ENUM('yes', '?'))")
+    stage.run("INSERT INTO t VALUES (1, '?'), (2, 'yes')")
+    with row_metadata(stage.server, "least"), pytest.raises(DefiniteError, match=r"column e with a `\?` in a label"):
+        stage.driver(schemaFolder=str(stage.folder / "least")).batch()
+    if stage.server.version != "mysql-5.7":
+        driver = stage.driver()
+        stage.snapshot(driver)
+        stage.run("UPDATE t SET e = '?'")
+        stage.drain(driver)
+        stage.same(driver)

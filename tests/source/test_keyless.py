@@ -61,6 +61,21 @@ def test_bronze_has_rows_without_a_key(any_stage: Stage) -> None:
     assert len({c.seq for c in driver.log if c.op in (Op.INSERT, Op.UPDATE, Op.DELETE)}) == 6
 
 
+def test_a_unique_index_is_no_primary_key(any_stage: Stage) -> None:
+    """Servers log the first one over columns that are not null as if it were, in whole row metadata."""
+    stage = any_stage
+    with row_metadata(stage.server, "FULL"):
+        create(stage, rows=2, more=", c INT NOT NULL DEFAULT 0, UNIQUE (a, c)")
+        driver = stage.driver()
+        stage.snapshot(driver)
+        stage.run("INSERT INTO t (a, c) VALUES (8, 1), (8, 2)")
+        stage.run("ALTER TABLE t ADD COLUMN d INT")
+        stage.run("UPDATE t SET d = c WHERE a = 8")
+        stage.drain_twice(driver)
+    same(stage, driver)
+    assert all(c.key is None for c in driver.log)
+
+
 @pytest.mark.parametrize("moment", ["before the view", "behind the view", "after the SELECT"])
 def test_a_row_like_others_that_comes_while_they_are_read(
     any_stage: Stage, at: Callable[..., None], monkeypatch: pytest.MonkeyPatch, moment: str

@@ -63,7 +63,13 @@ def test_what_a_variant_can_hold(text: str, held: bool) -> None:
 
 @pytest.mark.parametrize(
     ("printed", "exact"),
-    [("1.0E23", "1e23"), ("4.9E-324", "5e-324"), ("5.6843418860808015E-14", "5.684341886080802e-14"), ("1.0", "1")],
+    [
+        ("9.999999999999999E22", "1e23"),
+        ("4.9E-324", "5e-324"),
+        ("5.6843418860808015E-14", "5.684341886080802e-14"),
+        ("1.0", "1"),
+        ('"Infinity"', "1e400"),
+    ],
 )
 def test_a_double_as_java_prints_it(printed: str, exact: str) -> None:
     assert of_variant(printed) == of_source(exact).text

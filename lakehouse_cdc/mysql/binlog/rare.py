@@ -18,6 +18,7 @@ from lakehouse_cdc.mysql.binlog.session_state import session_state
 from lakehouse_cdc.mysql.kernels.binlog_words import GTID, HEADER
 from lakehouse_cdc.schema.charsets import UNICODE, UNKNOWN, charset_of, decode
 from lakehouse_cdc.schema.ddl.statement_session import StatementSession
+from lakehouse_cdc.schema.lexer import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
 
 CRC_BYTES = 4
 _OFF, _CRC32 = 0, 1
@@ -47,6 +48,11 @@ class Query:
     def sql_mode(self) -> int | None:
         """The session's modes as bits, None where they are not known."""
         return self.session.sql_mode
+
+    @property
+    def plain_quotes(self) -> bool:
+        """Whether the session is known to have had neither ANSI_QUOTES nor NO_BACKSLASH_ESCAPES."""
+        return self.sql_mode is not None and not self.sql_mode & (ANSI_QUOTES | NO_BACKSLASH_ESCAPES)
 
 
 @dataclass(frozen=True)

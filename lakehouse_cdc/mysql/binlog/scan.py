@@ -18,9 +18,11 @@ from lakehouse_cdc.model.effect import Effect
 from lakehouse_cdc.model.gtid import GtidSet, gtid_text, is_mariadb
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.binlog.tablemap import TableMap
+from lakehouse_cdc.mysql.binlog.watch import Text
 from lakehouse_cdc.mysql.kernels.binlog_words import COMMITTED, OPEN, PREPARED, ROLLED_BACK
 from lakehouse_cdc.mysql.kernels.events import RowEvents
 from lakehouse_cdc.schema.ddl.statement_session import UNKNOWN_SESSION, StatementSession
+from lakehouse_cdc.schema.dml_names import Names
 from lakehouse_cdc.schema.lexer import PLAIN, Dialect
 from lakehouse_cdc.schema.statements import Statement
 
@@ -60,9 +62,10 @@ class LoggedStatement:
     """A statement in the log that is not BEGIN, COMMIT or the like; `XA COMMIT` and `XA ROLLBACK` are listed, too.
 
     `position` is the end of its event, `transaction` an index into `Scan.transactions`. `concerns` is False only
-    where it is certain that no captured or watched table is touched. `effects` are what it does to captured tables,
-    None where that is not known; there are none where it concerns watched tables alone. `session` is what the event
-    says of the session that ran it, `dialect` how that session's server read the text.
+    where it is certain that no captured or watched table is touched, or a matter of the names that it mentions: then
+    `named` has them. `effects` are what it does to captured tables, None where that is not known; there are none where
+    it concerns watched tables alone. `within_xa`: it takes effect where its XA transaction is committed. `session` is
+    what the event says of the session that ran it, `dialect` how that session's server read the text.
     """
 
     position: Position
@@ -74,11 +77,18 @@ class LoggedStatement:
     effects: tuple[Effect, ...] | None = None
     session: StatementSession = UNKNOWN_SESSION
     dialect: Dialect = PLAIN
+    named: Text | None = None
+    within_xa: bool = False
 
     @property
-    def unlimited(self) -> bool:
-        """Whether it may touch tables that it is not known to name."""
-        return not (self.statement.tables or self.statement.databases)
+    def unknown(self) -> bool:
+        """Whether it may be DDL of any table that it mentions."""
+        return self.named is not None and self.named.unknown
+
+    @property
+    def names(self) -> Names | None:
+        """What it mentions, if it changes rows, or is not known."""
+        return None if self.named is None else self.named.names
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ from lakehouse_cdc.schema.lexer import Dialect
 from lakehouse_cdc.schema.statements import StatementKind
 
 _PREVIOUS_GTIDS, _TAGGED, _EXECUTE_LOAD, _GTID_LIST = 35, 42, 18, 163
+_SHOWN = 1000  # characters that are kept of a statement that changes rows
 _ARTIFICIAL = 0x20  # a flag of an event that the server made up for its readers: it stands in no file
 
 
@@ -309,6 +310,7 @@ class BinlogScanner:
             state[k.HALF] = 0
             self._groups.statement(seconds, size)
             return
+        within_xa = self._groups.group == k.XA
         dialect = Dialect(query.sql_mode, bool(state[k.MARIADB]), query.readable)
         statement, concerned, effects = self._watch.judge(query, dialect, alone=alone)
         if statement.kind is StatementKind.TRANSACTION:
@@ -323,8 +325,20 @@ class BinlogScanner:
             self._groups.statement(seconds, size)
         position = Position(self._file, self.position.pos + size)
         number = self._groups.count - 1
+        named = self._watch.names(query, statement, effects, alone=alone)
+        text = query.text if named is None or named.unknown or named.names is None else query.text[:_SHOWN]
         self._statements.append(
             LoggedStatement(
-                position, number, query.database, query.text, statement, concerned, effects, query.session, dialect
+                position,
+                number,
+                query.database,
+                text,
+                statement,
+                concerned,
+                effects,
+                query.session,
+                dialect,
+                named,
+                within_xa,
             )
         )

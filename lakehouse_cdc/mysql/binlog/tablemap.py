@@ -227,6 +227,8 @@ def _differences(found: TableMap, schema: TableSchema) -> str:
         return ""
     key = tuple(known[i] for i, _ in found.key)
     wanted = schema.primary_key
+    if not wanted:
+        return ""  # of a table without one, servers log the first unique index over columns that are not null
     return "" if key == wanted else f"primary key ({', '.join(key)}) in the binlog, ({', '.join(wanted)}) known"
 
 

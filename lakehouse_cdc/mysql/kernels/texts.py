@@ -52,10 +52,10 @@ def _is_ascii(buf: Bytes, at: int, size: int) -> bool:
     if size < 8:
         for i in range(size):
             bits |= np.int64(buf[at + i])
-        return bits & 0x80 == 0
+        return bool(bits & 0x80 == 0)
     for i in range(0, size - 8, 8):
         bits |= load8(buf, at + i)
-    return (bits | load8(buf, at + size - 8)) & _HIGH_BITS == 0
+    return bool((bits | load8(buf, at + size - 8)) & _HIGH_BITS == 0)
 
 
 @part

@@ -46,8 +46,8 @@ def effects(
             found.append(Effect("create", name))
         if schema is None or statement.if_absent:
             continue
-        if statement.kind is StatementKind.TRUNCATE or statement.rebuilds:
-            found.append(Effect("again" if statement.rebuilds else "truncate", schema.name))
+        if statement.kind is StatementKind.TRUNCATE:
+            found.append(Effect("truncate", schema.name))
         elif held.get(name) != name:
             found.append(Effect("replace" if name in held else "drop", schema.name))
         elif not statement.renames or (name, name) in statement.renames:

@@ -62,6 +62,13 @@ def require_ledger(spark: SparkSession, layout: Layout) -> bool:
     return True
 
 
+def bronze_of_ledger(spark: SparkSession, layout: Layout) -> str | None:
+    """The id of the change table that silver is made from, None where there is no ledger, '' where it does not say."""
+    if not exists(spark, layout.ledger):
+        return None
+    return require_owner(spark, layout.ledger, layout.pipeline).get(_BRONZE, "")
+
+
 class Ledger:
     """The ledger of one pipeline, and its only writer; remembers the versions of tables between batches."""
 

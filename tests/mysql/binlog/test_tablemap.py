@@ -92,7 +92,8 @@ def test_added_dropped_swapped_columns_and_keys(log: Log, database: str) -> None
     for columns in (COLUMNS[:-1], (*COLUMNS, Column("new", "int")), (*COLUMNS[:-2], COLUMNS[-1], COLUMNS[-2])):
         with pytest.raises(DefiniteError, match=f"{database}.t changed: "):
             read(log, database, TableSchema(database, "t", columns, ("v", "u")))
-    for key in (("u", "v"), ("v",), ()):
+    read(log, database, TableSchema(database, "t", COLUMNS, ()))  # what is logged may be a unique index
+    for key in (("u", "v"), ("v",)):
         with pytest.raises(DefiniteError, match="primary key"):
             read(log, database, TableSchema(database, "t", COLUMNS, key))
 

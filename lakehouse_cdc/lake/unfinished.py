@@ -1,0 +1,34 @@
+"""Folders of tables that a crash left before their first commit.
+
+Delta makes the folder of a table and its log, writes version 0 under another name, and renames it: a process that is
+killed in between leaves a folder with a log that has no version. Nothing was ever part of such a table, so it may be
+removed. That must be done before the table is created: `CREATE TABLE IF NOT EXISTS` over such a folder creates nothing,
+and reports nothing.
+
+To remove it takes several steps, too, but after any of them what is left is again a log without a version, an empty
+folder, or nothing. Only the process that holds the pipeline's lock may do it: another one could be creating the table.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+
+LOG = "_delta_log"
+# names in Delta's log that say that there is a version (protocol, "Delta Log Entries", "Checkpoints")
+_VERSION = re.compile(r"^(\d{20}\.(json|checkpoint\..*)|_last_checkpoint|_sidecars)$")
+
+
+def is_unfinished(folder: str) -> bool:
+    """Whether the folder holds the log of a table that has no version, and nothing else."""
+    if not os.path.isdir(folder) or os.listdir(folder) != [LOG]:
+        return False
+    log = os.path.join(folder, LOG)
+    return os.path.isdir(log) and not any(map(_VERSION.match, os.listdir(log)))
+
+
+def remove_unfinished(folder: str) -> None:
+    """Remove what `is_unfinished` recognizes; anything else stays as it is."""
+    if is_unfinished(folder):
+        shutil.rmtree(os.path.join(folder, LOG))

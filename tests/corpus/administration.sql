@@ -1,0 +1,183 @@
+-- Statements of administrators on MySQL and MariaDB: maintenance, accounts, partitions, session settings.
+CREATE TABLE ledger (id INT NOT NULL, at DATE NOT NULL, amount DECIMAL(9,2), PRIMARY KEY (id, at)) ENGINE=InnoDB PARTITION BY RANGE (YEAR(at)) (PARTITION p2022 VALUES LESS THAN (2023), PARTITION p2023 VALUES LESS THAN (2024), PARTITION pmax VALUES LESS THAN MAXVALUE);
+
+CREATE TABLE ledger_2022 (id INT NOT NULL, at DATE NOT NULL, amount DECIMAL(9,2), PRIMARY KEY (id, at)) ENGINE=InnoDB;
+
+CREATE TABLE {other}.plain (id INT PRIMARY KEY, a INT, b VARCHAR(20));
+
+INSERT INTO ledger VALUES (1, '2022-05-01', 1.5), (2, '2023-05-01', 2.5), (3, '2024-05-01', NULL);
+
+INSERT INTO ledger_2022 VALUES (9, '2022-06-01', 9);
+
+-- then
+
+FLUSH TABLES;
+
+FLUSH LOCAL PRIVILEGES;
+
+FLUSH NO_WRITE_TO_BINLOG STATUS;
+
+FLUSH BINARY LOGS;
+
+FLUSH TABLES ledger WITH READ LOCK;
+UNLOCK TABLES;
+
+ANALYZE LOCAL TABLE ledger;
+
+ANALYZE TABLE ledger, {other}.plain;
+
+OPTIMIZE NO_WRITE_TO_BINLOG TABLE ledger;
+
+OPTIMIZE TABLE ledger;
+
+REPAIR TABLE {other}.plain;
+
+REPAIR TABLE ledger;
+
+CHECK TABLE ledger FAST QUICK;
+
+CHECKSUM TABLE ledger;
+
+ALTER TABLE ledger ANALYZE PARTITION p2023;
+
+ALTER TABLE ledger OPTIMIZE PARTITION p2023;
+
+ALTER TABLE ledger REBUILD PARTITION p2022, p2023;
+
+ALTER TABLE ledger CHECK PARTITION ALL;
+
+ALTER TABLE ledger REPAIR PARTITION pmax;
+
+ALTER TABLE ledger REORGANIZE PARTITION pmax INTO (PARTITION p2024 VALUES LESS THAN (2025), PARTITION pmax VALUES LESS THAN MAXVALUE);
+
+ALTER TABLE ledger EXCHANGE PARTITION p2022 WITH TABLE ledger_2022;
+
+-- only: mysql mariadb-11
+ALTER TABLE ledger EXCHANGE PARTITION p2022 WITH TABLE ledger_2022 WITHOUT VALIDATION;
+
+INSERT INTO ledger VALUES (10, '2023-02-02', 4);
+
+ALTER TABLE ledger TRUNCATE PARTITION p2022;
+
+ALTER TABLE ledger DROP PARTITION p2023;
+
+ALTER TABLE ledger DROP PARTITION pmax;
+
+ALTER TABLE ledger ADD PARTITION (PARTITION p2025 VALUES LESS THAN (2026));
+
+ALTER TABLE ledger REMOVE PARTITIONING;
+
+CREATE USER 'app'@'%' IDENTIFIED BY 'se\'cret; DROP TABLE ledger';
+
+GRANT SELECT, INSERT ON {database}.* TO 'app'@'%';
+
+REVOKE INSERT ON {database}.* FROM 'app'@'%';
+
+-- only: mysql
+ALTER USER 'app'@'%' ACCOUNT LOCK;
+
+RENAME USER 'app'@'%' TO 'app2'@'%';
+
+DROP USER 'app2'@'%';
+
+SET PASSWORD = '';
+
+ALTER DATABASE {database} CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci;
+
+ALTER SCHEMA {other} DEFAULT COLLATE = latin1_bin;
+
+-- only: mariadb
+SET STATEMENT max_statement_time=60 FOR FLUSH TABLES;
+
+-- only: mariadb
+SET STATEMENT lock_wait_timeout=5, max_statement_time=60 FOR ALTER TABLE ledger ADD COLUMN IF NOT EXISTS memo VARCHAR(20);
+
+-- only: mariadb
+CREATE INDEX IF NOT EXISTS plain_b ON {other}.plain (b);
+
+-- only: mariadb
+RENAME TABLE {other}.plain WAIT 10 TO {other}.plain2;
+RENAME TABLE IF EXISTS {other}.plain2 NOWAIT TO {other}.plain;
+
+-- only: mariadb
+TRUNCATE TABLE {other}.plain WAIT 5;
+
+-- only: mariadb
+ALTER ONLINE TABLE IF EXISTS ledger WAIT 5 ADD INDEX IF NOT EXISTS by_amount (amount), MODIFY COLUMN IF EXISTS memo VARCHAR(30), DROP COLUMN IF EXISTS nothing;
+
+-- only: mariadb
+ALTER TABLE IF EXISTS ledger RENAME COLUMN IF EXISTS memo TO remark, DROP INDEX IF EXISTS by_amount;
+
+-- only: mariadb
+CREATE OR REPLACE TABLE {other}.plain (id INT PRIMARY KEY, c INT);
+
+-- only: mariadb
+CREATE OR REPLACE TABLE scratch (id INT PRIMARY KEY, c INT);
+CREATE OR REPLACE TABLE scratch (id INT PRIMARY KEY, d VARCHAR(9));
+
+-- only: mariadb
+CREATE OR REPLACE VIEW {other}.v AS SELECT 'é' AS é;
+
+-- only: mariadb
+ALTER TABLE ledger ADD SYSTEM VERSIONING;
+ALTER TABLE ledger DROP SYSTEM VERSIONING;
+
+-- only: mariadb
+CREATE SEQUENCE {other}.seq START WITH 1;
+ALTER SEQUENCE {other}.seq RESTART 5;
+DROP SEQUENCE {other}.seq;
+
+-- only: mysql-8 mysql-9
+ALTER TABLE ledger ADD COLUMN memo VARCHAR(20) INVISIBLE, ADD INDEX by_amount (amount) INVISIBLE, ALGORITHM=INPLACE, LOCK=NONE;
+
+-- only: mysql-8 mysql-9
+ALTER TABLE ledger ALTER COLUMN memo SET VISIBLE, ALTER INDEX by_amount VISIBLE, ALGORITHM DEFAULT;
+
+-- only: mysql-8 mysql-9
+CREATE ROLE reader;
+GRANT reader TO CURRENT_USER;
+SET DEFAULT ROLE NONE TO CURRENT_USER;
+DROP ROLE reader;
+
+-- only: mysql-8 mysql-9
+ALTER INSTANCE RELOAD TLS;
+
+SET SESSION sql_mode = 'ANSI_QUOTES';
+ALTER TABLE "ledger" ADD COLUMN "quo""ted" INT COMMENT 'a\\b';
+CREATE TABLE {other}."odd" (id INT PRIMARY KEY, "x" INT DEFAULT 1 COMMENT 'back\\slash');
+SET SESSION sql_mode = DEFAULT;
+
+SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES';
+ALTER TABLE ledger COMMENT 'ends with \';
+CREATE TABLE {other}.odd2 (id INT PRIMARY KEY, p VARCHAR(20) DEFAULT 'C:\');
+SET SESSION sql_mode = DEFAULT;
+
+SET NAMES latin1;
+CREATE VIEW {other}.w AS SELECT 'é' AS e;
+ALTER TABLE ledger COMMENT 'é';
+SET NAMES utf8mb4;
+
+SET NAMES binary;
+ALTER TABLE {other}.plain COMMENT 'é';
+SET NAMES utf8mb4;
+
+CREATE PROCEDURE {other}.p() BEGIN DECLARE x INT DEFAULT 1; INSERT INTO plain VALUES (x, x, 'x'); END;
+
+CREATE FUNCTION {other}.f() RETURNS INT DETERMINISTIC RETURN 1;
+
+CREATE TEMPORARY TABLE scratchpad (id INT);
+INSERT INTO scratchpad VALUES (1);
+ALTER TABLE scratchpad ADD b INT;
+DROP TEMPORARY TABLE scratchpad;
+
+SAVEPOINT nothing;
+
+XA START 'x1';
+INSERT INTO {other}.plain (id) VALUES (99);
+XA END 'x1';
+XA PREPARE 'x1';
+XA COMMIT 'x1';
+
+ALTER TABLE ledger ADD COLUMN total DECIMAL(12,2) AS (amount * 2) STORED, ADD COLUMN seen INT NOT NULL DEFAULT 0;
+
+DROP DATABASE {other};

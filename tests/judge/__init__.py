@@ -1,0 +1,1 @@
+"""A real server judges how statements are followed: see `judge`."""
