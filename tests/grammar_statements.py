@@ -52,7 +52,7 @@ ROWS = {
 }
 RESTS = {
     "GRANT": "SELECT ON *.* TO somebody@localhost", "REVOKE": "SELECT ON *.* FROM somebody@localhost",
-    "FLUSH": "TABLES", "OPTIMIZE": "TABLE t", "SET PASSWORD": "FOR somebody@localhost = ''",
+    "FLUSH": "TABLES", "REPAIR TABLE": "u", "OPTIMIZE": "TABLE t", "SET PASSWORD": "FOR somebody@localhost = ''",
     "RENAME USER": "somebody@localhost TO another@localhost",
     "CREATE VIEW": "v AS SELECT 1 AS one", "CREATE FUNCTION": "f() RETURNS INT DETERMINISTIC RETURN 1",
     "CREATE PROCEDURE": "q() SELECT 1", "CREATE TRIGGER": "tr BEFORE INSERT ON u FOR EACH ROW SET NEW.a = 1",
@@ -73,7 +73,7 @@ RESTS = {
 # which statements, and how often
 ROOTS = {"create_sequence": 1, "alter_table": 80,
          "create_table": 6, "create_index": 5, "drop_index": 3, "drop_table": 3, "rename_table": 3,
-         "truncate_table": 2, "repair_table": 1, "harmless": 3, "temporary": 1, "changes_rows": 1, "transaction": 1,
+         "truncate_table": 2, "harmless": 3, "temporary": 1, "changes_rows": 1, "transaction": 1,
          "create_database": 1, "drop_database": 1, "alter_database": 1, "set_statement": 1}  # fmt: skip
 # attributes that a column of such a type may have, besides those that each may have
 # what only the server itself writes, or what has no effect but errors here
@@ -330,7 +330,7 @@ TERMINALS: dict[tuple[str, str], tuple[str, ...]] = {
     ("constant", "introduced"): ("b'1'", "X'31'"), ("column_reference 0", "identifier"): COLUMNS,
     ("create_sequence", "table"): ("t", "n{n}"),
     ("truncate_table", "table"): ("u", "t"),
-    ("repair_table", "table"): ("u", "t"), ("rename_to", "table"): ("n{n}", "t"),
+    ("rename_to", "table"): ("n{n}", "t"),
     ("partition_exchanged", "table"): ("u",), ("partition_absorbed", "table"): ("u",),
     ("partition_converted", "table"): ("n{n}",), ("references", "table"): ("parent",),
     ("drop_column", "identifier"): COLUMNS[1:], ("alter_column", "identifier"): ("a", "b", "c"),
@@ -346,8 +346,7 @@ TERMINALS: dict[tuple[str, str], tuple[str, ...]] = {
     ("special_option", "identifier"): ("ngram",), ("special_option", "number"): ("5",),
     ("size", "number"): ("4194304",), ("size", "identifier"): ("4M",), ("collation_name", "string"): ("'latin1_bin'",),
     ("collation_name", "identifier"): ("latin1_bin",), ("option", "string"): ("'x'", "''", "'Y'"),
-    ("repair_table 0", "table"): ("u",), ("repair_table 1", "table"): ("t",),
-    ("partitioning", "parentheses"): ("(id)",),
+        ("partitioning", "parentheses"): ("(id)",),
     ("spread", "identifier"): ("id",), ("spread", "parentheses"): ("(id)",),
     ("subpartitioning", "parentheses"): ("(id)",), ("subpartitioning", "identifier"): ("id",),
  ("charset_name", "identifier"): ("latin1", "utf8mb4"),

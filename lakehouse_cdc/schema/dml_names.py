@@ -283,8 +283,10 @@ def _chains(found: Sequence[Token]) -> Iterator[_Chain]:
 def _name(found: Sequence[Token], at: int) -> str:
     """The name at a place in lower case; "" for what can be none: a mark, a literal, a number, a reserved word."""
     token = found[at]
-    if token.form in ("quoted", "double"):
+    if token.form == "quoted":
         return lower(token.text)
+    if token.form == "string" and token.text[0] == '"':  # a name under ANSI_QUOTES
+        return lower(token.text[1:-1].replace('""', '"'))
     dotted = at > 0 and found[at - 1].text == "."
     if token.form != "word" or token.text.isdecimal() or (not dotted and token.text.upper() in RESERVED):
         return ""

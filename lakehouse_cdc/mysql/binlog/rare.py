@@ -18,6 +18,7 @@ from lakehouse_cdc.mysql.binlog.session_state import session_state
 from lakehouse_cdc.mysql.kernels.binlog_words import GTID, HEADER
 from lakehouse_cdc.schema.charsets import UNICODE, UNKNOWN, charset_of, decode
 from lakehouse_cdc.schema.ddl.statement_session import StatementSession
+from lakehouse_cdc.schema.lexer import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
 
 CRC_BYTES = 4
 _OFF, _CRC32 = 0, 1

@@ -327,7 +327,6 @@ class BinlogScanner:
         number = self._groups.count - 1
         named = self._watch.names(query, statement, effects, alone=alone)
         text = query.text if named is None or named.unknown or named.names is None else query.text[:_SHOWN]
-        session = query.session
         self._statements.append(
             LoggedStatement(
                 position,
