@@ -130,7 +130,6 @@ _FIXED = {
     "harmless": StatementKind.HARMLESS,
     "temporary": StatementKind.HARMLESS,
     "changes_rows": StatementKind.DML,
-    "repair_table": StatementKind.HARMLESS,  # captured tables are of InnoDB, of which it leaves every row as it is
 }
 
 

@@ -27,7 +27,6 @@ _POST_HEADERS = {2: (13,), 19: (8,), **dict.fromkeys((23, 24, 25), (8, 0)), **di
 _XID = re.compile(r"X'([0-9A-Fa-f]*)',\s*X'([0-9A-Fa-f]*)',\s*(\d+)\s*$")
 _MIXED = ("big5", "gbk", "gb18030", "sjis", "cp932")  # have characters that end in an ASCII byte
 _AS_SHOWN = re.compile(rb"CREATE (OR REPLACE )?(TEMPORARY )?TABLE (IF NOT EXISTS )?[`\"][^\n]+ \(\n  [`\"]")
-_ANSI_QUOTES, _NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20
 _OTHER_IN_SWE7 = frozenset(b"@[\\]^`{|}~")
 
 
@@ -53,7 +52,7 @@ class Query:
     @property
     def plain_quotes(self) -> bool:
         """Whether the session is known to have had neither ANSI_QUOTES nor NO_BACKSLASH_ESCAPES."""
-        return self.sql_mode is not None and not self.sql_mode & (_ANSI_QUOTES | _NO_BACKSLASH_ESCAPES)
+        return self.sql_mode is not None and not self.sql_mode & (ANSI_QUOTES | NO_BACKSLASH_ESCAPES)
 
 
 @dataclass(frozen=True)
