@@ -336,7 +336,7 @@ class BinlogScanner:
                 statement,
                 concerned,
                 effects,
-                session,
+                query.session,
                 named,
                 within_xa,
                 dialect,
