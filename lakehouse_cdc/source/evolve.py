@@ -197,11 +197,11 @@ def _altered_since(session: Session, tail: Tail, statement: LoggedStatement, sch
 
 
 def _silent(later: LoggedStatement, schema: TableSchema, session: Session) -> bool:
-    """Whether a statement leaves the columns as they are, whatever they are."""
+    """Whether a statement leaves the table its name and its columns, whatever they are."""
     if later.statement.kind is StatementKind.TRUNCATE or later.statement.if_absent:
         return True
-    if later.statement.kind is not StatementKind.TABLE_DDL:
-        return False
+    if later.statement.kind is not StatementKind.TABLE_DDL or any(old != new for old, new in later.statement.renames):
+        return False  # another table may have the name, or none
     said = _altered(later, schema, session)
     return said is not None and said.silent
 
