@@ -12,8 +12,8 @@ from tests.mysql.census.columns import of_server
 from tests.mysql.census.page import PAGE, page, read_results
 from tests.mysql.census.run import Census, Found, counts
 
-SOURCES = 3  # columns of a sample, each with so many targets, besides its own type
-TARGETS = 11
+SOURCES = 2  # columns of a sample, each with so many targets, besides its own type
+TARGETS = 7
 
 
 def wrong(found: list[Found]) -> list[str]:
@@ -28,7 +28,7 @@ def test_a_sample(any_server: MySqlServer, any_database: str, seed: int) -> None
         for old in chosen.sample(specs, SOURCES):
             found += census.pairs(old, [old, *chosen.sample(specs, TARGETS)])
     assert not wrong(found)
-    assert {"proven", "again"} <= {one.verdict for one in found}
+    assert "proven" in {one.verdict for one in found}
 
 
 @pytest.mark.long

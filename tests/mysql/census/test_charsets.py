@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from lakehouse_cdc.schema.charsets import CHARSETS, MAX_BYTES, UNICODE, WIDE, sequences
+from lakehouse_cdc.schema.charsets import CHARSETS, MAX_BYTES, UNICODE, UNKNOWN, WIDE, sequences, singles
 from lakehouse_cdc.testing import MySqlServer
 from tests.mysql.census.columns import Spec
 from tests.mysql.census.run import Census
@@ -25,11 +25,13 @@ def values(charset: str) -> tuple[str, ...]:
             if not 0xD800 <= code < 0xE000
         ]  # fmt: skip
     else:
-        encoded = [bytes([code]) for code in range(256)]
+        many = charset in MAX_BYTES  # then a byte may be the first of several, or none
+        single = [code for code in range(256) if not many or singles(charset)[code] not in (None, UNKNOWN)]
+        encoded = [bytes([code]) for code in single]
         encoded += [found for found, _ in sequences(charset)] if MAX_BYTES.get(charset, 1) in (2, 3) else []
     texts = (b"".join(encoded[at : at + _LONGEST]) for at in range(0, len(encoded), _LONGEST))
-    singles = () if len(encoded) > 256 else encoded
-    return tuple(f"_{charset} X'{text.hex()}'" for text in (*texts, *singles))
+    alone = () if len(encoded) > 256 else encoded
+    return tuple(f"_{charset} X'{text.hex()}'" for text in (*texts, *alone))
 
 
 @pytest.mark.long
