@@ -27,7 +27,7 @@ PLAIN: list[tuple[str, set[str]]] = [
     ("INSERT INTO {a}.beat SELECT {n} + id, v FROM t WHERE id < 20 ON DUPLICATE KEY UPDATE v = 't'", set()),
     ("UPDATE {a}.beat SET v = {m} WHERE id % 3 = 1", set()),
     ("DELETE FROM {a}.beat WHERE id % 5 = {m} % 5", set()),
-    ("INSERT INTO {a}.beat VALUES ({n}, {a}.reads())", set()),
+    ("REPLACE INTO {a}.beat VALUES ({n}, {a}.reads())", set()),
     ("REPLACE INTO t (id, v) VALUES ({m}, {n}), ({m} + 1, {n})", {"t"}),
     ("UPDATE t SET v = {n} WHERE id % 4 = {m} % 4", {"t"}),
     ("DELETE FROM t WHERE id = {m}", {"t"}),
@@ -38,7 +38,7 @@ PLAIN: list[tuple[str, set[str]]] = [
     ("INSERT INTO {a}.fires VALUES ({n})", {"t"}),
     ("DELETE FROM {a}.parent WHERE id = {m} % 6", {"child"}),
     ("SELECT {a}.writes({m})", {"u"}),
-    ("INSERT INTO {a}.beat VALUES ({n}, {a}.writes({m}))", {"u"}),
+    ("REPLACE INTO {a}.beat VALUES ({n}, {a}.writes({m}))", {"u"}),
     ("CALL {a}.both({m})", {"t", "u"}),
 ]
 ROWS = [
