@@ -186,7 +186,9 @@ def test_edge_values_of_every_type_verify_on_every_server_under_writes(
         cursor.execute("SET time_zone = '+00:00'")
         for values in types_table.rows(columns, seed=9):
             cursor.execute(f"INSERT INTO {name} (id, n, {names}) VALUES {values}")
-        lake = pipeline(spark, any_server, any_database, tmp_path)
+        # the column that MariaDB 11.8 does not log
+        excluded = {name: {"exclude": ["twice"]}} if any_server.version == "mariadb-11" else {}
+        lake = pipeline(spark, any_server, any_database, tmp_path, tables=excluded)
         lake.run(once=True)
         cursor.execute("SET time_zone = '+05:30'")
         cursor.execute(f"INSERT INTO {name} (id, n, {names}) SELECT id + 1000, 1, {names} FROM {name}")

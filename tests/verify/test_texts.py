@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,9 @@ def test_edge_values_of_every_type_are_the_same_on_both_ways(
         names = ", ".join(f"`{c.name}`" for c in columns)
         for values in types_table.rows(columns, seed=5):
             stage.run(f"INSERT INTO t (id, n, {names}) VALUES {values}")
-        driver = stage.driver(chunkRows="1000")
+        # the column that MariaDB 11.8 does not log
+        excluded = {stage.name(): ["twice"]} if stage.server.version == "mariadb-11" else {}
+        driver = stage.driver(chunkRows="1000", exclude=json.dumps(excluded))
         stage.snapshot(driver)
         offset = offset_of(stage, driver)
         there, here = printed(stage, offset), loaded(stage, offset)
