@@ -135,8 +135,10 @@ ALTER TABLE ledger ALTER COLUMN memo SET VISIBLE, ALTER INDEX by_amount VISIBLE,
 
 -- only: mysql-8 mysql-9
 CREATE ROLE reader;
-GRANT reader TO CURRENT_USER;
-SET DEFAULT ROLE NONE TO CURRENT_USER;
+CREATE USER 'someone'@'localhost';
+GRANT reader TO 'someone'@'localhost';
+SET DEFAULT ROLE ALL TO 'someone'@'localhost';
+DROP USER 'someone'@'localhost';
 DROP ROLE reader;
 
 -- only: mysql-8 mysql-9

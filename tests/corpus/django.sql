@@ -30,7 +30,7 @@ ALTER TABLE `library_book` ADD COLUMN `lasts` bigint NULL, ADD COLUMN `uid` char
 
 ALTER TABLE `library_book` ADD COLUMN `data` json NULL CHECK (JSON_VALID(`data`));
 
-UPDATE `library_book` SET `data` = '{"k": 1}', `weight` = 0.1, `file` = x'00ff', `uid` = MD5(`id`);
+UPDATE `library_book` SET `data` = '{"k": 1}', `weight` = 0.1, `file` = x'00ff', `uid` = LPAD(`id`, 32, '0');
 
 ALTER TABLE `library_book` MODIFY `title` varchar(300) NOT NULL;
 

@@ -26,7 +26,7 @@ UPDATE invoice SET account_id = 1, remarks = 'known';
 
 ALTER TABLE account ADD uuid BINARY(16) DEFAULT NULL COMMENT '(DC2Type:uuid)', ADD balance DOUBLE PRECISION DEFAULT '0' NOT NULL, ADD active TINYINT(1) DEFAULT 1 NOT NULL, ADD extra JSON DEFAULT NULL;
 
-UPDATE account SET uuid = UNHEX(MD5(login)), balance = id / 3, extra = '{"a": [1, null]}';
+UPDATE account SET uuid = LPAD(login, 16, 'x'), balance = id / 3, extra = '{"a": [1, null]}';
 
 ALTER TABLE account CHANGE login email VARCHAR(255) NOT NULL, CHANGE secret secret VARCHAR(60) NOT NULL;
 

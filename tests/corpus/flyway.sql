@@ -50,7 +50,7 @@ update employee set v = 1.5, w = 'w', x = x'00', y = 4, ae = 1.25, ag = true whe
 alter table employee add column ah varchar(20) binary, add column ai char byte, add column aj text(100), add column ak blob(300), add column al char(4) ascii, add column am varchar(9) charset latin1 collate latin1_german1_ci;
 
 -- only: mysql-8 mysql-9
-alter table employee add column an point not null srid 4326 default (st_geomfromtext('POINT(1 1)', 4326)), add column ao int default (1 + 1);
+alter table employee add column an point srid 4326, add column ao int default (1 + 1);
 
 
 alter table employee drop column ah, drop ai;

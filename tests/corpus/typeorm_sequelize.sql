@@ -60,7 +60,7 @@ RENAME TABLE `picture` TO `photo`;
 
 ALTER TABLE `Projects` ADD `deadline` DATETIME;
 
-ALTER TABLE `Projects` ADD `owner` INTEGER, ADD CONSTRAINT `projects_owner_foreign_idx` FOREIGN KEY (`owner`) REFERENCES `photo` (`id`) ON DELETE SET NULL ON UPDATE CASCADE;
+ALTER TABLE `Projects` ADD `owner` INTEGER, ADD CONSTRAINT `projects_owner_foreign_idx` FOREIGN KEY (`owner`) REFERENCES `typeorm_migrations` (`id`) ON DELETE SET NULL ON UPDATE CASCADE;
 
 ALTER TABLE `Projects` CHANGE `title` `title` TEXT;
 
@@ -89,5 +89,7 @@ CREATE TABLE IF NOT EXISTS `Tasks` (`id` CHAR(36) BINARY , `ProjectId` INTEGER, 
 INSERT INTO `Tasks` VALUES ('u-1', 1, 'open', '2024-01-01');
 
 DROP TABLE IF EXISTS `Tasks`;
+
+TRUNCATE TABLE `typeorm_migrations`;
 
 DROP TABLE `typeorm_migrations`;
