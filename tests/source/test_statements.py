@@ -67,12 +67,14 @@ def test_ddl_around_a_chunk_s_window_invents_and_loses_nothing(
     driver.restart()
     again = driver.read()
     read = [c for c in changes(batches) if c.op is Op.READ]
-    if step is Step.BEFORE_SELECT:
+    changes_columns = "DROP" in ddl
+    if step is Step.BEFORE_SELECT and changes_columns:
         assert read == []
         assert exact_bytes(again) == exact_bytes(batches)
     if step not in (Step.BEFORE_POSITION, Step.AFTER_POSITION):
         assert all(dict(c.after) == {"id": dict(c.key)["id"], "v": 1} for c in read)  # type: ignore[call-overload]
-        assert [c for c in changes(again) if c.op is Op.READ] == []
+        read_later = [c for c in changes(again) if c.op is Op.READ]
+        assert read_later == ([] if changes_columns else read)
     driver.log += changes(batches)
     driver.offset = driver.planned[1]
     stage.drain(driver)
