@@ -169,12 +169,18 @@ def shape_of(store: SchemaStore, rows: TableSchema, held: Held) -> Shape:
 def _offset_of(
     spark: SparkSession, layout: Layout, checkpoint: Checkpoint, store: SchemaStore, bronze_version: int | None
 ) -> tuple[Offset, int]:
-    """The source's offset at the end of the newest bronze commit up to a version (None: of all), and its version."""
+    """The source's offset at the end of the newest bronze commit up to a version (None: of all), and the last version
+    before the commit after that: others may have written some, or put files together.
+    """
+    newest: int | None = None
     for commit in _commits(spark, layout):
-        if (bronze_version is None or commit.version <= bronze_version) and commit.note is not None:
-            found = restored(checkpoint.offset(commit.note.batch), store)
-            if found is not None:
-                return found, commit.version
+        if bronze_version is not None and commit.version > bronze_version:
+            continue
+        newest = commit.version if newest is None else newest
+        if commit.note is not None:
+            if (found := restored(checkpoint.offset(commit.note.batch), store)) is not None:
+                return found, newest
+            newest = None
     raise DefiniteError(
         "bronze holds no batch of this pipeline's checkpoint", where=str(layout.changes), hint="run first"
     )

@@ -40,7 +40,11 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "padded": ("VARCHAR(20)", "'x  '", "rtrim(row.padded)"),
     "single": ("FLOAT", "0.1", "CAST(1.1 AS FLOAT)"),
     "raw": ("BINARY(3)", "x'010000'", "unhex('01')"),
-    "doc": ("JSON", "'[0.1234567890123456789]'", "parse_json('[0.12345678901234568]')"),
+    "doc": (
+        "JSON",
+        "JSON_ARRAY(CAST('0.1234567890123456789' AS DECIMAL(20,19)))",
+        "parse_json('[0.12345678901234568]')",
+    ),
 }
 
 
