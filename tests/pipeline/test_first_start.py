@@ -118,8 +118,8 @@ def amid(module: Any, name: str, *, after: bool = False, only: str = "") -> Patc
 STEPS: list[Patch] = [
     amid(bronze_tables, "create"),
     amid(bronze_tables, "create", only="schemas"),
-    amid(Beginning, "belongs_to"),
     amid(bronze_tables, "create", only="schemas", after=True),
+    amid(Beginning, "belongs_to"),
     amid(sink, "add_schemas"),
     amid(table_definition, "create", only="t__tombstones", after=True),
     amid(table_definition, "create", only="t", after=True),
