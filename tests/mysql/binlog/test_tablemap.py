@@ -151,9 +151,14 @@ def test_hidden_columns_of_functional_indexes_are_in_no_image(log: Log, database
 @pytest.mark.usefixtures("minimal")
 def test_a_label_that_may_be_another_is_refused_without_labels_in_the_log(log: Log, database: str) -> None:
     log.run(f"USE {database}", "CREATE TABLE t (a INT PRIMARY KEY, e ENUM('x', '😀') CHARACTER SET utf8mb4)")
-    with connect(ConnectionOptions.from_url(log.server.url)) as session:
-        tables = read_tables(session, Selection([f"{database}.t"]))
-    assert tables[f"{database}.t"].columns[1].values == ("x", "?")
+    with (
+        connect(ConnectionOptions.from_url(log.server.url)) as session,
+        pytest.raises(DefiniteError, match="a `\\?` in a label"),
+    ):
+        read_tables(session, Selection([f"{database}.t"]))
+    # the setting may have been another one when the table was read
+    label = Column("e", "enum", charset="utf8mb4", collation="utf8mb4_0900_ai_ci", values=("x", "?"))
+    tables = {f"{database}.t": TableSchema(database, "t", (Column("a", "int", nullable=False), label), ("a",))}
     start = log.end
     log.run("INSERT INTO t VALUES (1, 2)")
     with pytest.raises(DefiniteError, match="may stand for another character"):
