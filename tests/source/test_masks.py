@@ -16,7 +16,7 @@ from lakehouse_cdc.errors import ConfigError, DefiniteError
 from lakehouse_cdc.model.changes import Change, Op, fold, invalid
 from lakehouse_cdc.source.hooks import Step
 from lakehouse_cdc.testing import MySqlServer
-from tests.servers import row_metadata
+from tests.servers import require_generated_columns_in_the_log, row_metadata
 from tests.source import types_table
 from tests.source.conftest import Stage, on_stage
 from tests.source.driver import Driver
@@ -167,6 +167,8 @@ def test_every_type_has_one_hash_from_the_snapshot_and_from_the_binlog(
         for values in types_table.rows(columns, seed=3):
             stage.run(f"INSERT INTO t (id, n, {', '.join(f'`{n}`' for n in names)}) VALUES {values}")
         hashed = {n: "hash" for c, n in zip(columns, names, strict=True) if "VECTOR" not in c.declared.upper()}
+        if any_server.version == "mariadb-11":  # it does not log generated columns
+            stage.run("ALTER TABLE t DROP COLUMN twice")
         plain, one = stage.driver(), driver(stage, hashed)
         for each in (plain, one):
             stage.snapshot(each)
@@ -295,6 +297,7 @@ def test_a_masked_column_that_may_have_another_name_now_stops_its_table(
 def test_a_column_made_of_a_renamed_masked_one_stops_its_table(any_stage: Stage) -> None:
     """The user's configuration names the old one alone."""
     stage = any_stage
+    require_generated_columns_in_the_log(stage.server)
     create(stage)
     insert(stage, 1)
     found = driver(stage)
@@ -311,17 +314,17 @@ def test_a_column_made_of_a_renamed_masked_one_stops_its_table(any_stage: Stage)
     assert {image["id"] for image in rows(found)} == {1, 2}
 
 
-def test_statements_are_told_without_constants(stage: Stage) -> None:
+def test_statements_are_shown_without_constants(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     create(stage)
     one = driver(stage)
     stage.drain(one)
     stage.run("SET SESSION binlog_format = 'STATEMENT'")
     insert(stage, 1)
     stage.run("SET SESSION binlog_format = 'ROW'")
-    with pytest.raises(DefiniteError) as caught:
-        stage.drain(one)
-    assert "INSERT INTO t (id, email, phone, notes)" in str(caught.value)
-    assert not any(secret in str(caught.value) for secret in CLEAR)
+    with caplog.at_level("DEBUG"):
+        stage.drain_twice(one)  # the table is read again
+    assert {image["id"] for image in rows(one)} == {1}
+    assert not any(secret in f"{caplog.text}{rows(one)}" for secret in CLEAR)
 
 
 def test_a_hash_without_a_salt_is_refused(stage: Stage) -> None:

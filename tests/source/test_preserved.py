@@ -19,6 +19,7 @@ from lakehouse_cdc.model.changes import Op, fold
 from lakehouse_cdc.source.schemas import SchemaStore
 from lakehouse_cdc.testing import VERSIONS, MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
+from tests.servers import require_generated_columns_in_the_log
 from tests.source.conftest import Stage
 from tests.source.driver import Driver, hashable
 
@@ -99,17 +100,11 @@ def test_timestamps_of_a_table_that_is_copied_where_a_clock_is_set_back(any_stag
     assert read_again(driver) == before
 
 
-def logged_generated_columns(stage: Stage) -> None:
-    """Skip the test of a server that does not log them; that they are refused there is another test's."""
-    if stage.server.version == "mariadb-11":
-        pytest.skip("MariaDB 11.8.9 does not log generated columns, so they are not captured")
-
-
 @pytest.mark.parametrize("when", ["live", "backlog"])
 def test_a_stored_generated_column_of_a_table_that_is_copied(any_stage: Stage, when: str) -> None:
     """Its value depends on the time zone of the session that computed it last; so does one of a statement's kind."""
     stage = any_stage
-    logged_generated_columns(stage)
+    require_generated_columns_in_the_log(stage.server)
     driver = made(stage, "ts TIMESTAMP NULL, h INT AS (HOUR(ts)) STORED", "(1, '2020-10-25 00:30:00')")
     for zone, sql in (
         ("+05:00", "ALTER TABLE t ADD w INT, ALGORITHM=COPY"),
@@ -124,7 +119,7 @@ def test_a_stored_generated_column_of_a_table_that_is_copied(any_stage: Stage, w
 @pytest.mark.parametrize("when", ["live", "backlog"])
 def test_a_generated_column_whose_base_has_another_type(any_stage: Stage, when: str) -> None:
     stage = any_stage
-    logged_generated_columns(stage)
+    require_generated_columns_in_the_log(stage.server)
     driver = made(stage, "n INT, s VARCHAR(20) AS (CONCAT(n, '!')) STORED", "(1, 7)")
     follow(stage, driver, when, "ALTER TABLE t MODIFY n BIGINT")
     as_source(stage, driver)

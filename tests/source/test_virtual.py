@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 from lakehouse_cdc.model.changes import Op
+from tests.servers import require_generated_columns_in_the_log
 from tests.source.conftest import Stage
 
 CREATE = """
@@ -18,6 +19,7 @@ CREATE TABLE t (
 
 def test_every_image_has_them(any_stage: Stage) -> None:
     stage = any_stage
+    require_generated_columns_in_the_log(stage.server)
     stage.run(CREATE)
     stage.run("""INSERT INTO t (id, a, s, doc) VALUES (1, 1, 'x', '{"k": "v1"}'), (2, NULL, 'y', NULL)""")
     driver = stage.driver()
@@ -49,6 +51,7 @@ def test_every_image_has_them(any_stage: Stage) -> None:
 
 def test_one_that_comes_later(any_stage: Stage) -> None:
     stage = any_stage
+    require_generated_columns_in_the_log(stage.server)
     stage.create(rows=3)
     driver = stage.driver()
     stage.snapshot(driver)
