@@ -41,6 +41,10 @@ def value(random: Random, kind: str) -> Any:
         "struct<server_uuid: string, file: string, pos: bigint, gtid: string>": {
             "server_uuid": "u", "file": random.choice(TEXTS), "pos": 2**40, "gtid": None,
         },
+        "array<struct<seq: decimal(38,0), after: timestamp, by: timestamp>>": [
+            {"seq": Decimal(random.randrange(9)), "after": None, "by": BEGAN + timedelta(microseconds=at)}
+            for at in range(random.randrange(3))
+        ],
     }  # fmt: skip
     return random.choice((made[kind], made[kind], None))
 

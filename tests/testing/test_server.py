@@ -67,7 +67,7 @@ def test_the_reader_account_has_what_a_reader_needs_and_no_more(mysql: MySqlServ
     reader: Any = {"user": "cdc", "password": "cdc-secret"}
     assert ask(mysql, "SHOW MASTER STATUS", **reader)[0].startswith("mysql-bin.")
     [grant] = ask(mysql, "SHOW GRANTS", **reader)
-    assert grant.startswith("GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.*")
+    assert grant.startswith("GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT, SHOW VIEW, TRIGGER ON *.*")
     with pytest.raises(pymysql.MySQLError):
         ask(mysql, f"CREATE TABLE {database}.t (id INT)", **reader)
 
