@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from bench.lake import Lake
 from bench.rows import ORDERS, Sample, change_seq, commit_ts, read_seq, row
 from lakehouse_cdc.lake.tables import read
-from lakehouse_cdc.model.layout import COMMIT_TS, END_AT, SEQ, START_AT
+from lakehouse_cdc.model.table_layout import COMMIT_TS, END_AT, SEQ, START_AT
 from lakehouse_cdc.silver.definition.form import MOMENT
 
 _FIRST = 1  # the position of the snapshot

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.tables import delta_table
-from lakehouse_cdc.model.layout import Table
+from lakehouse_cdc.model.table_layout import Table
 
 
 @dataclass(frozen=True)

@@ -26,23 +26,23 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from bench.tables import BY_NAME, WARM, connected
+from lakehouse_cdc.images.program import ProgramSet, key_metadata, row_metadata
+from lakehouse_cdc.images.warm import warm_up
 from lakehouse_cdc.model.offset import Identity
 from lakehouse_cdc.model.position import FIRST_EVENT, Position
 from lakehouse_cdc.model.variant import decode
 from lakehouse_cdc.mysql.catalog import read_tables
-from lakehouse_cdc.mysql.kernels.program import ProgramSet, key_metadata, row_metadata
-from lakehouse_cdc.mysql.kernels.warm import warm_up
-from lakehouse_cdc.mysql.keys import KeySpace
-from lakehouse_cdc.mysql.session import connect
+from lakehouse_cdc.mysql.connection.session import connect
+from lakehouse_cdc.mysql.key_range import KeySpace
 from lakehouse_cdc.mysql.wire.select import select_images
-from lakehouse_cdc.pipeline.config import PipelineConfig
+from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.runtime.session import local_session
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.source.log import LogReader
 from lakehouse_cdc.source.options import SourceOptions
-from lakehouse_cdc.source.tail import Tail
+from lakehouse_cdc.source.reading.log_reader import LogReader
+from lakehouse_cdc.source.tail.log_tail import Tail
 
 _SAMPLED = 997  # every so manieth key is compared in full
 _REPLICA = 78_001

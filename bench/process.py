@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 _EVERY_SECONDS = 0.25
-_WORKERS = "lakehouse_cdc.source.daemon"  # the module that they are forked from
+_WORKERS = "lakehouse_cdc.workers.daemon"  # the module that they are forked from
 
 
 @dataclass(frozen=True)

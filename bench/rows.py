@@ -13,8 +13,8 @@ from typing import Literal
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.model.layout import literal
 from lakehouse_cdc.model.seq import ORDINAL, Rank, Seq
+from lakehouse_cdc.model.table_layout import literal
 from lakehouse_cdc.schema.table import Column, TableSchema
 
 Keys = Literal["near", "random"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.pipelines import register
+from lakehouse_cdc.declarative import register
 
 try:
     from pyspark import pipelines as dp

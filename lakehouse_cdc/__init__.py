@@ -16,12 +16,12 @@ from lakehouse_cdc.errors import ConfigError, DefiniteError, TransientError
 
 if TYPE_CHECKING:
     from lakehouse_cdc.pipeline.pipeline import Pipeline
-    from lakehouse_cdc.source.stream import MySqlCdcSource
+    from lakehouse_cdc.source.spark.stream import MySqlCdcSource
 
 __all__ = ["ConfigError", "DefiniteError", "MySqlCdcSource", "Pipeline", "TransientError"]
 
 
-_LAZY = {"Pipeline": "lakehouse_cdc.pipeline.pipeline", "MySqlCdcSource": "lakehouse_cdc.source.stream"}
+_LAZY = {"Pipeline": "lakehouse_cdc.pipeline.pipeline", "MySqlCdcSource": "lakehouse_cdc.source.spark.stream"}
 
 
 def __getattr__(name: str) -> Any:

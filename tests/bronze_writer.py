@@ -17,18 +17,18 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from lakehouse_cdc.bronze.sink import BronzeBatch, write_batch
 from lakehouse_cdc.bronze.tables import create_bronze
-from lakehouse_cdc.lake.changes import Versions
+from lakehouse_cdc.images.program import row_metadata
 from lakehouse_cdc.lake.checkpoint import Checkpoint
-from lakehouse_cdc.lake.files import LINE, written
+from lakehouse_cdc.lake.direct.change_files import LINE, written
 from lakehouse_cdc.lake.tables import read
-from lakehouse_cdc.model.bronze import FILES
-from lakehouse_cdc.model.changes import Change, Op
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.bronze_row import FILES
+from lakehouse_cdc.model.changelog import Change, Op
+from lakehouse_cdc.model.commit_note import CommitNote, Standing
 from lakehouse_cdc.model.history import History, Version
-from lakehouse_cdc.model.layout import DELETED_AT, Layout
 from lakehouse_cdc.model.seq import unpack
-from lakehouse_cdc.model.standing import CommitNote, Standing
+from lakehouse_cdc.model.table_layout import DELETED_AT, Layout
 from lakehouse_cdc.model.variant import encode
-from lakehouse_cdc.mysql.kernels.program import row_metadata
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.time_travel import met, rows_at

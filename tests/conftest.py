@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.runtime.session import BRIEF, local_session
 from lakehouse_cdc.testing import VERSIONS, MySqlServer, Version
+from lakehouse_cdc.workers.launcher import programs
 from tests.servers import new_database, start_or_skip
 
 # how long an example takes is the machine's affair
@@ -73,7 +74,7 @@ def any_database(any_server: MySqlServer) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A local Spark session with Delta, two tasks at once, shared by all tests."""
-    session = local_session("tests", cores=2, conf=BRIEF)
+    session = local_session("tests", cores=2, conf=BRIEF, python=programs())
     yield session
     session.stop()
 

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from lakehouse_cdc.schema.grammar.notation import (
+from lakehouse_cdc.sql.grammar.notation import (
     Choice,
     Expression,
     Mark,

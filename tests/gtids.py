@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lakehouse_cdc.mysql.session import Session
+from lakehouse_cdc.mysql.connection.session import Session
 
 
 def upto_the_next(session: Session) -> str:

@@ -92,7 +92,7 @@ def test_the_readme_runs(spark: SparkSession, tmp_path: Path, monkeypatch: pytes
     (grants,) = [b for b in blocks("sql") if "GRANT" in b]
     queries = [b.replace("`./", f"`{tmp_path}/") for b in blocks("sql") if "delta.`./lakehouse" in b]
     of_changes, of_schemas, of_a_moment, of_the_ledger = queries
-    run_code, as_of_code, _, testing_code = blocks("python")  # the definition is run by tests/test_pipelines.py
+    run_code, as_of_code, _, testing_code = blocks("python")  # the definition is run by tests/test_declarative.py
     assert "with MySqlServer.start() as server:" in testing_code
     with MySqlServer.start() as server:
         with closing(server.connect(autocommit=True)) as connection, connection.cursor() as cursor:

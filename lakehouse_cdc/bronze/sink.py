@@ -17,17 +17,17 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lakehouse_cdc.bronze.schemas import add_schemas, record_schemas
+from lakehouse_cdc.bronze.schema_registry import add_schemas, record_schemas
 from lakehouse_cdc.errors import TransientError
-from lakehouse_cdc.lake.added import DataFile, add_files
-from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.commits import Commit, find, writer_options
+from lakehouse_cdc.lake.direct.commit import DataFile, add_files
 from lakehouse_cdc.lake.tables import append
-from lakehouse_cdc.model.bronze import PARTITION
-from lakehouse_cdc.model.changes import Op
-from lakehouse_cdc.model.layout import Layout, Table
-from lakehouse_cdc.model.standing import CommitNote, Standing
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.bronze_row import PARTITION
+from lakehouse_cdc.model.changelog import Op
+from lakehouse_cdc.model.commit_note import CommitNote, Standing
+from lakehouse_cdc.model.table_layout import Layout, Table
 
 Reading = Callable[[Mapping[str, Any]], Mapping[str, int]]
 Ready = Callable[[Table], None]  # returns when a table of bronze is there

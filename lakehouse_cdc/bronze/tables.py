@@ -13,8 +13,8 @@ from types import TracebackType
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.tables import Columns, create, exists, require_ours
-from lakehouse_cdc.model.bronze import PARTITION, STATISTICS
-from lakehouse_cdc.model.layout import Layout, Table
+from lakehouse_cdc.model.bronze_row import PARTITION, STATISTICS
+from lakehouse_cdc.model.table_layout import Layout, Table
 
 _VARIANT = "variant"
 POSITION = "struct<server_uuid: string, file: string, pos: bigint, gtid: string>"

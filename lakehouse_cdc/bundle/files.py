@@ -21,8 +21,8 @@ import yaml
 
 from lakehouse_cdc.bundle.survey import Survey
 from lakehouse_cdc.errors import ConfigError, DefiniteError
-from lakehouse_cdc.model.layout import Layout
-from lakehouse_cdc.pipeline.config import PipelineConfig
+from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.schema.table import TableSchema
 
 _HERE = Path(__file__).parent

@@ -15,9 +15,9 @@ from glob import escape
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.mysql.catalog import Catalog, read_catalog
-from lakehouse_cdc.mysql.session import Session
+from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.schema import types
-from lakehouse_cdc.schema.choice import Choice
+from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import TableSchema
 

@@ -16,10 +16,10 @@ from lakehouse_cdc.bundle.survey import Survey, survey
 from lakehouse_cdc.cli.exits import DIFFERENCE, exit_codes
 from lakehouse_cdc.cli.show import Screen
 from lakehouse_cdc.errors import ConfigError
-from lakehouse_cdc.mysql.preflight_settings import Finding
-from lakehouse_cdc.mysql.session import connect
+from lakehouse_cdc.mysql.connection.session import connect
+from lakehouse_cdc.mysql.preflight.settings import Finding
+from lakehouse_cdc.pipeline.config.source_options import connection_options
 from lakehouse_cdc.pipeline.pipeline import Pipeline
-from lakehouse_cdc.pipeline.source_options import connection_options
 
 app = typer.Typer(help="A Databricks bundle for your own tables, and its last runs.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Argument(help="The bundle's folder.")]

@@ -20,8 +20,8 @@ import pymysql
 from lakehouse_cdc.cli.logs import log_to
 from lakehouse_cdc.cli.show import Screen, Ticker
 from lakehouse_cdc.errors import ConfigError
-from lakehouse_cdc.mysql.session import ConnectionOptions, connect
-from lakehouse_cdc.pipeline.config import PipelineConfig
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
+from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.pipeline.report import RunReport, VerifyReport
 from lakehouse_cdc.runtime.session import BRIEF

@@ -1,1 +1,7 @@
-"""Delta tables and Spark checkpoints, as bronze, silver and verify all use them. Knows nothing of MySQL."""
+"""Delta tables and Spark checkpoints, as bronze, silver and verify use them. Knows nothing of MySQL.
+
+- `direct`: files written and committed without a Spark job.
+- `versions`: rows of whole commits. `commits`: commits that happen once, with a note. `tables`: tables of ours.
+- `checkpoint`: Spark's checkpoints. `conflicts`: failures that mean a concurrent commit.
+- `delta_log`: what Delta's library says of a table. `cleanup`: what a crash leaves.
+"""

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.tables import delta_table
-from lakehouse_cdc.model.layout import Table
-from lakehouse_cdc.model.standing import CommitNote
+from lakehouse_cdc.model.commit_note import CommitNote
+from lakehouse_cdc.model.table_layout import Table
 
 _APP = "spark.databricks.delta.write.txnAppId"
 _VERSION = "spark.databricks.delta.write.txnVersion"

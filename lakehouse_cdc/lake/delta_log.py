@@ -16,7 +16,7 @@ from typing import Any
 from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.model.layout import Table
+from lakehouse_cdc.model.table_layout import Table
 
 
 def reachable(spark: SparkSession, table: Table) -> bool:

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake import delta_log
-from lakehouse_cdc.lake.unfinished import is_unfinished, remove_unfinished
-from lakehouse_cdc.model.layout import SOURCE_TABLE, Table, literal, quoted
+from lakehouse_cdc.lake.cleanup.unfinished_tables import is_unfinished, remove_unfinished
+from lakehouse_cdc.model.table_layout import SOURCE_TABLE, Table, literal, quoted
 
 PIPELINE = "lakehouse_cdc.pipeline"
 Columns = Sequence[tuple[str, str]]  # (name, Spark SQL type), in order

@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from lakehouse_cdc.model.standing import CommitNote, Standing
+from lakehouse_cdc.model.commit_note import CommitNote, Standing
 
 
 class Tie(Enum):

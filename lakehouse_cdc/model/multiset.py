@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable
 from typing import Any, TypeVar
 
-from lakehouse_cdc.model.changes import Change, Op
+from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.migration import Migration
 
 Image = TypeVar("Image", bound=Hashable)

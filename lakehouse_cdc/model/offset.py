@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.clock import Bounds
-from lakehouse_cdc.model.effect import Effect
+from lakehouse_cdc.model.ddl_effect import Effect
 from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.seq import Rank, Seq

@@ -28,12 +28,12 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
-from lakehouse_cdc.mysql.session import Session
+from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
-from lakehouse_cdc.schema.choice import Choice
+from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.selection import SYSTEM_SCHEMAS, Selection
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.schema.virtual import same_everywhere
+from lakehouse_cdc.sql.generated_columns import same_everywhere
 
 _AT_ONCE = 500  # tables asked for in one statement
 _LISTED = 5  # names in a hint

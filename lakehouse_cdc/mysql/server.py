@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.position import Position
-from lakehouse_cdc.mysql.session import Session
+from lakehouse_cdc.mysql.connection.session import Session
 
 _ENDLESS_SECONDS = 3600  # a semi-sync time-out beyond this is no bound that anybody could wait for
 _ROTATION_SECONDS = 10.0  # that a server may take to end a file that is too large

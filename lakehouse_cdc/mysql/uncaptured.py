@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from lakehouse_cdc.mysql.session import Session
+from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.schema.selection import SYSTEM_SCHEMAS, Selection
 
 _LISTED = 10

@@ -21,12 +21,12 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.errors import ConfigError, DefiniteError
 from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.lake.tables import exists, read
-from lakehouse_cdc.model.changes import Op
-from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model.changelog import Op
+from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.model.seq import unpack
-from lakehouse_cdc.model.standing import CommitNote
-from lakehouse_cdc.ops.moments import seq_of
+from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.ops.moment_resolution import seq_of
 from lakehouse_cdc.ops.timeline import timeline
 from lakehouse_cdc.silver.batch.contents import BEGUN
 from lakehouse_cdc.silver.definition.form import no_key

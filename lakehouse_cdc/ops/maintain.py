@@ -34,9 +34,9 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.conflicts import is_conflict
 from lakehouse_cdc.lake.tables import delta_table, exists, read, require_owner
-from lakehouse_cdc.model.bronze import PARTITION
-from lakehouse_cdc.model.layout import Layout, Table, literal, quoted
-from lakehouse_cdc.model.standing import CommitNote
+from lakehouse_cdc.model.bronze_row import PARTITION
+from lakehouse_cdc.model.commit_note import CommitNote
+from lakehouse_cdc.model.table_layout import Layout, Table, literal, quoted
 from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver.apply import stream as silver
 from lakehouse_cdc.silver.tables.properties import CLUSTERED, told

@@ -28,8 +28,8 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.bronze.sink import BronzeBatch
 from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.lake.tables import Columns, append, create, exists, require_ours
-from lakehouse_cdc.model.layout import Layout
-from lakehouse_cdc.model.standing import Standing
+from lakehouse_cdc.model.commit_note import Standing
+from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.silver.apply.stream import SilverBatch
 
 COLUMNS: Columns = (

@@ -15,16 +15,16 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.tables import exists, read
-from lakehouse_cdc.model.bronze import PARTITION
-from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model.bronze_row import PARTITION
+from lakehouse_cdc.model.commit_note import Standing
 from lakehouse_cdc.model.offset import Cursor, TableState
-from lakehouse_cdc.model.standing import Standing
+from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.silver.apply import stream as silver
 from lakehouse_cdc.silver.definition.form import no_key
 from lakehouse_cdc.silver.tables.properties import told
-from lakehouse_cdc.source.offsets import restored
-from lakehouse_cdc.source.schemas import SchemaStore
-from lakehouse_cdc.source.signals import Signals
+from lakehouse_cdc.source.requests.requests import Signals
+from lakehouse_cdc.source.state.offset_codec import restored
+from lakehouse_cdc.source.state.state_store import SchemaStore
 
 Snapshot = Literal["waiting", "running", "done", "dropped", "quarantined"]
 

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.clock import Bounds, Mark, Timeline
-from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.silver.tables.ledger import BOUNDS, require_ledger
 
 

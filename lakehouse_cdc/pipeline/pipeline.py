@@ -18,27 +18,27 @@ from typing import TYPE_CHECKING, Any
 from lakehouse_cdc.errors import ConfigError, DefiniteError, TableError, TransientError
 from lakehouse_cdc.model.belonging import Silver
 from lakehouse_cdc.model.moment import Moment
-from lakehouse_cdc.mysql import preflight
 from lakehouse_cdc.mysql.catalog import read_catalog
-from lakehouse_cdc.mysql.preflight_settings import Finding
+from lakehouse_cdc.mysql.connection.session import Session, connect
+from lakehouse_cdc.mysql.preflight import checks
+from lakehouse_cdc.mysql.preflight.settings import Finding
 from lakehouse_cdc.mysql.server import binary_logs
-from lakehouse_cdc.mysql.session import Session, connect
 from lakehouse_cdc.mysql.uncaptured import uncaptured
-from lakehouse_cdc.pipeline.config_file import load
-from lakehouse_cdc.pipeline.failures import translate
-from lakehouse_cdc.pipeline.mending import Mending
+from lakehouse_cdc.pipeline.config.file import load
+from lakehouse_cdc.pipeline.config.source_options import choice
+from lakehouse_cdc.pipeline.repair_runs import Mending
 from lakehouse_cdc.pipeline.report import Layer, Progress, RunReport, VerifyReport
-from lakehouse_cdc.pipeline.restarts import while_late
-from lakehouse_cdc.pipeline.source_options import choice
-from lakehouse_cdc.pipeline.streams import Streams
-from lakehouse_cdc.schema.given_key import with_key
+from lakehouse_cdc.pipeline.run.failures import translate
+from lakehouse_cdc.pipeline.run.restarts import while_late
+from lakehouse_cdc.pipeline.run.streams import Streams
+from lakehouse_cdc.schema.declared_key import with_key
 from lakehouse_cdc.schema.selection import Selection, said_last
 from lakehouse_cdc.silver.definition.form import Form, require_fit
-from lakehouse_cdc.source.beginning import Beginning
-from lakehouse_cdc.source.configured import digest
-from lakehouse_cdc.source.offsets import restored
 from lakehouse_cdc.source.options import SourceOptions
-from lakehouse_cdc.source.schemas import SchemaStore
+from lakehouse_cdc.source.state.offset_codec import restored
+from lakehouse_cdc.source.state.planned_configuration import digest
+from lakehouse_cdc.source.state.state_store import SchemaStore
+from lakehouse_cdc.source.state.stream_start import Beginning
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -71,9 +71,7 @@ class Pipeline(Mending):
     def doctor(self) -> list[Finding]:
         """Everything that must be true of the source. Raises only if the source cannot be reached."""
         with connect(self._connection()) as session:
-            found = preflight.check(
-                session, Selection(self.config.source.tables), choice(self.config), self.config.keys
-            )
+            found = checks.check(session, Selection(self.config.source.tables), choice(self.config), self.config.keys)
             fit = all(finding.severity != "error" for finding in found)
             return found + (self._unfit(session) if fit else [])
 
@@ -109,7 +107,7 @@ class Pipeline(Mending):
         before stays consistent, and the next run goes on from there.
         """
         from lakehouse_cdc.bronze.tables import Making
-        from lakehouse_cdc.pipeline.settling import Naming, settle
+        from lakehouse_cdc.pipeline.start.settling import Naming, settle
 
         report = RunReport(progress)
         if once and self.signals.paused:
@@ -204,7 +202,7 @@ class Pipeline(Mending):
         From then on the source decides: it may still have to catch up with a past that was fit.
         """
         if not self._has_begun:
-            preflight.require(self.doctor())
+            checks.require(self.doctor())
             for name in self.estimates() if self.layout.silver is not None else ():
                 self.config.policy(name)  # refuses settings that contradict each other
 
@@ -216,7 +214,7 @@ class Pipeline(Mending):
         if self._has_begun or self.layout.silver is None:
             return
         from lakehouse_cdc.lake.tables import exists, require_owner
-        from lakehouse_cdc.pipeline.settling import refused
+        from lakehouse_cdc.pipeline.start.settling import refused
 
         for table in self.layout.silver_tables(self.estimates()).values():
             if exists(self.spark, table):
@@ -293,7 +291,7 @@ class Pipeline(Mending):
         be compared is named in the report; raises DefiniteError before the layer's first batch, and TransientError
         where the source cannot be reached.
         """
-        from lakehouse_cdc.verify.tables import Verifier
+        from lakehouse_cdc.verify.all_tables import Verifier
 
         if layer == "silver" and self.layout.silver is None:
             raise ConfigError(

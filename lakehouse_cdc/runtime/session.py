@@ -10,19 +10,24 @@ The environment is changed only while Spark starts: its JVM, and the Python work
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import os
+import shutil
 import signal
+import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.runtime.cache import cache_directory
 from lakehouse_cdc.runtime.home import spark_home
-from lakehouse_cdc.runtime.hosted import python, scratch_folder
 from lakehouse_cdc.runtime.jars import Jar, fetch
 from lakehouse_cdc.runtime.java import java_home
 
@@ -77,18 +82,36 @@ _JAVA = (
 BRIEF = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m"}
 
 
+@dataclass(frozen=True)
+class PythonPrograms:
+    """How Spark starts its Python processes: the program that it runs, and the module that forks its workers."""
+
+    executable: str = sys.executable
+    daemon_module: str = "pyspark.daemon"
+
+
+@cache
+def scratch_folder() -> str:
+    """A folder of this process, deleted when the process ends."""
+    folder = tempfile.mkdtemp(prefix="lakehouse-cdc-spark-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def local_session(
     name: str = "lakehouse-cdc",
     *,
     cores: int | None = None,
     conf: Mapping[str, str] | None = None,
     log: Path | None = None,
+    python: PythonPrograms | None = None,
 ) -> SparkSession:
     """A Spark session on this machine with Delta, in UTC, bound to 127.0.0.1; the running one, where it has Delta.
 
     `cores` are the tasks that run at once (all of the machine's by default); a task is tried four times. `conf` wins
     over every setting here; `spark.master` may be a `local-cluster[...]`. Spark's own log goes to the file `log`, from
-    warnings up, and so does whatever its processes print; without one, errors alone go to the console.
+    warnings up, and so does whatever its processes print; without one, errors alone go to the console. `python` says
+    how Spark starts its Python processes (see `workers.launcher` for programs that start faster).
 
     Spark's processes are in a session of their own, so a Ctrl-C reaches this process alone, which stops them in order;
     and the signal raises KeyboardInterrupt as ever, with no job cancelled before (PySpark would).
@@ -106,11 +129,12 @@ def local_session(
             raise DefiniteError("a Spark session without Delta runs in this process", hint="stop it first")
         return running
     os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_directory() / "numba"))
-    settings = {**_settings(cores or os.cpu_count() or 1, log), **(conf or {})}
+    python = python or PythonPrograms()
+    settings = {**_settings(cores or os.cpu_count() or 1, log, python), **(conf or {})}
     builder = SparkSession.builder.appName(name)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with _environment(), _interrupt_kept():
+    with _environment(python), _interrupt_kept():
         _launch(settings, log)
         return builder.getOrCreate()
 
@@ -150,7 +174,7 @@ def is_running() -> bool:
     return SparkContext._active_spark_context is not None
 
 
-def _settings(cores: int, log: Path | None) -> dict[str, str]:
+def _settings(cores: int, log: Path | None, python: PythonPrograms) -> dict[str, str]:
     scratch = scratch_folder()
     numba = os.environ["NUMBA_CACHE_DIR"]
     return {
@@ -163,7 +187,7 @@ def _settings(cores: int, log: Path | None) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(max(2, cores)),
         # 100 by default, which a batch of bronze and silver exceeds: all code would be compiled anew for each batch
         "spark.sql.codegen.cache.maxEntries": "2000",
-        "spark.python.daemon.module": "lakehouse_cdc.source.daemon",
+        "spark.python.daemon.module": python.daemon_module,
         # 50 by default; the code that each such task writes for itself costs more than its work on one machine's tables
         "spark.databricks.delta.snapshotPartitions": "1",
         # the other manager asks for the target of every link, by a process each: 8 of them a file on a local disk
@@ -194,7 +218,7 @@ def _log_options(log: Path | None) -> str:
 
 
 @contextmanager
-def _environment() -> Iterator[None]:
+def _environment(python: PythonPrograms) -> Iterator[None]:
     """What Spark's scripts and PySpark read from the environment as they start; restored afterwards."""
     spec = importlib.util.find_spec("pyspark")
     assert spec is not None
@@ -203,7 +227,7 @@ def _environment() -> Iterator[None]:
         "JAVA_HOME": str(java_home()),
         "SPARK_HOME": str(spark_home(Path(spec.origin).parent)),  # PySpark's own, not another Spark that the user has
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": python(),
+        "PYSPARK_PYTHON": python.executable,
     }
     before = {name: os.environ.get(name) for name in ours}
     os.environ.update(ours)

@@ -22,7 +22,7 @@ import hmac
 from dataclasses import replace
 from typing import Any
 
-from lakehouse_cdc.schema.carry import AS_TEXT
+from lakehouse_cdc.schema.representation import AS_TEXT
 from lakehouse_cdc.schema.table import Column
 
 NULL, HASH = "null", "hash"

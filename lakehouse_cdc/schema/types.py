@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.layout import OWN
-from lakehouse_cdc.schema.carry import DATES
+from lakehouse_cdc.model.table_layout import OWN
 from lakehouse_cdc.schema.charsets import CHARSETS
 from lakehouse_cdc.schema.masks import gives_text, kept, unmasked
+from lakehouse_cdc.schema.representation import DATES
 from lakehouse_cdc.schema.table import Column, TableSchema
 
 MAX_DECIMAL = 38  # digits of a Delta and of a VARIANT decimal

@@ -25,9 +25,9 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.lake.tables import exists, read
-from lakehouse_cdc.model.layout import COMMIT_TS, SEQ, Layout, quoted
+from lakehouse_cdc.model.table_layout import COMMIT_TS, SEQ, Layout, quoted
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.silver.batch import typed_columns as extract
+from lakehouse_cdc.silver.batch import typed_columns
 from lakehouse_cdc.silver.batch.contents import split
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form
@@ -141,10 +141,10 @@ def _folded(held: DataFrame | None, rows: DataFrame, shape: Shape) -> DataFrame:
         floor, came = added(part, rows, shape)
         stay = came if held is None else held.where(f"{SEQ} >= {floor}BD").unionByName(came, allowMissingColumns=True)
         return stay.select(*map(quoted, columns))
-    latest = extract.latest(extract.keyed(rows, shape))
-    stand = extract.typed(latest.where(f"op <> 'd' AND seq >= {barrier}BD"), shape)
+    latest = typed_columns.latest(typed_columns.keyed(rows, shape))
+    stand = typed_columns.typed(latest.where(f"op <> 'd' AND seq >= {barrier}BD"), shape)
     came = stand.select(
-        *extract.laid_out(shape),
+        *typed_columns.laid_out(shape),
         F.col("seq").alias(SEQ),
         F.col("commit_ts").alias(COMMIT_TS),
     )

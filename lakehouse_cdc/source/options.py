@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast, get_args
 
 from lakehouse_cdc.errors import ConfigError
-from lakehouse_cdc.mysql.session import ConnectionOptions
-from lakehouse_cdc.mysql.tls import MODES
-from lakehouse_cdc.schema.carry import Rules, TypeMap, ZeroDates
-from lakehouse_cdc.schema.choice import Choice
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions
+from lakehouse_cdc.mysql.connection.tls import MODES
+from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.masks import HASH, LEAST_SALT, parsed, salted
+from lakehouse_cdc.schema.representation import Rules, TypeMap, ZeroDates
 from lakehouse_cdc.schema.selection import said_last
-from lakehouse_cdc.schema.withheld import without_constants
+from lakehouse_cdc.sql.redaction import without_constants
 
 Snapshot = Literal["initial", "never", "only"]
 OnGap = Literal["fail", "resnapshot"]

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from pyspark.sql.datasource import InputPartition
 
+from lakehouse_cdc.model.key_repair import Repair
 from lakehouse_cdc.model.offset import Cursor, Identity, Offset
 from lakehouse_cdc.model.position import Position
-from lakehouse_cdc.model.repair import Repair
 from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.model.xa import Prepared
 from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.source.rows import Stamp
-from lakehouse_cdc.source.text_guard import UNKNOWN, TextGuard
+from lakehouse_cdc.source.bronze_rows import Stamp
+from lakehouse_cdc.source.tail.text_guard import UNKNOWN, TextGuard
 
 
 @dataclass

@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.tables import read
-from lakehouse_cdc.model.layout import Layout, quoted
 from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.table_layout import Layout, quoted
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.auto_cdc.schema_eras import Eras
@@ -29,7 +29,7 @@ from lakehouse_cdc.verify.canonical import of_source, of_typed, to_typed
 from lakehouse_cdc.verify.columns import is_json, uncomparable
 from lakehouse_cdc.verify.compare import Compared, TableResult, compare
 from lakehouse_cdc.verify.reading import BY_IMAGE
-from lakehouse_cdc.verify.source import source_texts
+from lakehouse_cdc.verify.silver import source_texts
 
 _SIGNS = {"r": (1, 0), "c": (1, 0), "u": (1, -1), "d": (0, -1)}  # what `after` and `before` count
 

@@ -34,8 +34,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_cdc.schema.carry import AS_TEXT
 from lakehouse_cdc.schema.masks import NULL, hashed_under, kept
+from lakehouse_cdc.schema.representation import AS_TEXT
 from lakehouse_cdc.schema.table import Column
 from lakehouse_cdc.verify.json_values import of_source
 

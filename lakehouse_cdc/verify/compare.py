@@ -18,8 +18,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.model.layout import quoted
-from lakehouse_cdc.model.repair import MOST_KEYS, Key
+from lakehouse_cdc.model.key_repair import MOST_KEYS, Key
+from lakehouse_cdc.model.table_layout import quoted
 from lakehouse_cdc.model.variant import decode
 
 _NAMED_KEYS = 20  # differing keys that a result names

@@ -19,22 +19,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.images.program import key_metadata
 from lakehouse_cdc.lake.tables import exists, read
-from lakehouse_cdc.model.layout import Layout, quoted
+from lakehouse_cdc.model.key_repair import MOST_KEYS, Key, Repair
 from lakehouse_cdc.model.offset import TableState
-from lakehouse_cdc.model.repair import MOST_KEYS, Key, Repair
+from lakehouse_cdc.model.table_layout import Layout, quoted
 from lakehouse_cdc.model.variant import decode
-from lakehouse_cdc.mysql.kernels.program import key_metadata
-from lakehouse_cdc.mysql.keys import KeySpace
-from lakehouse_cdc.mysql.session import ConnectionOptions, connect
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
+from lakehouse_cdc.mysql.key_range import KeySpace
 from lakehouse_cdc.mysql.wire.select import select_images
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.tables.properties import told
-from lakehouse_cdc.source.schemas import SchemaStore
+from lakehouse_cdc.source.state.state_store import SchemaStore
+from lakehouse_cdc.verify.all_tables import shape_of
 from lakehouse_cdc.verify.compare import distinct_keys
 from lakehouse_cdc.verify.repair import repair_of
-from lakehouse_cdc.verify.tables import shape_of
 
 _BOTH = "it is asked of MySQL and of Spark, by the source's names of columns that are captured and not masked"
 _AS_A_WHOLE = "have the whole table read again, without a predicate"

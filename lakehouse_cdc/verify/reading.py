@@ -25,18 +25,18 @@ import pyarrow as pa
 import pymysql
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.asof import Event, truths
+from lakehouse_cdc.images.program import key_metadata, row_metadata
+from lakehouse_cdc.model.as_of_rule import Event, truths
 from lakehouse_cdc.model.multiset import rollback
 from lakehouse_cdc.model.variant import decode
-from lakehouse_cdc.mysql.kernels.program import key_metadata, row_metadata
-from lakehouse_cdc.mysql.keys import KeySpace, place
-from lakehouse_cdc.mysql.session import Session, connect, translated
+from lakehouse_cdc.mysql.connection.session import Session, connect, translated
+from lakehouse_cdc.mysql.key_range import KeySpace, place
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.source.identity import check_identity
 from lakehouse_cdc.source.options import SourceOptions
-from lakehouse_cdc.source.snapshot_read import keys_in_range, looked_at
+from lakehouse_cdc.source.reading.keyless_snapshot_read import Past, proven_view
+from lakehouse_cdc.source.reading.snapshot_read import keys_in_range, looked_at
+from lakehouse_cdc.source.settling.identity import check_identity
 from lakehouse_cdc.source.splits import SnapshotSplit
-from lakehouse_cdc.source.whole_read import Past, proven_view
 from lakehouse_cdc.verify.columns import form, is_json, of_image, of_server, selected
 
 BY_IMAGE = "by_image"

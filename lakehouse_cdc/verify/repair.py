@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.key_repair import Key, Repair
 from lakehouse_cdc.model.offset import TableState
-from lakehouse_cdc.model.repair import Key, Repair
-from lakehouse_cdc.mysql.keys import KeySpace
+from lakehouse_cdc.mysql.key_range import KeySpace
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.source.schemas import SchemaStore
+from lakehouse_cdc.source.state.state_store import SchemaStore
 
 
 def stored(store: SchemaStore, state: TableState, table: str, keys: Sequence[Key] | None) -> str | None:

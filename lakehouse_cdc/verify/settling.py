@@ -12,10 +12,10 @@ import time
 from dataclasses import replace
 
 from lakehouse_cdc.model.offset import Offset
-from lakehouse_cdc.mysql.session import connect
-from lakehouse_cdc.source.floor import Floor
-from lakehouse_cdc.source.identity import check_identity
+from lakehouse_cdc.mysql.connection.session import connect
 from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.settling.identity import check_identity
+from lakehouse_cdc.source.settling.settled_position import Floor
 
 _PATIENCE = 2.0  # seconds beyond the margin of a proof by age
 

@@ -16,13 +16,13 @@ from pyspark.sql.types import StructType
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.offset import Offset
-from lakehouse_cdc.source.offsets import restored
 from lakehouse_cdc.source.options import SourceOptions
-from lakehouse_cdc.source.patience import read_patiently
-from lakehouse_cdc.source.planner import Planner
-from lakehouse_cdc.source.read import replica_id
-from lakehouse_cdc.source.schemas import SchemaStore
+from lakehouse_cdc.source.planning.planner import Planner
+from lakehouse_cdc.source.reading.task import replica_id
+from lakehouse_cdc.source.retry import read_patiently
 from lakehouse_cdc.source.splits import SnapshotSplit
+from lakehouse_cdc.source.state.offset_codec import restored
+from lakehouse_cdc.source.state.state_store import SchemaStore
 from lakehouse_cdc.verify.reading import Texts, read_texts
 
 FORMAT = "mysql_text"

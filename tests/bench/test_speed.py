@@ -54,7 +54,7 @@ def test_memory_is_that_of_all_processes_of_a_run_and_of_its_workers() -> None:
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}]); print({said!r})"
     assert 200 < (found := run([sys.executable, "-c", parent])).peak_mb < 400
     assert found.workers_mb == 0
-    worker = parent.replace(f"{child!r}]", f"{child!r}, 'lakehouse_cdc.source.daemon']")
+    worker = parent.replace(f"{child!r}]", f"{child!r}, 'lakehouse_cdc.workers.daemon']")
     assert 200 < (found := run([sys.executable, "-c", worker])).workers_mb < found.peak_mb
     assert 0 < found.driver_mb < 100
 

@@ -15,8 +15,8 @@ from lakehouse_cdc.bronze.sink import BronzeBatch, start
 from lakehouse_cdc.bronze.tables import create_bronze
 from lakehouse_cdc.lake.commits import history
 from lakehouse_cdc.lake.tables import read
-from lakehouse_cdc.model.bronze import SCHEMA
-from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model.bronze_row import SCHEMA
+from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.schema.table import Column, TableSchema
 
 TABLE = TableSchema("shop", "t", (Column("id", "int", False),), ("id",))

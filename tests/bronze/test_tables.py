@@ -13,8 +13,8 @@ from lakehouse_cdc.bronze.tables import CHANGES, Making, create_bronze
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.commits import history
 from lakehouse_cdc.lake.tables import create, exists, read
-from lakehouse_cdc.model import bronze
-from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model import bronze_row
+from lakehouse_cdc.model.table_layout import Layout
 
 
 def layout_in(folder: Path, pipeline: str = "shop") -> Layout:
@@ -26,7 +26,7 @@ def test_tables_are_made_once_in_the_shape_of_the_contract(spark: SparkSession, 
     create_bronze(spark, layout)
     create_bronze(spark, layout)
     assert len(history(spark, layout.changes)) == 1
-    contract = spark.createDataFrame([], bronze.SCHEMA).schema
+    contract = spark.createDataFrame([], bronze_row.SCHEMA).schema
     assert [(f.name, f.dataType) for f in read(spark, layout.changes).schema] == [
         (f.name, f.dataType) for f in contract
     ]

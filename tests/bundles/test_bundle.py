@@ -21,7 +21,7 @@ from databricks.bundles.volumes import Volume
 from typer.main import get_group
 
 from lakehouse_cdc.cli.main import app
-from lakehouse_cdc.pipeline.config_file import load
+from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.source.options import SourceOptions
 from tests.bundles.declared import BUNDLE, ROOT, TARGETS, WORKSPACE, Declared, included, read, settings
 
@@ -193,7 +193,7 @@ def test_every_command_is_one_of_ours(bundle: Declared) -> None:
 
 
 def test_a_declarative_pipeline_finds_its_definition_and_its_file(bundle: Declared) -> None:
-    """It registers what it says by `register`, which tests/test_pipelines.py runs; the file is one of the bundle's."""
+    """It registers tables by `register`, which tests/test_declarative.py runs; the file is one of the bundle's."""
     [pipeline] = bundle.resources("pipelines").values()
     [library] = pipeline["libraries"]
     definition = (BUNDLE / "resources" / library["file"]["path"]).resolve()

@@ -20,7 +20,7 @@ from typer.main import get_group
 from typer.testing import CliRunner, Result
 
 from lakehouse_cdc.cli.main import app
-from lakehouse_cdc.pipeline.config_file import load
+from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.testing import MySqlServer
 from tests.bundles.declared import TARGETS, WORKSPACE, Declared, included, read, settings

@@ -14,9 +14,9 @@ import pymysql
 
 from lakehouse_cdc.errors import CdcError
 from lakehouse_cdc.model.offset import Offset
-from lakehouse_cdc.mysql.session import ConnectionOptions, Session, connect
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
 from lakehouse_cdc.schema.selection import Selection
-from lakehouse_cdc.source.signals import Signals
+from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.testing import MySqlServer
 from tests.judge.observe import Moment, observe
 from tests.judge.reading import Reading, difference, effect

@@ -18,7 +18,7 @@ from typing import Any
 import pymysql
 
 from lakehouse_cdc.mysql import catalog
-from lakehouse_cdc.mysql.session import Session
+from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import Column, TableSchema
 from tests.positions import binlog_end

@@ -6,11 +6,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakehouse_cdc.model.changes import Rows, apply
+from lakehouse_cdc.model.changelog import Rows, apply
 from lakehouse_cdc.model.multiset import standing
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.source.schemas import SchemaStore
+from lakehouse_cdc.source.state.state_store import SchemaStore
 from tests.judge.observe import Moment, described, image
 from tests.judge.verdicts import Verdict
 from tests.source.driver import Driver

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakehouse_cdc.model.standing import CommitNote, Standing
+from lakehouse_cdc.model.commit_note import CommitNote, Standing
 
 
 def note(batch: int) -> CommitNote:

@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake import delta_log
-from lakehouse_cdc.lake.small import append_small
+from lakehouse_cdc.lake.direct.small_tables import append_small
 from lakehouse_cdc.lake.tables import create, read
-from lakehouse_cdc.model.layout import Layout, Table
+from lakehouse_cdc.model.table_layout import Layout, Table
 from tests.lake.notes import note
 
 _COLUMNS = [("a", "bigint")]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse_cdc.lake.trash import empty_trash, throw_away
+from lakehouse_cdc.lake.cleanup.trash import empty_trash, throw_away
 
 
 def test_a_folder_a_file_and_nothing(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse_cdc.model.asof import Event, truths
+from lakehouse_cdc.model.as_of_rule import Event, truths
 
 State = dict[bytes, bytes]
 Rule = Callable[[list[Event]], dict[bytes, bytes | None]]

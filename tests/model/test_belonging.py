@@ -19,7 +19,7 @@ from lakehouse_cdc.model.belonging import (
     decide,
     relation,
 )
-from lakehouse_cdc.model.standing import CommitNote, Standing
+from lakehouse_cdc.model.commit_note import CommitNote, Standing
 
 HERE = Standing(1, "uuid", "log.000001", 100)
 LATER = replace(HERE, pos=200)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
-from lakehouse_cdc.model.layout import Layout, Table, quoted
-from lakehouse_cdc.model.standing import CommitNote, Standing
+from lakehouse_cdc.model.commit_note import CommitNote, Standing
+from lakehouse_cdc.model.table_layout import Layout, Table, quoted
 
 LOCAL = Layout("p", bronze="b", silver="s", path="/lake")
 

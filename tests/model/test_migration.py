@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse_cdc.model.changes import Change, Op, Rows, fold, invalid
+from lakehouse_cdc.model.changelog import Change, Op, Rows, fold, invalid
 
 
 def schema(key: list[str], *columns: str) -> dict[str, Any]:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse_cdc.model.layout import Layout
 from lakehouse_cdc.model.path_element import fitted
-from lakehouse_cdc.source.signals import Signals
+from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.source.requests.requests import Signals
 
 NAMES = st.text(st.characters(codec="utf-8", max_codepoint=0xFFFF, exclude_characters="\0"), min_size=1, max_size=140)
 LONG = "данные" * 10 + "." + "таблица" * 9

@@ -6,12 +6,12 @@ from datetime import datetime, timezone
 from decimal import Decimal
 from typing import Any
 
-from lakehouse_cdc.model.changes import Change, Op, fold, invalid
+from lakehouse_cdc.model.changelog import Change, Op, fold, invalid
 from lakehouse_cdc.model.history import Kept, Version, histories, kept
+from lakehouse_cdc.model.key_repair import Repair
 from lakehouse_cdc.model.offset import Offset, TableState
-from lakehouse_cdc.model.repair import Repair
 from lakehouse_cdc.model.seq import Rank, Seq
-from lakehouse_cdc.source.follow import next_reading
+from lakehouse_cdc.source.ddl.transitions import next_reading
 
 
 def at(pos: int, rank: Rank = Rank.EVENT) -> int:

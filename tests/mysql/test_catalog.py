@@ -15,9 +15,9 @@ from pymysqlreplication.row_event import WriteRowsEvent
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
 from lakehouse_cdc.mysql.catalog import read_catalog, read_tables
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
 from lakehouse_cdc.mysql.server import log_position
-from lakehouse_cdc.mysql.session import ConnectionOptions, Session, connect
-from lakehouse_cdc.schema.choice import Choice
+from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.testing import MySqlServer

@@ -14,12 +14,12 @@ import pymysql
 import pytest
 
 from lakehouse_cdc.mysql.catalog import read_tables
-from lakehouse_cdc.mysql.session import ConnectionOptions, Session, connect
-from lakehouse_cdc.schema.ddl.alter import Altered, altered
-from lakehouse_cdc.schema.ddl.column_type import Given
-from lakehouse_cdc.schema.lexer import NotUnderstood
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.sql.ddl.alter import Altered, altered
+from lakehouse_cdc.sql.ddl.column_type import Given
+from lakehouse_cdc.sql.lexer import NotUnderstood
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
 

@@ -11,16 +11,16 @@ import pymysql
 import pytest
 
 from lakehouse_cdc.mysql.catalog import read_catalog
-from lakehouse_cdc.mysql.session import ConnectionOptions, Session, connect
-from lakehouse_cdc.schema.ddl.alter import altered
-from lakehouse_cdc.schema.ddl.column_type import Given
-from lakehouse_cdc.schema.ddl.statement_session import StatementSession
-from lakehouse_cdc.schema.grammar.notation import Choice, Expression, Only, Repeated, Sequence, Word, grammar
-from lakehouse_cdc.schema.grammar.reserved import reserved
-from lakehouse_cdc.schema.lexer import Dialect, NotUnderstood
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
 from lakehouse_cdc.schema.selection import Selection
-from lakehouse_cdc.schema.statements import Statement, StatementKind, classify
 from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.sql.ddl.alter import altered
+from lakehouse_cdc.sql.ddl.column_type import Given
+from lakehouse_cdc.sql.ddl.statement_session import StatementSession
+from lakehouse_cdc.sql.grammar.notation import Choice, Expression, Only, Repeated, Sequence, Word, grammar
+from lakehouse_cdc.sql.grammar.reserved import reserved
+from lakehouse_cdc.sql.lexer import Dialect, NotUnderstood
+from lakehouse_cdc.sql.statements import Statement, StatementKind, classify
 from lakehouse_cdc.testing import MySqlServer, Version
 from lakehouse_cdc.testing.versions import MARIADB
 from tests.grammar_statements import CHECK, ROWS, SETUP, Point, Statements

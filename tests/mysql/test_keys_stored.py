@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from lakehouse_cdc.mysql.catalog import read_tables
-from lakehouse_cdc.mysql.keys import KeySpace
-from lakehouse_cdc.mysql.session import ConnectionOptions, Session, connect
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
+from lakehouse_cdc.mysql.key_range import KeySpace
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.testing import MySqlServer
 

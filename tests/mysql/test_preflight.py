@@ -11,10 +11,10 @@ import pytest
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
 from lakehouse_cdc.mysql import server
-from lakehouse_cdc.mysql.preflight import check, require
-from lakehouse_cdc.mysql.preflight_settings import Finding
-from lakehouse_cdc.mysql.session import ConnectionOptions, Session, connect
-from lakehouse_cdc.schema.choice import Choice
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
+from lakehouse_cdc.mysql.preflight.checks import check, require
+from lakehouse_cdc.mysql.preflight.settings import Finding
+from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB

@@ -12,7 +12,7 @@ from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql import server
-from lakehouse_cdc.mysql.session import ConnectionOptions, Session, connect
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
 from lakehouse_cdc.testing import MySqlServer
 from tests.gtids import upto_the_next
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lakehouse_cdc.errors import CdcError, ConfigError, DefiniteError, TransientError
-from lakehouse_cdc.mysql.session import ConnectionOptions, Session, connect
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
 from lakehouse_cdc.testing import MySqlServer
 
 _SECRET = "geheim-пароль-密码"

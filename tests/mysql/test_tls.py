@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
-from lakehouse_cdc.mysql.session import ConnectionOptions, Session, connect
-from lakehouse_cdc.mysql.tls import MODES, VERIFYING, Tls
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
+from lakehouse_cdc.mysql.connection.tls import MODES, VERIFYING, Tls
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.settings import READER, READER_PASSWORD
 

@@ -8,8 +8,8 @@ import pytest
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.mysql.catalog import read_catalog, read_tables
-from lakehouse_cdc.mysql.preflight import check
-from lakehouse_cdc.mysql.session import ConnectionOptions, connect
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
+from lakehouse_cdc.mysql.preflight.checks import check
 from lakehouse_cdc.mysql.uncaptured import BASE, Uncaptured, uncaptured
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.testing import MySqlServer

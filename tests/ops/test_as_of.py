@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
-from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.tables import read
-from lakehouse_cdc.model.changes import Change, Op, fold
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.changelog import Change, Op, fold
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.model.seq import Rank, Seq, unpack
 from lakehouse_cdc.ops.as_of import _Around, as_of, reach

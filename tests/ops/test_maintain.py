@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.commits import history
 from lakehouse_cdc.lake.tables import delta_table, read
-from lakehouse_cdc.model.changes import Change, fold
-from lakehouse_cdc.model.layout import Layout, Table
+from lakehouse_cdc.model.changelog import Change, fold
+from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.ops import maintain as ops
 from lakehouse_cdc.ops.maintain import Maintained, maintain
 from lakehouse_cdc.silver.apply.applier import Applier

@@ -13,8 +13,8 @@ from lakehouse_cdc.bronze.sink import BronzeBatch
 from lakehouse_cdc.bronze.tables import create_bronze
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.tables import exists
-from lakehouse_cdc.model.layout import Layout
-from lakehouse_cdc.model.standing import Standing
+from lakehouse_cdc.model.commit_note import Standing
+from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.ops.metrics import Metrics
 from lakehouse_cdc.silver.apply.stream import SilverBatch
 from lakehouse_cdc.testing import MySqlServer, Shop, ShopWriter

@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_cdc.errors import CdcError, ConfigError, DefiniteError
 from lakehouse_cdc.model.clock import Bounds, Mark, Timeline, effective
+from lakehouse_cdc.model.commit_note import Standing
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.model.seq import Rank, Seq, behind
-from lakehouse_cdc.model.standing import Standing
-from lakehouse_cdc.ops.moments import seq_of
+from lakehouse_cdc.ops.moment_resolution import seq_of
 
 A, B = "6f0b0f2e-0000-4000-8000-000000000001", "6f0b0f2e-0000-4000-8000-000000000002"
 BEGIN = datetime(2026, 1, 1, tzinfo=timezone.utc)

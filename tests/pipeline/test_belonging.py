@@ -273,7 +273,7 @@ def test_reset_is_refused_while_a_run_goes_on(make: Lake, tmp_path: Path) -> Non
     """Another process, that runs the pipeline, holds its lock."""
     lake = make()
     code = (
-        "import sys; from pathlib import Path; from lakehouse_cdc.pipeline.exclusive import exclusive\n"
+        "import sys; from pathlib import Path; from lakehouse_cdc.pipeline.run.exclusive import exclusive\n"
         f"with exclusive(Path({str(lake.state)!r}), 'x'):\n    print('held', flush=True); sys.stdin.read()"
     )
     other = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -14,7 +14,7 @@ from lakehouse_cdc.testing import MySqlServer, Shop, ShopWriter
 SCRIPT = """
 import json, sys
 from pathlib import Path
-from lakehouse_cdc.pipeline.config import PipelineConfig
+from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.runtime.session import local_session
 

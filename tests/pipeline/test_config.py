@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from lakehouse_cdc.errors import ConfigError
-from lakehouse_cdc.pipeline.config_file import load
-from lakehouse_cdc.pipeline.secrets import Secret
-from lakehouse_cdc.pipeline.source_options import choice, source_options
+from lakehouse_cdc.pipeline.config.file import load
+from lakehouse_cdc.pipeline.config.secrets import Secret
+from lakehouse_cdc.pipeline.config.source_options import choice, source_options
 from lakehouse_cdc.schema.masks import fingerprint
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy

@@ -19,10 +19,10 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.bronze import sink
 from lakehouse_cdc.bronze import tables as bronze_tables
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.lake.unfinished import is_unfinished, remove_unfinished
+from lakehouse_cdc.lake.cleanup.unfinished_tables import is_unfinished, remove_unfinished
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.silver.tables import ledger, table_definition
-from lakehouse_cdc.source.beginning import Beginning
+from lakehouse_cdc.source.state.stream_start import Beginning
 from lakehouse_cdc.testing import MySqlServer
 from tests.pipeline.test_crash import CONFIG, Driver
 from tests.pipeline.test_run import assert_each_event_once, bronze, pipeline

@@ -18,7 +18,7 @@ from tests.pipeline.test_run import pipeline
 _HOLDS_THE_LOCK = """
 import sys
 from pathlib import Path
-from lakehouse_cdc.pipeline.exclusive import exclusive
+from lakehouse_cdc.pipeline.run.exclusive import exclusive
 with exclusive(Path(sys.argv[1]), ""):
     print("held", flush=True)
     sys.stdin.read()

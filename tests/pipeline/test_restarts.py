@@ -12,7 +12,7 @@ import pymysql
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.pipeline.restarts import while_late
+from lakehouse_cdc.pipeline.run.restarts import while_late
 from lakehouse_cdc.testing import MySqlServer
 from tests.pipeline.test_run import ops, pipeline, small_table
 

@@ -13,10 +13,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
-from lakehouse_cdc.pipeline.config import PipelineConfig
+from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.pipeline.report import VerifyReport
-from lakehouse_cdc.source.stream import MySqlCdcSource
+from lakehouse_cdc.source.spark.stream import MySqlCdcSource
 from lakehouse_cdc.testing import MySqlServer, Shop, ShopWriter
 from lakehouse_cdc.testing.shop import TABLES
 

@@ -24,7 +24,7 @@ spark.sql("MERGE INTO delta.`{table}` t USING (SELECT 7L id, 1L twice) s ON t.id
 spark.sql("CREATE TABLE t (a INT) USING delta")
 
 def worker(_):
-    there = set(["lakehouse_cdc.mysql.kernels.rows", "pandas"]) <= set(sys.modules)  # before anything here imports them
+    there = set(["lakehouse_cdc.images.rows.decode", "pandas"]) <= set(sys.modules)  # before anything here imports them
     import lakehouse_cdc.errors, pyspark
     there &= os.path.isfile(pyspark.__file__)  # not from an archive, of which each process compiles its own
     return [(sys.executable, bool(os.environ["NUMBA_CACHE_DIR"]) and there)]

@@ -18,7 +18,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from lakehouse_cdc.errors import CdcError, ConfigError, TransientError
-from lakehouse_cdc.pipeline.secrets import Secret
+from lakehouse_cdc.pipeline.config.secrets import Secret
 from lakehouse_cdc.runtime import workspace
 from lakehouse_cdc.runtime.workspace import secret
 from tests.rest import Answer, Rest, rest

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.schema.carry import Rules, carry_on
-from lakehouse_cdc.schema.choice import Choice, require_same_choice
+from lakehouse_cdc.schema.column_choice import Choice, require_same_choice
 from lakehouse_cdc.schema.masks import fingerprint, hashed_under, kept, parsed, salted, unmasked
+from lakehouse_cdc.schema.representation import Rules, carry_on
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.types import faults, require
-from lakehouse_cdc.schema.withheld import without_constants
+from lakehouse_cdc.sql.redaction import without_constants
 
 TABLE = TableSchema(
     "shop",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from lakehouse_cdc.model.changes import Change, Op
+from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.migration import Migration
 from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.schema.table import TableSchema

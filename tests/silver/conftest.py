@@ -8,10 +8,9 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.lake.changes import Versions
-from lakehouse_cdc.model.layout import Layout
-from lakehouse_cdc.silver.apply import applier as apply
-from lakehouse_cdc.silver.apply import table_applier as keeper
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.silver.apply import applier, table_applier
 from lakehouse_cdc.silver.batch.batch_from_files import parts_of
 from lakehouse_cdc.silver.batch.contents import TableBatch, split
 
@@ -30,5 +29,5 @@ def parts_both_ways() -> Iterator[None]:
         assert found == wanted
         return found
 
-    with patch.object(apply, "parts_of", compared), patch.object(keeper, "parts_of", compared):
+    with patch.object(applier, "parts_of", compared), patch.object(table_applier, "parts_of", compared):
         yield

@@ -9,7 +9,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any, TypedDict
 
-from lakehouse_cdc.model.changes import Change, Op, Rows, apply
+from lakehouse_cdc.model.changelog import Change, Op, Rows, apply
 from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.schema.table import Column, TableSchema
 

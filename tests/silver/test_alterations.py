@@ -17,18 +17,16 @@ from hypothesis import given
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import TransientError
-from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.tables import read
-from lakehouse_cdc.model.changes import fold, invalid
-from lakehouse_cdc.model.layout import END_AT, START_AT
-from lakehouse_cdc.silver.apply import schema_executor as alter
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.changelog import fold, invalid
+from lakehouse_cdc.model.table_layout import END_AT, START_AT
+from lakehouse_cdc.silver.apply import schema_executor
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Transform
-from lakehouse_cdc.silver.forms import current as writer
-from lakehouse_cdc.silver.forms import history
-from lakehouse_cdc.silver.forms import soft_deletes as soft
+from lakehouse_cdc.silver.forms import current, history, soft_deletes
 from lakehouse_cdc.silver.tables import tombstones
 from tests.bronze_writer import Lake
 from tests.silver.alterations import moment
@@ -53,10 +51,16 @@ FORMS = [
 @contextmanager
 def crashes(rng: random.Random) -> Iterator[None]:
     """Every commit of silver's may be the last before a crash, or come to nothing by one."""
-    steps = [(tombstones, "bury"), (writer, "merge"), (writer, "load"), (alter, "perform"), (alter, "finish_building")]
+    steps = [
+        (tombstones, "bury"),
+        (current, "merge"),
+        (current, "load"),
+        (schema_executor, "perform"),
+        (schema_executor, "finish_building"),
+    ]
     with ExitStack() as stack:
-        steps += [(history, "merge_versions"), (soft, "merge_marked")]
-        steps += [(module, name) for module in (history, soft) for name in ("append", "write")]
+        steps += [(history, "merge_versions"), (soft_deletes, "merge_marked")]
+        steps += [(module, name) for module in (history, soft_deletes) for name in ("append", "write")]
         for module, name in steps:
             step = crashing(getattr(module, name), rng, after=rng.random() < 0.7)
             stack.enter_context(patch.object(module, name, step))

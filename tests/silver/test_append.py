@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.commits import history
 from lakehouse_cdc.lake.tables import exists
-from lakehouse_cdc.model.changes import Change, Op
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.multiset import standing
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.schema.table import Column, TableSchema

@@ -10,7 +10,7 @@ import pytest
 from pyspark import pipelines
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.layout import Table
+from lakehouse_cdc.model.table_layout import Table
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.auto_cdc.declarations import AutoCdcPlan, Call, declare_auto_cdc, has_auto_cdc, perform, takes
 from lakehouse_cdc.silver.auto_cdc.schema_eras import Eras

@@ -16,10 +16,10 @@ from pyspark.sql.types import DataType, StructType
 
 from lakehouse_cdc.errors import TransientError
 from lakehouse_cdc.lake.tables import read
-from lakehouse_cdc.model.changes import Change, Op, fold
+from lakehouse_cdc.model.changelog import Change, Op, fold
 from lakehouse_cdc.model.history import histories
 from lakehouse_cdc.model.seq import Rank
-from lakehouse_cdc.pipeline.failures import translate
+from lakehouse_cdc.pipeline.run.failures import translate
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.auto_cdc import feed
 from lakehouse_cdc.silver.auto_cdc.schema_eras import Eras

@@ -19,24 +19,22 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_cdc.errors import TransientError
+from lakehouse_cdc.images.typed.columns import ImageColumns, NotOurs
 from lakehouse_cdc.lake import delta_log
-from lakehouse_cdc.lake.changes import Versions
-from lakehouse_cdc.lake.listing import Listed, files_of
+from lakehouse_cdc.lake.direct.file_listing import Listed, files_of
 from lakehouse_cdc.lake.tables import delta_table, read
-from lakehouse_cdc.model.bronze import PARTITION
-from lakehouse_cdc.model.changes import Change, Op, fold
-from lakehouse_cdc.model.layout import Layout, Table, literal, quoted
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.bronze_row import PARTITION
+from lakehouse_cdc.model.changelog import Change, Op, fold
 from lakehouse_cdc.model.seq import Rank, Seq
-from lakehouse_cdc.mysql.kernels.typed import ImageColumns, NotOurs
+from lakehouse_cdc.model.table_layout import Layout, Table, literal, quoted
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Transform
-from lakehouse_cdc.silver.forms import current as writer
-from lakehouse_cdc.silver.forms import incremental_writer as ordered
-from lakehouse_cdc.silver.load import direct_load as first_load
-from lakehouse_cdc.silver.load import direct_load_task as converted
+from lakehouse_cdc.silver.forms import current, incremental_writer
+from lakehouse_cdc.silver.load import direct_load, direct_load_task
 from tests import bronze_writer
 from tests.bronze_writer import Lake
 from tests.row_images import EVERY_KIND, random_row
@@ -76,13 +74,13 @@ def rows_of(schema: TableSchema, chosen: random.Random, n: int) -> list[dict[str
 def watched() -> Iterator[list[bool]]:
     """Whether each first load was done beside Spark."""
     taken: list[bool] = []
-    real = first_load.load_files
+    real = direct_load.load_files
 
     def load(*args: Any) -> bool:
         taken.append(real(*args))
         return taken[-1]
 
-    with patch.object(writer, "load_files", load), patch.object(ordered, "load_files", load):
+    with patch.object(current, "load_files", load), patch.object(incremental_writer, "load_files", load):
         yield taken
 
 
@@ -90,8 +88,8 @@ def watched() -> Iterator[list[bool]]:
 def by_spark() -> Iterator[None]:
     """Every load through Spark."""
     with (
-        patch.object(writer, "load_files", return_value=False),
-        patch.object(ordered, "load_files", return_value=False),
+        patch.object(current, "load_files", return_value=False),
+        patch.object(incremental_writer, "load_files", return_value=False),
     ):
         yield
 
@@ -254,8 +252,8 @@ def test_many_files_of_bronze_make_few_of_silver(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the order of the key; none with more rows than a file may have; also of a later version, and put together."""
-    monkeypatch.setattr(first_load, "FILE_ROWS", 100)
-    monkeypatch.setattr(first_load, "_SMALL", 10)
+    monkeypatch.setattr(direct_load, "FILE_ROWS", 100)
+    monkeypatch.setattr(direct_load, "_SMALL", 10)
     other = replace(SMALL, table="other")
     lake = Lake(spark, tmp_path, {SMALL.name: SMALL, other.name: other}, batches=1)
     first = lake.commit([begin(other), *reads(other, [{"id": 1, "n": 1, "note": ""}])]).version
@@ -399,7 +397,7 @@ def test_a_load_that_was_not_committed_comes_again(spark: SparkSession, tmp_path
     policy = Policy(properties={"delta.enableChangeDataFeed": "true"})
     rows = [{"id": i, "n": i, "note": "a"} for i in range(4)]
     versions = Versions(None, lake.commit([begin(SMALL), *reads(SMALL, rows)]).version)
-    with patch.object(first_load, "add_files", side_effect=TransientError("lost")), pytest.raises(TransientError):
+    with patch.object(direct_load, "add_files", side_effect=TransientError("lost")), pytest.raises(TransientError):
         Applier(spark, lake.layout, policy=lambda _: policy).apply(versions, lake.note(versions))
     table = lake.layout.silver_table(SMALL.name)
     assert read(spark, table).isEmpty()
@@ -418,13 +416,13 @@ def test_runs_of_files_are_even(seed: int) -> None:
     for _ in range(200):
         files = [Listed(str(i), chosen.choice((0, 1, 50_000, 50_001, 400_000))) for i in range(chosen.randrange(1, 90))]
         tasks = chosen.choice((1, 2, 8))
-        runs = first_load.spread(files, tasks)
+        runs = direct_load.spread(files, tasks)
         assert [path for run in runs for path in run] == [file.path for file in files]
         of = {file.path: file.rows for file in files}
         sizes = [sum(of[path] for path in run) for run in runs]
         assert all(runs)
-        assert all(size <= converted.FILE_ROWS + len(run) for size, run in zip(sizes, runs, strict=True)) or len(
+        assert all(size <= direct_load_task.FILE_ROWS + len(run) for size, run in zip(sizes, runs, strict=True)) or len(
             runs
         ) == len(files)
     even = [Listed(str(i), 50_000 + (i == 0)) for i in range(40)]
-    assert [len(run) for run in first_load.spread(even, 2)] == [10, 10, 10, 10]
+    assert [len(run) for run in direct_load.spread(even, 2)] == [10, 10, 10, 10]

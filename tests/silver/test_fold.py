@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import TransientError
-from lakehouse_cdc.lake.changes import Versions
-from lakehouse_cdc.model.changes import Change, Op, fold
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.changelog import Change, Op, fold
 from lakehouse_cdc.model.history import histories, kept
 from lakehouse_cdc.model.seq import POS
 from lakehouse_cdc.schema.table import Column, TableSchema
@@ -28,9 +28,7 @@ from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import NOTHING, Transform
-from lakehouse_cdc.silver.forms import current as writer
-from lakehouse_cdc.silver.forms import history
-from lakehouse_cdc.silver.forms import soft_deletes as soft
+from lakehouse_cdc.silver.forms import current, history, soft_deletes
 from lakehouse_cdc.silver.tables import tombstones
 from tests.bronze_writer import Lake, commit_time
 from tests.silver.histories import KINDS, TEXT, generated
@@ -178,12 +176,12 @@ def crashes(rng: random.Random) -> Iterator[None]:
     """Any commit of silver's may be the last before a crash, or come to nothing by one."""
     steps = [
         (tombstones, "bury"),
-        (writer, "merge"),
-        (writer, "load"),
+        (current, "merge"),
+        (current, "load"),
         (history, "merge_versions"),
         (history, "append"),
-        (soft, "merge_marked"),
-        (soft, "append"),
+        (soft_deletes, "merge_marked"),
+        (soft_deletes, "append"),
     ]
     with ExitStack() as stack:
         for module, name in steps:

@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.tables import exists, read
-from lakehouse_cdc.model.changes import Change, Op
-from lakehouse_cdc.model.layout import END_AT, START_AT
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.seq import Rank, unpack
+from lakehouse_cdc.model.table_layout import END_AT, START_AT
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.form import Form

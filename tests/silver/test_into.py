@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.tables import read
-from lakehouse_cdc.model.changes import Change, Op
-from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.seq import Rank
+from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.form import Form

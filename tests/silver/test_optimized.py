@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.bronze.sink import write_batch
 from lakehouse_cdc.lake.commits import history
 from lakehouse_cdc.lake.tables import exists, read
-from lakehouse_cdc.model.changes import fold
+from lakehouse_cdc.model.changelog import fold
 from lakehouse_cdc.model.history import histories
-from lakehouse_cdc.model.layout import Table
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.model.seq import Rank, Seq
+from lakehouse_cdc.model.table_layout import Table
 from lakehouse_cdc.ops.as_of import as_of
 from lakehouse_cdc.silver.apply.stream import SilverBatch, applied, start, version_at
 from lakehouse_cdc.silver.definition.form import Form

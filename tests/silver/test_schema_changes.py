@@ -15,13 +15,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import DefiniteError, TransientError
-from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.commits import history
 from lakehouse_cdc.lake.tables import read, require_owner, set_properties
-from lakehouse_cdc.model.changes import Change, Op, fold
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.changelog import Change, Op, fold
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.silver.apply import schema_executor as alter
+from lakehouse_cdc.silver.apply import schema_executor
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.apply.stream import version_at
 from lakehouse_cdc.silver.definition.policy import Policy
@@ -116,7 +116,7 @@ def test_a_new_column_is_filled_with_what_all_rows_hold(spark: SparkSession, tmp
     first = apply(lake, Applier(spark, lake.layout), rows, None)
     change = altered(one, two, 3)
     change = replace(change, after={**change.after, "filled": {"d": "1.50", "t": "it's"}})
-    with patch.object(alter, "_finish", side_effect=DefiniteError("not today")), pytest.raises(DefiniteError):
+    with patch.object(schema_executor, "_finish", side_effect=DefiniteError("not today")), pytest.raises(DefiniteError):
         apply(lake, Applier(spark, lake.layout), [change, insert(two, 4, 3, n=1, d=None, t=None, x=7)], first)
     held = [(1, 5, Decimal("1.50"), "it's", None), (2, None, Decimal("1.50"), "it's", None)]
     assert held_rows(lake, one.name, "id", "n", "d", "t", "x") == held
@@ -165,7 +165,7 @@ def test_dropped_columns_go_where_that_is_wished_without_a_file_moved(spark: Spa
         altered(less, least, 4),
         Applier(spark, lake.layout, policy=lambda name: Policy(drops=name == odd.name)),
     )
-    with patch.object(alter, "_finish", side_effect=DefiniteError("not today")), pytest.raises(DefiniteError):
+    with patch.object(schema_executor, "_finish", side_effect=DefiniteError("not today")), pytest.raises(DefiniteError):
         apply(lake, drops, [change], second)
     versions = Versions(second, lake.batches)
     drops.apply(versions, lake.note(versions))
@@ -183,8 +183,8 @@ def test_a_column_of_another_type_may_stay_beside_the_new_one(spark: SparkSessio
     change, place = altered(one, two, 3, z="y"), lake.layout.silver_table(one.name)
     beside = Applier(spark, lake.layout, policy=lambda _: Policy(beside=True))
     versions = Versions(first, lake.commit([change, update(two, 4, {"id": 1, "x": 5, "z": 1}, x=6)]).version)
-    perform = alter.perform
-    dying = patch.object(alter, "perform", crashing(perform, Random(3), after=True))
+    perform = schema_executor.perform
+    dying = patch.object(schema_executor, "perform", crashing(perform, Random(3), after=True))
     with dying, suppress(TransientError):
         beside.apply(versions, lake.note(versions))
     assert {"x__string", "z"} - set(read(spark, place).columns)  # it had not come to the end
@@ -206,7 +206,7 @@ def test_a_table_built_anew_goes_on_after_a_crash_between_two_schemas(spark: Spa
     lake.commit([begin(one), insert(one, 2, 1, n=5), altered(one, two, 3, m="n"), insert(two, 4, 2, m=6)])
     last = lake.commit([insert(two, 5, 3, m=7)]).version
     versions = Versions(last - 1, last)
-    with patch.object(alter, "evolve", side_effect=DefiniteError("not today")), pytest.raises(DefiniteError):
+    with patch.object(schema_executor, "evolve", side_effect=DefiniteError("not today")), pytest.raises(DefiniteError):
         Applier(spark, lake.layout).apply(versions, lake.note(versions))
     assert held_rows(lake, one.name, "id", "n") == [(1, 5)]
     Applier(spark, lake.layout).apply(versions, lake.note(versions))

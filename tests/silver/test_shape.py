@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import CdcError, DefiniteError
-from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.commits import history
 from lakehouse_cdc.lake.tables import read
-from lakehouse_cdc.model.changes import Change, Op, fold
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.changelog import Change, Op, fold
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.silver.apply import schema_executor as alter
+from lakehouse_cdc.silver.apply import schema_executor
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.policy import Policy
@@ -149,7 +149,7 @@ def test_silver_stays_and_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     versions = Versions(
         second, lake.commit([back, update(three, 7, {key: 3, "m": 3, "extra": None, "T": ""}, T="x")]).version
     )
-    dying = patch.object(alter, "perform", crashing(alter.perform, Random(1), after=True))
+    dying = patch.object(schema_executor, "perform", crashing(schema_executor.perform, Random(1), after=True))
     with dying, suppress(CdcError):
         Applier(spark, lake.layout, policy=lambda _: FROZEN).apply(versions, lake.note(versions))
     applier.apply(versions, lake.note(versions))

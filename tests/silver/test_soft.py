@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.tables import exists, read
-from lakehouse_cdc.model.changes import Change, Op
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier

@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.delta_log import library
-from lakehouse_cdc.lake.listing import only_appended
+from lakehouse_cdc.lake.direct.file_listing import only_appended
 from lakehouse_cdc.lake.tables import read
-from lakehouse_cdc.model.changes import fold
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.changelog import fold
 from lakehouse_cdc.silver.apply import stream
 from lakehouse_cdc.silver.apply.stream import SilverBatch, applied, start, version_at
 from tests.bronze_writer import Lake

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.commits import history
 from lakehouse_cdc.lake.tables import exists, read
-from lakehouse_cdc.model.changes import Change, Op, fold
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.changelog import Change, Op, fold
 from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
@@ -89,9 +89,9 @@ def test_a_table_moved_away_is_built_anew_from_all_of_bronze(spark: SparkSession
 def _crash_after_creation(lake: Lake, versions: Versions) -> None:
     from unittest.mock import patch
 
-    from lakehouse_cdc.silver.forms import current as writer
+    from lakehouse_cdc.silver.forms import current
 
-    with patch.object(writer, "load", side_effect=DefiniteError("no silver table today")):
+    with patch.object(current, "load", side_effect=DefiniteError("no silver table today")):
         Applier(lake.spark, lake.layout).apply(versions, lake.note(versions))
 
 

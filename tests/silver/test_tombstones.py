@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.tables import read
-from lakehouse_cdc.model.changes import Change, Op
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.tables import tombstones

@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
-from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.tables import exists, read
-from lakehouse_cdc.model.layout import COMMIT_TS
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.table_layout import COMMIT_TS
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.policy import Policy

@@ -12,9 +12,9 @@ from typing import Any
 import pymysql
 import pytest
 
-from lakehouse_cdc.model.changes import fold, invalid
-from lakehouse_cdc.source import hooks
-from lakehouse_cdc.source.hooks import Step
+from lakehouse_cdc.model.changelog import fold, invalid
+from lakehouse_cdc.source import test_hooks
+from lakehouse_cdc.source.test_hooks import Step
 from lakehouse_cdc.testing import MySqlServer
 from tests.positions import binlog_end
 from tests.source.driver import Driver, hashable
@@ -146,7 +146,7 @@ def at() -> Iterator[Callable[..., None]]:
 
     def add(step: Step, act: Callable[[], Any], times: int = 1) -> None:
         pending[step] = (act, times)
-        hooks.install(hook)
+        test_hooks.install(hook)
 
     yield add
-    hooks.install(None)
+    test_hooks.install(None)

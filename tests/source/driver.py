@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
-from lakehouse_cdc.model.changes import Change, Op
+from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.variant import decode
-from lakehouse_cdc.source.admission import LimitedReader
-from lakehouse_cdc.source.stream import MySqlCdcSource
+from lakehouse_cdc.source.spark.limited_reader import LimitedReader
+from lakehouse_cdc.source.spark.stream import MySqlCdcSource
 
 COLUMNS = StructType()  # the readers go by their options alone, and only Spark can parse bronze's DDL into a type
 

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from lakehouse_cdc.errors import CdcError
-from lakehouse_cdc.model.changes import Op
-from lakehouse_cdc.source.hooks import Step
+from lakehouse_cdc.model.changelog import Op
+from lakehouse_cdc.source.test_hooks import Step
 from tests.source.conftest import Stage
 from tests.source.driver import Driver
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxBytes, ReadMaxRows
 
-from lakehouse_cdc.model.changes import Op
-from lakehouse_cdc.source.hooks import Step
-from lakehouse_cdc.source.planner import Planner
+from lakehouse_cdc.model.changelog import Op
+from lakehouse_cdc.source.planning.planner import Planner
+from lakehouse_cdc.source.test_hooks import Step
 from tests.source.conftest import Stage
 from tests.source.driver import Driver
 

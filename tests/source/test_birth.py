@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse_cdc.model.changes import Op
+from lakehouse_cdc.model.changelog import Op
 from tests.source.conftest import Stage
 from tests.source.driver import Driver
 

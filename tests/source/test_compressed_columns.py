@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse_cdc.model.changes import Op
-from lakehouse_cdc.mysql.binlog import inflate
+from lakehouse_cdc.model.changelog import Op
+from lakehouse_cdc.mysql.binlog.compression import columns
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
 from tests.source.conftest import Stage, on_stage
@@ -36,13 +36,13 @@ def stage(any_server: MySqlServer, any_database: str, tmp_path: Path) -> Iterato
 def heads(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     """How the values were stored that have been inflated: empty, as they are, in zlib's frame, raw."""
     found: set[int] = set()
-    plain = inflate._inflated
+    plain = columns._inflated
 
     def noted(value: memoryview, most: int) -> bytes | memoryview | None:
         found.add(value[0] & 0xF8 if value else -1)
         return plain(value, most)
 
-    monkeypatch.setattr(inflate, "_inflated", noted)
+    monkeypatch.setattr(columns, "_inflated", noted)
     return found
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from lakehouse_cdc.errors import CdcError, DefiniteError
-from lakehouse_cdc.model.changes import Change, Op
+from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.seq import Rank, unpack
-from lakehouse_cdc.source.hooks import Step
 from lakehouse_cdc.source.splits import BinlogSplit, SnapshotSplit
+from lakehouse_cdc.source.test_hooks import Step
 from tests.source.conftest import Stage
 from tests.source.driver import Driver, changes, exact_bytes
 

@@ -17,13 +17,13 @@ import pytest
 from pymysqlreplication import BinLogStreamReader
 
 from lakehouse_cdc.errors import TransientError
-from lakehouse_cdc.model.changes import Op
+from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.position import Position
-from lakehouse_cdc.source.hooks import Step
-from lakehouse_cdc.source.log import LogReader
-from lakehouse_cdc.source.schemas import SchemaStore
+from lakehouse_cdc.source.reading.log_reader import LogReader
+from lakehouse_cdc.source.spark.stream import MySqlCdcSource
 from lakehouse_cdc.source.splits import BinlogSplit
-from lakehouse_cdc.source.stream import MySqlCdcSource
+from lakehouse_cdc.source.state.state_store import SchemaStore
+from lakehouse_cdc.source.test_hooks import Step
 from lakehouse_cdc.testing import MySqlServer
 from tests.source.conftest import Stage
 from tests.source.driver import Driver, changes, exact_bytes

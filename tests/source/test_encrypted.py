@@ -10,8 +10,8 @@ import pytest
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.mysql import server
-from lakehouse_cdc.mysql.preflight_settings import Settings, judge
-from lakehouse_cdc.mysql.session import ConnectionOptions, connect
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
+from lakehouse_cdc.mysql.preflight.settings import Settings, judge
 from lakehouse_cdc.runtime.cache import ENVIRONMENT
 from lakehouse_cdc.testing import MySqlServer, NoBuildError
 from lakehouse_cdc.testing.distribution import install

@@ -19,10 +19,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from lakehouse_cdc.model.changes import Change, Op, fold, invalid
+from lakehouse_cdc.model.changelog import Change, Op, fold, invalid
 from lakehouse_cdc.model.multiset import standing
 from lakehouse_cdc.model.seq import Rank, Seq
-from lakehouse_cdc.source import hooks
+from lakehouse_cdc.source import test_hooks
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
 from tests.positions import binlog_end
@@ -142,7 +142,7 @@ def play(
         driver = Driver(options(server, database, folder / str(seed), **more))
         if xa:  # MySQL 5.7 lists what changed nothing as prepared; the log has no trace of it, so a start would wait
             driver.batch()
-        hooks.install(lambda step, table: world.some(1))
+        test_hooks.install(lambda step, table: world.some(1))
         try:
             for n in range(40):
                 world.calm = bool(ddl) and n > 20  # so that what is read again has time to end
@@ -157,7 +157,7 @@ def play(
                     driver.restart()
                 world.some(2)
         finally:
-            hooks.install(None)
+            test_hooks.install(None)
             driver.stop()
         assert all(t["done"] for t in driver.offset["tables"].values()), "the snapshot did not end"
         finish(driver, world)

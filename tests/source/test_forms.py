@@ -12,9 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.changes import Op
+from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.mysql.binlog.dump import BinlogDump
-from lakehouse_cdc.source import log
+from lakehouse_cdc.source.reading import log_reader
 from lakehouse_cdc.testing import MySqlServer
 from tests.source.conftest import Stage, on_stage
 from tests.source.driver import Driver
@@ -59,7 +59,7 @@ def test_a_damaged_value_is_refused(streaming: Streaming, monkeypatch: pytest.Mo
     stage.run(f"UPDATE t SET v = {0x1EE7C0DE} WHERE id = 10")
     assert driver.plan()
     with monkeypatch.context() as patch:
-        patch.setattr(log, "BinlogDump", Damaged)
+        patch.setattr(log_reader, "BinlogDump", Damaged)
         with pytest.raises(DefiniteError, match="checksum of a binlog event is wrong"):
             driver.read()
     stage.drain(driver)

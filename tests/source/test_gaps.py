@@ -13,7 +13,7 @@ import pymysql
 import pytest
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.changes import Op, fold
+from lakehouse_cdc.model.changelog import Op, fold
 from lakehouse_cdc.testing import MySqlServer
 from tests.source.conftest import Stage, on_stage
 from tests.source.driver import Driver

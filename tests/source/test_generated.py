@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.changes import Op, fold, invalid
+from lakehouse_cdc.model.changelog import Op, fold, invalid
 from lakehouse_cdc.model.multiset import standing
 from tests.servers import row_metadata
 from tests.source.conftest import Stage

@@ -22,8 +22,8 @@ from pymysqlreplication import BinLogStreamReader
 from pymysqlreplication.event import XidEvent
 from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
 
-from lakehouse_cdc.model.changes import Rows, fold, invalid
-from lakehouse_cdc.source.floor import Floor
+from lakehouse_cdc.model.changelog import Rows, fold, invalid
+from lakehouse_cdc.source.settling.settled_position import Floor
 from lakehouse_cdc.testing import MySqlServer
 from tests.positions import binlog_end
 from tests.source.driver import Driver, hashable

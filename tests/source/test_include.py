@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakehouse_cdc.errors import CdcError, ConfigError, DefiniteError
-from lakehouse_cdc.model.changes import Op, fold, invalid
+from lakehouse_cdc.model.changelog import Op, fold, invalid
 from lakehouse_cdc.source.options import SourceOptions
 from tests.source.conftest import Stage
 from tests.source.driver import Driver

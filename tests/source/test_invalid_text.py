@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.changes import Op
+from lakehouse_cdc.model.changelog import Op
 from tests.servers import row_metadata
 from tests.source.conftest import Stage
 

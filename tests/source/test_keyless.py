@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.changes import Op
+from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.multiset import standing
 from lakehouse_cdc.model.position import Position
-from lakehouse_cdc.source import view
-from lakehouse_cdc.source.hooks import Step
-from lakehouse_cdc.source.signals import Signals
-from lakehouse_cdc.source.view import View
+from lakehouse_cdc.source.requests.requests import Signals
+from lakehouse_cdc.source.settling import consistent_view
+from lakehouse_cdc.source.settling.consistent_view import View
+from lakehouse_cdc.source.test_hooks import Step
 from tests.servers import row_metadata
 from tests.source.conftest import Stage
 from tests.source.driver import Driver
@@ -95,7 +95,7 @@ def test_a_row_like_others_that_comes_while_they_are_read(
         return f"`{schema.database}`.`{schema.table}`"
 
     if moment == "behind the view":
-        monkeypatch.setattr(view, "place", acting)
+        monkeypatch.setattr(consistent_view, "place", acting)
     else:
         at(Step.BEFORE_SELECT if moment == "before the view" else Step.AFTER_SELECT, act)
     before = stage.images()

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.images.binlog.words import FORMAT, HEARTBEAT, HEARTBEAT_V2
 from lakehouse_cdc.model import position
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql import server as server_facts
-from lakehouse_cdc.mysql.binlog.cut import Cutter
+from lakehouse_cdc.mysql.binlog.boundary import Cutter
 from lakehouse_cdc.mysql.binlog.dump import BinlogDump
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
-from lakehouse_cdc.mysql.kernels.binlog_words import FORMAT, HEARTBEAT, HEARTBEAT_V2
 from lakehouse_cdc.testing import MySqlServer
 from tests.mysql.binlog.binlog_log import Buffer, starts
 from tests.positions import binlog_end

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
-from lakehouse_cdc.model.changes import Change, Op, fold, invalid
-from lakehouse_cdc.source.hooks import Step
+from lakehouse_cdc.model.changelog import Change, Op, fold, invalid
+from lakehouse_cdc.source.test_hooks import Step
 from lakehouse_cdc.testing import MySqlServer
 from tests.servers import require_generated_columns_in_the_log, row_metadata
 from tests.source import types_table

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lakehouse_cdc.model.changes import Op, fold
-from lakehouse_cdc.source.hooks import Step
+from lakehouse_cdc.model.changelog import Op, fold
+from lakehouse_cdc.source.test_hooks import Step
 from tests.servers import new_database
 from tests.source.conftest import Stage
 from tests.source.driver import Driver

@@ -17,9 +17,9 @@ from pyspark.sql.types import StructType
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.source.options import SourceOptions
-from lakehouse_cdc.source.remembering import RememberingReader
-from lakehouse_cdc.source.stream import MySqlCdcSource
-from lakehouse_cdc.source.stream_reader import StreamReader
+from lakehouse_cdc.source.spark.legacy_reader import RememberingReader
+from lakehouse_cdc.source.spark.stream import MySqlCdcSource
+from lakehouse_cdc.source.spark.stream_reader import StreamReader
 from lakehouse_cdc.testing import MySqlServer
 from tests.source.conftest import Stage
 from tests.source.driver import COLUMNS, changes, exact_bytes

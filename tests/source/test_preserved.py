@@ -15,8 +15,8 @@ from datetime import datetime, timezone
 import pytest
 from pymysql.constants import FIELD_TYPE
 
-from lakehouse_cdc.model.changes import Op, fold
-from lakehouse_cdc.source.schemas import SchemaStore
+from lakehouse_cdc.model.changelog import Op, fold
+from lakehouse_cdc.source.state.state_store import SchemaStore
 from lakehouse_cdc.testing import VERSIONS, MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
 from tests.servers import require_generated_columns_in_the_log

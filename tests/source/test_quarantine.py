@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.changes import Op, fold
-from lakehouse_cdc.source.hooks import Step
-from lakehouse_cdc.source.signals import Signals
+from lakehouse_cdc.model.changelog import Op, fold
+from lakehouse_cdc.source.requests.requests import Signals
+from lakehouse_cdc.source.test_hooks import Step
 from tests.source.conftest import Stage
 from tests.source.driver import Driver
 

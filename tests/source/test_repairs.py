@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.changes import Change, Op, fold
+from lakehouse_cdc.model.changelog import Change, Op, fold
+from lakehouse_cdc.model.key_repair import Repair
 from lakehouse_cdc.model.offset import TableState
-from lakehouse_cdc.model.repair import Repair
 from lakehouse_cdc.model.seq import Rank, unpack
-from lakehouse_cdc.source.hooks import Step
-from lakehouse_cdc.source.repairs import pending
-from lakehouse_cdc.source.schemas import SchemaStore
-from lakehouse_cdc.source.signals import Signals
+from lakehouse_cdc.source.requests.repairs import pending
+from lakehouse_cdc.source.requests.requests import Signals
+from lakehouse_cdc.source.state.state_store import SchemaStore
+from lakehouse_cdc.source.test_hooks import Step
 from lakehouse_cdc.testing import MySqlServer
 from tests.source.conftest import Stage
 from tests.source.driver import Driver

@@ -13,7 +13,7 @@ from typing import Any
 import pymysql
 import pytest
 
-from lakehouse_cdc.model.changes import Op, fold
+from lakehouse_cdc.model.changelog import Op, fold
 from lakehouse_cdc.testing import VERSIONS
 from tests.scenarios import SCENARIOS, Scenario, image
 from tests.servers import row_metadata

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from lakehouse_cdc.model.changes import Change, Op
-from lakehouse_cdc.source.signals import Signals
+from lakehouse_cdc.model.changelog import Change, Op
+from lakehouse_cdc.source.requests.requests import Signals
 from tests.source.conftest import Stage
 from tests.source.driver import Driver
 

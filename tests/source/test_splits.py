@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from pyspark import TaskContext
 
-from lakehouse_cdc.model.changes import Op
+from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.position import FIRST_EVENT, Position
 from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.mysql.binlog.dump import BinlogDump
-from lakehouse_cdc.source import read
 from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.reading import task
 from lakehouse_cdc.source.splits import BinlogSplit
 from tests.source.conftest import Stage
 from tests.source.driver import Driver, exact_bytes
@@ -156,7 +156,7 @@ def test_each_reader_has_a_replica_id_of_its_own(stage: Stage, monkeypatch: pyte
     ids = []
     for number in range(200, 263):
         monkeypatch.setattr(TaskContext, "get", lambda number=number: Attempt(number))
-        ids.append(read.replica_id(options))
+        ids.append(task.replica_id(options))
     assert len(set(ids)) == 63
     assert set(ids) == set(range(6001, 6064))
     used = unique_ids(monkeypatch)

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.changes import Op
-from lakehouse_cdc.source.hooks import Step
+from lakehouse_cdc.model.changelog import Op
+from lakehouse_cdc.source.test_hooks import Step
 from tests.servers import start_or_skip
 from tests.source.conftest import Stage, on_stage
 from tests.source.driver import changes, exact_bytes

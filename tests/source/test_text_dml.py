@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from lakehouse_cdc.model.changes import Op
+from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.multiset import standing
-from lakehouse_cdc.source.hooks import Step
+from lakehouse_cdc.source.test_hooks import Step
 from tests.source.conftest import Stage
 from tests.source.driver import Driver
 

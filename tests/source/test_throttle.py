@@ -13,9 +13,9 @@ import pytest
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.mysql import server
-from lakehouse_cdc.mysql.session import ConnectionOptions, connect
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
 from lakehouse_cdc.source.options import SourceOptions
-from lakehouse_cdc.source.throttle import Throttle
+from lakehouse_cdc.source.planning.throttle import Throttle
 from lakehouse_cdc.testing import MySqlServer
 from tests.source.conftest import Stage
 from tests.source.driver import Driver

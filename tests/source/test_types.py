@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse_cdc.model.changes import Change, Op
+from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.testing import MySqlServer
 from tests.servers import row_metadata
 from tests.source import types_table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from lakehouse_cdc.model.changes import Op
+from lakehouse_cdc.model.changelog import Op
 from tests.servers import require_generated_columns_in_the_log
 from tests.source.conftest import Stage
 

@@ -15,20 +15,20 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadMaxBytes, ReadMaxRows
 
 from lakehouse_cdc.errors import DefiniteError, TransientError
-from lakehouse_cdc.model.changes import Change, Op
+from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.position import FIRST_EVENT, Position
 from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.binlog.dump import BinlogDump
-from lakehouse_cdc.mysql.session import ConnectionOptions, Session, connect
-from lakehouse_cdc.source import prepared
-from lakehouse_cdc.source.first import when_all_is_known
-from lakehouse_cdc.source.hooks import Step
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
 from lakehouse_cdc.source.options import SourceOptions
-from lakehouse_cdc.source.prepared import Commit, neighbours
-from lakehouse_cdc.source.signals import Signals
-from lakehouse_cdc.source.stream import MySqlCdcSource
-from lakehouse_cdc.source.tail import Tail
+from lakehouse_cdc.source.planning.first_offset import when_all_is_known
+from lakehouse_cdc.source.reading import xa_groups
+from lakehouse_cdc.source.reading.xa_groups import Commit, neighbours
+from lakehouse_cdc.source.requests.requests import Signals
+from lakehouse_cdc.source.spark.stream import MySqlCdcSource
+from lakehouse_cdc.source.tail.log_tail import Tail
+from lakehouse_cdc.source.test_hooks import Step
 from lakehouse_cdc.testing import VERSIONS, MySqlServer, Version
 from tests.servers import start_or_skip
 from tests.source.conftest import Stage, on_stage
@@ -203,7 +203,7 @@ def test_many_are_read_over_one_connection_and_leave_no_trace(
         dumps.append(start)
         return BinlogDump(connection, start, **more)
 
-    monkeypatch.setattr(prepared, "BinlogDump", counted)
+    monkeypatch.setattr(xa_groups, "BinlogDump", counted)
     for n in range(30):
         for sql in (f"XA START 'x{n}'", f"INSERT INTO t VALUES ({n + 100}, {n})", f"XA END 'x{n}'"):
             stage.run(sql)

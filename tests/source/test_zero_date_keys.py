@@ -8,7 +8,7 @@ import random
 import pytest
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.changes import fold, invalid
+from lakehouse_cdc.model.changelog import fold, invalid
 from tests.source.conftest import Stage
 from tests.source.driver import Driver
 

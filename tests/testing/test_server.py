@@ -15,7 +15,7 @@ import pymysql
 import pytest
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.mysql.session import ConnectionOptions, connect
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.place import free_port
 from tests.servers import gone

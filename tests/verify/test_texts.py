@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.changes import Op
-from lakehouse_cdc.mysql.kernels import program
-from lakehouse_cdc.mysql.kernels.ops import ARG, ARG2, HEADER
+from lakehouse_cdc.images import program
+from lakehouse_cdc.images.opcodes import ARG, ARG2, HEADER
+from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.schema.table import Column
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.verify.reading import BY_IMAGE

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.variant import decode
-from lakehouse_cdc.source.offsets import restored
 from lakehouse_cdc.source.options import SourceOptions
-from lakehouse_cdc.source.schemas import SchemaStore
-from lakehouse_cdc.source.stream import MySqlCdcSource
+from lakehouse_cdc.source.spark.stream import MySqlCdcSource
+from lakehouse_cdc.source.state.offset_codec import restored
+from lakehouse_cdc.source.state.state_store import SchemaStore
 from lakehouse_cdc.verify.reading import BY_IMAGE, Texts
 from lakehouse_cdc.verify.settling import settled
 from lakehouse_cdc.verify.text_source import MySqlTextReader

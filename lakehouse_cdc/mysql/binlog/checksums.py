@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.mysql.binlog import rare
-from lakehouse_cdc.mysql.binlog.rare import CRC_BYTES
-from lakehouse_cdc.mysql.kernels.binlog_words import FORMAT, HEADER
-from lakehouse_cdc.mysql.kernels.crc32 import TABLES, pass_right
+from lakehouse_cdc.images.binlog.words import FORMAT, HEADER
+from lakehouse_cdc.images.hashing.crc32 import TABLES, pass_right
+from lakehouse_cdc.mysql.binlog import rare_events as rare
+from lakehouse_cdc.mysql.binlog.rare_events import CRC_BYTES
 
 
 class Checksums:

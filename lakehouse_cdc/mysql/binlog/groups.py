@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.mysql.binlog.refusals import stopped
+from lakehouse_cdc.images.binlog import words as k
+from lakehouse_cdc.images.binlog.row_events import UPDATE, RowEvents
+from lakehouse_cdc.mysql.binlog.errors import stopped
 from lakehouse_cdc.mysql.binlog.scan import Transactions
-from lakehouse_cdc.mysql.kernels import binlog_words as k
-from lakehouse_cdc.mysql.kernels.events import UPDATE, RowEvents
 
 Matrix = NDArray[np.int64]
 _ASIDE = 1 << 48  # added to offsets in `aside`

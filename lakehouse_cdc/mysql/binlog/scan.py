@@ -14,17 +14,17 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lakehouse_cdc.model.effect import Effect
+from lakehouse_cdc.images.binlog.row_events import RowEvents
+from lakehouse_cdc.images.binlog.words import COMMITTED, OPEN, PREPARED, ROLLED_BACK
+from lakehouse_cdc.model.ddl_effect import Effect
 from lakehouse_cdc.model.gtid import GtidSet, gtid_text, is_mariadb
 from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.mysql.binlog.statement_filter import Text
 from lakehouse_cdc.mysql.binlog.tablemap import TableMap
-from lakehouse_cdc.mysql.binlog.watch import Text
-from lakehouse_cdc.mysql.kernels.binlog_words import COMMITTED, OPEN, PREPARED, ROLLED_BACK
-from lakehouse_cdc.mysql.kernels.events import RowEvents
-from lakehouse_cdc.schema.ddl.statement_session import UNKNOWN_SESSION, StatementSession
-from lakehouse_cdc.schema.dml_names import Names
-from lakehouse_cdc.schema.lexer import PLAIN, Dialect
-from lakehouse_cdc.schema.statements import Statement
+from lakehouse_cdc.sql.ddl.statement_session import UNKNOWN_SESSION, StatementSession
+from lakehouse_cdc.sql.dml_names import Names
+from lakehouse_cdc.sql.lexer import PLAIN, Dialect
+from lakehouse_cdc.sql.statements import Statement
 
 __all__ = ["COMMITTED", "OPEN", "PREPARED", "ROLLED_BACK", "Decision", "LoggedStatement", "Scan", "Transactions"]
 Ints = NDArray[np.int64]

@@ -25,20 +25,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakehouse_cdc.errors import CdcError, DefiniteError
+from lakehouse_cdc.images.binlog import words as k
+from lakehouse_cdc.images.binlog.groups import scan_events
 from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.position import FIRST_EVENT, Position, file_name
-from lakehouse_cdc.mysql.binlog import rare
+from lakehouse_cdc.mysql.binlog import rare_events as rare
+from lakehouse_cdc.mysql.binlog.compression.pieces import Pieces
+from lakehouse_cdc.mysql.binlog.errors import refuse_type, stopped
 from lakehouse_cdc.mysql.binlog.groups import XA_DECISIONS, Groups
-from lakehouse_cdc.mysql.binlog.partial_rows import whole_rows
-from lakehouse_cdc.mysql.binlog.pieces import Pieces
-from lakehouse_cdc.mysql.binlog.refusals import refuse_type, stopped
+from lakehouse_cdc.mysql.binlog.json.partial_rows import whole_rows
 from lakehouse_cdc.mysql.binlog.scan import Decision, LoggedStatement, Scan, gtid_set
+from lakehouse_cdc.mysql.binlog.statement_filter import Watch
 from lakehouse_cdc.mysql.binlog.tables import Captured, KnownTables
-from lakehouse_cdc.mysql.binlog.watch import Watch
-from lakehouse_cdc.mysql.kernels import binlog_words as k
-from lakehouse_cdc.mysql.kernels.binlog_groups import scan_events
-from lakehouse_cdc.schema.lexer import Dialect
-from lakehouse_cdc.schema.statements import StatementKind
+from lakehouse_cdc.sql.lexer import Dialect
+from lakehouse_cdc.sql.statements import StatementKind
 
 _PREVIOUS_GTIDS, _TAGGED, _EXECUTE_LOAD, _GTID_LIST = 35, 42, 18, 163
 _SHOWN = 1000  # characters that are kept of a statement that changes rows

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.images import layout
+from lakehouse_cdc.images.layout import BinlogType
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
-from lakehouse_cdc.mysql.kernels import layout
-from lakehouse_cdc.mysql.kernels.layout import BinlogType
 from lakehouse_cdc.schema.charsets import charset_of, decode
 from lakehouse_cdc.schema.table import Column, TableSchema
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from lakehouse_cdc.images.binlog.words import MAP_COLUMNS, MAP_TABLE
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
-from lakehouse_cdc.mysql.binlog.rare import Format
+from lakehouse_cdc.mysql.binlog.rare_events import Format
 from lakehouse_cdc.mysql.binlog.tablemap import TableMap, check, parse
-from lakehouse_cdc.mysql.kernels.binlog_words import MAP_COLUMNS, MAP_TABLE
 from lakehouse_cdc.schema.table import TableSchema
 
 Captured = Mapping[str, TableSchema] | Callable[[str], bool]

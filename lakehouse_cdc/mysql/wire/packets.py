@@ -13,8 +13,8 @@ import numpy as np
 import pymysql
 
 from lakehouse_cdc.errors import TransientError
-from lakehouse_cdc.mysql.kernels.octets import Bytes, Step
-from lakehouse_cdc.mysql.kernels.result_rows import find_packets
+from lakehouse_cdc.images.bytes_io import Bytes, Step
+from lakehouse_cdc.images.rows.result_set import find_packets
 
 BUFFER_BYTES = 4 << 20
 _MOST = 1 << 16  # payloads found at once

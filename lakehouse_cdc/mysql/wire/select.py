@@ -19,15 +19,15 @@ import numpy as np
 import pymysql
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.mysql.kernels.buffers import Sink, VariantBuffer
-from lakehouse_cdc.mysql.kernels.images import NEEDED, STEP, Scratch
-from lakehouse_cdc.mysql.kernels.program import ProgramSet
-from lakehouse_cdc.mysql.kernels.result_rows import NO_ROW, PACKET, ROWS, read_rows
-from lakehouse_cdc.mysql.kernels.status import BAD_PACKET, DONE, FULL, failure
-from lakehouse_cdc.mysql.session import translate
+from lakehouse_cdc.images.buffers import Sink, VariantBuffer
+from lakehouse_cdc.images.program import ProgramSet
+from lakehouse_cdc.images.rows.image import NEEDED, STEP, Scratch
+from lakehouse_cdc.images.rows.result_set import NO_ROW, PACKET, ROWS, read_rows
+from lakehouse_cdc.images.status import BAD_PACKET, DONE, FULL, failure
+from lakehouse_cdc.mysql.connection.session import translate
 from lakehouse_cdc.mysql.wire.definitions import check_definitions
+from lakehouse_cdc.mysql.wire.error_packet import refusal
 from lakehouse_cdc.mysql.wire.packets import Payloads
-from lakehouse_cdc.mysql.wire.refusal import refusal
 from lakehouse_cdc.schema.table import TableSchema
 
 COM_STMT_PREPARE, COM_STMT_EXECUTE, COM_STMT_CLOSE = 0x16, 0x17, 0x19

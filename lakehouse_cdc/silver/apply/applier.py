@@ -22,11 +22,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import CdcError, DefiniteError, TableError, TransientError
-from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.conflicts import is_conflict
-from lakehouse_cdc.model.changes import Op
-from lakehouse_cdc.model.layout import Layout
-from lakehouse_cdc.model.standing import CommitNote
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.changelog import Op
+from lakehouse_cdc.model.commit_note import CommitNote
+from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.silver.apply.table_applier import TableApplier
 from lakehouse_cdc.silver.batch.batch_from_files import parts_of
 from lakehouse_cdc.silver.batch.contents import TableBatch

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.errors import TableError
 from lakehouse_cdc.lake.commits import noting
 from lakehouse_cdc.lake.tables import Columns, delta_table, held_columns, read, require_owner, set_properties, write
-from lakehouse_cdc.model.layout import END_AT, Layout, Table, literal, quoted
-from lakehouse_cdc.model.standing import CommitNote
+from lakehouse_cdc.model.commit_note import CommitNote
+from lakehouse_cdc.model.table_layout import END_AT, Layout, Table, literal, quoted
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.batch.contents import SchemaBoundary

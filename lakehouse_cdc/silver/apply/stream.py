@@ -17,12 +17,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.commits import Commit, newest_first
-from lakehouse_cdc.lake.listing import only_appended
-from lakehouse_cdc.model.layout import Layout, Table
-from lakehouse_cdc.model.standing import CommitNote, Standing
+from lakehouse_cdc.lake.direct.file_listing import only_appended
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.commit_note import CommitNote, Standing
+from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.tables.ledger import Ledger

@@ -22,13 +22,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError, TableError
-from lakehouse_cdc.lake.changes import Versions
 from lakehouse_cdc.lake.tables import Columns, exists
-from lakehouse_cdc.model.layout import Layout
-from lakehouse_cdc.model.standing import CommitNote
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.commit_note import CommitNote
+from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.silver.apply import schema_executor as alter
-from lakehouse_cdc.silver.batch import typed_columns as extract
+from lakehouse_cdc.silver.apply import schema_executor
+from lakehouse_cdc.silver.batch import typed_columns
 from lakehouse_cdc.silver.batch.batch_from_files import parts_of
 from lakehouse_cdc.silver.batch.computed_columns import derived
 from lakehouse_cdc.silver.batch.contents import SchemaBoundary, Segment, TableBatch, split
@@ -40,7 +40,7 @@ from lakehouse_cdc.silver.forms.append import AppendWriter
 from lakehouse_cdc.silver.forms.current import TableWriter
 from lakehouse_cdc.silver.forms.history import HistoryWriter
 from lakehouse_cdc.silver.forms.soft_deletes import SoftWriter
-from lakehouse_cdc.silver.tables import table_definition as table
+from lakehouse_cdc.silver.tables import table_definition
 from lakehouse_cdc.silver.tables.properties import SCHEMA_ID, FrozenShape, Held, Stuck, base_of, held_by
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
 
@@ -84,10 +84,10 @@ class TableApplier:
             self._held = self._segment(session, self._held, part, rows, whole, change, until, note)
         self._held = self._mark(session, self._held, part.left, note)
         if self._held.building:
-            alter.finish_building(session, self._layout, self._name, self._holding(self._held, note))
+            schema_executor.finish_building(session, self._layout, self._name, self._holding(self._held, note))
             self._held = replace(self._held, building=False)
         if self._held.stuck is not None:
-            alter.set_aside(session, self._layout, self._name, None, self._holding(self._held, note))
+            schema_executor.set_aside(session, self._layout, self._name, None, self._holding(self._held, note))
             self._held = replace(self._held, stuck=None)
         self._after, self._newest = versions.last, note
 
@@ -99,7 +99,7 @@ class TableApplier:
         if not exists(session, self._layout.silver_table(self._name)):
             return
         note = replace(note, part=self._layout.silver_table(self._name).part)
-        alter.set_aside(session, self._layout, self._name, Stuck(reason, self._after), note)
+        schema_executor.set_aside(session, self._layout, self._name, Stuck(reason, self._after), note)
 
     def _order(self, session: SparkSession, after: int | None, note: CommitNote) -> tuple[CommitNote, DataFrame | None]:
         """What commits say to a table that depends on the order: up to where it holds bronze, which never goes back.
@@ -133,7 +133,9 @@ class TableApplier:
             steps, policy = bool(part.changes), self._policy
             require_fit(schema, policy.form)
             shape = self._first_shape(session, schema, rows)
-            table.make(session, self._layout, shape, self._added(session, shape), in_steps=steps, policy=policy)
+            table_definition.make(
+                session, self._layout, shape, self._added(session, shape), in_steps=steps, policy=policy
+            )
             begun = Held.of({SCHEMA_ID: schema.id}, ())
             of_part = self._layout.silver_table(self._name).part is not None
             frozen = FrozenShape.of_shape(shape) if of_part else None
@@ -195,7 +197,7 @@ class TableApplier:
             )
         form, since = held.form, held.schema_seq
         added = derived(session, shape)
-        kept = table.require_shape(session, self._layout, shape.schema, added, held.kept, form=form)
+        kept = table_definition.require_shape(session, self._layout, shape.schema, added, held.kept, form=form)
         if form is Form.ADDED:
             return AppendWriter(self._layout, shape, since=since, kept=kept)
         if form is Form.VERSIONS:
@@ -231,10 +233,10 @@ class TableApplier:
             return held
         if self._writer is None:
             raise self._amid_a_change(held)
-        table.require_same(self._writer.shape.rows, {i: self._schemas[i] for i in sorted(mine.schema_ids)})
+        table_definition.require_same(self._writer.shape.rows, {i: self._schemas[i] for i in sorted(mine.schema_ids)})
         whole = None if whole is None else _between(whole, held.schema_seq, until)
         if self._writer.shape.rows.key_given and "r" in mine.ops:
-            extract.require_unique(rows, self._writer.shape)
+            typed_columns.require_unique(rows, self._writer.shape)
         note = self._holding(held, note, note.standing.seq if until is None else until.seq - 1)
         versions = None if part.changes else self._range
         self._writer.write(session, Segment(mine, rows, whole, versions), note)
@@ -245,12 +247,12 @@ class TableApplier:
         last = max(left, held.left)
         left = last if last > held.schema_seq else 0
         if left != held.left:
-            alter.mark_left(session, self._layout, self._name, left, self._holding(held, note))
+            schema_executor.mark_left(session, self._layout, self._name, left, self._holding(held, note))
         return replace(held, left=left)
 
     def _evolve(self, session: SparkSession, held: Held, change: SchemaBoundary, note: CommitNote) -> Held:
         if self._writer is not None:
-            table.require_same(self._writer.shape.rows, {change.old.id: change.old})
+            table_definition.require_same(self._writer.shape.rows, {change.old.id: change.old})
             require_fit(change.new, held.form)
             if self._policy.freezes:
                 return self._stay(session, held, change, self._writer.shape, note)
@@ -258,13 +260,13 @@ class TableApplier:
             raise self._amid_a_change(held)
         shape = Shape.of(change.new, held.transform)
         added = derived(session, shape)
-        table.columns(shape.schema, added, form=held.form)  # refused before the first step
+        table_definition.columns(shape.schema, added, form=held.form)  # refused before the first step
         self._writer = None
         done = replace(
             held, schema_id=change.new.id, schema_seq=change.seq, changing=0, phase=Phase.BEFORE, frozen=None
         )
         last = self._holding(done, note, change.seq)
-        kept = alter.evolve(session, self._layout, change, held.phase, note, last, self._policy, added)
+        kept = schema_executor.evolve(session, self._layout, change, held.phase, note, last, self._policy, added)
         done = replace(done, kept=kept)
         self._writer = self._writer_for(session, shape, done)
         return done
@@ -274,7 +276,9 @@ class TableApplier:
         frozen = shape.after(change.new, change.origin, change.filled, where)
         self._writer = None
         done = replace(held, schema_id=change.new.id, schema_seq=change.seq, frozen=FrozenShape.of_shape(frozen.shape))
-        alter.stay(session, self._layout, change, frozen, note, self._holding(done, note, change.seq), self._policy)
+        schema_executor.stay(
+            session, self._layout, change, frozen, note, self._holding(done, note, change.seq), self._policy
+        )
         self._writer = self._writer_for(session, frozen.shape, done)
         return done
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.layout import COMMIT_TS, SEQ, Table, quoted
+from lakehouse_cdc.model.table_layout import COMMIT_TS, SEQ, Table, quoted
 from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver.auto_cdc.schema_eras import Eras
 from lakehouse_cdc.silver.definition.form import Form

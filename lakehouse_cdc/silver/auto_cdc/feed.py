@@ -28,8 +28,8 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.model.changes import Op
-from lakehouse_cdc.model.layout import COMMIT_TS, SEQ, literal, quoted
+from lakehouse_cdc.model.changelog import Op
+from lakehouse_cdc.model.table_layout import COMMIT_TS, SEQ, literal, quoted
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.auto_cdc.declarations import OP, SEQUENCE

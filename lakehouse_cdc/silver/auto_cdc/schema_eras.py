@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakehouse_cdc.errors import DefiniteError, TransientError
-from lakehouse_cdc.model.layout import literal, quoted
+from lakehouse_cdc.model.table_layout import literal, quoted
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver.definition.casts import carried_over, widens

@@ -21,11 +21,11 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake import delta_log
-from lakehouse_cdc.lake.changes import Versions
-from lakehouse_cdc.lake.listing import Listed, files_of
-from lakehouse_cdc.model.bronze import PARTITION
-from lakehouse_cdc.model.changes import Op
-from lakehouse_cdc.model.layout import Layout, Table
+from lakehouse_cdc.lake.direct.file_listing import Listed, files_of
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.bronze_row import PARTITION
+from lakehouse_cdc.model.changelog import Op
+from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.model.variant import decode
 from lakehouse_cdc.silver.batch.contents import MARKS, Barrier, Group, SchemaBoundary, TableBatch, assembled, split
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import TableError
 from lakehouse_cdc.lake.tables import Columns
-from lakehouse_cdc.model.layout import OWN, quoted
+from lakehouse_cdc.model.table_layout import OWN, quoted
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.lake.changes import Versions
-from lakehouse_cdc.model.bronze import LEFT
-from lakehouse_cdc.model.changes import Op
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.bronze_row import LEFT
+from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.definition.transform import Transform
 

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import TableError
-from lakehouse_cdc.model.layout import literal, quoted
+from lakehouse_cdc.model.table_layout import literal, quoted
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver.batch.computed_columns import filtered, with_computed

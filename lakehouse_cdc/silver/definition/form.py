@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 
 from lakehouse_cdc.errors import TableError
-from lakehouse_cdc.model.layout import DELETED_AT, END_AT, START_AT
+from lakehouse_cdc.model.table_layout import DELETED_AT, END_AT, START_AT
 from lakehouse_cdc.schema.table import TableSchema
 
 MOMENT = "struct<seq: decimal(38,0), commit_ts: timestamp>"  # of `__START_AT` and `__END_AT`

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
 
-from lakehouse_cdc.model.layout import literal
+from lakehouse_cdc.model.table_layout import literal
 from lakehouse_cdc.schema.table import TableSchema
 
 Metadata = Literal["database_name", "table_name", "op_ts"]

@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.errors import TableError
 from lakehouse_cdc.lake.commits import committing, writer_options
 from lakehouse_cdc.lake.tables import append, delta_table, read, write
-from lakehouse_cdc.model.layout import COMMIT_TS, SEQ, quoted
-from lakehouse_cdc.model.standing import CommitNote
-from lakehouse_cdc.silver.batch import typed_columns as extract
+from lakehouse_cdc.model.commit_note import CommitNote
+from lakehouse_cdc.model.table_layout import COMMIT_TS, SEQ, quoted
+from lakehouse_cdc.silver.batch import typed_columns
 from lakehouse_cdc.silver.batch.computed_columns import filtered
 from lakehouse_cdc.silver.batch.contents import TableBatch, split
 from lakehouse_cdc.silver.definition.column_mapping import Shape
@@ -78,8 +78,8 @@ def added(part: TableBatch | None, rows: DataFrame, shape: Shape) -> tuple[int, 
             where=f"{name} seq {odd['seq']}",
             hint=f"read it again (signal snapshot {name}), or give it a key (tables.{name}.key) in a new pipeline",
         )
-    image = F.expr(extract.of_rows("after")).alias("after")
+    image = F.expr(typed_columns.of_rows("after")).alias("after")
     changes = rows.where("op IN ('r', 'c')").select("seq", "commit_ts", image)
-    typed = filtered(extract.typed(changes, shape), shape).where("passes")
+    typed = filtered(typed_columns.typed(changes, shape), shape).where("passes")
     own = F.col("seq").alias(SEQ), F.col("commit_ts").alias(COMMIT_TS)
-    return floor, typed.select(*extract.laid_out(shape), *own)
+    return floor, typed.select(*typed_columns.laid_out(shape), *own)

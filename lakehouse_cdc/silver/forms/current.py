@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_cdc.lake.tables import read
-from lakehouse_cdc.model.layout import Layout
-from lakehouse_cdc.model.standing import CommitNote
-from lakehouse_cdc.silver.batch import typed_columns as extract
+from lakehouse_cdc.model.commit_note import CommitNote
+from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.silver.batch import typed_columns
 from lakehouse_cdc.silver.batch.contents import Segment, TableBatch
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form
@@ -61,11 +61,11 @@ class TableWriter:
         """Apply the segment's rows; it does not matter whether the table holds newer ones."""
         part, rows = segment.part, segment.rows
         if not self._loaded(session, segment, note) and (self._fresh or part.has_rows or part.barrier):
-            changes = extract.keyed(rows, self.shape)
+            changes = typed_columns.keyed(rows, self.shape)
             before = self._guards
             self._bury(session, part, changes, note)
             survivors = self._survivors(session, part, changes, before)
-            self._commit(session, part, changes, extract.typed(survivors, self.shape), note)
+            self._commit(session, part, changes, typed_columns.typed(survivors, self.shape), note)
         self._fresh = False
         if time.monotonic() - self._pruned >= _DAY:
             pruned = tombstones.prune(session, self._graves, self._schema, self._keep_days)
@@ -84,14 +84,14 @@ class TableWriter:
     def _bury(self, session: SparkSession, part: TableBatch, changes: DataFrame, note: CommitNote) -> None:
         deleted = None
         if "d" in part.ops or self.shape.transform.filter is not None:  # reads no image but the keys, and for a filter
-            deleted = extract.latest(changes.select("key", "seq", "op")).where("op = 'd'")
+            deleted = typed_columns.latest(changes.select("key", "seq", "op")).where("op = 'd'")
         tombstones.bury(session, self._graves, self._schema, deleted, part.barrier, note, self._step("tombstones"))
         added = Guards(delete=part.last if deleted is not None else -1, barrier=part.barrier)
         self._guards = self._guards.joined(added)
 
     def _survivors(self, session: SparkSession, part: TableBatch, changes: DataFrame, before: Guards) -> DataFrame:
         """The last change of each key, without those that something earlier applied has overtaken."""
-        latest = changes if part.single_read else extract.latest(changes)
+        latest = changes if part.single_read else typed_columns.latest(changes)
         if self._guards.barrier > part.first:
             latest = latest.where(f"seq >= {self._guards.barrier}BD")
         if before.horizon >= part.first:

@@ -22,9 +22,9 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.errors import TableError
 from lakehouse_cdc.lake.commits import writer_options
 from lakehouse_cdc.lake.tables import append, read, write
-from lakehouse_cdc.model.layout import COMMIT_TS, END_AT, SEQ, START_AT, Layout, quoted
-from lakehouse_cdc.model.standing import CommitNote
-from lakehouse_cdc.silver.batch import typed_columns as extract
+from lakehouse_cdc.model.commit_note import CommitNote
+from lakehouse_cdc.model.table_layout import COMMIT_TS, END_AT, SEQ, START_AT, Layout, quoted
+from lakehouse_cdc.silver.batch import typed_columns
 from lakehouse_cdc.silver.batch.contents import TableBatch, split
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import OPEN, Form
@@ -55,7 +55,7 @@ class HistoryWriter(OrderedWriter):
             )
 
     def _add(self, session: SparkSession, part: TableBatch, rows: DataFrame, note: CommitNote) -> None:
-        changes = extract.typed(extract.keyed(rows, self.shape), self.shape)
+        changes = typed_columns.typed(typed_columns.keyed(rows, self.shape), self.shape)
         if not self._has_rows:
             if part.single_read and not part.barriers:
                 found = first_read(changes.where("op <> 'd'"))  # what a filter does not let through
@@ -76,7 +76,7 @@ class HistoryWriter(OrderedWriter):
 
     def _make_anew(self, session: SparkSession, whole: DataFrame, note: CommitNote) -> None:
         part = split(whole).get(self._schema.name)
-        changes = extract.typed(extract.keyed(whole, self.shape), self.shape)
+        changes = typed_columns.typed(typed_columns.keyed(whole, self.shape), self.shape)
         table, since = read(session, self._table), f"{self._since}BD"
         older = table.where(f"{START_AT}.seq <= {since}")
         # open when the schema came into force; what has continued a version since then comes once more
@@ -95,7 +95,7 @@ class HistoryWriter(OrderedWriter):
     def _laid_out(self, found: DataFrame, kept: Sequence[str] = ()) -> DataFrame:
         """Versions in the table's columns."""
         return found.select(
-            *extract.laid_out(self.shape),
+            *typed_columns.laid_out(self.shape),
             F.col("start").alias(START_AT), F.col("end").alias(END_AT),
             F.col("seq").alias(SEQ), F.col("commit_ts").alias(COMMIT_TS),
             *[F.col(f"kept.{quoted(name)}").alias(name) for name in kept],

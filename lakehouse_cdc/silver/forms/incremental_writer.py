@@ -11,8 +11,8 @@ from typing import ClassVar
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_cdc.lake.tables import read
-from lakehouse_cdc.model.layout import Layout
-from lakehouse_cdc.model.standing import CommitNote
+from lakehouse_cdc.model.commit_note import CommitNote
+from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.silver.batch.contents import Segment, TableBatch
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form

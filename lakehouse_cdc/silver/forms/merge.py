@@ -19,8 +19,8 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.lake.commits import committing, writer_options
 from lakehouse_cdc.lake.tables import append, delta_table
-from lakehouse_cdc.model.layout import COMMIT_TS, DELETED_AT, END_AT, SEQ, START_AT, Table, quoted
-from lakehouse_cdc.model.standing import CommitNote
+from lakehouse_cdc.model.commit_note import CommitNote
+from lakehouse_cdc.model.table_layout import COMMIT_TS, DELETED_AT, END_AT, SEQ, START_AT, Table, quoted
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver.batch.contents import Barrier

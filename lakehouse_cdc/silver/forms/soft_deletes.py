@@ -25,9 +25,9 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.lake.commits import writer_options
 from lakehouse_cdc.lake.tables import append, read, write
-from lakehouse_cdc.model.layout import COMMIT_TS, DELETED_AT, SEQ, Layout, quoted
-from lakehouse_cdc.model.standing import CommitNote
-from lakehouse_cdc.silver.batch import typed_columns as extract
+from lakehouse_cdc.model.commit_note import CommitNote
+from lakehouse_cdc.model.table_layout import COMMIT_TS, DELETED_AT, SEQ, Layout, quoted
+from lakehouse_cdc.silver.batch import typed_columns
 from lakehouse_cdc.silver.batch.contents import Barrier, TableBatch, barriers_of, split
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form
@@ -50,7 +50,7 @@ class SoftWriter(OrderedWriter):
         self._changes = layout.changes
 
     def _add(self, session: SparkSession, part: TableBatch, rows: DataFrame, note: CommitNote) -> None:
-        changes = extract.keyed(rows, self.shape, deleted=True)
+        changes = typed_columns.keyed(rows, self.shape, deleted=True)
         last = self._last(part, changes, part.barriers)
         if not self._has_rows:
             append(self._laid_out(last.where(_KNOWN)), self._table, writer_options(note, self._step()))
@@ -68,7 +68,7 @@ class SoftWriter(OrderedWriter):
         of_table = read(session, self._changes).where(F.col("source_table") == self._schema.name)
         older = barriers_of(of_table.where(f"seq <= {self._since}BD")).get(self._schema.name, [])
         barriers = (*older, *part.barriers)
-        last = self._last(part, extract.keyed(whole, self.shape, deleted=True), barriers)
+        last = self._last(part, typed_columns.keyed(whole, self.shape, deleted=True), barriers)
         table = read(session, self._table)
         stay = self._marked(table, last, barriers)
         anew = stay.unionByName(self._laid_out(last.where(_KNOWN)), allowMissingColumns=True)
@@ -100,7 +100,7 @@ class SoftWriter(OrderedWriter):
         """
         if part.single_read:
             gone = f"{taken_away(barriers, 'seq')}.commit_ts"
-            return extract.typed(changes, self.shape).withColumn("deleted_at", F.expr(gone)).drop("op")
+            return typed_columns.typed(changes, self.shape).withColumn("deleted_at", F.expr(gone)).drop("op")
         seen = "IF(after IS NULL, NULL, seq)"
         found = changes.groupBy("key").agg(
             F.expr(f"max_by(struct(seq, op, commit_ts), {seen})").alias("last"),
@@ -118,11 +118,11 @@ class SoftWriter(OrderedWriter):
             *(F.when(counts, F.col(f"missed.{n}")).otherwise(F.col(f"last.{n}")).alias(n) for n in _CHANGE),
             F.when(counts, F.col("missed.commit_ts")).otherwise(F.col("gone.commit_ts")).alias("deleted_at"),
         )
-        return extract.typed(found, self.shape)
+        return typed_columns.typed(found, self.shape)
 
     def _laid_out(self, last: DataFrame) -> DataFrame:
         """In the table's columns."""
         return last.select(
-            *extract.laid_out(self.shape),
+            *typed_columns.laid_out(self.shape),
             F.col("deleted_at").alias(DELETED_AT), F.col("seq").alias(SEQ), F.col("commit_ts").alias(COMMIT_TS),
         )  # fmt: skip

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.model.layout import COMMIT_TS, SEQ, START_AT, quoted
+from lakehouse_cdc.model.table_layout import COMMIT_TS, SEQ, START_AT, quoted
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver.batch.contents import Barrier

@@ -22,23 +22,23 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from lakehouse_cdc.images.typed.columns import arrow_type
 from lakehouse_cdc.lake import delta_log
-from lakehouse_cdc.lake.added import add_files, discard
-from lakehouse_cdc.lake.bounds import Path
 from lakehouse_cdc.lake.delta_log import APPENDED, State
-from lakehouse_cdc.lake.listing import Listed, files_of
+from lakehouse_cdc.lake.direct.commit import add_files, discard
+from lakehouse_cdc.lake.direct.file_listing import Listed, files_of
+from lakehouse_cdc.lake.direct.statistics import Path
 from lakehouse_cdc.lake.tables import PIPELINE
-from lakehouse_cdc.model.bronze import PARTITION
-from lakehouse_cdc.model.layout import Layout, Table
-from lakehouse_cdc.model.standing import CommitNote
-from lakehouse_cdc.mysql.kernels.typed import arrow_type
+from lakehouse_cdc.model.bronze_row import PARTITION
+from lakehouse_cdc.model.commit_note import CommitNote
+from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.batch.contents import Segment
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.transform import NOTHING
 from lakehouse_cdc.silver.load.direct_load_task import FILE_ROWS, Conversion, convert
-from lakehouse_cdc.silver.tables import table_definition as tables
+from lakehouse_cdc.silver.tables import table_definition
 
 _log = logging.getLogger(__name__)
 _SMALL = 50_000  # rows that are not worth another task
@@ -110,7 +110,7 @@ def _planned(
     if columns is None or not files:
         return None
     columns = columns.with_metadata({"org.apache.spark.version": session.version})  # so dates are of one calendar
-    indexed = tables.indexed(shape.schema, shape.schema.key, form=form)
+    indexed = table_definition.indexed(shape.schema, shape.schema.key, form=form)
     statistics = tuple(_physical(state.fields, path) for path in indexed)
     folders = str(layout.changes.path), str(table.path)
     return Conversion(*folders, rows, part.schema_ids, part.first, form, columns, statistics), files
@@ -119,7 +119,7 @@ def _planned(
 def _known(state: State, shape: Shape, form: Form) -> bool:
     """Whether a writer that knows what this module does may add files to the table."""
     of_delta = {name for name in state.properties if not name.startswith(_OURS)}
-    statistics = tables.statistics(shape.schema, shape.schema.key, form=form)
+    statistics = table_definition.statistics(shape.schema, shape.schema.key, form=form)
     return (
         of_delta <= _PROPERTIES
         and state.features <= _FEATURES
@@ -127,14 +127,14 @@ def _known(state: State, shape: Shape, form: Form) -> bool:
         and not state.partition_by
         and not any(name in state.properties for name in _OURS_REFUSED)
         and state.properties.get("delta.columnMapping.mode") == "name"
-        and state.properties.get(tables.STATISTICS) == statistics
+        and state.properties.get(table_definition.STATISTICS) == statistics
     )
 
 
 def _columns(state: State, shape: Shape, form: Form) -> pa.Schema | None:
     """The columns as files have them; None unless they are just those that rows of the shape have."""
     fields = _fields(state.fields)
-    names = [name for name, _ in tables.columns(shape.schema, form=form)]
+    names = [name for name, _ in table_definition.columns(shape.schema, form=form)]
     if fields is None or [field["name"] for field in state.fields] != names:
         return None
     kinds = [arrow_type(require(column, shape.schema.name)) for column in shape.schema.captured]

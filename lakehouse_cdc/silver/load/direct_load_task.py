@@ -21,11 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakehouse_cdc.lake.bounds import Path
-from lakehouse_cdc.lake.data_file import FileWriter, NewFile
-from lakehouse_cdc.model.layout import DELETED_AT, END_AT
-from lakehouse_cdc.mysql.kernels.program import row_metadata
-from lakehouse_cdc.mysql.kernels.typed import ImageColumns, NotOurs
+from lakehouse_cdc.images.program import row_metadata
+from lakehouse_cdc.images.typed.columns import ImageColumns, NotOurs
+from lakehouse_cdc.lake.direct.data_file import FileWriter, NewFile
+from lakehouse_cdc.lake.direct.statistics import Path
+from lakehouse_cdc.model.table_layout import DELETED_AT, END_AT
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.definition.form import Form
 

@@ -21,11 +21,11 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.commits import newest_version
-from lakehouse_cdc.lake.small import append_small, read_small
+from lakehouse_cdc.lake.direct.small_tables import append_small, read_small
 from lakehouse_cdc.lake.tables import Columns, create, exists, held_columns, require_ours, require_owner, table_id
 from lakehouse_cdc.model.clock import Mark
-from lakehouse_cdc.model.layout import Layout
-from lakehouse_cdc.model.standing import CommitNote
+from lakehouse_cdc.model.commit_note import CommitNote
+from lakehouse_cdc.model.table_layout import Layout
 
 COLUMNS: Columns = (
     ("seq", "decimal(38,0)"),

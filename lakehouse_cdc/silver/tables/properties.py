@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.lake.tables import exists, require_marked
-from lakehouse_cdc.model.layout import Layout, Table
-from lakehouse_cdc.model.standing import CommitNote
+from lakehouse_cdc.model.commit_note import CommitNote
+from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.transform import NOTHING, Transform

@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.lake.small import read_small
-from lakehouse_cdc.model.bronze import LEFT
-from lakehouse_cdc.model.changes import Op
-from lakehouse_cdc.model.layout import Layout
+from lakehouse_cdc.lake.direct.small_tables import read_small
+from lakehouse_cdc.model.bronze_row import LEFT
+from lakehouse_cdc.model.changelog import Op
+from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.schema.table import TableSchema
 
 

@@ -28,7 +28,7 @@ from lakehouse_cdc.lake.tables import (
     require_marked,
     set_properties,
 )
-from lakehouse_cdc.model.layout import (
+from lakehouse_cdc.model.table_layout import (
     COMMIT_TS,
     DELETED_AT,
     END_AT,

@@ -19,8 +19,8 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.lake.commits import writer_options
 from lakehouse_cdc.lake.tables import Columns, append, read, write
-from lakehouse_cdc.model.layout import Table
-from lakehouse_cdc.model.standing import CommitNote
+from lakehouse_cdc.model.commit_note import CommitNote
+from lakehouse_cdc.model.table_layout import Table
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.batch.typed_columns import key_type
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.images.binlog.words import FORMAT, HEADER, ROTATE
+from lakehouse_cdc.images.hashing.crc32 import TABLES, pass_right
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.binlog.checksums import Checksums
-from lakehouse_cdc.mysql.kernels.binlog_words import FORMAT, HEADER, ROTATE
-from lakehouse_cdc.mysql.kernels.crc32 import TABLES, pass_right
 from lakehouse_cdc.testing import MySqlServer
+from tests.images.guarded import guarded_copy
 from tests.mysql.binlog.binlog_log import Buffer, Log, joined, starts
 from tests.mysql.binlog.payloads import sealed
-from tests.mysql.kernels.guarded import guarded_copy
 
 
 def test_the_sum_is_zlibs() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lakehouse_cdc.errors import CdcError, DefiniteError
 from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.position import Position
-from lakehouse_cdc.mysql.binlog import rare
+from lakehouse_cdc.mysql.binlog import rare_events as rare
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
 from tests.mysql.binlog.binlog_log import Buffer, Log, damage, event, format_event, joined, query_event, starts
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_cdc.errors import DefiniteError, TransientError
+from lakehouse_cdc.images.binlog.packets import MORE, strip_packets
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.binlog.dump import BinlogDump
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
-from lakehouse_cdc.mysql.kernels.binlog_packets import MORE, strip_packets
 from lakehouse_cdc.testing import MySqlServer
 from tests.mysql.binlog.binlog_log import Log, as_listed, joined, scan_all, starts
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from lakehouse_cdc.errors import CdcError, DefiniteError
+from lakehouse_cdc.images.binlog.words import MARKER
 from lakehouse_cdc.model.position import Position
-from lakehouse_cdc.mysql.binlog.expand import expand
+from lakehouse_cdc.mysql.binlog.compression.events import expand
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
-from lakehouse_cdc.mysql.kernels.binlog_words import MARKER
+from tests.images.guarded import guarded_copy
 from tests.mysql.binlog.binlog_log import Buffer, event, format_event, query_event
 from tests.mysql.binlog.payloads import packed_event, sealed
-from tests.mysql.kernels.guarded import guarded_copy
 
 HEAD, CRC = 19, 4
 QUERY = bytes.fromhex(

@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 
 from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.images.binlog.row_events import RowEvents
+from lakehouse_cdc.images.program import ProgramSet
+from lakehouse_cdc.images.rows.decode import count_rows, decode_rows
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.variant import decode
-from lakehouse_cdc.mysql.binlog import inflate
-from lakehouse_cdc.mysql.binlog.inflate import countable, inflated
+from lakehouse_cdc.mysql.binlog.compression import columns
+from lakehouse_cdc.mysql.binlog.compression.columns import countable, inflated
 from lakehouse_cdc.mysql.binlog.scan import Scan
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
-from lakehouse_cdc.mysql.kernels.events import RowEvents
-from lakehouse_cdc.mysql.kernels.program import ProgramSet
-from lakehouse_cdc.mysql.kernels.rows import count_rows, decode_rows
 from lakehouse_cdc.schema.table import Column, TableSchema
+from tests.images.guarded import guarded_copy
 from tests.mysql.binlog.binlog_log import event, format_event, query_event
-from tests.mysql.kernels.guarded import guarded_copy
 
 ID = Column("id", "int", nullable=False)
 SCHEMA = TableSchema(
@@ -185,7 +185,7 @@ def test_no_size_is_believed(size: int, claimed: int) -> None:
 
 
 def test_more_than_memory_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inflate, "LARGEST", 1 << 20)
+    monkeypatch.setattr(columns, "LARGEST", 1 << 20)
     rows = HEAD + BITS + b"".join(image(i, b"", stored(bytes(60_000))) for i in range(10))
     read(scan_of((WRITE, rows)))
     with pytest.raises(DefiniteError, match="exclude the columns"):
@@ -214,7 +214,7 @@ def test_damage() -> None:
     forms = (b"", STREAM, stored(NOISE[:200], raw=False), b"\0text", None)
     rows = b"".join(image(i, v, b) for i, (v, b) in enumerate(product(forms, (STREAM, b"\0text"))))
     content = HEAD + 2 * BITS + rows
-    values = inflate._Values(scan_of().tables[0], SCHEMA)
+    values = columns._Values(scan_of().tables[0], SCHEMA)
     programs = ProgramSet.of([SCHEMA], [values.table.types])
     no, none = np.zeros(1, np.int64), np.zeros(1, np.int32)
     refused = 0

@@ -14,17 +14,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.mysql.binlog.json_binary import Node, Opened, Value, opened, parsed, written
-from lakehouse_cdc.mysql.binlog.json_diff import INSERT, REMOVE, REPLACE, Cell, Diff, changed, diffs
-from lakehouse_cdc.mysql.binlog.partial_rows import whole_rows
+from lakehouse_cdc.images import layout
+from lakehouse_cdc.mysql.binlog.json.binary import Node, Opened, Value, opened, parsed, written
+from lakehouse_cdc.mysql.binlog.json.diff import INSERT, REMOVE, REPLACE, Cell, Diff, changed, diffs
+from lakehouse_cdc.mysql.binlog.json.partial_rows import whole_rows
 from lakehouse_cdc.mysql.binlog.tablemap import TableMap
-from lakehouse_cdc.mysql.kernels import layout
+from tests.images.guarded import guarded_copy
+from tests.images.json_bytes import JsonTable, Printed, convert
+from tests.images.tables import SESSION
+from tests.images.test_json_text import EXPRESSIONS, VALUES
 from tests.mysql.binlog.binlog_log import Log
 from tests.mysql.binlog.payloads import length
-from tests.mysql.kernels.guarded import guarded_copy
-from tests.mysql.kernels.json_bytes import JsonTable, Printed, convert
-from tests.mysql.kernels.tables import SESSION
-from tests.mysql.kernels.test_json_text import EXPRESSIONS, VALUES
 
 
 @pytest.fixture

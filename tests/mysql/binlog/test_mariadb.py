@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakehouse_cdc.errors import CdcError, DefiniteError
+from lakehouse_cdc.images.binlog.words import FORMAT
 from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.position import Position
-from lakehouse_cdc.mysql.binlog.cut import Cutter
+from lakehouse_cdc.mysql.binlog.boundary import Cutter
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
-from lakehouse_cdc.mysql.kernels.binlog_words import FORMAT
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
 from tests.mysql.binlog.binlog_log import Buffer, Log, damage, event, joined, starts

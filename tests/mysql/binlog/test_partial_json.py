@@ -14,16 +14,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.images.program import ProgramSet
+from lakehouse_cdc.images.rows.decode import count_rows, decode_rows
 from lakehouse_cdc.model.variant import decode
-from lakehouse_cdc.mysql.binlog import partial_rows
-from lakehouse_cdc.mysql.binlog.json_diff import INSERT, REMOVE, REPLACE, Diff, changed
+from lakehouse_cdc.mysql.binlog.json import partial_rows
+from lakehouse_cdc.mysql.binlog.json.diff import INSERT, REMOVE, REPLACE, Diff, changed
 from lakehouse_cdc.mysql.binlog.scan import Scan
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
-from lakehouse_cdc.mysql.kernels.program import ProgramSet
-from lakehouse_cdc.mysql.kernels.rows import count_rows, decode_rows
 from lakehouse_cdc.schema.table import Column, TableSchema
+from tests.images.test_json_text import VALUES
 from tests.mysql.binlog.binlog_log import Buffer, Log, joined, merged, scan_all, starts
-from tests.mysql.kernels.test_json_text import VALUES
 
 PARTIAL, PLAIN = (f"SET SESSION binlog_row_value_options = '{value}'" for value in ("PARTIAL_JSON", ""))
 COLUMNS = (

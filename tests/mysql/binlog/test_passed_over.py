@@ -7,12 +7,12 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from lakehouse_cdc.model.effect import Effect
+from lakehouse_cdc.model.ddl_effect import Effect
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
-from lakehouse_cdc.schema.statements import StatementKind
 from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.sql.statements import StatementKind
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
 from tests.mysql.binlog.binlog_log import Log, joined

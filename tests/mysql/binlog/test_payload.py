@@ -11,13 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lakehouse_cdc.images.program import ProgramSet
+from lakehouse_cdc.images.rows.decode import ChangeImages, decode_rows
 from lakehouse_cdc.model.position import Position
-from lakehouse_cdc.mysql.binlog import expand
-from lakehouse_cdc.mysql.binlog.cut import Cutter
+from lakehouse_cdc.mysql.binlog.boundary import Cutter
+from lakehouse_cdc.mysql.binlog.compression import events
 from lakehouse_cdc.mysql.binlog.scan import COMMITTED, PREPARED, Scan
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
-from lakehouse_cdc.mysql.kernels.program import ProgramSet
-from lakehouse_cdc.mysql.kernels.rows import ChangeImages, decode_rows
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.testing import MySqlServer
 from tests.mysql.binlog import workload
@@ -126,7 +126,7 @@ def test_pieces_say_what_the_whole_says(mixed: tuple[Position, Buffer, Any], pie
     expected = merged([scanner(start).feed(whole)])
     buffers = np.split(whole, sorted(data.draw(st.sets(st.sampled_from(starts(whole)[1:]), max_size=3))))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(expand, "PIECE", piece)
+        patch.setattr(events, "PIECE", piece)
         scans = scan_all(scanner(start), buffers)
     assert merged(scans) == expected
     if piece <= 300:  # less than any of the payloads says
@@ -148,7 +148,7 @@ def test_a_stretch_is_cut_at_any_boundary(mixed: tuple[Position, Buffer, Any]) -
 def test_without_compressed_events_nothing_is_expanded_or_copied(
     log: Log, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakehouse_cdc.mysql.binlog.pieces.expand", None)
+    monkeypatch.setattr("lakehouse_cdc.mysql.binlog.compression.pieces.expand", None)
     start = log.end
     log.run(f"CREATE TABLE {database}.t (a INT PRIMARY KEY)", f"INSERT INTO {database}.t VALUES (1)")
     buffer = joined(log.buffers(start))

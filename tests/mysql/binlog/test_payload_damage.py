@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from lakehouse_cdc.errors import CdcError, DefiniteError
 from lakehouse_cdc.model.position import Position
-from lakehouse_cdc.mysql.binlog import expand
+from lakehouse_cdc.mysql.binlog.compression import events
 from lakehouse_cdc.mysql.binlog.scan import Scan
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
+from tests.images.guarded import guarded_copy
 from tests.mysql.binlog.binlog_log import Buffer, Log, event, joined, query_event, starts
 from tests.mysql.binlog.payloads import NONE, PAYLOAD, fields, inner_events, packed_event, payload, sealed
-from tests.mysql.kernels.guarded import guarded_copy
 
 MANY = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -64,18 +64,18 @@ def sample(log: Log, database: str) -> Sample:
     return Sample(start, before, packed, behind, plain[first : last + 1])
 
 
-@pytest.fixture(autouse=True, params=[expand.PIECE, 40])
+@pytest.fixture(autouse=True, params=[events.PIECE, 40])
 def guarded_memory(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """What is expanded, at once or piece by piece, ends where the memory ends."""
-    plain: Callable[[list[Any]], Buffer] = expand._joined
-    monkeypatch.setattr(expand, "PIECE", request.param)
-    monkeypatch.setattr(expand, "_joined", lambda pieces: guarded_copy(plain(pieces)))
+    plain: Callable[[list[Any]], Buffer] = events._joined
+    monkeypatch.setattr(events, "PIECE", request.param)
+    monkeypatch.setattr(events, "_joined", lambda pieces: guarded_copy(plain(pieces)))
 
 
 def test_a_payload_of_our_making_is_taken(sample: Sample) -> None:
     inner = b"".join(sample.inner)
     found = [sample.scan(sample.packed), *(sample.scan(payload(inner, sample.pos, kind=kind)) for kind in (0, NONE))]
-    assert {len(scans) > 1 for scans in found} == {len(inner) > expand.PIECE}
+    assert {len(scans) > 1 for scans in found} == {len(inner) > events.PIECE}
     assert [sum(len(scan.rows) for scan in scans) for scans in found] == [3, 3, 3]
     assert {sum(scan.ended for scan in scans) for scans in found} == {1}
     for scans, packed in zip(found[1:], (0, NONE), strict=True):

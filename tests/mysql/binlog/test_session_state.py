@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.images.binlog.words import HEADER, MARIADB_GTID, QUERY, XID
 from lakehouse_cdc.model.position import Position
-from lakehouse_cdc.mysql.binlog import rare
+from lakehouse_cdc.mysql.binlog import rare_events as rare
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
 from lakehouse_cdc.mysql.binlog.session_state import session_state
-from lakehouse_cdc.mysql.kernels.binlog_words import HEADER, MARIADB_GTID, QUERY, XID
 from lakehouse_cdc.schema.charsets import charset_of
 from lakehouse_cdc.testing import MySqlServer
 from tests.mysql.binlog.binlog_log import Log, starts

@@ -11,7 +11,7 @@ from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
 from lakehouse_cdc.mysql.binlog.tablemap import TableMap
 from lakehouse_cdc.mysql.catalog import read_tables
-from lakehouse_cdc.mysql.session import ConnectionOptions, connect
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import Column, TableSchema
 from tests.mysql.binlog.binlog_log import Log, joined

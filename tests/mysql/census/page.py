@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from lakehouse_cdc.schema.ddl import preserved
+from lakehouse_cdc.sql.ddl import preserved
 from lakehouse_cdc.testing import VERSIONS
 
 RESULTS = Path(__file__).parent / "results.json"

@@ -16,23 +16,23 @@ from typing import Any, Literal
 import pymysql
 
 from lakehouse_cdc.errors import CdcError
+from lakehouse_cdc.images.program import ProgramSet
 from lakehouse_cdc.model.variant import decode
 from lakehouse_cdc.mysql.catalog import read_tables
-from lakehouse_cdc.mysql.kernels.program import ProgramSet
-from lakehouse_cdc.mysql.keys import select_list
-from lakehouse_cdc.mysql.session import ConnectionOptions, Session, connect
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
+from lakehouse_cdc.mysql.key_range import select_list
 from lakehouse_cdc.mysql.wire.select import select_images
-from lakehouse_cdc.schema.carry import DATES
-from lakehouse_cdc.schema.ddl.alter import altered
-from lakehouse_cdc.schema.ddl.column_type import Given
-from lakehouse_cdc.schema.ddl.statement_session import StatementSession
-from lakehouse_cdc.schema.lexer import NotUnderstood
+from lakehouse_cdc.schema.representation import DATES
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.sql.ddl.alter import altered
+from lakehouse_cdc.sql.ddl.column_type import Given
+from lakehouse_cdc.sql.ddl.statement_session import StatementSession
+from lakehouse_cdc.sql.lexer import NotUnderstood
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
+from tests.images.tables import SESSION
 from tests.mysql.census.columns import Spec
-from tests.mysql.kernels.tables import SESSION
 
 STRICT = "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO"
 BITS = {STRICT: 1 << 21 | 1 << 23 | 1 << 24 | 1 << 26, "": 0}  # as a statement's event has them

@@ -1,0 +1,1 @@
+"""VARIANT images back to typed Arrow columns, by a table's schema."""

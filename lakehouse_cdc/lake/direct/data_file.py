@@ -1,0 +1,80 @@
+"""One Parquet file of a Delta table, written from Arrow's columns beside Spark (see `added` for its commit)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakehouse_cdc.lake.direct.statistics import Bounds, Path
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """A file that is yet to be committed, its `path` relative to the table's folder and encoded like a URL.
+
+    `modified` are milliseconds since 1970; `stats` is what Delta keeps of a file.
+    """
+
+    path: str
+    size: int
+    modified: int
+    stats: str
+    count: int
+
+    @property
+    def partition(self) -> dict[str, str]:
+        """The values of the partition columns: there are none."""
+        return {}
+
+
+class FileWriter:
+    """Writes one file below `folder`, a table's, in its subfolder `place`, with statistics of those columns.
+
+    `options` are those of `pq.ParquetWriter`. A file that no commit names is not part of the table; one that is left by
+    a task that failed goes with the next VACUUM, like those of Spark's own writers.
+    """
+
+    def __init__(self, folder: str, place: str, statistics: Iterable[Path], **options: Any) -> None:
+        self._name = os.path.join(place, f"part-{uuid4()}.zstd.parquet")
+        self._path = os.path.join(folder, self._name)
+        os.makedirs(os.path.dirname(self._path), exist_ok=True)
+        self._options = options
+        self._writer: pq.ParquetWriter | None = None
+        self._bounds = Bounds(statistics)
+
+    @property
+    def rows(self) -> int:
+        """How many have been written."""
+        return self._bounds.rows
+
+    def write(self, rows: pa.Table) -> None:
+        """Write one row group."""
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(
+                self._path, rows.schema, compression="zstd", store_schema=False, **self._options
+            )
+        self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))
+        self._bounds.take(rows)
+
+    def end(self) -> NewFile:
+        """Complete the file, of which something must have been written."""
+        assert self._writer is not None
+        self._writer.close()
+        about, stats = os.stat(self._path), self._bounds.text()
+        return NewFile(quote(self._name), about.st_size, int(about.st_mtime * 1000), stats, self.rows)
+
+    def discard(self) -> None:
+        """Leave nothing."""
+        if self._writer is not None:
+            with suppress(OSError):
+                self._writer.close()
+            with suppress(FileNotFoundError):
+                os.unlink(self._path)

@@ -1,0 +1,83 @@
+"""The files that hold the rows of some commits of a change table, read from Delta's log itself.
+
+The log is a file of JSON for each version (protocol, "Delta Log Entries"). Of the rows of a range of versions, those
+files count that these versions added as changes; of all rows up to a version, those that are part of the table then:
+added, and not removed since. There is no answer (whoever asks then lets Spark read) where the log does not go back as
+far, and where it says more than that rows were appended, or files put together.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.lake import delta_log
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.table_layout import Table
+
+LONG = 1_000  # versions of a table whose log is no longer read from its begin
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A file, by its path below the table's folder, how many rows it has, its partition, and Delta's statistics."""
+
+    path: str
+    rows: int
+    partition: Mapping[str, str] = field(default_factory=dict)
+    stats: Mapping[str, Any] = field(default_factory=dict)
+
+
+def files_of(table: Table, versions: Versions, partition: Mapping[str, str] | None = None) -> list[Listed] | None:
+    """Those of that partition, or all, in the order in which they were added; None if the log does not simply say."""
+    first = 0 if versions.after is None else versions.after + 1
+    found: dict[str, Listed] = {}
+    try:
+        for action in _actions(os.path.join(str(table.path), "_delta_log"), first, versions.last):
+            if not _followed(action, found, partition, whole=versions.after is None):
+                return None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return list(found.values())
+
+
+def only_appended(spark: SparkSession, table: Table) -> bool:
+    """Whether the log of a table that is there goes back to its begin, and says that rows were appended, and no more.
+
+    False where the log is long.
+    """
+    state = delta_log.state(spark, table)
+    return state is not None and state.version < LONG and bool(files_of(table, Versions(-1, state.version)))
+
+
+def _actions(log: str, first: int, last: int) -> Iterator[dict[str, Any]]:
+    for version in range(first, last + 1):
+        with open(os.path.join(log, f"{version:020}.json"), encoding="utf-8") as lines:
+            for line in lines:
+                yield json.loads(line)
+
+
+def _followed(
+    action: dict[str, Any], found: dict[str, Listed], partition: Mapping[str, str] | None, *, whole: bool
+) -> bool:
+    """Bring `found` behind an action; False where that says something of which this module knows nothing."""
+    if (added := action.get("add")) is not None:
+        its = added["partitionValues"]
+        if not (whole or added["dataChange"]) or (partition is not None and its != partition):
+            return bool(partition is None or its.keys() == partition.keys())
+        path, stats = unquote(added["path"]), json.loads(added["stats"])
+        found[path] = Listed(path, int(stats["numRecords"]), its, stats)
+        return added.get("deletionVector") is None and "://" not in path and not path.startswith("/")
+    if (removed := action.get("remove")) is not None:
+        if whole:
+            found.pop(unquote(removed["path"]), None)
+        return bool(whole or not removed["dataChange"])
+    if (metadata := action.get("metaData")) is not None:
+        return bool(metadata["configuration"].get("delta.columnMapping.mode", "none") == "none")
+    return "cdc" not in action

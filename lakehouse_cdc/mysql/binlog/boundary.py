@@ -1,0 +1,81 @@
+"""Where a stretch of binlog ends inside a buffer of events.
+
+What lies behind the end of a batch must not be looked at: a replay may find DDL there that the first attempt did not,
+and the batch must be finished all the same. So buffers are cut before they are scanned, by event headers alone. A file
+that ends is followed by a ROTATE, real or made up by the server, which is read here to know the next file's name.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.images.binlog.header import event_size, u32
+from lakehouse_cdc.images.binlog.words import (
+    FORMAT,
+    HEADER,
+    HEARTBEAT,
+    HEARTBEAT_V2,
+    ROTATE,
+    START_ENCRYPTION,
+)
+from lakehouse_cdc.images.compiled import compiled
+from lakehouse_cdc.model.position import Position
+
+_ARTIFICIAL = 0x20
+
+
+@compiled
+def _walk(data: NDArray[np.uint8], at: int, pos: int, end: int) -> tuple[int, int]:
+    """Pass events until `pos` reaches `end` (-1: never), a ROTATE, or the buffer's end; (offset, position)."""
+    while at + HEADER <= data.size and (end < 0 or pos < end):
+        kind = data[at + 4]
+        size = event_size(data, at)
+        if kind == ROTATE or size < HEADER or at + size > data.size:
+            break
+        # sent again in front of a start in mid-file, with no position
+        made_up = kind in (FORMAT, START_ENCRYPTION) and u32(data, at + 13) == 0
+        if not (made_up or kind in (HEARTBEAT, HEARTBEAT_V2)):
+            pos += size
+        at += size
+    return at, pos
+
+
+class Cutter:
+    """Cuts buffers, fed in order from `start` on, at `end`: a position between two events."""
+
+    def __init__(self, start: Position, end: Position) -> None:
+        self.position, self._end = start, end
+
+    @property
+    def done(self) -> bool:
+        """Whether the end has been reached. (The end of a file is reached where the next one begins, at the latest.)"""
+        return self.position >= self._end
+
+    def cut(self, buffer: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """The part of the buffer that lies at or before the end. Raises DefiniteError for malformed sizes."""
+        at = 0
+        while at < buffer.size and not self.done:
+            in_last_file = self.position.number == self._end.number
+            at, pos = _walk(buffer, at, self.position.pos, self._end.pos if in_last_file else -1)
+            self.position = Position(self.position.file, pos)
+            if at < buffer.size and not self.done:
+                at += self._rotate(buffer[at:])
+        return buffer[:at]
+
+    def _rotate(self, data: NDArray[np.uint8]) -> int:
+        """Follow the ROTATE at the begin of `data`; its size."""
+        size = int.from_bytes(data[9:13].tobytes(), "little")
+        if data.size < HEADER or int(data[4]) != ROTATE or not HEADER + 8 <= size <= data.size:
+            raise DefiniteError("a binlog event is malformed", where=str(self.position))
+        here = self.position
+        if not int(data[17]) & _ARTIFICIAL:
+            self.position = Position(here.file, here.pos + size)
+            if not self.done:
+                self.position = here.next_file
+            return size
+        name = data[HEADER + 8 : size].tobytes()  # a checksum may follow the name
+        if not name.startswith(here.file.encode()):
+            self.position = here.next_file
+        return size

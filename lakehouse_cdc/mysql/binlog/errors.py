@@ -1,0 +1,51 @@
+"""Why a scan stops, in words: one error for each answer of the kernel, and for each event type that is not read."""
+
+from __future__ import annotations
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.images.binlog.words import (
+    MALFORMED,
+    MISPLACED,
+    NO_MAP,
+    NOT_ONE,
+    TRUNCATED,
+    WRONG_POSITION,
+)
+
+_DAMAGED = "the binlog or its transport is damaged: check the file with mysqlbinlog, then read it again"
+_ANSWERS = {
+    TRUNCATED: ("a binlog event is cut off, or its length is impossible", _DAMAGED),
+    WRONG_POSITION: ("a binlog event does not end where its header says", _DAMAGED),
+    MISPLACED: (
+        "a binlog event stands where none of its type may stand",
+        "start at a transaction's begin; if this is one, the binlog is not one that is understood",
+    ),
+    NO_MAP: ("rows stand in the binlog without a table map in their transaction", "start at a transaction's begin"),
+    MALFORMED: ("a binlog event is malformed", _DAMAGED),
+    NOT_ONE: ("a compressed transaction holds something else than one whole transaction", _DAMAGED),
+}
+_TYPES = {
+    26: (
+        "the server logged an INCIDENT: changes may be missing from its binlog",
+        "its error log says which; FLUSH BINARY LOGS, then begin anew with a fresh checkpoint and fresh tables",
+    ),
+}
+
+
+def stopped(answer: int, kind: int, where: str) -> DefiniteError:
+    """The error for an answer of the kernel at an event of type `kind`."""
+    what, hint = _ANSWERS[answer]
+    return DefiniteError(f"{what} (type {kind})", where=where, hint=hint)
+
+
+def refuse_type(kind: int, where: str) -> DefiniteError:
+    """The error for an event of a type that must not be passed over."""
+    if kind in _TYPES:
+        what, hint = _TYPES[kind]
+        return DefiniteError(what, where=where, hint=hint)
+    owner = "MariaDB's " if 160 <= kind <= 180 else ""
+    return DefiniteError(
+        f"the binlog holds an event of {owner}type {kind}, which is not known",
+        where=where,
+        hint="this version reads MySQL 5.7 to 9.7 and MariaDB 10.5 to 11.8; nothing behind this event can be read",
+    )

@@ -1,0 +1,260 @@
+"""Sessions: how to reach a server, and the state that every session has before its first statement.
+
+A session never relies on the server's defaults, since a global setting may change what a SELECT returns: READ
+UNCOMMITTED (rows that never were), sql_select_limit (rows left out, without a word), a secondary engine (rows of some
+time ago), PAD_CHAR_TO_FULL_LENGTH, a time zone, a result character set. All are set when it opens. There are two
+purposes: `query` sessions speak utf8mb4; `data` sessions have character_set_results = NULL, so that text columns come
+in their own character set, as they stand in the binlog.
+
+Errors of the client library leave this module as DefiniteError or TransientError, by their number.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
+
+import pymysql
+
+from lakehouse_cdc.errors import CdcError, ConfigError, DefiniteError, TransientError
+from lakehouse_cdc.mysql.connection.server_errors import server_error
+from lakehouse_cdc.mysql.connection.tls import MODES, VERIFYING, Tls, authorities, context
+
+Purpose = Literal["query", "data"]
+Version = tuple[int, int, int]
+
+_STATE = {
+    "autocommit": "1",
+    "transaction_isolation": "'REPEATABLE-READ'",
+    "time_zone": "'+00:00'",
+    "sql_mode": "''",
+    "sql_select_limit": "18446744073709551615",
+    "sql_big_selects": "1",
+    "wait_timeout": "28800",  # the driver's session idles between batches
+    "net_write_timeout": "600",  # a task's session while Spark is busy with the rows before
+    "lock_wait_timeout": "60",  # the only lock we wait for: a metadata lock that DDL holds
+}
+_SINCE: dict[str, tuple[Version, str]] = {  # MySQL's alone
+    "max_execution_time": ((5, 7, 8), "0"),
+    "use_secondary_engine": ((8, 0, 20), "'OFF'"),
+}
+_MARIADB = {"max_statement_time": "0"}
+
+
+@dataclass(frozen=True)
+class ConnectionOptions:
+    """How to reach a server. The password is never shown.
+
+    Time-outs are in seconds: `connect_timeout` until a session is open, `read_timeout` for each silence after that.
+    `tls` is one of the modes of `tls.Tls`; `tls_ca` is a file of authorities, or their PEM text ('': the system's).
+    """
+
+    host: str
+    port: int
+    user: str
+    password: str = field(default="", repr=False)
+    tls: Tls = "preferred"
+    tls_ca: str = field(default="", repr=False)
+    connect_timeout: float = 10.0
+    read_timeout: float = 600.0
+
+    @classmethod
+    def from_url(cls, url: str, *, password: str = "", tls: str = "preferred", tls_ca: str = "") -> ConnectionOptions:
+        """Read mysql://user@host:port; the user may be percent-encoded, the port is 3306 if left out.
+
+        Raises ConfigError for anything else, and for a password in the URL; the error shows no part of the URL.
+        """
+        try:
+            parts = urlsplit(url)
+            port = parts.port or 3306
+        except ValueError:
+            raise ConfigError("the url of the source cannot be read", hint="mysql://user@host:port") from None
+        if parts.password is not None:
+            raise ConfigError("a password does not belong in the url", hint="give it by itself (source.password)")
+        rest = parts.path.strip("/") or parts.query or parts.fragment
+        if parts.scheme != "mysql" or not parts.hostname or not parts.username or rest:
+            raise ConfigError("the url of the source is not mysql://user@host:port")
+        if tls not in MODES:
+            raise ConfigError(f"tls is '{tls}'", hint=f"one of {', '.join(MODES)}")
+        if tls_ca and tls not in VERIFYING:
+            raise ConfigError(f"tls_ca is given, and tls: {tls} checks no certificate", hint="tls: verify-identity")
+        trusted = authorities(tls_ca)
+        return cls(parts.hostname, port, unquote(parts.username), password, tls, trusted)
+
+    @property
+    def where(self) -> str:
+        """The server, for errors: user@host:port."""
+        return f"{self.user}@{self.host}:{self.port}"
+
+
+class Session:
+    """One connection in a known state. Use as a context manager; not thread-safe.
+
+    `server_uuid` is the server's identity, `version` its version's three numbers, `version_text` all of it, and
+    `connection` PyMySQL's connection, for those who speak the protocol themselves. `lower_case`: names of databases and
+    tables do not depend on case there.
+    """
+
+    server_uuid: str
+    version: Version
+    version_text: str
+    is_mariadb: bool
+    lower_case: bool
+
+    def __init__(self, options: ConnectionOptions, purpose: Purpose) -> None:
+        self.options, self.purpose = options, purpose
+        with translated(options.where):
+            self.connection = _connected(options)
+            try:
+                self._identify()
+                self._set_state()
+                self.connection._read_timeout = options.read_timeout  # type: ignore[attr-defined]
+            except BaseException:
+                self.close()
+                raise
+
+    def _identify(self) -> None:
+        self.version_text = str(self._fetch("SELECT VERSION()")[0][0])
+        self.is_mariadb = "mariadb" in self.version_text.lower()
+        self.version = _version(self.version_text)
+        # MariaDB has no uuid; its server_id and its port are the best there is
+        uuid = "CONCAT('mariadb-', @@server_id, '-', @@port)" if self.is_mariadb else "@@server_uuid"
+        identity, cased = self._fetch(f"SELECT {uuid}, @@lower_case_table_names")[0]
+        self.server_uuid, self.lower_case = str(identity), int(cased) != 0
+
+    def _set_state(self) -> None:
+        state = dict(_STATE)
+        if self.is_mariadb:
+            state.update(_MARIADB)
+        else:
+            state.update({name: value for name, (since, value) in _SINCE.items() if self.version >= since})
+        if self.purpose == "data":
+            state["character_set_results"] = "NULL"
+        if self.is_mariadb or self.version < (5, 7, 20):
+            state["tx_isolation"] = state.pop("transaction_isolation")
+        self._fetch("SET " + ", ".join(f"SESSION {name} = {value}" for name, value in state.items()))
+
+    def query(self, sql: str, args: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
+        """All rows of one statement; `args` take the places of %s. Raises DefiniteError or TransientError."""
+        with translated(self.options.where):
+            return self._fetch(sql, args)
+
+    def one(self, sql: str, args: Sequence[Any] | None = None) -> tuple[Any, ...]:
+        """The only row. Raises DefiniteError if there is none or another."""
+        rows = self.query(sql, args)
+        if len(rows) != 1:
+            raise DefiniteError(f"expected one row, got {len(rows)}: {sql[:100]}", where=self.options.where)
+        return rows[0]
+
+    def scalar(self, sql: str, args: Sequence[Any] | None = None) -> Any:
+        """The first value of the only row."""
+        return self.one(sql, args)[0]
+
+    def records(self, sql: str) -> list[dict[str, Any]]:
+        """All rows of one statement by the names of their columns. Raises as `query` does."""
+        with translated(self.options.where), self.connection.cursor() as cursor:
+            cursor.execute(sql)
+            names = [str(column[0]) for column in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def _fetch(self, sql: str, args: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql, args)
+            return list(cursor.fetchall())
+
+    def reconnect(self) -> None:
+        """A new connection in the same state. Raises DefiniteError if it reaches another server."""
+        self.close()
+        fresh = Session(self.options, self.purpose)
+        if fresh.server_uuid != self.server_uuid:
+            fresh.close()
+            raise DefiniteError(
+                f"reconnecting reached another server: {fresh.server_uuid} instead of {self.server_uuid}",
+                where=self.options.where, hint="let source.url name one server, not one of several",
+            )  # fmt: skip
+        self.connection, self.version, self.version_text = fresh.connection, fresh.version, fresh.version_text
+
+    def close(self) -> None:
+        """End the connection; a broken one is dropped."""
+        if self.connection.open:
+            with suppress(pymysql.err.Error, OSError):
+                self.connection.close()
+            self.connection._force_close()  # type: ignore[attr-defined]
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def connect(options: ConnectionOptions, *, purpose: Purpose = "query") -> Session:
+    """Open a session. Raises DefiniteError (wrong password, no such host) or TransientError (not reachable now)."""
+    return Session(options, purpose)
+
+
+def _connected(options: ConnectionOptions) -> pymysql.Connection[Any]:
+    return _Connection(
+        host=options.host,
+        port=options.port,
+        user=options.user,
+        password=options.password.encode(),  # as text it would be sent in latin1
+        charset="utf8mb4",
+        connect_timeout=options.connect_timeout,
+        read_timeout=options.connect_timeout,  # until the session is open
+        write_timeout=options.read_timeout,
+        # given neither, the client uses TLS where the server offers it, which is what preferred means
+        ssl=None if options.tls in ("preferred", "disabled") else {"mode": options.tls, "authorities": options.tls_ca},
+        ssl_disabled=True if options.tls == "disabled" else None,
+    )
+
+
+class _Connection(pymysql.Connection):
+    """PyMySQL loads all of the system's authorities for each connection (60 ms), also where none is asked."""
+
+    def _create_ssl_ctx(self, sslp: Mapping[str, Any]) -> ssl.SSLContext:
+        return context(sslp.get("mode", "preferred"), sslp.get("authorities", ""))
+
+
+def _version(text: str) -> Version:
+    """8.0.31-log, 9.7.4-2, 5.7.mysql_aurora.2.11: the leading numbers, 0 for those that are missing."""
+    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
+    if found is None:
+        raise DefiniteError(f"'{text}' is not the version of a MySQL server")
+    return int(found[1]), int(found[2]), int(found[3] or 0)
+
+
+@contextmanager
+def translated(where: str) -> Iterator[None]:
+    """Errors of the client library inside the block leave it as ours; `where` is the server or the table."""
+    try:
+        yield
+    except (pymysql.err.Error, OSError) as error:
+        raise translate(error, where) from error
+
+
+def translate(error: BaseException, where: str) -> CdcError:
+    """The error of ours for one of PyMySQL's or of a socket's."""
+    cause = getattr(error, "original_exception", error)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return DefiniteError(
+            f"the server's certificate is not to be trusted: {cause.verify_message}", where=where,
+            hint="give its authority as source.tls_ca; the name in source.url must be one of the certificate's",
+        )  # fmt: skip
+    if isinstance(cause, socket.gaierror) and cause.errno != socket.EAI_AGAIN:
+        return server_error(2005, str(error.args[-1]), where)  # no such host
+    if isinstance(error, pymysql.err.Error):
+        number, text = (*error.args, "", "")[:2]
+        if isinstance(number, int) and number:
+            return server_error(number, str(text), where)
+    # a socket's error, or InterfaceError(0, ""): used after it was closed
+    return TransientError(f"the connection was lost: {error or type(error).__name__}", where=where)

@@ -1,0 +1,271 @@
+"""All that must be true of a server before its first row is read, checked one by one and each with its remedy.
+
+Every condition here is one whose breach loses or distorts rows later, or stops the stream at a moment that nobody
+chose. A right is checked by using it, not by reading grants, so that roles and partial revokes count as they do later.
+A setting that sessions may change for themselves (format, row image) is only a default: what a session does otherwise
+is caught in the binlog itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lakehouse_cdc.errors import ConfigError, DefiniteError
+from lakehouse_cdc.mysql import object_references, server
+from lakehouse_cdc.mysql.catalog import Catalog, read_catalog
+from lakehouse_cdc.mysql.connection.session import Session
+from lakehouse_cdc.mysql.connection.tls import VERIFYING
+from lakehouse_cdc.mysql.preflight.settings import Finding, Settings, judge
+from lakehouse_cdc.mysql.uncaptured import Uncaptured, sentences, some
+from lakehouse_cdc.schema import types
+from lakehouse_cdc.schema.column_choice import Choice
+from lakehouse_cdc.schema.declared_key import Keys, with_key
+from lakehouse_cdc.schema.selection import Selection
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.sql.references import ANY
+
+_OLDEST, _OLDEST_MARIADB = (5, 7, 0), (10, 5, 2)
+_NO_RIGHT = (1142, 1143, 1227)  # the server's error numbers for a right that is missing
+_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
+_CHANGES_ROWS = ("CASCADE", "SET NULL")
+
+
+def check(
+    session: Session, selection: Selection, choice: Choice | None = None, keys: Keys | None = None
+) -> list[Finding]:
+    """Check the server, this user's rights, and the selected tables; `choice` as in `read_tables`, `keys` as given.
+
+    Reads only. A server of another kind or too old gives that one finding alone. Raises DefiniteError or
+    TransientError only where the connection fails.
+    """
+    findings = [_version(session)]
+    if findings[0].severity == "error":
+        return findings
+    settings = Settings.of(session)
+    findings += [_encryption(session), _authentication(session), *judge(settings)]
+    findings += [_semi_sync(session, settings), _prepared(session)]
+    rights = _rights(session)
+    findings += rights
+    catalog = read_catalog(session, selection, choice)
+    if all(f.severity == "ok" for f in rights) and settings.is_on("log_bin"):
+        findings += [_replica(session, settings), _filters(session, catalog.tables)]
+    findings += _tables(session, settings, catalog, keys or {})
+    findings += _cascades(session, settings, catalog.tables)
+    findings.append(_texts(session))
+    return findings
+
+
+def require(findings: Sequence[Finding]) -> None:
+    """Raise the first error among the findings, as DefiniteError (ConfigError if the configuration is wrong)."""
+    for finding in findings:
+        if finding.severity == "error":
+            kind = ConfigError if finding.in_configuration else DefiniteError
+            raise kind(finding.what, where=finding.name, hint=finding.hint)
+
+
+def _version(session: Session) -> Finding:
+    text = ".".join(map(str, session.version))
+    kind, oldest = ("MariaDB", _OLDEST_MARIADB) if session.is_mariadb else ("MySQL", _OLDEST)
+    if session.version < oldest:
+        hint = "use MySQL 5.7 or later, or MariaDB 10.5 or later"
+        return Finding("version", "error", f"{kind} {text} is not supported", hint)
+    return Finding("version", "ok", f"{kind} {text}")
+
+
+def _encryption(session: Session) -> Finding:
+    cipher = session.one("SHOW SESSION STATUS LIKE 'Ssl_cipher'")[1]
+    if not cipher and session.options.host in _THIS_MACHINE:
+        return Finding("tls", "ok", "the connection is not encrypted; it does not leave this machine")
+    if not cipher:
+        hint = "have the server offer TLS, and set source.tls: verify-identity (or required)"
+        return Finding("tls", "warning", "the connection is not encrypted: rows travel as plain text", hint)
+    checked = "its certificate is checked" if session.options.tls in VERIFYING else "its certificate is not checked"
+    return Finding("tls", "ok", f"the connection is encrypted ({cipher}); {checked} (tls: {session.options.tls})")
+
+
+def _authentication(session: Session) -> Finding:
+    plugin = session.connection._auth_plugin_name  # type: ignore[attr-defined]
+    what = f"{session.options.user} comes in by {plugin}"
+    if plugin == "mysql_native_password" and not session.is_mariadb:
+        what += ", which MySQL 9 does not have any more; caching_sha2_password is its successor"
+    return Finding("authentication", "ok", what)
+
+
+def _semi_sync(session: Session, settings: Settings) -> Finding:
+    found = server.semi_sync(session)
+    if not found.enabled:
+        return Finding("semi_sync", "ok", "commits wait for no replica")
+    what = f"commits wait up to {found.timeout_seconds:.0f} s for a replica"
+    if not found.endless or settings.get("gtid_mode") == "ON":
+        return Finding("semi_sync", "ok", what)
+    what = f"{what}, and gtid_mode is not ON: time does not tell when a commit becomes visible"
+    if server.has_process_right(session):
+        return Finding("semi_sync", "warning", f"{what}; the PROCESS right serves", "turn GTIDs on")
+    return Finding("semi_sync", "error", what, "GRANT PROCESS ON *.* TO the user, or turn GTIDs on")
+
+
+def _prepared(session: Session) -> Finding:
+    prepared = server.prepared_xids(session)
+    if prepared is None:
+        return Finding(
+            "xa", "warning", "XA transactions that are prepared at the first start cannot be seen: the stream stops"
+            " where one of them is committed",
+            "if applications use XA: GRANT XA_RECOVER_ADMIN ON *.* TO the user",
+        )  # fmt: skip
+    if prepared:
+        what = f"{len(prepared)} XA transactions are prepared: the first start may wait until they have ended"
+        return Finding("xa", "warning", what, "XA COMMIT or XA ROLLBACK what was left behind (XA RECOVER lists it)")
+    return Finding("xa", "ok", "no XA transaction is prepared")
+
+
+def _rights(session: Session) -> list[Finding]:
+    """Each right is tried by a cheap statement that the server allows with that right only."""
+    if session.is_mariadb:
+        return [_granted(session, "REPLICATION SLAVE"), _right(session, "BINLOG MONITOR", "SHOW BINARY LOGS")]
+    replicas = "SHOW REPLICAS" if session.version >= (8, 0, 22) else "SHOW SLAVE HOSTS"
+    tried = [("REPLICATION SLAVE", replicas), ("REPLICATION CLIENT", "SHOW BINARY LOGS")]
+    return [_right(session, *each) for each in tried]
+
+
+def _granted(session: Session, right: str) -> Finding:
+    """MariaDB has no statement that needs this right and nothing else; its grants list those of active roles, too."""
+    grants = [str(row[0]).upper() for row in session.query("SHOW GRANTS")]
+    on_all = [grant.partition(" ON *.* ")[0] for grant in grants if " ON *.* " in grant]
+    if any(right in rights or "ALL PRIVILEGES" in rights for rights in on_all):
+        return Finding(right, "ok", f"the user has {right}")
+    return Finding(right, "error", f"the user has no {right} right", f"GRANT {right} ON *.* TO the user")
+
+
+def _right(session: Session, right: str, statement: str) -> Finding:
+    try:
+        session.query(statement)
+    except DefiniteError as error:
+        number = _number(error)
+        if number == 1381:  # not using binary logging: said after the right was checked, and a finding of its own
+            return Finding(right, "ok", f"the user has {right}")
+        if number not in _NO_RIGHT:
+            raise
+        return Finding(right, "error", f"the user has no {right} right", f"GRANT {right} ON *.* TO the user")
+    return Finding(right, "ok", f"the user has {right}")
+
+
+def _number(error: DefiniteError) -> int | None:
+    cause = error.__cause__
+    return cause.args[0] if cause is not None and cause.args and isinstance(cause.args[0], int) else None
+
+
+def _replica(session: Session, settings: Settings) -> Finding:
+    """A replica that does not log what it applies has a binlog without those rows."""
+    new = session.version >= (8, 0, 22) and not session.is_mariadb
+    try:
+        rows = session.query("SHOW REPLICA STATUS" if new else "SHOW SLAVE STATUS")
+    except DefiniteError as error:
+        if _number(error) not in _NO_RIGHT:
+            raise
+        what = "the user may not see whether the server is a replica, which must log the changes that it applies"
+        return Finding("log_replica_updates", "warning", what, "GRANT SLAVE MONITOR ON *.* TO the user")
+    logs = settings.get("log_replica_updates") or settings.get("log_slave_updates", "OFF")
+    if rows and logs != "ON":
+        return Finding(
+            "log_replica_updates", "error", "the server is a replica and does not log the changes that it applies",
+            "set log_replica_updates in its option file and restart it, or read from its source",
+        )  # fmt: skip
+    return Finding("log_replica_updates", "ok", "every change is logged, whoever made it")
+
+
+def _filters(session: Session, tables: Mapping[str, TableSchema]) -> Finding:
+    """binlog_do_db and binlog_ignore_db keep databases out of the binlog."""
+    logged, ignored = (set(names.split(",")) - {""} for names in server.binlog_status(session)[2:4])
+    databases = {table.database for table in tables.values()}
+    missing = sorted(databases - logged if logged else databases & ignored)
+    if missing:
+        return Finding(
+            "binlog_do_db", "error", f"changes of the database {', '.join(missing)} are kept out of the binlog",
+            "change binlog_do_db and binlog_ignore_db in the server's option file and restart it",
+        )  # fmt: skip
+    return Finding("binlog_do_db", "ok", "no captured database is kept out of the binlog")
+
+
+def _tables(session: Session, settings: Settings, catalog: Catalog, keys: Keys) -> list[Finding]:
+    faults = list(catalog.faults)
+    for schema in catalog.tables.values():
+        try:
+            faults += types.faults(with_key(schema, keys))
+        except ConfigError as error:
+            faults.append(error)
+        faults += _unreadable(session, schema)
+        if settings.get("lower_case_table_names") == "2" and schema.name != schema.name.lower():
+            what = f"{schema.name} has capitals in its name, which lower_case_table_names = 2 does not keep everywhere"
+            faults.append(DefiniteError(what, where=schema.name, hint="rename it to lower case, or leave it out"))
+    findings = [
+        Finding(fault.where or "tables", "error", fault.what, fault.hint, isinstance(fault, ConfigError))
+        for fault in faults
+    ]
+    if not faults:
+        what = f"{len(catalog.tables)} tables can be captured: {some(catalog.tables)}"
+        findings.append(Finding("tables", "ok", what))
+    return findings + _uncaptured(catalog.uncaptured)
+
+
+def _uncaptured(found: Uncaptured) -> list[Finding]:
+    """What matches and is not captured: a finding for each reason, with the first names."""
+    hint = 'shut out what is not wanted ("!DATABASE.TABLE" under source.tables)'
+    tables = [Finding("uncaptured", "warning", line, hint) for line in sentences(found.tables)]
+    return tables + [Finding("uncaptured", "ok", line) for line in sentences(found.without_rows)]
+
+
+def _unreadable(session: Session, schema: TableSchema) -> list[DefiniteError]:
+    """`*` wants the right on the whole table: with some columns only, the server would also hide the others' shape."""
+    database, table = (name.replace("`", "``") for name in (schema.database, schema.table))
+    try:
+        session.query(f"SELECT * FROM `{database}`.`{table}` LIMIT 0")
+    except DefiniteError as error:
+        if _number(error) not in _NO_RIGHT:
+            return [DefiniteError(error.what, where=schema.name, hint=error.hint)]
+        what, hint = f"the user may not SELECT from {schema.name}", f"GRANT SELECT ON {schema.name} TO the user"
+        return [DefiniteError(what, where=schema.name, hint=hint)]
+    return []
+
+
+def _texts(session: Session) -> Finding:
+    """What this user may not see of what a statement logged as text leads to: any captured table then may be."""
+    found = object_references.sight(session)
+    hidden = [
+        ("triggers", "TRIGGER", ANY in found.triggers),
+        ("views", "SHOW VIEW", object_references.grants(session).has("SHOW VIEW")),
+        ("tables", "SELECT", found.tables),
+        ("stored routines", "SELECT", found.routines),
+    ]
+    lacking = [(what, right) for what, right, seen in hidden if not seen]
+    if not lacking:
+        return Finding("logged_as_text", "ok", "what a statement logged as text may change is known of all objects")
+    what = ", ".join(name for name, _ in lacking)
+    rights = ", ".join(dict.fromkeys(right for _, right in lacking))
+    return Finding(
+        "logged_as_text", "warning", f"the user may not see all {what}: where a session logs statements as text"
+        " (binlog_format = STATEMENT or MIXED), more tables may be read again than it changed",
+        f"if sessions do so: GRANT {rights} ON *.* TO the user",
+    )  # fmt: skip
+
+
+def _cascades(session: Session, settings: Settings, tables: Mapping[str, TableSchema]) -> list[Finding]:
+    """Foreign keys by which InnoDB changes rows of captured tables without a word in the binlog.
+
+    From MySQL 9.6 on they are logged, unless innodb_native_foreign_keys is ON (seen on 9.7.4).
+    """
+    if settings.get("innodb_native_foreign_keys") == "OFF":
+        return [Finding("foreign_keys", "ok", "changes by foreign keys are logged")]
+    rows = session.query(
+        "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, DELETE_RULE, UPDATE_RULE"
+        " FROM INFORMATION_SCHEMA.REFERENTIAL_CONSTRAINTS ORDER BY 1, 2, 3"
+    )
+    findings = []
+    for database, table, key, on_delete, on_update in rows:
+        name = f"{database}.{table}"
+        rules = {"DELETE": on_delete, "UPDATE": on_update}
+        actions = [f"ON {verb} {rule}" for verb, rule in rules.items() if rule in _CHANGES_ROWS]
+        if name in tables and actions:
+            what = f"{name}: the foreign key {key} has {' '.join(actions)}, and the binlog does not show those changes"
+            hint = "verify finds such rows; let the application delete or update them itself to have them captured"
+            findings.append(Finding("foreign_keys", "warning", what, hint))
+    return findings or [Finding("foreign_keys", "ok", "no foreign key changes rows of a captured table")]

@@ -1,0 +1,156 @@
+"""What a pipeline stands on: where its tables, checkpoints and logs lie, and the session that it works in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakehouse_cdc.errors import CdcError, ConfigError
+from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
+from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
+from lakehouse_cdc.pipeline.config.model import PipelineConfig
+from lakehouse_cdc.pipeline.config.source_options import connection_options, source_options
+from lakehouse_cdc.pipeline.run.exclusive import exclusive
+from lakehouse_cdc.pipeline.run.failures import translate
+from lakehouse_cdc.runtime.databricks import brought_session
+from lakehouse_cdc.schema.selection import Selection
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where a pipeline keeps what is no table: the checkpoints of its two streams, and the source's files."""
+
+    bronze: str
+    silver: str
+    schemas: str
+
+
+class Place:
+    """The place of one pipeline. `spark` is the session to use; without it Databricks' own, else one is made.
+
+    Relative paths start at `home`, the working directory by default. `log` and `conf` are for a session that is made
+    here: the file of Spark's own log, by default beside the checkpoints, and further settings of Spark.
+    """
+
+    def __init__(
+        self,
+        config: PipelineConfig,
+        spark: SparkSession | None = None,
+        *,
+        home: Path | None = None,
+        log: Path | None = None,
+        conf: Mapping[str, str] | None = None,
+    ) -> None:
+        self.config = config
+        self._spark = spark
+        self._made_session = False
+        self._log, self._conf = log, conf
+        self._home = home or Path.cwd()
+
+    @property
+    def layout(self) -> Layout:
+        """The names of all tables."""
+        target = self.config.target
+        return Layout(
+            pipeline=self.config.name,
+            bronze=target.bronze,
+            silver=target.silver,
+            path=str(self._absolute(target.path)) if target.path is not None else None,
+            catalog=target.catalog,
+            silver_name=target.silver_name,
+            into=tuple((pattern, t.into) for pattern, t in self.config.said("into").items() if t.into is not None),
+        )
+
+    @property
+    def state(self) -> Path:
+        """The folder of checkpoints and schemas. They belong together: keep or delete them as one."""
+        target = self.config.target
+        root = target.checkpoints or f"{target.path}/_checkpoints"
+        return self._absolute(root) / self.config.name
+
+    @property
+    def log(self) -> Path:
+        """Where Spark's own log goes, in a session that this pipeline makes."""
+        return self._log or self.state / "spark.log"
+
+    def _prepared_log(self) -> Path:
+        try:
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            self.log.touch()
+        except OSError as error:
+            raise ConfigError(
+                f"cannot write to {self.log.parent}: {error.strerror}", hint="choose another folder under target"
+            ) from error
+        return self.log
+
+    def checkpoint(self, layer: str) -> str:
+        """The checkpoint of a layer's stream, bronze or silver."""
+        return str(self.state / layer)
+
+    @property
+    def schemas(self) -> str:
+        """The folder of what the source's offsets name."""
+        return str(self.state / "schemas")
+
+    @property
+    def folders(self) -> Folders:
+        """All three."""
+        return Folders(self.checkpoint("bronze"), self.checkpoint("silver"), self.schemas)
+
+    def _absolute(self, path: str) -> Path:
+        return (self._home / path).resolve()
+
+    def source_options(self) -> dict[str, str]:
+        """The options of the `mysql_cdc` source, the password among them."""
+        return source_options(self.config, self._home, self.schemas)
+
+    def _connection(self) -> ConnectionOptions:
+        return connection_options(self.config, self._home)
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session, with the source registered."""
+        if self._spark is None:
+            self._spark = brought_session()
+        if self._spark is None:
+            from lakehouse_cdc.runtime.session import is_running, local_session
+            from lakehouse_cdc.workers.launcher import programs
+
+            self._made_session = not is_running()
+            self._spark = local_session(self.config.name, conf=self._conf, log=self._prepared_log(), python=programs())
+        from lakehouse_cdc.source.spark.stream import MySqlCdcSource
+
+        self._spark.dataSource.register(MySqlCdcSource)
+        return self._spark
+
+    def uncaptured(self) -> Uncaptured:
+        """What matches `source.tables` now and is not captured, with the reasons."""
+        with connect(self._connection()) as session:
+            return uncaptured(session, Selection(self.config.source.tables))
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Whatever goes wrong inside is one of our errors outside."""
+        try:
+            yield
+        except CdcError:
+            raise
+        except Exception as error:
+            raise translate(error, self.log if self._made_session else None) from error
+
+    def _writing(self, hint: str) -> AbstractContextManager[None]:
+        """While this process writes to the pipeline's tables; `hint` is for an error, where another one does."""
+        return exclusive(self.state, hint) if self.config.target.path is not None else nullcontext()
+
+    def close(self) -> None:
+        """Stop the session, if this pipeline has made it."""
+        if self._made_session and self._spark is not None:
+            self._spark.stop()
+            self._spark, self._made_session = None, False

@@ -1,0 +1,78 @@
+"""From the configuration to what the `mysql_cdc` source, and a session beside it, are told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions
+from lakehouse_cdc.mysql.connection.tls import authorities
+from lakehouse_cdc.pipeline.config.model import PipelineConfig
+from lakehouse_cdc.schema.column_choice import Choice
+from lakehouse_cdc.schema.masks import parsed
+
+_TUNING = {  # configuration key -> option of the source
+    "snapshot": "snapshot",
+    "tls": "tls",
+    "on_gap": "onGap",
+    "settle": "settle",
+    "zero_dates": "zeroDates",
+    "type_map": "typeMap",
+    "settle_seconds": "settleSeconds",
+    "server_ids": "serverIds",
+    "chunk_rows": "chunkRows",
+    "chunk_bytes": "chunkBytes",
+    "chunks_per_trigger": "chunksPerTrigger",
+    "max_rows_per_trigger": "maxRowsPerTrigger",
+    "max_bytes_per_trigger": "maxBytesPerTrigger",
+    "max_threads_running": "maxThreadsRunning",
+    "max_replica_lag_seconds": "maxReplicaLagSeconds",
+}
+
+
+def source_options(config: PipelineConfig, home: Path, schemas: str) -> dict[str, str]:
+    """The options of the source, its secrets among them; `schemas` is its folder, relative paths start at `home`."""
+    source, tables = config.source, config.tables
+    options = {
+        "url": source.url,
+        "password": source.password.reveal(),
+        "tables": json.dumps(source.tables),
+        "exclude": json.dumps({p: t.exclude for p, t in tables.items() if t.exclude}),
+        "include": json.dumps({p: t.include for p, t in tables.items() if t.include is not None}),
+        "masks": json.dumps({p: t.masks for p, t in tables.items() if t.masks}),
+        "keys": json.dumps(config.keys),
+        "types": json.dumps({p: t.types for p, t in tables.items() if t.types}),
+        # a frozen table is silver's affair: bronze holds what there is
+        "schemaChanges": json.dumps(
+            {p: "stop" if t.schema_changes == "stop" else "evolve" for p, t in config.said("schema_changes").items()}
+        ),
+        "schemaFolder": schemas,
+    }
+    for key, option in _TUNING.items():
+        if (value := getattr(source, key)) is not None:
+            options[option] = str(value)
+    options |= {"maskSecret": source.mask_salt.reveal()} if source.mask_salt else {}
+    return options | ({"tlsCa": _authorities(config, home)} if source.tls_ca else {})
+
+
+def connection_options(config: PipelineConfig, home: Path) -> ConnectionOptions:
+    """How to reach the source from here."""
+    source = config.source
+    trusted = _authorities(config, home)
+    return ConnectionOptions.from_url(source.url, password=source.password.reveal(), tls=source.tls, tls_ca=trusted)
+
+
+def choice(config: PipelineConfig) -> Choice:
+    """Which columns are captured and masked, as far as the configuration tells without its secrets."""
+    tables = config.tables.items()
+    return Choice(
+        exclude={pattern: t.exclude for pattern, t in tables if t.exclude},
+        include={pattern: t.include for pattern, t in tables if t.include is not None},
+        masks={pattern: {c: parsed(mask) for c, mask in t.masks.items()} for pattern, t in tables if t.masks},
+    )
+
+
+def _authorities(config: PipelineConfig, home: Path) -> str:
+    """Read here, so that Spark's workers need no file."""
+    given = config.source.tls_ca
+    return authorities(str(home / given)) if given else ""

@@ -1,0 +1,129 @@
+"""What a person, or `verify`, has read again: whole tables, rows that match a predicate, keys that differ.
+
+Each is asked for by a file beside the schemas (see `source.signals`), and read by the run that goes on, or the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from lakehouse_cdc.errors import ConfigError, DefiniteError
+from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.pipeline.composition import Place
+from lakehouse_cdc.pipeline.report import VerifyReport
+from lakehouse_cdc.source.requests.repairs import pending
+from lakehouse_cdc.source.requests.requests import Signals
+from lakehouse_cdc.source.state.offset_codec import restored
+from lakehouse_cdc.source.state.state_store import SchemaStore
+
+if TYPE_CHECKING:
+    from lakehouse_cdc.pipeline.start.reset import Reset
+
+
+class Mending(Place):
+    """A place whose source has begun, perhaps."""
+
+    @property
+    def signals(self) -> Signals:
+        """What a person asks of this pipeline while it runs, or of its next run."""
+        return Signals(self.schemas)
+
+    def read_again(self, patterns: Sequence[str]) -> list[str]:
+        """Have the captured tables that match be read again as of now, beside the stream; their names.
+
+        What the pass does not find is deleted in silver, so it mends whatever differs; a table that is quarantined is
+        followed again, if it can be. Raises ConfigError for a pattern that no captured table matches, DefiniteError
+        before the first run.
+        """
+        found = self._matching(self._begun(), patterns)
+        for name in found:
+            self.signals.request(name)
+        return found
+
+    def read_again_where(self, patterns: Sequence[str], predicate: str) -> dict[str, int]:
+        """Have the rows of such tables that match a predicate be read again as of now: by table how many keys.
+
+        It is SQL that MySQL and Spark both understand, of the source's names of columns, such as `status = 'paid'`.
+        What either finds is read: what the source's table holds, and what silver's does. Raises what `read_again` does,
+        and DefiniteError for a predicate that either refuses, for more than 10,000 rows of a table, and for tables in
+        which single rows cannot be looked for; then nothing has been asked for.
+        """
+        from lakehouse_cdc.verify.predicate import keys_where
+
+        offset, store = self._begun(), SchemaStore(self.schemas)
+        with self._failures():
+            found = [
+                keys_where(self.spark, self.layout, self._connection(), store, offset.tables[name], name, predicate)
+                for name in self._matching(offset, patterns)
+            ]
+        for repair in found:
+            if repair.keys:
+                self.signals.request_repair(repair.table, store.put_repair(repair))
+        return {repair.table: len(repair.keys) for repair in found}
+
+    def _begun(self) -> Offset:
+        offset = self._offset()
+        if offset is None:
+            raise DefiniteError("nothing has been read yet", where=self.config.name, hint="run first")
+        return offset
+
+    def _matching(self, offset: Offset, patterns: Sequence[str]) -> list[str]:
+        there = [name for name, state in offset.tables.items() if not state.dropped]
+        for pattern in patterns:
+            if not any(fnmatchcase(name, pattern) for name in there):
+                raise ConfigError(f"no captured table matches '{pattern}'", hint=f"one of {', '.join(there)}")
+        return [name for name in there if any(fnmatchcase(name, pattern) for pattern in patterns)]
+
+    @contextmanager
+    def resetting(self, *, keep_tables: bool = False) -> Iterator[Reset]:
+        """What would have to be deleted to begin again, to be looked at and then executed, while no run can begin.
+
+        These are the checkpoints and the tables of this pipeline; with `keep_tables` the checkpoints alone, and the
+        next run begins a new epoch, in which every table is read again. Raises DefiniteError while a run goes on.
+        """
+        from lakehouse_cdc.pipeline.start.reset import Reset
+
+        with self._failures(), self._writing("end the run first (Ctrl-C); a pipeline that is paused runs, too"):
+            yield Reset(self.spark, self.layout, self.folders, keep_tables=keep_tables)
+
+    def repair(self, report: VerifyReport) -> dict[str, int | None]:
+        """Have the keys that differ be read again as of now, beside the stream: by table how many.
+
+        None means the whole table: too many keys differ, or one is none that the source can be asked for. Tables are
+        left out that are being mended already. What is read mends silver in the run that goes on, or the next.
+        """
+        from lakehouse_cdc.verify.repair import stored
+
+        asked: dict[str, int | None] = {}
+        store = SchemaStore(self.schemas)
+        for result in report.tables:
+            if not result.differing or result.table in report.pending:  # nothing mends what cannot be held
+                continue
+            name = stored(store, report.states[result.table], result.table, result.keys)
+            if name is None:
+                self.signals.request(result.table)
+            else:
+                self.signals.request_repair(result.table, name)
+            asked[result.table] = None if name is None else len(result.keys or ())
+        return asked
+
+    def _pending(self, then: Offset) -> tuple[str, ...]:
+        """The tables that are being mended, since an offset that silver stands at or before."""
+        last = (self._offset() or then).tables
+        noted = [self.signals.requests(), {name: seq for name, (_, seq) in self.signals.repairs().items()}]
+        return tuple(
+            name
+            for name, state in sorted(then.there.items())
+            if name in last and pending([notes[name] for notes in noted if name in notes], state, last[name])
+        )
+
+    def _offset(self) -> Offset | None:
+        """The source's last offset."""
+        from lakehouse_cdc.lake.checkpoint import Checkpoint
+
+        place = Checkpoint(self.checkpoint("bronze"))
+        batch = place.last_offset()
+        return None if batch is None else restored(place.offset(batch), SchemaStore(self.schemas))

@@ -1,0 +1,1 @@
+"""Running queries: started, restarted, ended together, one process at a time, their failures as errors of ours."""

@@ -1,0 +1,1 @@
+"""Before the first batch: whether checkpoint, tables and configuration belong together (`settling`), and `reset`."""

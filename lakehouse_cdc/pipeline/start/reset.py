@@ -1,0 +1,140 @@
+"""Begin again: delete what a pipeline has made, or its checkpoints alone, and nothing that is anybody else's.
+
+Tables are this pipeline's if their first commit says so (see `lake.tables`), whatever the configuration names by now:
+so tables of sources that were dropped, or renamed, go with the others.
+
+The order is such that a crash at any moment leaves something from which `run` or `reset` can go on. The checkpoint goes
+first: a run then begins a new epoch over the tables. Silver goes from the ledger on, each table before its tombstones:
+a run then builds again from bronze what is gone. Bronze goes last, the change table after all others. Each folder is
+renamed before it is deleted, so none is ever there in part.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.lake.cleanup.trash import empty_trash, throw_away
+from lakehouse_cdc.lake.tables import PIPELINE, delta_table, exists, read
+from lakehouse_cdc.model.table_layout import Layout, Table, quoted
+from lakehouse_cdc.pipeline.composition import Folders
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """One thing to delete: a folder of checkpoints (`table` is None), or a table.
+
+    `size` is in bytes, of all files in the folder, or of the table's newest version where it has no folder here.
+    """
+
+    kind: str  # checkpoint, silver or bronze
+    where: str
+    size: int
+    rows: int | None = None
+    table: Table | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"kind": self.kind, "where": self.where, "bytes": self.size, "rows": self.rows}
+
+
+class Reset:
+    """What is to be deleted, in this order. To be used under the pipeline's lock."""
+
+    def __init__(self, spark: SparkSession, layout: Layout, folders: Folders, *, keep_tables: bool) -> None:
+        self._spark, self._layout = spark, layout
+        _require_no_stream(spark, layout)
+        checkpoints = [folder for folder in (folders.bronze, folders.silver, folders.schemas) if os.path.exists(folder)]
+        self.deletions = [Deletion("checkpoint", folder, _bytes(folder)) for folder in checkpoints]
+        if not keep_tables:
+            self.deletions += _tables(spark, layout)
+        self._places = {str(Path(folders.bronze).parent), *_folders(layout, keep_tables)}
+
+    def execute(self) -> None:
+        """Delete it."""
+        for one in self.deletions:
+            if one.table is None or one.table.path is not None:
+                throw_away(one.where)
+            else:
+                self._spark.sql(f"DROP TABLE IF EXISTS {one.table.sql}")
+        for place in self._places:
+            empty_trash(place)
+
+
+def _require_no_stream(spark: SparkSession, layout: Layout) -> None:
+    """The lock is of a process; this one may be running the pipeline itself."""
+    if any((query.name or "").startswith(f"{layout.pipeline}: ") for query in spark.streams.active):
+        raise DefiniteError("the pipeline is running", where=layout.pipeline, hint="stop it first")
+
+
+def _folders(layout: Layout, keep_tables: bool) -> list[str]:
+    if layout.path is None or keep_tables:
+        return []
+    return [os.path.join(layout.path, schema) for schema in _schemas(layout)]
+
+
+def _schemas(layout: Layout) -> list[str]:
+    """Silver's first."""
+    return list(dict.fromkeys(schema for schema in (layout.silver, layout.bronze) if schema is not None))
+
+
+def _tables(spark: SparkSession, layout: Layout) -> list[Deletion]:
+    """The tables of the pipeline, in the order in which they are deleted."""
+    last = [layout.changes]
+    first = [layout.ledger] if layout.silver is not None else []
+    found = [table for schema in _schemas(layout) for table in _in_schema(spark, layout, schema)]
+    ordered = [t for t in first if t in found] + [t for t in found if t not in first and t not in last]
+    ordered += [t for t in last if t in found]
+    return [_deletion(spark, layout, table) for table in ordered]
+
+
+def _deletion(spark: SparkSession, layout: Layout, table: Table) -> Deletion:
+    kind = "silver" if table.schema == layout.silver else "bronze"
+    if table.path is not None:
+        size = _bytes(table.path)
+    else:
+        [(size,)] = delta_table(spark, table).detail().select("sizeInBytes").collect()
+    return Deletion(kind, str(table), size, read(spark, table).count(), table)
+
+
+def _in_schema(spark: SparkSession, layout: Layout, schema: str) -> list[Table]:
+    """Those of one schema, by name."""
+    return [table for table in sorted(_there(spark, layout, schema), key=str) if _is_ours(spark, layout, table)]
+
+
+def _there(spark: SparkSession, layout: Layout, schema: str) -> Iterator[Table]:
+    if layout.path is not None:
+        folder = Path(layout.path, schema)
+        names: Sequence[str] = [p.name for p in folder.iterdir() if p.is_dir()] if folder.is_dir() else []
+        for name in names:
+            table = Table(schema, unquote(name), root=layout.path)
+            if table.path == str(folder / name) and _is_delta(spark, table):
+                yield table
+        return
+    known = f"{quoted(layout.catalog or '')}.{quoted(schema)}"
+    for row in spark.sql(f"SHOW TABLES IN {known}").collect():
+        if not row["isTemporary"]:
+            yield Table(schema, row["tableName"], catalog=layout.catalog)
+
+
+def _is_delta(spark: SparkSession, table: Table) -> bool:
+    try:
+        return exists(spark, table)
+    except DefiniteError:  # something else lies there, which is nobody's table
+        return False
+
+
+def _is_ours(spark: SparkSession, layout: Layout, table: Table) -> bool:
+    [row] = delta_table(spark, table).detail().select("properties", "format").collect()
+    return bool(row["format"] == "delta" and row["properties"].get(PIPELINE) == layout.pipeline)
+
+
+def _bytes(folder: str) -> int:
+    return sum(os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk(folder) for name in names)

@@ -1,0 +1,136 @@
+"""The tables that match, as the server has them now, and the states that they begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+from lakehouse_cdc.errors import ConfigError, DefiniteError
+from lakehouse_cdc.model.offset import TableState
+from lakehouse_cdc.mysql import catalog
+from lakehouse_cdc.mysql.connection.session import Session
+from lakehouse_cdc.mysql.key_range import place
+from lakehouse_cdc.schema import types
+from lakehouse_cdc.schema.change import SchemaChange
+from lakehouse_cdc.schema.column_choice import require_masks, require_same_choice
+from lakehouse_cdc.schema.declared_key import with_key
+from lakehouse_cdc.schema.representation import carry, carry_on
+from lakehouse_cdc.schema.selection import Selection
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.schema.types import check_table
+from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.state.state_store import SchemaStore
+
+
+class Tables:
+    """The tables of one stream."""
+
+    def __init__(self, options: SourceOptions, selection: Selection, store: SchemaStore) -> None:
+        self.options, self._store = options, store
+        self.selection = selection
+
+    def read(self, session: Session) -> Mapping[str, TableSchema]:
+        """Their schemas. Raises DefiniteError for one that cannot be captured."""
+        tables, faults = self.found(session)
+        for fault in faults.values():
+            raise fault
+        return tables
+
+    def found(
+        self, session: Session, *, known: Collection[str] = ()
+    ) -> tuple[Mapping[str, TableSchema], Mapping[str, DefiniteError]]:
+        """Their schemas, and why some of them cannot be captured. Tables in `known` may be gone.
+
+        Raises DefiniteError for what is wrong with the configuration.
+        """
+        there = catalog.read_catalog(session, self.selection, self.options.choice, known=known)
+        faults: dict[str, DefiniteError] = {}
+        for fault in there.faults:
+            if fault.where not in there.tables:
+                raise fault
+            faults.setdefault(fault.where, fault)
+        tables = dict(there.tables)
+        for name, schema in there.tables.items():
+            try:
+                tables[name] = with_key(schema, self.options.keys)
+            except ConfigError as error:  # noqa: PERF203
+                faults.setdefault(name, error)
+        tables = {name: carry(schema, self.options.rules) for name, schema in tables.items()}
+        for name, schema in tables.items():
+            for fault in types.faults(schema):
+                faults.setdefault(name, fault)
+        return tables, faults
+
+    def now(self, session: Session, name: str, *, masking: TableSchema | None = None) -> TableSchema:
+        """One table as the catalog has it, columns chosen and masked by their names; nothing else is configured.
+
+        `masking` says which columns are masked beside those that the user names: they had other names once. Raises
+        DefiniteError where the table is gone, or cannot be captured.
+        """
+        choice = self.options.choice if masking is None else self.options.choice.masking(masking)
+        found = catalog.read_catalog(session, self.selection, choice)
+        for fault in found.faults:
+            if fault.where == name:
+                raise fault
+        if name not in found.tables:
+            raise DefiniteError("the table is gone", where=name, hint="leave it out (source.tables)")
+        return found.tables[name]
+
+    def fresh(self, session: Session, name: str) -> TableSchema:
+        """One table as the catalog has it, with the user's choices. Raises DefiniteError as `now`, and `configured`."""
+        found = carry(with_key(self.now(session, name), self.options.keys), self.options.rules)
+        check_table(found)
+        return found
+
+    def configured(self, schema: TableSchema, before: TableSchema, origin: Mapping[str, str]) -> TableSchema:
+        """What a DDL made of `before`, with the user's choices; `origin` has the old names of columns that there were.
+
+        Raises DefiniteError for a type or a key that cannot be carried, and where the rows lost their key.
+        """
+        # a column that was included stays so under another name
+        everything = replace(schema, columns=tuple(replace(c, captured=True) for c in schema.columns))
+        keyed = with_key(self.options.choice.chosen(everything, origin), self.options.keys)
+        if before.key and not keyed.key:
+            what = f"{schema.name} has no primary key any more"
+            raise DefiniteError(what, where=schema.name, hint="signal snapshot takes it up again, without one")
+        found = carry_on(keyed, before, origin, self.options.rules)
+        check_table(found)
+        return found
+
+    def require_same_choice(self, known: Mapping[str, TableState], now: Mapping[str, TableSchema]) -> None:
+        """Raise DefiniteError where a table of `now` is configured otherwise than it was."""
+        for name in known.keys() & now.keys():
+            require_same_choice(self._store.get(known[name].schema), now[name])
+
+    def same_choice(self, known: Mapping[str, TableState], now: Mapping[str, TableSchema]) -> set[str]:
+        """The tables of `known` that are not configured otherwise now, or are gone."""
+        same = set(known)
+        for name in known.keys() & now.keys():
+            try:
+                require_same_choice(self._store.get(known[name].schema), now[name])
+            except DefiniteError:  # noqa: PERF203
+                same.discard(name)
+        return same
+
+    def require_masks(self, known: Mapping[str, TableState], now: Mapping[str, TableState]) -> None:
+        """Raise DefiniteError where a masked column may have got another name unseen, in a gap of the log."""
+        for name in known.keys() & now.keys():
+            before, after = (self._store.get(states[name].schema) for states in (known, now))
+            require_masks(before, after, SchemaChange.by_names(None, before, after).origin)
+
+    def quarantined(self, schema: TableSchema, reason: str, before: TableState | None) -> TableState:
+        """The state of a table that cannot be captured; `before` is its state, if it had one."""
+        return before.left(reason) if before else TableState(self._store.put(schema), quarantined=reason)
+
+    def unstarted(self, schema: TableSchema) -> TableState:
+        """The state of a table of which nothing has been read."""
+        never = self.options.snapshot == "never"
+        return TableState(self._store.put(schema), done=never, mode="never" if never else "first")
+
+
+def wait_for_ddl(session: Session, tables: Iterable[TableSchema]) -> None:
+    """Return when DDL that is under way has ended, and is in the binlog: it keeps everybody from the table."""
+    for schema in tables:
+        with suppress(DefiniteError):  # it may be gone by then
+            session.query(f"SELECT 1 FROM {place(schema)} LIMIT 0")

@@ -1,0 +1,251 @@
+"""What a table's schema is behind a DDL that may have changed it.
+
+Two things know. The statement itself, as far as its grammar is ours (`schema.ddl`): it also says which column is which,
+and whether the rows are kept. And the server's catalog, which says what is there *now*: that is what there was behind
+the statement where no later one in the log touched columns. So the catalog's word counts where it can be had, and where
+the statement is then found to have been read otherwise, or could not be read, columns are told by their names and the
+rows are read again. In a backlog, where the table was altered again since, the statement is all there is.
+
+What the catalog says belongs to a place in the log: DDL that was under way while it was asked has ended, and is in the
+log, when a SELECT on the table returns; the log is then read up to there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.ddl_effect import Effect, Kind
+from lakehouse_cdc.model.offset import Offset, TableState
+from lakehouse_cdc.mysql import server
+from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
+from lakehouse_cdc.mysql.connection.session import Session
+from lakehouse_cdc.schema.change import SchemaChange
+from lakehouse_cdc.schema.column_choice import require_masks
+from lakehouse_cdc.schema.masks import gives_text
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.schema.types import mapped
+from lakehouse_cdc.source.captured_tables import Tables, wait_for_ddl
+from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.state.state_store import SchemaStore
+from lakehouse_cdc.source.tail.log_tail import Tail
+from lakehouse_cdc.sql.ddl.alter import Altered, altered
+from lakehouse_cdc.sql.ddl.column_type import Given, charset_name
+from lakehouse_cdc.sql.lexer import NotUnderstood
+from lakehouse_cdc.sql.redaction import without_constants
+from lakehouse_cdc.sql.statements import StatementKind
+
+
+def resolved(
+    session: Session,
+    tables: Tables,
+    store: SchemaStore,
+    tail: Tail,
+    start: Offset,
+    statement: LoggedStatement,
+    *,
+    near: bool,
+) -> tuple[Effect, ...]:
+    """The effects of a statement behind `start`, with what it made of schemas, which is stored.
+
+    `near`: the log is known up to its end, so the catalog may be asked. A table that was replaced by one of which
+    nothing is known is gone; `newcomers` finds it anew, as it does one that was created, if what it was born as cannot
+    be told. One that cannot be followed any more is quarantined. Raises DefiniteError where the user wants the stream
+    to stop instead.
+    """
+    found = []
+    for effect in statement.effects or ():
+        if effect.kind in ("truncate", "again"):
+            found.append(effect)
+            continue
+        if effect.kind == "create":
+            born = _born(session, tables, tail, statement, start.tables.get(effect.table), effect.table)
+            found += [replace(effect, change=store.put(born))] if born else []
+            continue
+        if tables.options.stops(effect.table):
+            what = f"{effect.table} was changed: {tables.options.shown(statement.text)}"
+            raise stopped(what, effect.table, str(statement.position))
+        before, change, reason = store.get(start.tables[effect.table].schema), None, ""
+        try:
+            if effect.kind != "drop":
+                change = _change(session, tables, tail, statement, before, near=near)
+            if change is None and effect.kind == "alter" and not _taken_up_later(statement, before):
+                raise not_followed(statement, tables.options, before.name)
+        except DefiniteError as error:
+            if error.where != before.name:
+                raise
+            reason = "" if _taken_up_later(statement, before) else error.what
+        change = change or SchemaChange.leaving(_told(statement.text, before), before, reason)
+        kind: Kind = "alter" if change.after else "quarantine" if reason else "drop"
+        found.append(Effect(kind, effect.table, store.put_change(change)))
+    return tuple(found)
+
+
+def _taken_up_later(statement: LoggedStatement, before: TableSchema) -> bool:
+    """Whether a table of which it is not known what became of it is left, for `newcomers` to find it as it is.
+
+    So it is where the statement is not known either; but what is masked may then have another name.
+    """
+    return statement.unknown and not any(column.mask for column in before.columns)
+
+
+def _change(
+    session: Session, tables: Tables, tail: Tail, statement: LoggedStatement, before: TableSchema, *, near: bool
+) -> SchemaChange | None:
+    """What `statement` made of the table `before`, None where that cannot be known.
+
+    Raises DefiniteError where the table cannot be captured any more.
+    """
+    said = None if statement.unknown else _altered(statement, before, session)
+    if said is not None and any(c.charset and c.collation is None for c in said.schema.key_columns):
+        said = None  # the order of such keys is not known
+    now = _now(session, tables, tail, statement, before) if near or said is None else None
+    if now is None and said is None:
+        return None
+    if now is not None and said is not None:
+        _require_labels(said, now)
+    if said is not None and (now is None or _agree(said, now, before)):
+        after = tables.configured(now or said.schema, before, said.origin)
+        filled = {c.name: said.filled[c.name] for c in after.captured if c.name in said.filled and not c.mask}
+        # a text, or what a mask makes of one, is not the server's
+        as_text = any(c.carried or gives_text(c) for c in after.captured if c.name in said.filled)
+        kept = said.kept and not as_text and _same_texts(before, after, said.origin)
+        return SchemaChange(_told(statement.text, before, after), before, after, said.origin, kept, filled=filled)
+    assert now is not None
+    change = SchemaChange.by_names(statement.text, before, now)
+    after = tables.configured(now, before, change.origin)
+    require_masks(before, after, change.origin)
+    return replace(change, statement=_told(statement.text, before, after), after=after)
+
+
+def _told(text: str, *schemas: TableSchema) -> str:
+    """The statement as bronze has it: without constants, where columns are masked."""
+    masked = any(column.mask for schema in schemas for column in schema.columns)
+    return without_constants(text) if masked else text
+
+
+def _same_texts(before: TableSchema, after: TableSchema, origin: Mapping[str, str]) -> bool:
+    """Whether masks are what they were, and texts that hold times have as many digits."""
+    old = {column.name: column for column in before.columns}
+    for column in after.captured:
+        was = old.get(origin.get(column.name, ""), column)
+        printed = (found := mapped(column)) is not None and found.silver == "string"
+        if was.mask != column.mask or (printed and was.fraction != column.fraction):
+            return False
+    return True
+
+
+def not_followed(statement: LoggedStatement, options: SourceOptions, table: str = "") -> DefiniteError:
+    """The error for a statement that may change a captured table: at which the stream stops, if no table is named."""
+    what = f"a statement that may change a captured table cannot be followed: {options.shown(statement.text)}"
+    if table:
+        return DefiniteError(f"{what} (at {statement.position}; the table was altered again since)", where=table)
+    hint = "begin anew with a fresh checkpoint and fresh tables, or leave the table out (source.tables)"
+    return DefiniteError(what, where=str(statement.position), hint=hint)
+
+
+def stopped(what: str, table: str, where: str) -> DefiniteError:
+    """The error for a table that the user wants no change of."""
+    hint = f"tables.{table}.schema_changes is stop; make it evolve for the next run to go on"
+    return DefiniteError(what, where=where, hint=hint)
+
+
+def _altered(statement: LoggedStatement, schema: TableSchema, session: Session) -> Altered | None:
+    try:
+        given = Given(schema.charset, session.is_mariadb, session=statement.session)
+        return altered(statement.text, schema, given, statement.dialect)
+    except NotUnderstood:
+        return None
+
+
+def _now(
+    session: Session, tables: Tables, tail: Tail, statement: LoggedStatement, before: TableSchema
+) -> TableSchema | None:
+    """The table as the catalog has it, None where that is not what stood behind `statement`."""
+    found: TableSchema | None = None
+    failure: DefiniteError | None = None
+    try:
+        found = tables.now(session, before.name, masking=before)
+    except DefiniteError as error:
+        failure = error
+    if _altered_since(session, tail, statement, before):
+        return None
+    if failure is not None:
+        raise failure
+    return found
+
+
+def _born(
+    session: Session, tables: Tables, tail: Tail, statement: LoggedStatement, before: TableState | None, name: str
+) -> TableSchema | None:
+    """What `statement` created; None where that is not what the catalog has, or cannot be captured."""
+    if before is not None and before.quarantined:
+        return None
+    try:
+        schema = tables.fresh(session, name)
+    except DefiniteError:
+        return None
+    return None if _altered_since(session, tail, statement, schema) else schema
+
+
+def _altered_since(session: Session, tail: Tail, statement: LoggedStatement, schema: TableSchema) -> bool:
+    """Whether DDL behind `statement` touched the table before the catalog was asked, or may have."""
+    wait_for_ddl(session, [schema])
+    tail.advance(server.log_position(session).position)
+    return any(not _silent(later, schema, session) for later in tail.naming(schema.name, after=statement.position))
+
+
+def _silent(later: LoggedStatement, schema: TableSchema, session: Session) -> bool:
+    """Whether a statement leaves the table its name and its columns, whatever they are."""
+    if later.statement.kind is StatementKind.TRUNCATE or later.statement.if_absent:
+        return True
+    if later.statement.kind is not StatementKind.TABLE_DDL or any(old != new for old, new in later.statement.renames):
+        return False  # another table may have the name, or none
+    said = _altered(later, schema, session)
+    return said is not None and said.silent
+
+
+def _require_labels(said: Altered, now: TableSchema) -> None:
+    """Raise DefiniteError where an ENUM or SET has other labels than the statement gave it: no one knows its values.
+
+    A server may spoil labels as it converts them to another character set, without strict mode in silence.
+    """
+    labels = {column.name: column for column in said.schema.columns if column.values}
+    for column in now.columns:
+        if column.name in labels and column.type == labels[column.name].type:
+            wanted = labels[column.name].values
+            if column.values != wanted:
+                what = f"the server has other labels for column {column.name} of {now.name} than it was altered to have"
+                hint = f"ALTER TABLE {now.name} MODIFY {column.name} with the labels that it should have"
+                raise DefiniteError(f"{what}: {column.declared}", where=now.name, hint=hint)
+
+
+def _agree(said: Altered, now: TableSchema, before: TableSchema) -> bool:
+    """Whether the catalog has what the statement made of `before`, whose (M,D) of FLOAT and DOUBLE may not be known."""
+    old = {column.name: column for column in before.columns}
+    unknown = {
+        new.name
+        for new in said.schema.columns
+        if new.name in said.origin
+        and new.type in ("float", "double")
+        and new.precision is None
+        and replace(old[said.origin[new.name]], name=new.name, nullable=new.nullable) == new
+    }
+    return _plain(said.schema, unknown) == _plain(now, unknown)
+
+
+def _plain(schema: TableSchema, unknown: Collection[str]) -> TableSchema:
+    """What a statement tells of a schema: no collations, no expressions, and nothing that is the user's choice.
+
+    Of `unknown` columns no (M,D), either.
+    """
+    columns = (
+        replace(
+            c, collation=None, charset=charset, captured=True, carried="", mask="", generated="", compressed=False,
+            precision=None if c.name in unknown else c.precision, scale=None if c.name in unknown else c.scale,
+        )
+        for c in schema.columns
+        for charset in (charset_name(c.charset) if c.charset else None,)
+    )  # fmt: skip
+    return replace(schema, columns=tuple(columns), charset=charset_name(schema.charset) if schema.charset else None)

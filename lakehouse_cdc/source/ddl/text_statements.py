@@ -1,0 +1,215 @@
+"""What statements logged as text mean for the captured tables, decided once, where a batch is planned.
+
+Rows that such a statement changes are in no event. A statement that can change no captured table is passed over; where
+it may change some, these are read again: as of a position after it, which is settled first, so that what it did is
+visible. Which tables that are is a matter of what is defined on the server (see `schema.references`). That is asked
+when the first text is met, and again when definitions in the log, or hidden ones, have made it inexact; in between the
+definitions in the log are added to what was known, and no query is needed. What is known at an offset's position is a
+file that the offset names, so that tasks (see `text_guard`) and the next planner have the same.
+
+What was decided is in the offset (`ddl`), so a batch does not end at a text, however many there are: all in it that
+change one table have it read again once. A task that decodes the binlog passes over every text, since the planner has
+decided on it. A text in an XA transaction takes effect where that is committed.
+
+A statement that is not understood may be DDL, too. The captured tables that it may change or name are taken as altered
+at its place, where the batch ends, as after any ALTER; and are read again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+from lakehouse_cdc.model.ddl_effect import Effect
+from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.model.xa import Prepared, open_at
+from lakehouse_cdc.mysql import object_references, server
+from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
+from lakehouse_cdc.mysql.connection.session import Session
+from lakehouse_cdc.schema.change import SchemaChange
+from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.splits import RepairSplit, SnapshotSplit, Split
+from lakehouse_cdc.source.state.state_store import SchemaStore
+from lakehouse_cdc.source.tail.log_tail import Tail
+from lakehouse_cdc.source.tail.text_guard import TextGuard
+from lakehouse_cdc.sql.dml_names import Names
+from lakehouse_cdc.sql.references import References
+
+_log = logging.getLogger(__name__)
+_PATIENCE = 60.0  # seconds after which what is hidden is looked for again
+_NEVER = "rows were changed by a statement logged as text, and source.snapshot is never"
+
+
+class Texts:
+    """The texts of one stream. `look` comes first in each batch; the others speak of what it saw."""
+
+    def __init__(self, options: SourceOptions, store: SchemaStore) -> None:
+        self._options, self._store = options, store
+        self._known: References | None = None  # at each place between the start and where the tail is
+        self._fresh: tuple[References, Position | None] | None = None  # of after the last definition, which is there
+        self._reached: dict[Names, frozenset[str]] = {}
+        self._asked_at = -_PATIENCE
+        self._said: set[Names] = set()
+        self._loaded: tuple[str, References] | None = None
+
+    def look(self, session: Session, tail: Tail, start: Offset, *, near: bool) -> None:
+        """See to it that what the texts after `start` lead to is known; `near`: the log is known up to its end."""
+        self._start, self._tail = start, tail
+        self._reached, self._fresh, self._known = {}, None, self._stored(start)
+        texts = bool(tail.texts.rows(start.position) or tail.xa.texts or any(s.unknown for s in self._statements()))
+        if self._known is None and not texts:
+            return
+        made = tail.texts.definitions(start.position)
+        base = self._known
+        if base is not None and made:
+            self._known = base.adding(definition for _, definition in made)
+        hidden = base is not None and not base.sight.whole and texts
+        overdue = hidden and time.monotonic() - self._asked_at > _PATIENCE
+        if base is None or (near and (made or overdue)):
+            self._ask(session, tail, start, base)
+
+    def _ask(self, session: Session, tail: Tail, start: Offset, base: References | None) -> None:
+        self._asked_at = time.monotonic()
+        found = object_references.references(session)
+        tail.advance(server.log_position(session).position)
+        made = tail.texts.definitions(start.position)
+        if not made:
+            self._known = found
+        elif base is None:
+            self._known = found.without([definition for _, definition in made])
+        else:
+            self._known = base.adding(definition for _, definition in made)
+        self._fresh = (found, made[-1][0] if made else None)
+
+    def _statements(self) -> list[LoggedStatement]:
+        return self._tail.statements(after=self._start.position)
+
+    def _stored(self, offset: Offset) -> References | None:
+        if not offset.references:
+            return None
+        if self._loaded is None or self._loaded[0] != offset.references:
+            self._loaded = (offset.references, self._store.references(offset.references))
+        return self._loaded[1]
+
+    # ------------------------------------------------------------------ what was decided
+
+    def changed(self, names: Names) -> frozenset[str]:
+        """The captured tables that a statement which mentions these names may change."""
+        if names not in self._reached:
+            assert self._known is not None
+            self._reached[names] = self._known.reached(names, self._start.there)
+        return self._reached[names]
+
+    def understood(self, statements: Iterable[LoggedStatement]) -> list[LoggedStatement]:
+        """The statements, those that are not known with what is to be made of them."""
+        return [self._altering(found) if found.unknown else found for found in statements]
+
+    def _altering(self, found: LoggedStatement) -> LoggedStatement:
+        assert found.names is not None
+        named = {table for table in self._start.there if found.names.mentions(table)}
+        altered = sorted(named | self.changed(found.names))
+        return replace(found, effects=tuple(Effect("alter", table) for table in altered))
+
+    def effects(self, until: Position) -> tuple[Effect, ...]:
+        """What the texts up to a position do: tables are read again, or, where nothing is to be read, quarantined."""
+        tables = {t for names in self._tail.texts.rows(self._start.position, until) for t in self.changed(names)}
+        tables |= self._committed(until)
+        return tuple(self._effect(table) for table in sorted(tables))
+
+    def _effect(self, table: str) -> Effect:
+        state = self._start.there[table]
+        if state.mode != "never":
+            return Effect("again", table)
+        change = SchemaChange.leaving(None, self._store.get(state.schema), _NEVER)
+        return Effect("quarantine", table, self._store.put_change(change))
+
+    def _committed(self, until: Position) -> set[str]:
+        """The tables that XA transactions change which are committed up to a position."""
+        prepared = {p.xid: p for p in open_at(self._start.prepared, self._start.position)}
+        tables: set[str] = set()
+        for event in self._tail.xa.events(until):
+            if event.prepared is not None:
+                prepared[event.xid] = self.with_tables(event.prepared)
+            elif (found := prepared.pop(event.xid, None)) is not None and event.committed:
+                tables |= self._there(found.again or ())
+        return tables
+
+    def _there(self, tables: Collection[str]) -> set[str]:
+        return set(self._start.there) if "*" in tables else self._start.there.keys() & set(tables)
+
+    def with_tables(self, prepared: Prepared) -> Prepared:
+        """An XA transaction with the tables that the texts in it change."""
+        texts = self._tail.xa.texts.get(prepared.begin)
+        if texts is None or self._known is None:
+            return prepared
+        return replace(prepared, again=tuple(sorted({table for names in texts for table in self.changed(names)})))
+
+    def met(self) -> set[str]:
+        """The tables of which reads may have met a text after the start, as `text_guard` has it; they gave no rows."""
+        names = {*self._tail.texts.rows(self._start.position)}
+        names |= {found.names for found in self._statements() if found.names is not None}
+        for texts in self._tail.xa.texts.values():
+            names |= texts
+        made = [definition for _, definition in self._tail.texts.definitions(self._start.position)]
+        end = self._tail.scanned
+        committed = {event.xid for event in self._tail.xa.events(end) if event.prepared is None and event.committed}
+        return {
+            table
+            for table, state in self._start.there.items()
+            if state.unchecked
+            and TextGuard.at(self._start, table, self._stored(self._start)).met(names, made, committed)
+        }
+
+    # ------------------------------------------------------------------ what is kept of it
+
+    def kept(self, offset: Offset) -> Offset:
+        """`offset`, the end of the batch, with what is known there, and the count of what was passed over."""
+        offset = replace(offset, texts=self._counted(offset.position))
+        if self._known is None:
+            return offset
+        known = self._known
+        if self._fresh is not None and (self._fresh[1] is None or self._fresh[1] <= offset.position):
+            known = self._fresh[0]
+        if self._loaded is None or self._loaded[1] is not known:
+            self._loaded = (self._store.put_references(known), known)
+        return replace(offset, references=self._loaded[0])
+
+    def _counted(self, until: Position) -> tuple[int, int]:
+        """How many texts have been passed over up to a position, and how many had tables read again; says which."""
+        passed, again = self._start.texts
+        for names, seen in self._tail.texts.rows(self._start.position, until).items():
+            tables = self.changed(names)
+            passed, again = (passed, again + seen.count) if tables else (passed + seen.count, again)
+            self._say(names, seen.first, seen.count, sorted(tables))
+        for found in self._statements():
+            if found.unknown and found.names is not None and found.position <= until:
+                altered = [effect.table for effect in self._altering(found).effects or ()]
+                passed, again = (passed, again + 1) if altered else (passed + 1, again)
+                self._say(found.names, found, 1, altered)
+        return passed, again
+
+    def _say(self, names: Names, first: LoggedStatement, count: int, tables: list[str]) -> None:
+        text, more = self._options.shown(first.text), f", and {count - 1} alike" if count > 1 else ""
+        if tables:
+            listed = ", ".join(tables[:5]) + (", ..." if len(tables) > 5 else "")
+            _log.warning("logged as text at %s%s: %s; read again: %s", first.position, more, text, listed)
+        elif names not in self._said:
+            _log.info("logged as text at %s%s: %s; no captured table is concerned", first.position, more, text)
+        self._said.add(names)
+
+
+def guarded(splits: Sequence[Split], end: Offset, store: SchemaStore) -> list[Split]:
+    """The splits of a batch that ends at `end`, its as-of reads with what they must know of texts."""
+    found: dict[str, TextGuard] = {}
+    known = store.references(end.references) if end.references else None
+    guarded: list[Split] = []
+    for split in splits:
+        if isinstance(split, SnapshotSplit | RepairSplit):
+            table = split.schema.name
+            guard = found.setdefault(table, found.get(table) or TextGuard.at(end, table, known))
+            split = replace(split, texts=guard)
+        guarded.append(split)
+    return guarded

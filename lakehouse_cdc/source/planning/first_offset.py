@@ -1,0 +1,112 @@
+"""The first offset of an epoch: W at the tip, settled, with the captured tables as they stood at W.
+
+An XA transaction that is prepared at W comes true behind it, where the log has its XA COMMIT alone; so where it was
+prepared must be known. The file at the tip is read from its begin, which tells of most. One that was prepared in a file
+before, and is not decided on at W, is listed by XA RECOVER at any moment before W was read. So W is read after a list
+on which nothing stands but what the file tells of; what else stands on it is waited for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from lakehouse_cdc.errors import TransientError
+from lakehouse_cdc.model.clock import SLACK, Bounds
+from lakehouse_cdc.model.offset import Identity, Offset
+from lakehouse_cdc.model.position import FIRST_EVENT, Position
+from lakehouse_cdc.mysql import server
+from lakehouse_cdc.mysql.connection.session import Session
+from lakehouse_cdc.mysql.preflight import checks
+from lakehouse_cdc.source.captured_tables import Tables
+from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.settling.clock_observations import sight
+from lakehouse_cdc.source.settling.settled_position import Floor
+from lakehouse_cdc.source.tail.log_tail import Tail
+from lakehouse_cdc.source.test_hooks import Step, reached
+
+_PATIENCE = 600.0  # seconds that what is prepared may take to end
+
+
+def first_offset(options: SourceOptions, session: Session, floor: Floor, tables: Tables, epoch: int) -> Offset:
+    """The offset that an epoch begins with. Raises DefiniteError where the source is not what it must be."""
+    checks.require(checks.check(session, tables.selection, options.choice, options.keys))
+    reached(Step.BEFORE_POSITION)
+    seen = sight(session)  # all beyond the position that is chosen is beyond this one, too
+    file = seen.tip.file
+    with Tail(options, Position(file, FIRST_EVENT), matches=tables.selection.matches) as tail:
+        tip = when_all_is_known(session, tail)
+        while True:
+            reached(Step.AFTER_POSITION)
+            tail.advance(tip)
+            mark = tail.mark()
+            floor.saw(mark.position, mark.gtids, decided=tail.xa.decided(mark.position))
+            floor.wait_for(mark.position)
+            found = tables.read(session)
+            now = server.log_position(session).position
+            tail.advance(now)
+            if not tail.statements(after=mark.position):
+                break
+            tip = now  # DDL came between W and the schemas: begin again behind it
+        identity = Identity(session.server_uuid, mark.position.file, tail.created(mark.position))
+        prepared = tail.xa.open_at(mark.position)
+        # a file without a transaction says no more than when it was begun
+        commit_ts = mark.commit_ts or tail.created(mark.position) * 1_000_000
+        bounds = Bounds().later(by=sight(session).until, after=seen.since - SLACK, stamp=commit_ts)
+    return Offset(
+        epoch=epoch,
+        identity=identity,
+        position=mark.position,
+        floor=mark.position,
+        gtid_set=str(mark.gtids),
+        last_gtid=mark.last_gtid,
+        commit_ts=commit_ts,
+        tables={name: tables.unstarted(schema) for name, schema in found.items()},
+        prepared=prepared,
+        bounds=bounds,
+    )
+
+
+def read_again(offset: Offset, before: Offset) -> Offset:
+    """`offset` as the first of a new epoch: what bronze knows from `before` ends its pass with x, or is gone."""
+    since = offset.first_seq
+    gone = {n: s.left() for n, s in before.tables.items() if n not in offset.tables and s.announced}
+    tables = {
+        name: replace(state, mode="again", since=since) if name in before.tables and not state.done else state
+        for name, state in offset.tables.items()
+    }
+    now = offset.bounds
+    bounds = before.bounds.later(by=now.by, after=now.after)
+    return replace(offset, tables={**tables, **gone}, bounds=bounds)
+
+
+def when_all_is_known(
+    session: Session,
+    tail: Tail,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Position:
+    """The end of the binlog, at which every XA transaction that is prepared was prepared where the tail has been.
+
+    Raises TransientError after ten minutes. Of a server that does not list them (`doctor` says so) none is waited for;
+    the stream then stops where one of them is committed.
+    """
+    began, hidden = clock(), None
+    while True:
+        listed = server.prepared_xids(session)
+        position = server.log_position(session).position
+        tail.advance(position)
+        if listed is None:
+            return position
+        hidden = (listed if hidden is None else hidden & listed) - {p.xid for p in tail.xa.open_at(position)}
+        if not hidden:
+            return position
+        if clock() - began > _PATIENCE:
+            raise TransientError(
+                f"{len(hidden)} XA transactions have been prepared for long: their rows lie before the first position",
+                where=str(position),
+                hint="XA COMMIT or XA ROLLBACK them (XA RECOVER lists them), then start again",
+            )
+        sleep(0.05)

@@ -1,0 +1,71 @@
+"""Tables that match since the configuration changed, were born, or came back: captured from W on, beside the others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.xa import Prepared
+from lakehouse_cdc.mysql import server
+from lakehouse_cdc.mysql.connection.session import Session
+from lakehouse_cdc.source.captured_tables import Tables, wait_for_ddl
+from lakehouse_cdc.source.ddl.transitions import anew
+from lakehouse_cdc.source.settling.settled_position import Floor
+from lakehouse_cdc.source.tail.log_tail import Tail
+
+
+def with_new_tables(
+    session: Session, tables: Tables, tail: Tail, floor: Floor, offset: Offset, *, mended: Collection[str] = ()
+) -> Offset | None:
+    """`offset`, near the end of the log, with the tables that are new, or `mended`; itself where there are none.
+
+    A new table that cannot be captured is quarantined. None where nothing can be said yet, since a table was altered
+    meanwhile. Raises DefiniteError for a table that is not to be captured any more, or otherwise than before; not so
+    where none of its rows has been emitted: such a table is let go, or begins as it is to be captured now.
+    """
+    offset = _without_unmatched(tables, offset)
+    known = {name: state for name, state in offset.there.items() if state.announced}
+    if gone := sorted(name for name in known if not tables.selection.matches(name)):
+        raise DefiniteError(
+            f"{', '.join(gone[:5])} was captured before and is not in source.tables any more",
+            hint="take tables out with a new pipeline; a table cannot leave one and come back exactly yet",
+        )
+    found, faults = tables.found(session, known=offset.tables)
+    tables.require_same_choice(known, found)
+    waiting = {n for n, state in offset.tables.items() if state.quarantined and n not in mended}
+    same = tables.same_choice({n: s for n, s in offset.there.items() if n not in known}, found)
+    new = {n: schema for n, schema in found.items() if n not in known and n not in waiting and n not in same}
+    if not new:
+        return offset
+    wait_for_ddl(session, new.values())
+    tail.advance(server.log_position(session).position)
+    if tail.statements(after=offset.position):
+        return None  # what was read may be another shape than that at the position
+    # their last DDL may lie anywhere below W: only W itself, settled, is a safe floor for them
+    floor.wait_for(offset.position)
+    for name, schema in new.items():
+        before = offset.tables.get(name)
+        if (fault := faults.get(name)) is not None:
+            if tables.options.stops(name):
+                raise fault
+            offset = offset.with_table(name, tables.quarantined(schema, fault.what, before))
+            continue
+        state = replace(tables.unstarted(schema), floor=offset.position)
+        if before is not None and before.done and state.mode != "never":
+            state = anew(replace(state, since=before.since), offset)  # rows that stand since before go with its x
+        offset = offset.with_table(name, state)
+    # their rows in what is prepared were not counted
+    return replace(offset, prepared=tuple(_of_all(p, new) for p in offset.prepared))
+
+
+def _of_all(prepared: Prepared, new: Collection[str]) -> Prepared:
+    again = None if prepared.again is None else tuple(sorted({*prepared.again, *new}))
+    return replace(prepared, rows=max(prepared.rows, 1), again=again)
+
+
+def _without_unmatched(tables: Tables, offset: Offset) -> Offset:
+    """The offset without tables that are not to be captured any more, and have emitted nothing."""
+    left = {n for n, s in offset.there.items() if not s.announced and not tables.selection.matches(n)}
+    return replace(offset, tables={n: s for n, s in offset.tables.items() if n not in left}) if left else offset

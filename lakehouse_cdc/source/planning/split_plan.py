@@ -1,0 +1,188 @@
+"""From a start and an end offset to the splits of a batch: a pure reading of the two, but for where ranges are cut.
+
+Which rows a batch has is fixed by its two offsets. How they are shared among tasks is not: binlog ranges are cut where
+files begin (and at transaction ends that the driver happens to know), key ranges at any keys in between. So a replay
+may cut otherwise and still emit the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from lakehouse_cdc.model.key_repair import Repair
+from lakehouse_cdc.model.offset import Cursor, Offset, TableState
+from lakehouse_cdc.model.position import FIRST_EVENT, Position, file_name
+from lakehouse_cdc.model.seq import Rank
+from lakehouse_cdc.model.xa import Prepared, open_at
+from lakehouse_cdc.schema.change import SchemaChange
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.source.bronze_rows import Stamp
+from lakehouse_cdc.source.splits import (
+    AlterSplit,
+    BinlogSplit,
+    EndSplit,
+    RepairSplit,
+    SchemaSplit,
+    SnapshotSplit,
+    Split,
+    TruncateSplit,
+    stamp_of,
+)
+
+SchemaOf = Callable[[str], TableSchema]  # schema id -> schema
+ChangeOf = Callable[[str], SchemaChange]  # its fingerprint -> the change
+RepairOf = Callable[[str], Repair]  # its fingerprint -> the repair
+KeyCuts = Callable[[TableSchema, Cursor | None, Cursor | None], Sequence[Cursor]]
+Cut = tuple[Position, Sequence[Prepared]]  # where a piece of the binlog begins, and the XA transactions open there
+LogCuts = Callable[[Offset, Offset], Sequence[Cut]]  # the first cut is the start itself
+
+
+def plan(
+    start: Offset | None,
+    end: Offset,
+    schema_of: SchemaOf,
+    change_of: ChangeOf,
+    repair_of: RepairOf,
+    key_cuts: KeyCuts,
+    log_cuts: LogCuts,
+) -> list[Split]:
+    """All splits of the batch (start, end]. A new epoch has no binlog range: it continues nothing."""
+    last_epoch: Mapping[str, TableState] = {}
+    if start is not None and start.epoch != end.epoch:
+        last_epoch, start = start.tables, None
+    before = start.tables if start else {}
+    born = {effect.table for effect in end.ddl if effect.kind == "create"}
+    splits: list[Split] = []
+    stamp = stamp_of(end)
+    splits.extend(_begin(before, end, last_epoch, born, stamp, schema_of))
+    if start is not None:
+        splits.extend(_binlog(start, end, schema_of, log_cuts))
+        splits.extend(_ddl(start, end, stamp, schema_of, change_of))
+    for name, state in end.tables.items():
+        if name not in born:
+            splits.extend(_snapshot(before.get(name), state, end, schema_of(state.schema), key_cuts))
+        splits.extend(_repair(before.get(name), state, end, schema_of, repair_of))
+    for name, state in end.tables.items():
+        if start is not None and state.since is not None and _ends_pass(before.get(name), state):
+            schema, below = schema_of(state.schema), state.since
+            if not schema.primary_key:  # it was read at once, in the batch before: nothing older than that stands
+                below = stamp_of(start, state.since).seq(Rank.READ)
+            splits.append(EndSplit(stamp_of(end, state.since), schema, state.since, below))
+    return splits
+
+
+def _begin(
+    before: Mapping[str, TableState],
+    end: Offset,
+    last_epoch: Mapping[str, TableState],
+    born: Collection[str],
+    stamp: Stamp,
+    schema_of: SchemaOf,
+) -> list[Split]:
+    """The schemas of tables that begin: as a change where bronze has rows of one that is gone, or from before a gap."""
+    schemas, changes, emptied = [], [], []
+    for name, state in end.tables.items():
+        known, schema = before.get(name) or last_epoch.get(name), schema_of(state.schema)
+        if not state.announced:
+            continue
+        if known is None or not known.announced:
+            schemas.append(schema)
+        elif known.away and not state.away:
+            changes.append(SchemaChange.by_names(None, schema_of(known.schema), schema))
+            if known.dropped and (state.mode == "never" or name in born):
+                emptied.append(schema)  # else what was there goes with the end of the pass
+        elif name in last_epoch and state.away and not known.away:
+            changes.append(SchemaChange.leaving(None, schema))
+        elif name in last_epoch and not state.away:
+            same = known.schema == state.schema
+            schemas += [schema] if same else []
+            changes += [] if same else [SchemaChange.by_names(None, schema_of(known.schema), schema)]
+    splits: list[Split] = [SchemaSplit(stamp, tuple(schemas))] if schemas else []
+    splits += [AlterSplit(stamp, tuple(changes))] if changes else []
+    # behind the change of the schema, of which its rows are
+    return [*splits, TruncateSplit(replace(stamp, reading=1), tuple(emptied))] if emptied else splits
+
+
+def _ddl(start: Offset, end: Offset, stamp: Stamp, schema_of: SchemaOf, change_of: ChangeOf) -> list[Split]:
+    """What the statement did that the batch ends at. A table without any row in bronze begins with its new schema."""
+    splits: list[Split] = []
+    emptied = [end.tables[effect.table].schema for effect in end.ddl if effect.kind == "truncate"]
+    if emptied:
+        splits.append(TruncateSplit(stamp, tuple(map(schema_of, emptied))))
+    changed = [e for e in end.ddl if e.kind in ("alter", "drop", "quarantine") and start.tables[e.table].announced]
+    if changed:
+        splits.append(AlterSplit(stamp, tuple(change_of(effect.change) for effect in changed)))
+    return splits
+
+
+def _ends_pass(before: TableState | None, state: TableState) -> bool:
+    """Whether a repeated pass has its last row here: the batch before read the rest of it, and met no DDL."""
+    if before is None or not _same_pass(before, state) or state.away:
+        return False
+    return before.done and before.moved_from is not None and state.done
+
+
+def _snapshot(
+    before: TableState | None, state: TableState, end: Offset, schema: TableSchema, key_cuts: KeyCuts
+) -> list[SnapshotSplit]:
+    """The as-of reads between two cursors of one table."""
+    if state.mode == "never" or not state.begun or state.passed is not None or state.away:
+        return []
+    if not _same_pass(before, state):
+        before = None
+    if before is not None and (before.done or (before.cursor == state.cursor and not state.done)):
+        return []
+    lo = (before.cursor or None) if before else None
+    hi = None if state.done else state.cursor
+    floor = _floor(state, end)
+    bounds = [lo, *key_cuts(schema, lo, hi), hi]
+    stamp = stamp_of(end, state.since)
+    prepared = open_at(end.prepared, floor)
+    return [SnapshotSplit(stamp, end.identity, schema, floor, a, b, prepared) for a, b in pairwise(bounds)]
+
+
+def _repair(
+    before: TableState | None, state: TableState, end: Offset, schema_of: SchemaOf, repair_of: RepairOf
+) -> list[RepairSplit]:
+    """The keys of one table that are read again by themselves."""
+    if not state.repair or state.repaired is None or (before is not None and before.repaired == state.repaired):
+        return []
+    stamp, floor = stamp_of(end, state.repaired), _floor(state, end)
+    prepared = open_at(end.prepared, floor)
+    return [RepairSplit(stamp, end.identity, schema_of(state.schema), floor, repair_of(state.repair), prepared)]
+
+
+def _floor(state: TableState, end: Offset) -> Position:
+    return max(end.floor, state.floor) if state.floor else end.floor
+
+
+def _same_pass(before: TableState | None, state: TableState) -> bool:
+    """Whether both belong to one reading of the table; where it is read again, nothing of it has been read yet."""
+    return before is not None and before.since == state.since
+
+
+def _binlog(start: Offset, end: Offset, schema_of: SchemaOf, log_cuts: LogCuts) -> list[BinlogSplit]:
+    """(W_k, W_k+1] in pieces of one file each. What passes is decided by the *start* offset: keys between the two
+    cursors come with their chunk, which is read as of the end."""
+    if not start.position < end.position:
+        return []
+    wanted: list[TableSchema] = []
+    bounds: dict[str, Cursor] = {}
+    for name, state in start.tables.items():
+        if state.bound != []:
+            wanted.append(schema_of(state.schema))
+        if state.bound:
+            bounds[name] = state.bound
+    if not wanted:
+        return []
+    points: list[Cut] = [*log_cuts(start, end), (end.position, ())]
+    pieces = [(a, b, tuple(prepared)) for (a, prepared), (b, _) in pairwise(points) if a < b]
+    ddl = end.position if end.ddl else None
+    return [BinlogSplit(end.epoch, end.identity, a, b, tuple(wanted), bounds, p, b == ddl) for a, b, p in pieces]
+
+
+def file_begins(start: Position, end: Position) -> list[Position]:
+    """The first bytes of the files that begin in (start, end]: where a stretch can be cut without any look at it."""
+    return [Position(file_name(end.base, n), FIRST_EVENT) for n in range(start.number + 1, end.number + 1)]

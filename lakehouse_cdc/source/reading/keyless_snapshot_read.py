@@ -1,0 +1,153 @@
+"""The as-of read of a table without a primary key: all its rows, as a multiset, exactly as they stood at W.
+
+A view is made of which the log, read up to a place behind it, proves what it holds of the table (see `view`); else
+another one. Then the view is read, as one chunk, and what it holds of (W, H] is taken back (see `model.multiset`).
+All of the table up to W must be among what it holds: F says so of most, the proof of the rest, so W need not be settled
+when it is chosen. Every such read gives the multiset at W, whatever view it was made of.
+
+DDL in (W, H] means that the table is another one by then: as for any chunk nothing is emitted. There is none between H
+and the end of the SELECT, since the view's transaction holds the table's metadata lock from before H is read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import count
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_cdc.errors import DefiniteError, TransientError
+from lakehouse_cdc.images.program import ProgramSet
+from lakehouse_cdc.model.multiset import rollback
+from lakehouse_cdc.mysql import server
+from lakehouse_cdc.mysql.connection.session import Session, connect
+from lakehouse_cdc.mysql.key_range import place, select_list
+from lakehouse_cdc.mysql.wire.select import select_images
+from lakehouse_cdc.source.bronze_rows import Pair
+from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.reading.log_batch import LogPart
+from lakehouse_cdc.source.reading.spool import Spool
+from lakehouse_cdc.source.reading.window import read_window
+from lakehouse_cdc.source.reading.xa_groups import PreparedPart
+from lakehouse_cdc.source.settling.consistent_view import View, Views
+from lakehouse_cdc.source.splits import SnapshotSplit
+from lakehouse_cdc.source.test_hooks import Step, reached
+
+_PATIENCE = 600.0  # seconds until a view must have been found
+_LONGEST_REST = 0.25  # seconds between two of them
+_EVENT_ROWS = 10_000  # rows in a piece that is made of the window's images
+
+
+def read_whole(split: SnapshotSplit, session: Session, options: SourceOptions, server_id: int) -> Iterator[Pair] | None:
+    """The rows at W, or None where DDL of the table lies behind W; `session` is to ask the server.
+
+    Raises DefiniteError where view and log contradict each other, TransientError where no view can be proven.
+    """
+    with connect(options.connection, purpose="data") as data:
+        found = proven_view(split, session, data, options, server_id)
+        if found is None:
+            return None
+        views, past = found
+        sql = f"SELECT {select_list(split.schema)} FROM {place(split.schema)}"
+        selected = Spool()
+        programs = ProgramSet.of([split.schema], salt=options.mask_salt)
+        for image in select_images(data.connection, sql, split.schema, programs=programs):
+            selected.add((image.key.to_arrow(), image.after.to_arrow()))
+        views.end()
+    reached(Step.AFTER_SELECT, split.schema.name)
+    return _rolled_back(split, selected, past)
+
+
+def proven_view(
+    split: SnapshotSplit, session: Session, data: Session, options: SourceOptions, server_id: int
+) -> tuple[Views, Past] | None:
+    """A view that is open in `data`, and what it holds of the log after W; None where DDL of the table lies after W.
+
+    Raises what `read_whole` does.
+    """
+    views = Views(session, data, split.schema, options.settle, options.settle_seconds)
+    began = time.monotonic()
+    for attempt in count():
+        failure: DefiniteError | None = None
+        try:
+            view = views.make()
+        except DefiniteError as error:  # the table may be gone, or another: the binlog tells
+            failure, view = error, View(server.log_position(session).position)
+        past = Past(split, view)
+        if not read_window(split, options, server_id, view.high, past.take):
+            return None
+        if failure is not None:
+            raise failure
+        if not past.doubt:
+            break
+        if time.monotonic() - began > max(_PATIENCE, 3 * views.margin):
+            raise _never_at_rest(split.schema.name, views.proof)
+        time.sleep(min(_LONGEST_REST, 0.001 * 2 ** min(attempt, 10)))
+    return views, past
+
+
+class Past:
+    """What a view holds of the log behind W; `doubt`: it is not known of some transaction, or one up to W lacks."""
+
+    def __init__(self, split: SnapshotSplit, view: View) -> None:
+        self._low, self._view = split.stamp.position, view
+        self.events: list[tuple[bytes | None, bytes | None]] = []
+        self.keys: dict[bytes, bytes | None] = {}  # of images that come back
+        self.doubt = False
+
+    def take(self, part: LogPart) -> None:
+        xid = part.commit.xid if isinstance(part, PreparedPart) else None
+        for (key, before, after, at), gtid in zip(part.images(), part.gtids().to_pylist(), strict=True):
+            held = self._view.holds(at, gtid, xid)
+            if held is None or (at <= self._low and not held):
+                self.doubt = True
+            if held and at > self._low:
+                self.events.append((before, after))
+                if before is not None:
+                    self.keys[before] = key
+
+
+def _rolled_back(split: SnapshotSplit, selected: Iterable[Pair], past: Past) -> Iterator[Pair]:
+    """The rows at W: those of the view, without what came behind W, and with what went there."""
+    counts = rollback(past.events)
+    came = Counter({image: -n for image, n in counts.items() if n < 0})
+    for pair in selected:
+        yield _without(pair, came)
+    if lacking := came.total():
+        raise DefiniteError(
+            f"{lacking} rows that came behind {split.stamp.position} are not among those that were read",
+            where=split.schema.name,
+            hint="this should be impossible; please report it with the checkpoint's last offset",
+        )
+    gone = [image for image, n in counts.items() for _ in range(n)]
+    for at in range(0, len(gone), _EVENT_ROWS):
+        images = gone[at : at + _EVENT_ROWS]
+        keys = [past.keys[image] for image in images]
+        yield pa.array(keys, pa.binary()), pa.array(images, pa.binary())
+
+
+def _without(pair: Pair, came: Counter[bytes]) -> Pair:
+    """The rows without those of `came` that are among them, which are taken out of it."""
+    if not came:
+        return pair
+    key, after = pair
+    keep = []
+    for image in after.filter(mine := pc.is_in(after, value_set=pa.array(list(came), pa.binary()))).to_pylist():
+        keep.append(came[image] <= 0)
+        came[image] -= not keep[-1]
+    if not keep:
+        return pair
+    kept = pc.replace_with_mask(pc.invert(mine), mine, pa.array(keep, pa.bool_()))
+    return key.filter(kept), after.filter(kept)
+
+
+def _never_at_rest(table: str, proof: str) -> TransientError:
+    better = {"gtid": "", "snapshot": ""}.get(proof, ", or turn GTIDs on")
+    return TransientError(
+        "a table without a primary key was written at every moment at which it was to be read",
+        where=table,
+        hint=f"it is read again; let its writers rest for a moment, give it a primary key{better}",
+    )

@@ -1,0 +1,119 @@
+"""What a person asks of a pipeline, as files beside its schemas: read a table, or some keys of it, again; pause.
+
+A request must be honoured once, though the process may die at any moment. So the planner notes in the request's file
+the seq at which the new pass begins, before it offers the offset that holds the same seq. A request whose seq stands in
+the offset that a later batch starts from has been taken up for good, and is dropped; any other one is taken up anew.
+
+A file is called after its table, which its second line names, too: names may be longer than those of files.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.path_element import fitted
+from lakehouse_cdc.source.ddl.transitions import anew
+from lakehouse_cdc.source.state.state_store import mounted, write_whole
+
+_REQUEST = "snapshot-"
+_REPAIR = "repair-"
+_PAUSED = "paused"
+
+
+class Signals:
+    """The signals of one pipeline, in a folder of its own inside that of the schemas."""
+
+    def __init__(self, schema_folder: str) -> None:
+        self._folder = mounted(schema_folder) / "signals"
+
+    def request(self, table: str) -> None:
+        """Ask for `database.table` to be read again, as of now."""
+        self._note(table, "")
+
+    def requests(self) -> dict[str, str]:
+        """The tables to be read again, each with the seq that was noted, or ''."""
+        if not self._folder.is_dir():
+            return {}
+        return self._noted(_REQUEST)
+
+    def wanted(self, start: Offset) -> bool:
+        """Whether there is a request that the offset `start` has not taken up."""
+        noted = self.requests()
+        states = {name: state for name, state in start.tables.items() if not state.dropped}
+        keys = {name: seq for name, (_, seq) in self.repairs().items()}
+        return any(
+            (name in noted and noted[name] != str(state.since)) or (name in keys and keys[name] != str(state.repaired))
+            for name, state in states.items()
+        )
+
+    def mended(self, offset: Offset) -> set[str]:
+        """The quarantined tables that are to be tried again."""
+        return {name for name in self.requests() if name in offset.tables and offset.tables[name].quarantined}
+
+    def taken_up(self, start: Offset, offset: Offset, *, near: bool) -> Offset:
+        """`offset`, which follows `start`, with a new pass for the tables asked for.
+
+        A table that is just being read has to be complete first; a request for one that is not captured is void, and
+        so is, at the end of the log (`near`), where it was tried, one for a table that still cannot be.
+        """
+        for name, noted in self.requests().items():
+            state, before = offset.tables.get(name), start.tables.get(name)
+            done = before is not None and noted == str(before.since) and not before.away
+            if state is None or state.dropped or done or (state.quarantined and near):
+                self._path(name).unlink(missing_ok=True)
+            elif before is not None and before.quarantined and not state.quarantined:
+                self._note(name, str(state.since))  # it is read anew as it is
+            elif state.done and not state.away and (before is None or before.complete):
+                state = anew(state, offset)
+                self._note(name, str(state.since))
+                offset = offset.with_table(name, state)
+        return offset
+
+    def request_repair(self, table: str, fingerprint: str) -> None:
+        """Ask for some keys of `database.table` to be read again: those of a stored repair."""
+        self.note_repair(table, fingerprint, "")
+
+    def repairs(self) -> dict[str, tuple[str, str]]:
+        """The tables with keys to be read again, each with its repair's fingerprint and the seq noted, or ''."""
+        found = {}
+        for table, text in self._noted(_REPAIR).items():
+            fingerprint, _, noted = text.partition(" ")
+            found[table] = fingerprint, noted
+        return found
+
+    def note_repair(self, table: str, fingerprint: str, noted: str) -> None:
+        """Note the seq at which a request is taken up."""
+        self._note(table, f"{fingerprint} {noted}", _REPAIR)
+
+    def drop_repair(self, table: str) -> None:
+        """The request is void, or has been taken up for good."""
+        self._path(table, _REPAIR).unlink(missing_ok=True)
+
+    @property
+    def paused(self) -> bool:
+        """Whether the pipeline shall rest."""
+        return (self._folder / _PAUSED).exists()
+
+    def pause(self) -> None:
+        """Let the pipeline rest until `resume`."""
+        write_whole(self._folder / _PAUSED, "")
+
+    def resume(self) -> None:
+        """Let it go on."""
+        (self._folder / _PAUSED).unlink(missing_ok=True)
+
+    def _note(self, table: str, text: str, kind: str = _REQUEST) -> None:
+        write_whole(self._path(table, kind), f"{text}\n{table}")
+
+    def _noted(self, kind: str) -> dict[str, str]:
+        """The first line of each file, by the table that it is about; earlier releases wrote no second one."""
+        found = {}
+        for path in sorted(self._folder.glob(f"{kind}*")):
+            text, _, table = path.read_text(encoding="utf-8").partition("\n")
+            found[table or unquote(path.name.removeprefix(kind))] = text
+        return found
+
+    def _path(self, table: str, kind: str = _REQUEST) -> Path:
+        return self._folder / fitted(f"{kind}{quote(table, safe='')}")

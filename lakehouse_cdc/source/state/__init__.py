@@ -1,0 +1,5 @@
+"""What lies beside the checkpoint: immutable files, written before an offset names them.
+
+- `state_store`: schemas and other state by their digest. `offset_codec`: offsets as Spark stores them.
+- `stream_start`: what a checkpoint belongs to. `planned_configuration`: what a batch was planned under.
+"""

@@ -1,0 +1,269 @@
+"""What ALTER TABLE, CREATE INDEX and DROP INDEX make of a table: its schema afterwards, and whether its rows are kept.
+
+`altered` is exact or it raises: the schema is the one that the server has after the statement. `Altered.kept` is True
+only where each row of the table holds afterwards what its image said before, under the names and types of the new
+schema, and in a new column NULL, or what `Altered.filled` says. That is a proof from the statement and the old schema
+alone; where there is none (a default that is no constant, types that are no pair of `preserved`, a partition that was
+dropped) it is False, and the table must be read again.
+
+The columns are put in order as the server does it (sql_table.cc, mysql_prepare_alter_table): the old ones stay where
+they are, then each one that is new or has a place is put where its clause says, among the names as they are then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lakehouse_cdc.schema.charsets import MAX_BYTES
+from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.sql.ddl.clauses import (
+    Action,
+    Add,
+    Change,
+    Clauses,
+    Convert,
+    Default,
+    Drop,
+    Key,
+    Rename,
+    Unproven,
+)
+from lakehouse_cdc.sql.ddl.column_type import TEXTS, Given
+from lakehouse_cdc.sql.ddl.parsed import Parsed
+from lakehouse_cdc.sql.ddl.preserved import preserved, survives_copy
+from lakehouse_cdc.sql.ddl.statement_session import StatementSession
+from lakehouse_cdc.sql.generated_columns import same_everywhere
+from lakehouse_cdc.sql.grammar.parser import Node, parse
+from lakehouse_cdc.sql.lexer import PLAIN, Dialect, NotUnderstood, Reader, Tokens, tokens
+from lakehouse_cdc.sql.statements import servers_of
+
+
+@dataclass(frozen=True)
+class Altered:
+    """See above. `origin` has the old name of each column of the new schema that there was before; `filled` the text of
+    what all rows hold in some of the others.
+
+    `silent`: no clause speaks of columns or rows, so this holds for whatever the table was before.
+    """
+
+    schema: TableSchema
+    kept: bool
+    origin: Mapping[str, str]
+    filled: Mapping[str, str]
+    silent: bool
+
+
+def altered(sql: str, schema: TableSchema, given: Given, dialect: Dialect = PLAIN) -> Altered:
+    """What `sql`, one statement about that table alone, makes of it. Raises NotUnderstood.
+
+    `dialect`: how that session's server reads a text. A key that the user gives is none to a statement.
+    """
+    schema = schema.declared
+    tokens = Tokens(sql, dialect)
+    tree = parse(Reader(tokens, schema.database, lower_case=False), "statement", servers_of(dialect))
+    [statement] = _without_settings(tokens, tree).parts
+    parsed = Parsed(tokens, dialect)
+    if statement.name in ("create_index", "drop_index"):
+        return _apply(schema, _index(parsed, schema, statement), given)
+    clauses = statement.find("alterations")
+    if statement.name != "alter_table" or clauses is None:
+        raise NotUnderstood
+    todo = Clauses(parsed, schema, given).actions(clauses)
+    return _apply(schema, [*todo, *([Unproven()] if statement.says("IGNORE") else [])], given)
+
+
+def _without_settings(tokens: Tokens, tree: Node | None) -> Node:
+    """The statement, or that after SET STATEMENT ... FOR. Raises NotUnderstood for a setting that may change it."""
+    if tree is None:
+        raise NotUnderstood
+    [outer] = tree.parts
+    if outer.name != "set_statement":
+        return tree
+    for setting in outer.all("setting_of"):
+        name = tokens.at(setting.begin)
+        if name is None or name.text.lower() not in _WITHOUT_INFLUENCE:
+            raise NotUnderstood
+    return _without_settings(tokens, outer.the("statement"))
+
+
+# variables of MariaDB that limit a statement, or say how it is run, and not what it does
+_WITHOUT_INFLUENCE = ("max_statement_time", "lock_wait_timeout", "innodb_lock_wait_timeout", "sort_buffer_size",
+                      "alter_algorithm", "foreign_key_checks", "unique_checks")  # fmt: skip
+
+
+def _index(parsed: Parsed, schema: TableSchema, statement: Node) -> list[Action]:
+    """CREATE INDEX changes nothing; DROP INDEX `PRIMARY` drops the key."""
+    if statement.find("rest"):
+        raise NotUnderstood
+    dropped = statement.name == "drop_index" and parsed.name(statement.the("identifier")).upper() == "PRIMARY"
+    return [Key(())] if dropped and schema.key else []
+
+
+def _apply(schema: TableSchema, todo: Sequence[Action], given: Given) -> Altered:
+    todo = [_with_generated(action, schema, given) for action in todo]
+    columns = _Columns(schema, todo)
+    key = _key(schema, columns, todo)
+    members = {name.lower() for name in key}
+    found = tuple(
+        replace(column, nullable=False) if column.name.lower() in members else column for column in columns.now
+    )
+    kept = columns.kept and not any(isinstance(action, Unproven) for action in todo)
+    kept = kept and _values_kept(schema, found, columns, given.session)
+    charsets = [action.charset for action in todo if isinstance(action, Convert | Default)]
+    after = replace(schema, columns=found, key=key, charset=(*charsets, schema.charset)[0])
+    kept = kept and _same_key(schema, after, columns.origin)
+    return Altered(after, kept, columns.origin, columns.filled if kept else {}, silent=not todo)
+
+
+def _same_key(before: TableSchema, after: TableSchema, origin: Mapping[str, str]) -> bool:
+    """Rows are told apart by the same columns, in the same order."""
+    return tuple(origin.get(name) for name in after.key) == before.key
+
+
+def _values_kept(before: TableSchema, after: Sequence[Column], columns: _Columns, session: StatementSession) -> bool:
+    """Whether each column that was there, and is captured, is proven to hold what it held."""
+    if columns.redefined and any(column.generated and column.captured for column in before.columns):
+        return False  # it may be computed from what is defined otherwise now
+    old = {column.name: column for column in before.columns}
+    for new in after:
+        was = old.get(columns.origin.get(new.name, ""))
+        if was is None or not was.captured:
+            continue
+        same = new.name not in columns.redefined and was.nullable == new.nullable
+        if not (survives_copy(was, session) if same else preserved(was, new, session)):
+            return False
+    return True
+
+
+class _Columns:
+    """The columns as the clauses make them, and where they come from."""
+
+    def __init__(self, schema: TableSchema, todo: Sequence[Action]) -> None:
+        self.kept = True
+        self.origin: dict[str, str] = {}
+        self.filled: dict[str, str] = {}
+        self.redefined: set[str] = set()  # new names of old columns that get a definition, or another character set
+        self.now: list[Column] = []
+        self._todo = todo
+        known = {column.name.lower() for column in schema.columns}
+        named = [a.name if isinstance(a, Drop) else a.old for a in todo if isinstance(a, Drop | Change | Rename)]
+        if {name.lower() for name in named} - known or len({name.lower() for name in named}) < len(named):
+            raise NotUnderstood  # of another table, or twice
+        for column in schema.columns:
+            self._old(column)
+        for action in todo:
+            if isinstance(action, Add):
+                self._put(action.definition.column, action.definition.place)
+                self._fill(action)
+            elif isinstance(action, Change):
+                self.kept &= not action.definition.numbered and action.definition.expression is None
+                if action.definition.place is not None:
+                    self._put(self._changed(schema, action), action.definition.place)
+            elif isinstance(action, Convert):
+                self.now = [_converted(column, action.charset) for column in self.now]
+                self.redefined |= {column.name for column in self.now if column.charset is not None}
+        names = [column.name.lower() for column in self.now]
+        if len(set(names)) < len(names) or not names:
+            raise NotUnderstood
+
+    def _fill(self, action: Add) -> None:
+        one = action.definition
+        if one.filled is not None:
+            self.filled[one.column.name] = one.filled
+        self.kept &= not one.numbered and (one.filled is not None or not one.fill)
+
+    def _old(self, column: Column) -> None:
+        """A column that was there stays in its place, unless it goes or gets another."""
+        for action in self._todo:
+            if isinstance(action, Drop) and _same(action.name, column.name):
+                return
+            if isinstance(action, Rename) and _same(action.old, column.name):
+                self.now.append(self._named(replace(column, name=action.new), column))
+                return
+            if isinstance(action, Change) and _same(action.old, column.name):
+                new = self._from(action, column)
+                self.origin[new.name] = column.name
+                self.redefined.add(new.name)
+                if action.definition.place is None:
+                    self.now.append(new)
+                return
+        self.now.append(self._named(column, column))
+
+    def _named(self, new: Column, old: Column) -> Column:
+        self.origin[new.name] = old.name
+        return new
+
+    def _changed(self, schema: TableSchema, action: Change) -> Column:
+        return self._from(action, next(c for c in schema.columns if _same(c.name, action.old)))
+
+    def _from(self, action: Change, old: Column) -> Column:
+        return replace(action.definition.column, captured=old.captured, carried=old.carried, mask=old.mask)
+
+    def _put(self, column: Column, place: str | None) -> None:
+        at = len(self.now)
+        if place == "":
+            at = 0
+        elif place is not None:
+            at = next((i + 1 for i, one in enumerate(self.now) if _same(one.name, place)), -1)
+            if at < 0:
+                raise NotUnderstood
+        self.now.insert(at, column)
+
+
+def _with_generated(action: Action, schema: TableSchema, given: Given) -> Action:
+    """An action that defines a generated column, with what is proven of its values (`schema.virtual`).
+
+    Raises NotUnderstood where it is not proven to be one that is captured: a virtual one that depends on the session,
+    one that may show what is masked, and any of MariaDB, which may not log them.
+    """
+    if not isinstance(action, Add | Change) or action.definition.expression is None:
+        return action
+    one = action.definition
+    captured = {column.name.lower(): column.captured for column in schema.columns}
+    expression = _with_quotes(one.expression or "", captured)
+    same = same_everywhere(one.column, expression, schema.columns, virtual=captured)
+    if given.mariadb is not False or (one.virtual and not same) or any(column.mask for column in schema.columns):
+        raise NotUnderstood
+    return replace(action, definition=replace(one, column=replace(one.column, generated="same" if same else "session")))
+
+
+def _with_quotes(expression: str, columns: Collection[str]) -> str:
+    """An expression with the names of columns in quotes, as the server's catalog has it; a function's name is none."""
+    found = tokens(expression)
+    parts = []
+    for token, after in zip(found, [*found[1:], None], strict=True):
+        called = after is not None and after.text == "("
+        named = token.form == "quoted" or (token.form == "word" and token.text.lower() in columns and not called)
+        parts.append(f"`{token.text.replace('`', '``')}`" if named else token.text)
+    return " ".join(parts)
+
+
+def _same(a: str, b: str) -> bool:
+    """Names of columns do not depend on case."""
+    return a.lower() == b.lower()
+
+
+def _key(schema: TableSchema, columns: _Columns, todo: Sequence[Action]) -> tuple[str, ...]:
+    """The primary key's columns, by the names that they now have."""
+    names = {column.name.lower(): column.name for column in columns.now}
+    new_of = {old: new for new, old in columns.origin.items()}
+    key = [new_of[name] for name in schema.key if name in new_of]  # one that is dropped leaves the key
+    for action in todo:
+        if isinstance(action, Key):
+            if any(name.lower() not in names for name in action.columns):
+                raise NotUnderstood
+            key = [names[name.lower()] for name in action.columns]
+    return tuple(key)
+
+
+def _converted(column: Column, charset: str) -> Column:
+    """CONVERT TO CHARACTER SET; a TEXT grows until it holds as many characters."""
+    if column.charset is None:
+        return column
+    if charset == "binary" or column.charset == "binary":
+        raise NotUnderstood
+    before, after = (MAX_BYTES.get(name, 1) for name in (column.charset, charset))
+    if after > before and (column.type in TEXTS or column.type == "varchar"):
+        raise NotUnderstood  # it may become another type
+    return replace(column, charset=charset, collation=None)

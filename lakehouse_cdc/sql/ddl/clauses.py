@@ -1,0 +1,234 @@
+"""The clauses of ALTER TABLE, as what they do to the columns, the key and the rows.
+
+The grammar says what a clause may be (`schema.grammar`), this module what it does. The list is closed: a clause gives
+no action because it is known to change neither rows nor columns, and one that is not known here raises `NotUnderstood`.
+Whether IF EXISTS and IF NOT EXISTS let a clause do anything follows from the table as it was before the statement: the
+server asks the same (sql_table.cc of MariaDB, handle_if_exists_options).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.sql.ddl.column_type import Given, charset_name, charset_of_collation
+from lakehouse_cdc.sql.ddl.definition import Definition, definition
+from lakehouse_cdc.sql.ddl.parsed import Parsed
+from lakehouse_cdc.sql.grammar.parser import Node
+from lakehouse_cdc.sql.lexer import NotUnderstood
+
+
+@dataclass(frozen=True)
+class Add:
+    """A new column."""
+
+    definition: Definition
+
+
+@dataclass(frozen=True)
+class Drop:
+    """A column goes."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """A column is defined anew, perhaps under a new name."""
+
+    old: str
+    definition: Definition
+
+
+@dataclass(frozen=True)
+class Rename:
+    """A column gets another name."""
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Key:
+    """The primary key's columns; none where it is dropped."""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Convert:
+    """Every column of text gets that character set."""
+
+    charset: str
+
+
+@dataclass(frozen=True)
+class Default:
+    """A new column of text that names no character set gets that one."""
+
+    charset: str
+
+
+@dataclass(frozen=True)
+class Unproven:
+    """The rows may change, without an event that says how."""
+
+
+Action = Add | Drop | Change | Rename | Key | Convert | Default | Unproven
+
+_SILENT = (
+    "how", "add_index", "drop_foreign_key", "rename_index", "alter_index", "alter_check", "alter_column",
+    "maintenance",
+)  # fmt: skip
+_NO_OPTION = ("SEQUENCE",)  # options that make another object of a table
+
+
+class Clauses:
+    """What the clauses of one statement do to the table `before`, whose defaults are `given`."""
+
+    def __init__(self, parsed: Parsed, before: TableSchema, given: Given) -> None:
+        self._parsed, self._before, self._given = parsed, before, given
+        self._columns = {column.name.lower() for column in before.columns}
+
+    def actions(self, alterations: Node) -> list[Action]:
+        """What they do, in their order. Raises NotUnderstood."""
+        found: list[Action] = []
+        for node in alterations.parts:
+            if node.name == "partition_operation":
+                kept = node.parts[0].name == "partition_kept"
+                found += [] if kept else [Unproven()]
+            elif node.name == "tablespace_operation":
+                found += [Unproven()] if node.says("TABLESPACE") else []  # another's rows
+            elif node.name == "table_options":
+                found += self._options(node)
+            elif node.name == "how_or_clause":
+                found += self._clause(node.parts[0])
+            elif node.name not in ("partitioning", "order_by"):
+                raise NotUnderstood
+        defaults = [one for one in found if isinstance(one, Convert | Default)]
+        if len(defaults) > 1 or (defaults and any(isinstance(one, Add | Change) for one in found)):
+            raise NotUnderstood  # which of the defaults a new column gets
+        return found
+
+    def _clause(self, node: Node) -> list[Action]:
+        if node.name == "how":
+            return []
+        if all(part.name == "table_option" for part in node.parts):
+            return self._options(node)
+        [clause] = node.parts
+        if clause.name in _SILENT:
+            return []
+        actions = _DOING.get(clause.name)
+        if actions is None:
+            raise NotUnderstood
+        return actions(self, clause)
+
+    def _idle(self, node: Node, name: str) -> bool:
+        """Whether its condition lets it do nothing to the column of that name."""
+        there = name.lower() in self._columns
+        return bool(node.find("if_exists") and not there) or bool(node.find("if_not_exists") and there)
+
+    def _name(self, node: Node) -> str:
+        return self._parsed.name(node.the("identifier"))
+
+    def _add(self, node: Node) -> list[Action]:
+        one = definition(self._parsed, node.the("column_definition"), self._given, node.find("place"))
+        return [] if self._idle(node, one.column.name) else [Add(one), *_own_key(one)]
+
+    def _add_columns(self, node: Node) -> list[Action]:
+        found: list[Action] = []
+        for element in node.all("element"):
+            [part] = element.parts
+            if part.name == "column_definition":
+                one = definition(self._parsed, part, self._given)
+                found += [] if self._idle(node, one.column.name) else [Add(one), *_own_key(one)]
+            elif part.name == "constraint":
+                found += self._constraint(element)
+            elif part.name != "index_definition":
+                raise NotUnderstood
+        return found
+
+    def _constraint(self, node: Node) -> list[Action]:
+        [kind] = node.the("constraint").parts
+        if kind.name != "primary_key":
+            return []
+        named = kind.find("constraint_name")
+        if (kind.find("if_not_exists") or (named and named.find("if_not_exists"))) and self._before.key:
+            return []
+        columns = []
+        for part in kind.the("key_parts").all("key_part"):
+            if part.find("number", "parentheses") or part.says("WITHOUT"):
+                raise NotUnderstood
+            columns.append(self._name(part))
+        return [Key(tuple(columns))]
+
+    def _drop(self, node: Node) -> list[Action]:
+        name = self._name(node)
+        return [] if self._idle(node, name) else [Drop(name)]
+
+    def _drop_named(self, node: Node) -> list[Action]:
+        """An index or a constraint: it is the primary key by that name alone."""
+        return [Key(())] if self._name(node).upper() == "PRIMARY" and self._before.key else []
+
+    def _modify(self, node: Node) -> list[Action]:
+        one = definition(self._parsed, node.the("column_definition"), self._given, node.find("place"))
+        return [] if self._idle(node, one.column.name) else [Change(one.column.name, one), *_own_key(one)]
+
+    def _change(self, node: Node) -> list[Action]:
+        old = self._parsed.name(node.the("column_name"))
+        one = definition(self._parsed, node.the("column_definition"), self._given, node.find("place"))
+        return [] if self._idle(node, old) else [Change(old, one), *_own_key(one)]
+
+    def _rename(self, node: Node) -> list[Action]:
+        old, new = (self._parsed.name(name) for name in node.all("identifier"))
+        return [] if self._idle(node, old) else [Rename(old, new)]
+
+    def _convert(self, node: Node) -> list[Action]:
+        if node.says("DEFAULT"):
+            raise NotUnderstood
+        return [Convert(charset_name(self._parsed.word(node.the("charset_name"))))]
+
+    def _options(self, node: Node) -> list[Action]:
+        found: list[Action] = []
+        for part in node.walk():
+            if part.name == "charset_option":
+                found = self._charset(part)
+            elif part.name == "engine_name" and self._parsed.word(part).upper() == "INNODB":
+                continue
+            elif part.name in ("engine_name", "versioned") or (part.name == "option" and part.says(*_NO_OPTION)):
+                raise NotUnderstood
+        return found
+
+    def _charset(self, node: Node) -> list[Action]:
+        choices = [c.find("charset_name", "collation_name") for c in node.all("charset_choice", "collation_choice")]
+        if None in choices:
+            raise NotUnderstood  # DEFAULT
+        names = [self._parsed.word(choice).lower() for choice in choices if choice is not None]
+        charset = charset_of_collation(names[0]) if _collates_alone(node) else charset_name(names[0])
+        assert charset is not None
+        return [Default(charset)]
+
+
+def _collates_alone(node: Node) -> bool:
+    return not (node.says("SET") or node.says("CHARSET"))
+
+
+def _own_key(one: Definition) -> list[Action]:
+    return [Key((one.column.name,))] if one.primary else []
+
+
+_DOING: dict[str, Callable[[Clauses, Node], list[Action]]] = {
+    "add_column": Clauses._add,
+    "add_columns": Clauses._add_columns,
+    "add_constraint": Clauses._constraint,
+    "drop_primary_key": lambda _, __: [Key(())],
+    "drop_index_clause": Clauses._drop_named,
+    "drop_constraint": Clauses._drop_named,
+    "drop_column": Clauses._drop,
+    "modify_column": Clauses._modify,
+    "change_column": Clauses._change,
+    "rename_column": Clauses._rename,
+    "rename_to": lambda _, __: [],  # what has its name afterwards is not said by the clauses
+    "convert_to": Clauses._convert,
+}
