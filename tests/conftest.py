@@ -10,12 +10,13 @@ from typing import Any
 import pymysql
 import pytest
 from hypothesis import HealthCheck, settings
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.runtime.session import BRIEF, local_session
 from lakehouse_cdc.testing import VERSIONS, MySqlServer, Version
 from lakehouse_cdc.workers.launcher import programs
-from tests.servers import new_database, start_or_skip
+from tests.support.servers import new_database, start_or_skip
 
 # how long an example takes is the machine's affair
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -79,9 +80,39 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--seed N`: the random history of a test that failed, once more."""
+    parser.addoption("--seed", type=int, default=None, help="the seed of every random history, as a failure printed it")
+
+
 @pytest.fixture
-def seed() -> int:
-    """One at random: a whole history is made from it. Pytest shows it where the test fails."""
-    drawn = random.SystemRandom().getrandbits(32)
+def seed(request: pytest.FixtureRequest) -> int:
+    """A random number from which a whole history is made; a failing test prints it, and `--seed` sets it."""
+    given: int | None = request.config.getoption("--seed")
+    drawn = random.SystemRandom().getrandbits(32) if given is None else given
     print(f"seed {drawn}")
     return drawn
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test by what it needs: `spark`, `mysql`, or `unit`, which needs neither."""
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        if "spark" in fixtures:
+            item.add_marker("spark")
+        if not {"mysql", "other_servers"}.isdisjoint(fixtures):
+            item.add_marker("mysql")
+        if not any(map(item.get_closest_marker, ("spark", "mysql", "long"))):
+            item.add_marker("unit")
+
+
+@pytest.fixture(autouse=True)
+def nothing_started(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A unit test starts no server and no Spark: what does is to be marked."""
+    if request.node.get_closest_marker("unit"):
+        for kind, name in ((MySqlServer, "start"), (SparkContext, "__init__")):
+            monkeypatch.setattr(kind, name, _refused)
+
+
+def _refused(*_: object, **__: object) -> None:
+    raise AssertionError("this test starts a server or Spark: mark it `mysql` or `spark`")

@@ -1,7 +1,7 @@
 """Declarative pipelines: for real by open-source Spark, and what Databricks would make of the same definition.
 
 There is no Databricks here. Its part is played by a recorder with the functions that its reference documents, whose
-flows are run as streams, each from where it stood, and by AUTO CDC as documented (`tests.silver.auto_cdc`).
+flows are run as streams, each from where it stood, and by AUTO CDC as documented (`tests.support.silver.auto_cdc`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from lakehouse_cdc.errors import ConfigError, DefiniteError, TransientError
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.pipeline.run.failures import translate
 from lakehouse_cdc.testing import MySqlServer
-from tests.silver.auto_cdc import Databricks, Event, type_1, type_2
-from tests.spark_pipelines import COMPLETED, SparkPipelines
-from tests.test_readme import blocks
+from tests.support.documents import blocks
+from tests.support.silver.auto_cdc import Databricks, Event, type_1, type_2
+from tests.support.spark_pipelines import COMPLETED, SparkPipelines
 
 VIEWS = ("changes", "gone")
 

@@ -20,13 +20,7 @@ from lakehouse_cdc.cli.main import app
 from lakehouse_cdc.schema.typemap import markdown
 from lakehouse_cdc.testing import MySqlServer, Shop, ShopWriter
 from lakehouse_cdc.testing.shop import TABLES
-
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-
-
-def blocks(language: str) -> list[str]:
-    """The fenced blocks of one language."""
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+from tests.support.documents import README, blocks
 
 
 def commands() -> list[list[str]]:
@@ -130,6 +124,7 @@ def test_the_readme_runs(spark: SparkSession, tmp_path: Path, monkeypatch: pytes
     assert "email" not in spark.read.format("delta").load(f"{tmp_path}/lakehouse/shop_silver/customers").columns
 
 
+@pytest.mark.mysql
 def test_the_testing_module_as_shown() -> None:
     testing_code = blocks("python")[-1]
     exec(testing_code, {})

@@ -15,6 +15,7 @@ from bench.tables import SMALL
 from lakehouse_cdc.testing import MySqlServer
 
 
+@pytest.mark.mysql
 def test_counting_does_not_count_itself() -> None:
     with MySqlServer.start(version="mysql-8.0") as server:
         SMALL.create(server, 100)

@@ -23,7 +23,7 @@ from typer.main import get_group
 from lakehouse_cdc.cli.main import app
 from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.source.options import SourceOptions
-from tests.bundles.declared import BUNDLE, ROOT, TARGETS, WORKSPACE, Declared, included, read, settings
+from tests.support.bundles.declared import BUNDLE, ROOT, TARGETS, WORKSPACE, Declared, included, read, settings
 
 CLASSES: dict[str, Any] = {
     "jobs": Job,

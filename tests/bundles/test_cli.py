@@ -12,8 +12,8 @@ import pytest
 from lakehouse_cdc.bundle.files import Package, Plan, write
 from lakehouse_cdc.bundle.survey import Survey
 from lakehouse_cdc.schema.table import Column, TableSchema
-from tests.bundles.declared import BUNDLE, ROOT, TARGETS
-from tests.bundles.workspace import workspace
+from tests.support.bundles.declared import BUNDLE, ROOT, TARGETS
+from tests.support.bundles.workspace import workspace
 
 CLI = shutil.which("databricks")
 pytestmark = pytest.mark.skipif(CLI is None, reason="there is no `databricks` CLI on the PATH")

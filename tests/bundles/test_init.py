@@ -23,7 +23,7 @@ from lakehouse_cdc.cli.main import app
 from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.testing import MySqlServer
-from tests.bundles.declared import TARGETS, WORKSPACE, Declared, included, read, settings
+from tests.support.bundles.declared import TARGETS, WORKSPACE, Declared, included, read, settings
 
 PASSWORD = "s3cr3t-PÄSS"
 ODD = "we[i]rd # x"

@@ -28,7 +28,7 @@ from lakehouse_cdc.bundle.runs import LastRun, last_runs
 from lakehouse_cdc.cli.main import app
 from lakehouse_cdc.errors import ConfigError, TransientError
 from lakehouse_cdc.runtime import workspace
-from tests.rest import Answer, Rest, rest
+from tests.support.rest import Answer, Rest, rest
 
 BUNDLE = "lakehouse-cdc-shop"
 NOON = 1767268800000  # 2026-01-01T12:00:00Z, in milliseconds

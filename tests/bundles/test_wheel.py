@@ -20,8 +20,8 @@ from packaging.requirements import Requirement
 
 from lakehouse_cdc.bundle.files import RESOURCES
 from lakehouse_cdc.testing import MySqlServer
-from tests.bundles.declared import BUNDLE, ROOT, Declared, settings
-from tests.servers import new_database
+from tests.support.bundles.declared import BUNDLE, ROOT, Declared, settings
+from tests.support.servers import new_database
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 from lakehouse_cdc.testing import VERSIONS, MySqlServer
 from tests.corpus import FILES, history
 from tests.judge.judge import judged, tally
-from tests.servers import row_metadata
+from tests.support.servers import row_metadata
 
 OFTEN = 6  # files of the default lane, each on one server; all of them on all servers on demand
 

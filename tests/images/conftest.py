@@ -10,7 +10,7 @@ import pymysql
 import pytest
 
 from lakehouse_cdc.testing import MySqlServer
-from tests.images.tables import SESSION
+from tests.support.images.tables import SESSION
 
 
 @pytest.fixture

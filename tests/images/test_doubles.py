@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakehouse_cdc.images.numbers.doubles import LEAST_POWER, MOST_POWER, power, scale
-from tests.images.json_bytes import JsonTable, convert, doubles
+from tests.support.images.json_bytes import JsonTable, convert, doubles
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import pymysql
 import pytest
 
 from lakehouse_cdc.schema.table import Column, TableSchema
-from tests.images.tables import ID, SESSION, agree, compare, create, expected, insert
+from tests.support.images.tables import ID, SESSION, agree, compare, create, expected, insert
 
 
 def check(session: pymysql.Connection[Any], database: str, columns: Sequence[tuple[Column, Sequence[Any]]]) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from lakehouse_cdc.schema.charsets import CHARSETS, UNICODE
 from lakehouse_cdc.schema.table import Carried, Column, TableSchema
-from tests.images.tables import ID, compare, create
+from tests.support.images.tables import ID, compare, create
 
 
 def values_of(

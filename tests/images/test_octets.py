@@ -16,7 +16,7 @@ from lakehouse_cdc.images.rows.result_set import read_rows
 from lakehouse_cdc.images.status import DONE, FULL
 from lakehouse_cdc.model.variant import decode
 from lakehouse_cdc.schema.table import Column, TableSchema
-from tests.images.guarded import guarded, guarded_copy
+from tests.support.images.guarded import guarded, guarded_copy
 
 NUMBERS = {
     Column("a", "tinyint"): (-128, -1, 0, 127),

@@ -24,8 +24,8 @@ from lakehouse_cdc.images.program import ProgramSet
 from lakehouse_cdc.model.variant import encode, metadata
 from lakehouse_cdc.mysql.wire.select import select_images
 from lakehouse_cdc.schema.table import Column, TableSchema
-from tests.images.binlog_file import read_log
-from tests.images.tables import ID, agree, create, insert, select
+from tests.support.images.binlog_file import read_log
+from tests.support.images.tables import ID, agree, create, insert, select
 
 VARIANT = [
     pa.field("value", pa.binary(), nullable=False),

@@ -16,7 +16,7 @@ from lakehouse_cdc.images.program import ProgramSet
 from lakehouse_cdc.model.changelog import Change, Op, fold, invalid
 from lakehouse_cdc.model.variant import decode
 from lakehouse_cdc.schema.table import Column, TableSchema
-from tests.images.tables import changes, create, expected, insert, select
+from tests.support.images.tables import changes, create, expected, insert, select
 
 LATIN1 = "".join(bytes([code]).decode("cp1252", "ignore") or chr(code) for code in range(256))
 BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}

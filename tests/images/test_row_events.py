@@ -24,10 +24,10 @@ from lakehouse_cdc.schema.charsets import CHARSETS
 from lakehouse_cdc.schema.representation import DATES
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.types import MARIADBS
-from tests.images.binlog_file import Log, read_log
-from tests.images.guarded import guarded, guarded_copy
-from tests.images.tables import ID, changes, create, select
-from tests.positions import binlog_end
+from tests.support.images.binlog_file import Log, read_log
+from tests.support.images.guarded import guarded, guarded_copy
+from tests.support.images.tables import ID, changes, create, select
+from tests.support.positions import binlog_end
 
 TEXT = Column("s", "varchar", length=300, charset="latin1")
 WIDE = (

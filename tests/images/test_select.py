@@ -22,8 +22,8 @@ from lakehouse_cdc.model.variant import decode
 from lakehouse_cdc.mysql.wire.select import Images, select_images
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.testing import MySqlServer
-from tests.images.guarded import guarded, guarded_copy
-from tests.images.tables import ID, SESSION, create, insert, select
+from tests.support.images.guarded import guarded, guarded_copy
+from tests.support.images.tables import ID, SESSION, create, insert, select
 
 STATEMENTS = "performance_schema.prepared_statements_instances"
 V = Column("v", "int")

@@ -18,9 +18,9 @@ from lakehouse_cdc.images.warm import warm_up
 from lakehouse_cdc.mysql.wire.select import select_images
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.testing import MySqlServer
-from tests.images.binlog_file import read_log
-from tests.images.tables import create
-from tests.positions import binlog_end
+from tests.support.images.binlog_file import read_log
+from tests.support.images.tables import create
+from tests.support.positions import binlog_end
 
 ROWS = 100_000
 CUSTOMER = (

@@ -15,8 +15,8 @@ from lakehouse_cdc.images.typed.columns import ImageColumns, NotOurs, arrow_type
 from lakehouse_cdc.model import variant
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.types import Kind, Mapped
-from tests.images.guarded import guarded_copy
-from tests.row_images import EVERY_KIND, image, plain, random_row
+from tests.support.images.guarded import guarded_copy
+from tests.support.row_images import EVERY_KIND, image, plain, random_row
 
 WHOLE = TableSchema("shop", "t", (Column("id", "int", False), *EVERY_KIND), ("id",))
 

@@ -21,7 +21,7 @@ from lakehouse_cdc.testing import MySqlServer
 from tests.judge.observe import Moment, observe
 from tests.judge.reading import Reading, difference, effect
 from tests.judge.verdicts import Finding, Verdict
-from tests.source.driver import Driver
+from tests.support.source.driver import Driver
 
 
 @contextmanager

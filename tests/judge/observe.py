@@ -21,7 +21,7 @@ from lakehouse_cdc.mysql import catalog
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import Column, TableSchema
-from tests.positions import binlog_end
+from tests.support.positions import binlog_end
 
 Rows = Counter[Any]
 

@@ -13,7 +13,7 @@ from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.state.state_store import SchemaStore
 from tests.judge.observe import Moment, described, image
 from tests.judge.verdicts import Verdict
-from tests.source.driver import Driver
+from tests.support.source.driver import Driver
 
 
 @dataclass

@@ -10,7 +10,7 @@ import pytest
 from lakehouse_cdc.testing import MySqlServer
 from tests.judge.judge import Verdict, judged, tally
 from tests.judge.random_history import SETUP, random_history
-from tests.servers import row_metadata
+from tests.support.servers import row_metadata
 
 
 def check(server: MySqlServer, folder: Path, seed: int, *, histories: int, length: int) -> None:

@@ -30,7 +30,7 @@ from lakehouse_cdc.model.commit_note import CommitNote, Standing
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.source.bronze_rows import ARROW, SHARED
 from lakehouse_cdc.source.bronze_rows import plain as plain_rows
-from tests.bronze_writer import variant_column
+from tests.support.bronze_writer import variant_column
 
 TABLES = ("shop.t", "shop.\u00fcber a/b%20=c", "s.1.50", "shop.it's {odd}")
 BEGAN = datetime(2024, 2, 29, 23, 59, 59, 999_001, timezone.utc)

@@ -13,7 +13,7 @@ from lakehouse_cdc.lake import commits, delta_log
 from lakehouse_cdc.lake.commits import Commit, history, newest_first, noting, writer_options
 from lakehouse_cdc.lake.tables import create, table_id
 from lakehouse_cdc.model.table_layout import Layout, Table
-from tests.lake.notes import note
+from tests.support.commit_notes import note
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from lakehouse_cdc.lake.direct.small_tables import append_small, read_small
 from lakehouse_cdc.lake.tables import Columns, create, read
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.silver.tables.ledger import COLUMNS as LEDGER
-from tests.lake.notes import note
+from tests.support.commit_notes import note
 
 BEGAN = datetime(2024, 2, 29, 23, 59, 59, 999_001, timezone.utc)
 TEXTS = ("", "it's", "\u00fc\U0001f600\n" * 40, "x" * 300)

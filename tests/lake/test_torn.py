@@ -14,7 +14,7 @@ from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.direct.small_tables import append_small
 from lakehouse_cdc.lake.tables import create, read
 from lakehouse_cdc.model.table_layout import Layout, Table
-from tests.lake.notes import note
+from tests.support.commit_notes import note
 
 _COLUMNS = [("a", "bigint")]
 

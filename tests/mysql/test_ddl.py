@@ -6,8 +6,6 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 import pymysql
@@ -17,11 +15,12 @@ from lakehouse_cdc.mysql.catalog import read_tables
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.sql.ddl.alter import Altered, altered
+from lakehouse_cdc.sql.ddl.alter import altered
 from lakehouse_cdc.sql.ddl.column_type import Given
 from lakehouse_cdc.sql.lexer import NotUnderstood
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
+from tests.support.catalog_schema import added, expected, plain
 
 # types that one column may take after another, with values of theirs
 NUMBERS = [
@@ -141,13 +140,6 @@ def known(session: Session, database: str) -> TableSchema:
     return plain(schema)
 
 
-def plain(schema: TableSchema) -> TableSchema:
-    columns = [
-        replace(c, collation=None, charset="utf8mb3" if c.charset == "utf8" else c.charset) for c in schema.columns
-    ]
-    return replace(schema, columns=tuple(columns), charset="utf8mb3" if schema.charset == "utf8" else schema.charset)
-
-
 def rows(cursor: Any, schema: TableSchema, names: list[str]) -> Counter[Any]:
     """All rows, a float as its exact value."""
     kinds = {column.name: column.type for column in schema.columns}
@@ -165,28 +157,6 @@ def test_the_server_agrees(any_server: MySqlServer, any_database: str, session: 
 @pytest.mark.parametrize("seed", range(100, 200))
 def test_the_server_agrees_many_times(any_server: MySqlServer, any_database: str, session: Session, seed: int) -> None:
     agree(any_server, any_database, session, seed)
-
-
-def added(after: TableSchema, said: Altered) -> list[str]:
-    """The columns that were not there before."""
-    return [column.name for column in after.columns if column.name not in said.origin]
-
-
-def expected(before: TableSchema, after: TableSchema, said: Altered, held: Counter[Any]) -> Counter[Any]:
-    """The rows that were `held`, as they are to be now; new columns come last."""
-    names = [column.name for column in before.columns]
-    old = [names.index(name) for name in said.origin.values()]
-    new = [constant(after, name, said.filled.get(name)) for name in added(after, said)]
-    return Counter((*(row[i] for i in old), *new) for row in held.elements())
-
-
-def constant(schema: TableSchema, name: str, text: str | None) -> Any:
-    """The value that the client gives for a constant that is known as text."""
-    [kind] = [column.type for column in schema.columns if column.name == name]
-    if text is None:
-        return None
-    numbers = {"decimal": Decimal, "float": float, "double": float}
-    return numbers.get(kind, int if kind.endswith("int") else str)(text)
 
 
 def agree(any_server: MySqlServer, any_database: str, session: Session, seed: int) -> None:

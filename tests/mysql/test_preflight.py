@@ -168,6 +168,7 @@ def test_a_server_that_may_forget_what_it_showed(root: Session, name: str) -> No
         assert finding.what.startswith(f"{name} is 0: ")
 
 
+@pytest.mark.mysql
 def test_without_a_binlog() -> None:
     with (
         MySqlServer.start(options={"disable_log_bin": None}) as started,

@@ -14,7 +14,7 @@ from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
 from lakehouse_cdc.testing import MySqlServer
-from tests.gtids import upto_the_next
+from tests.support.gtids import upto_the_next
 
 _DELAY_US = 1_000_000
 

@@ -24,7 +24,7 @@ from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.apply.stream import apply_batch
 from lakehouse_cdc.silver.tables.ledger import BOUNDS, Ledger
 from lakehouse_cdc.silver.time_travel import Met
-from tests.bronze_writer import Lake, images
+from tests.support.bronze_writer import Lake, images
 
 T = TableSchema("shop", "t", (Column("id", "int", False), Column("v", "int")), ("id",))
 LATE = TableSchema("shop", "late", T.columns, ("id",))

@@ -22,8 +22,8 @@ from lakehouse_cdc.ops import maintain as ops
 from lakehouse_cdc.ops.maintain import Maintained, maintain
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.apply.stream import start
-from tests.bronze_writer import Lake
-from tests.silver.test_tables import apply, begin, delete, insert, table
+from tests.support.bronze_writer import Lake
+from tests.support.silver.changes import apply, begin, delete, insert, table
 
 ONE = table("one")
 

@@ -18,8 +18,8 @@ from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.ops.metrics import Metrics
 from lakehouse_cdc.silver.apply.stream import SilverBatch
 from lakehouse_cdc.testing import MySqlServer, Shop, ShopWriter
-from tests.pipeline.test_run import bronze as changes
-from tests.pipeline.test_run import pipeline
+from tests.support.pipelines import bronze as changes
+from tests.support.pipelines import pipeline
 
 DATABASE = "metrics_shop"
 

@@ -19,9 +19,9 @@ from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.testing import MySqlServer
-from tests.pipeline.test_run import pipeline
-from tests.recorded_run import Done, RecordedRun
-from tests.servers import new_database
+from tests.support.pipelines import pipeline
+from tests.support.recorded_run import Done, RecordedRun
+from tests.support.servers import new_database
 
 TABLES = ("orders", "order_lines")
 

@@ -22,8 +22,8 @@ from lakehouse_cdc.errors import CdcError, DefiniteError
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.testing import MySqlServer
-from tests.pipeline.test_first_start import amid
-from tests.pipeline.test_run import assert_each_event_once, bronze, files, ops, pipeline
+from tests.support.crash_points import amid
+from tests.support.pipelines import assert_each_event_once, bronze, files, ops, pipeline
 
 Sql = Callable[..., None]
 Lake = Callable[..., Pipeline]

@@ -4,29 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import pymysql
 import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.testing import MySqlServer
-from tests.pipeline.test_run import pipeline
-
-
-@pytest.fixture
-def run(mysql_client: pymysql.Connection[Any], database: str) -> Callable[..., None]:
-    """`run(*statements)` in the test's own database."""
-
-    def execute(*statements: str) -> None:
-        with mysql_client.cursor() as cursor:
-            cursor.execute(f"USE {database}")
-            for sql in statements:
-                cursor.execute(sql)
-
-    return execute
+from tests.support.pipelines import pipeline
 
 
 def test_silver_evolves(

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.testing import MySqlServer
-from tests.pipeline.test_run import pipeline
+from tests.support.pipelines import pipeline
 
 UTC = timezone.utc
 # the column's type, a value in SQL, silver's type, what a query of silver gives

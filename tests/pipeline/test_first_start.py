@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,9 @@ from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.silver.tables import ledger, table_definition
 from lakehouse_cdc.source.state.stream_start import Beginning
 from lakehouse_cdc.testing import MySqlServer
-from tests.pipeline.test_crash import CONFIG, Driver
-from tests.pipeline.test_run import assert_each_event_once, bronze, pipeline
+from tests.support.crash_points import Patch, amid
+from tests.support.pipeline_process import CONFIG, Driver
+from tests.support.pipelines import assert_each_event_once, bronze, pipeline
 
 # what may lie in the log of a table before its first commit
 DEBRIS: dict[str, tuple[str, ...]] = {
@@ -91,27 +91,6 @@ def test_only_a_log_without_a_version_is_removed(tmp_path: Path) -> None:
     remove_unfinished(str(beside))
     assert (beside / "data.parquet").exists()
     assert not is_unfinished(str(tmp_path / "none"))
-
-
-Patch = Callable[[pytest.MonkeyPatch, int], None]
-
-
-def amid(module: Any, name: str, *, after: bool = False, only: str = "") -> Patch:
-    """Die before or after a call of that function; `only` one for a table of that name."""
-
-    def install(patch: pytest.MonkeyPatch, number: int = 0) -> None:
-        whole = getattr(module, name)
-
-        def dying(*arguments: Any, **more: Any) -> Any:
-            if only and not any(getattr(argument, "name", "") == only for argument in arguments):
-                return whole(*arguments, **more)
-            if after:
-                whole(*arguments, **more)
-            raise DefiniteError(f"amid step {number}")
-
-        patch.setattr(module, name, dying)
-
-    return install
 
 
 # in the order of a first start

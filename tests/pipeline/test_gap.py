@@ -16,7 +16,7 @@ from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.seq import Rank, unpack
 from lakehouse_cdc.testing import MySqlServer
-from tests.pipeline.test_run import pipeline
+from tests.support.pipelines import pipeline
 
 
 @pytest.fixture

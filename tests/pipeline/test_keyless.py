@@ -9,14 +9,13 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.tables import exists
 from lakehouse_cdc.testing import MySqlServer
-from tests.pipeline.test_ddl import run  # noqa: F401
-from tests.pipeline.test_run import pipeline
+from tests.support.pipelines import pipeline
 
 
 def test_tables_without_a_primary_key(
     spark: SparkSession,
     mysql: MySqlServer,
-    run: Callable[..., None],  # noqa: F811
+    run: Callable[..., None],
     database: str,
     tmp_path: Path,
 ) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.testing import MySqlServer
-from tests.pipeline.test_run import pipeline
+from tests.support.pipelines import pipeline
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.ops import maintain as ops
 from lakehouse_cdc.testing import MySqlServer, Shop, ShopWriter
-from tests.pipeline.test_run import pipeline
+from tests.support.pipelines import pipeline
 
 _HOLDS_THE_LOCK = """
 import sys

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.testing import MySqlServer
-from tests.pipeline.test_run import bronze, files, pipeline
+from tests.support.pipelines import bronze, files, pipeline
 
 SALT = "a salt that nobody knows"
 SECRETS = (b"clear", b"777777", b"1987", SALT.encode())

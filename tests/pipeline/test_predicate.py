@@ -14,8 +14,8 @@ from lakehouse_cdc.errors import ConfigError, DefiniteError
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.testing import MySqlServer
-from tests.pipeline.test_run import bronze, pipeline
-from tests.pipeline.test_signals import CONFIG, call
+from tests.support.commands import CONFIG, call
+from tests.support.pipelines import bronze, pipeline
 
 _ROWS = "(1, 'paid', 5, 's1'), (2, 'Paid', 6, 's2'), (3, 'new', 7, 's3'), (4, 'new', 8, 's4'), (5, 'sent', 9, 's5')"
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
-from typer.testing import CliRunner
 
-from lakehouse_cdc.cli.main import app
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.seq import Rank, unpack
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.testing import MySqlServer
-from tests.pipeline.test_run import bronze, pipeline
-from tests.pipeline.test_signals import CONFIG
+from tests.support.commands import CONFIG, call
+from tests.support.pipelines import bronze, pipeline
 
 # the key's columns, six keys, and one that the source does not have, as Spark's SQL
 _CI = "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci"
@@ -145,12 +141,6 @@ def test_a_key_that_the_source_cannot_have_and_a_key_twice(spark: SparkSession, 
     assert lake.repair(lake.verify()) == {f"{shop}.soft": 1}
     lake.run(once=True)
     assert lake.verify().verified
-
-
-def call(code: int, *arguments: str | Path, as_json: bool = True) -> Any:
-    result = CliRunner().invoke(app, [*map(str, arguments), *(["--json"] if as_json else [])])
-    assert result.exit_code == code, result.output
-    return json.loads(result.stdout.splitlines()[-1]) if as_json else result.output
 
 
 def test_the_command_line(spark: SparkSession, mysql: MySqlServer, database: str, tmp_path: Path) -> None:

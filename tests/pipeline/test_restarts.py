@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.pipeline.run.restarts import while_late
 from lakehouse_cdc.testing import MySqlServer
-from tests.pipeline.test_run import ops, pipeline, small_table
+from tests.support.pipelines import ops, pipeline, small_table
 
 LATE = "org.apache.spark.SparkException: Python worker failed to connect back."
 SLOW_ONCE = """\

@@ -21,9 +21,9 @@ from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.silver.definition.form import OPEN
 from lakehouse_cdc.testing import MySqlServer
-from tests.pipeline.test_run import pipeline
 from tests.scenarios import SCENARIOS, Scenario, image
-from tests.servers import row_metadata
+from tests.support.pipelines import pipeline
+from tests.support.servers import row_metadata
 
 WAYS = [
     ("mysql-5.7", "MINIMAL", "backlog", 1), ("mysql-8.0", "MINIMAL", "live", 1), ("mysql-9", "FULL", "backlog", 1),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable
@@ -12,24 +11,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner
 
-from lakehouse_cdc.cli.main import app
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.testing import MySqlServer
-
-CONFIG = """\
-name: shop
-source:
-  url: {url}
-  tables: ["{database}.*"]
-target:
-  path: ./lakehouse
-  bronze: bronze
-  silver: silver
-"""
+from tests.support.commands import CONFIG, call
 
 
 @pytest.fixture
@@ -37,13 +24,6 @@ def config(mysql: MySqlServer, database: str, tmp_path: Path) -> Path:
     path = tmp_path / "pipeline.yml"
     path.write_text(CONFIG.format(url=mysql.url, database=database))
     return path
-
-
-def call(code: int, *arguments: str | Path) -> dict[str, object]:
-    result = CliRunner().invoke(app, [*map(str, arguments), "--json"])
-    assert result.exit_code == code, result.output
-    found: dict[str, object] = json.loads(result.stdout.splitlines()[-1])
-    return found
 
 
 def test_verify_names_what_differs_and_repair_mends_it(

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.testing import MySqlServer
-from tests.pipeline.test_run import pipeline
+from tests.support.pipelines import pipeline
 
 SAID = {2: "UNIX_TIMESTAMP('2035-01-01')", 4: "UNIX_TIMESTAMP('1999-01-01')"}
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.pipeline.test_run import pipeline
-from tests.servers import new_database, start_or_skip
+from tests.support.pipelines import pipeline
+from tests.support.servers import new_database, start_or_skip
 
 
 def test_every_command_names_it(spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

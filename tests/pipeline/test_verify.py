@@ -17,11 +17,9 @@ from lakehouse_cdc.pipeline.report import VerifyReport
 from lakehouse_cdc.silver.batch import typed_columns
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.testing import MySqlServer
-from tests.pipeline.test_ddl import run  # noqa: F401
-from tests.pipeline.test_repair import call
-from tests.pipeline.test_run import pipeline
-from tests.pipeline.test_signals import CONFIG
-from tests.source import types_table
+from tests.support.commands import CONFIG, call
+from tests.support.pipelines import pipeline
+from tests.support.source import types_table
 
 LONG = "CAST('12345678901234567890123456789012345678901234567890.5' AS DECIMAL(65,15))"
 
@@ -129,7 +127,7 @@ def test_a_cast_of_the_loader_made_wrong_is_found_in_its_column(
 def test_bronze_of_a_table_that_was_altered_and_of_one_without_a_key(
     spark: SparkSession,
     mysql: MySqlServer,
-    run: Any,  # noqa: F811
+    run: Any,
     database: str,
     tmp_path: Path,
 ) -> None:

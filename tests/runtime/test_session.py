@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.runtime.session import local_session
 
+pytestmark = pytest.mark.spark
+
 SCRIPT = """
 import os, sys
 from lakehouse_cdc.runtime.session import local_session

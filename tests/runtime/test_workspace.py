@@ -21,7 +21,7 @@ from lakehouse_cdc.errors import CdcError, ConfigError, TransientError
 from lakehouse_cdc.pipeline.config.secrets import Secret
 from lakehouse_cdc.runtime import workspace
 from lakehouse_cdc.runtime.workspace import secret
-from tests.rest import Answer, Rest, rest
+from tests.support.rest import Answer, Rest, rest
 
 VALUE = "hünter2 s3cret"
 PATH = "/api/2.0/secrets/get"

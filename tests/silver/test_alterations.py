@@ -28,10 +28,10 @@ from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Transform
 from lakehouse_cdc.silver.forms import current, history, soft_deletes
 from lakehouse_cdc.silver.tables import tombstones
-from tests.bronze_writer import Lake
-from tests.silver.alterations import moment
-from tests.silver.altered_histories import AlteredHistory, uncertain
-from tests.silver.test_fold import crashing, runs, seeds, split_up
+from tests.support.bronze_writer import Lake
+from tests.support.silver.alterations import moment
+from tests.support.silver.altered_histories import AlteredHistory, uncertain
+from tests.support.silver.crashes import crashing, runs, seeds, split_up
 
 pytestmark = pytest.mark.usefixtures("parts_both_ways")
 

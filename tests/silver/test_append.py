@@ -19,9 +19,9 @@ from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
-from tests.bronze_writer import Lake
-from tests.silver.test_schema_changes import altered
-from tests.silver.test_tables import apply, begin, seq
+from tests.support.bronze_writer import Lake
+from tests.support.silver.changes import apply, begin, seq
+from tests.support.silver.schema_changes import altered
 
 LOG = TableSchema("shop", "log", (Column("n", "int"), Column("text", "varchar", charset="utf8mb4", length=20)), ())
 

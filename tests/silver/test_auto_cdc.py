@@ -17,9 +17,9 @@ from lakehouse_cdc.silver.auto_cdc.schema_eras import Eras
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Transform
-from tests.silver.auto_cdc import Databricks, Dlt
-from tests.silver.test_schema_changes import altered
-from tests.silver.test_tables import N, table
+from tests.support.silver.auto_cdc import Databricks, Dlt
+from tests.support.silver.changes import N, table
+from tests.support.silver.schema_changes import altered
 
 HISTORY = Policy(form=Form.VERSIONS, beside=True)
 WIDE = Column("n", "text", charset="utf8mb4")

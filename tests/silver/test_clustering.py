@@ -13,9 +13,9 @@ from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
-from tests.bronze_writer import Lake
-from tests.silver.test_schema_changes import altered, update
-from tests.silver.test_tables import ID, N, apply, begin, insert, table
+from tests.support.bronze_writer import Lake
+from tests.support.silver.changes import ID, N, apply, begin, insert, table
+from tests.support.silver.schema_changes import altered, update
 
 DAY, FLAG = Column("the `day`", "date"), Column("flag", "tinyint", length=1)
 

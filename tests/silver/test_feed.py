@@ -24,14 +24,14 @@ from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.auto_cdc import feed
 from lakehouse_cdc.silver.auto_cdc.schema_eras import Eras
 from lakehouse_cdc.silver.definition.form import MOMENT
-from tests.bronze_writer import Lake, commit_time
-from tests.silver.alterations import moment
-from tests.silver.altered_histories import AlteredHistory, uncertain
-from tests.silver.auto_cdc import Event, type_1, type_2
-from tests.silver.histories import KINDS, TEXT, generated
-from tests.silver.test_fold import split_up
-from tests.silver.test_schema_changes import altered
-from tests.silver.test_tables import N, begin, delete, insert, seq, table
+from tests.support.bronze_writer import Lake, commit_time
+from tests.support.silver.alterations import moment
+from tests.support.silver.altered_histories import AlteredHistory, uncertain
+from tests.support.silver.auto_cdc import Event, type_1, type_2
+from tests.support.silver.changes import N, begin, delete, insert, seq, table
+from tests.support.silver.crashes import split_up
+from tests.support.silver.histories import KINDS, TEXT, generated
+from tests.support.silver.schema_changes import altered
 
 
 def eras(lake: Lake, name: str) -> Eras:

@@ -35,10 +35,10 @@ from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Transform
 from lakehouse_cdc.silver.forms import current, incremental_writer
 from lakehouse_cdc.silver.load import direct_load, direct_load_task
-from tests import bronze_writer
-from tests.bronze_writer import Lake
-from tests.row_images import EVERY_KIND, random_row
-from tests.row_images import image as row_image
+from tests.support import bronze_writer
+from tests.support.bronze_writer import Lake
+from tests.support.row_images import EVERY_KIND, random_row
+from tests.support.row_images import image as row_image
 
 pytestmark = pytest.mark.usefixtures("parts_both_ways")
 

@@ -7,22 +7,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import TransientError
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Change, Op, fold
 from lakehouse_cdc.model.history import histories, kept
-from lakehouse_cdc.model.seq import POS
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.form import Form
@@ -30,27 +27,11 @@ from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import NOTHING, Transform
 from lakehouse_cdc.silver.forms import current, history, soft_deletes
 from lakehouse_cdc.silver.tables import tombstones
-from tests.bronze_writer import Lake, commit_time
-from tests.silver.histories import KINDS, TEXT, generated
+from tests.support.bronze_writer import Lake, commit_time
+from tests.support.silver.crashes import crashing, runs, seeds, split_up
+from tests.support.silver.histories import KINDS, TEXT, generated
 
 pytestmark = pytest.mark.usefixtures("parts_both_ways")
-
-
-def runs(examples: int) -> settings:
-    """An example costs a hundred Spark jobs: each holds whole histories of several tables, and none is shrunk."""
-    checks = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-    return settings(max_examples=examples, deadline=None, phases=(Phase.generate,), suppress_health_check=checks)
-
-
-seeds = st.integers(0, 2**32)
-
-
-def split_up(changes: list[Change], parts: int, rng: random.Random) -> list[list[Change]]:
-    """Cut at positions, as the source does: all changes of one position stay together. In a part they are mixed."""
-    ends = sorted({c.seq // POS + 1 for c in changes})
-    bounds = [0, *sorted(rng.sample(ends[:-1], parts - 1)), ends[-1]]
-    cut = [[c for c in changes if low <= c.seq // POS < high] for low, high in pairwise(bounds)]
-    return [rng.sample(part, len(part)) for part in cut]
 
 
 @contextmanager
@@ -152,23 +133,6 @@ def check_as_of(lake: Lake, rng: random.Random, transform: Transform) -> None:
                  for at, image in lake.rows_at(change.table, seq)}  # fmt: skip
         wanted = fold(seen(transform, [c for c in lake.written if c.table == change.table and c.seq <= seq]))
         assert found == {key: row for (_, key), row in wanted.items()}
-
-
-class Crash(Exception):
-    """What a test throws into a batch."""
-
-
-def crashing(step: Callable[..., Any], rng: random.Random, *, after: bool) -> Callable[..., Any]:
-    """`step`, but it fails now and then, before or after it has done its work."""
-
-    def run(*args: Any, **kwargs: Any) -> None:
-        if not after and rng.random() < 0.4:
-            raise Crash("before a step")
-        step(*args, **kwargs)
-        if after and rng.random() < 0.4:
-            raise Crash("after a step")
-
-    return run
 
 
 @contextmanager

@@ -19,10 +19,10 @@ from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
-from tests.bronze_writer import Lake
-from tests.silver.histories import TEXT
-from tests.silver.test_schema_changes import altered, update
-from tests.silver.test_tables import N, apply, begin, delete, insert, seq, table
+from tests.support.bronze_writer import Lake
+from tests.support.silver.changes import N, apply, begin, delete, insert, seq, table
+from tests.support.silver.histories import TEXT
+from tests.support.silver.schema_changes import altered, update
 
 M = Column("m", "int")
 

@@ -22,10 +22,10 @@ from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.tables.properties import told
-from tests.bronze_writer import Lake
-from tests.silver.histories import TEXT
-from tests.silver.test_schema_changes import altered, update
-from tests.silver.test_tables import ID, N, apply, begin, delete, insert, seq
+from tests.support.bronze_writer import Lake
+from tests.support.silver.changes import ID, N, apply, begin, delete, insert, seq
+from tests.support.silver.histories import TEXT
+from tests.support.silver.schema_changes import altered, update
 
 T = Column("t", "text", **TEXT)
 

@@ -26,9 +26,9 @@ from lakehouse_cdc.silver.apply.stream import SilverBatch, applied, start, versi
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.tables.properties import held_by
-from tests.bronze_writer import Lake, as_files, bronze_rows, images, in_spark
-from tests.silver.histories import KINDS, generated
-from tests.silver.test_fold import split_up
+from tests.support.bronze_writer import Lake, as_files, bronze_rows, images, in_spark
+from tests.support.silver.crashes import split_up
+from tests.support.silver.histories import KINDS, generated
 
 FORMS = (Form.ROWS, Form.MARKED, Form.VERSIONS)
 

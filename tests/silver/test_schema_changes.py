@@ -27,25 +27,13 @@ from lakehouse_cdc.silver.apply.stream import version_at
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.tables.properties import CHANGING, LEFT, SCHEMA_ID, SCHEMA_SEQ
 from lakehouse_cdc.silver.tables.table_definition import STATISTICS, WIDENING
-from tests.bronze_writer import Lake
-from tests.silver.histories import TEXT
-from tests.silver.test_fold import crashing
-from tests.silver.test_tables import ID, N, apply, begin, delete, insert, seq, table
+from tests.support.bronze_writer import Lake
+from tests.support.silver.changes import ID, N, apply, begin, delete, insert, seq, table
+from tests.support.silver.crashes import crashing
+from tests.support.silver.histories import TEXT
+from tests.support.silver.schema_changes import altered, held_rows, update
 
 pytestmark = pytest.mark.usefixtures("parts_both_ways")
-
-
-def altered(old: TableSchema, new: TableSchema, pos: int, **origin: str) -> Change:
-    """The change at `pos`; columns of one name are one column, unless `origin` says else (an empty text: it is new)."""
-    names = {c.name for c in old.columns}
-    found = {c.name: origin.get(c.name, c.name if c.name in names else "") for c in new.columns}
-    given = {"statement": "ALTER TABLE ...", "origin": {name: was for name, was in found.items() if was}}
-    return Change(seq(pos, Rank.SCHEMA), Op.SCHEMA, old.name, None, old.to_dict(), {**new.to_dict(), **given})
-
-
-def update(schema: TableSchema, pos: int, before: dict[str, Any], **values: Any) -> Change:
-    key = tuple(before[name] for name in schema.key)
-    return Change(seq(pos), Op.UPDATE, schema.name, key, before, {**before, **values})
 
 
 def actions(lake: Lake, name: str, after: int) -> list[dict[str, Any]]:
@@ -53,11 +41,6 @@ def actions(lake: Lake, name: str, after: int) -> list[dict[str, Any]]:
     log = Path(lake.layout.silver_table(name).path or "") / "_delta_log"
     commits = sorted(p for p in log.glob("*.json") if int(p.stem) > after)
     return [{k: v for line in p.read_text().splitlines() for k, v in json.loads(line).items()} for p in commits]
-
-
-def held_rows(lake: Lake, name: str, *columns: str) -> list[tuple[Any, ...]]:
-    rows = read(lake.spark, lake.layout.silver_table(name)).collect()
-    return sorted(tuple(row[c] for c in columns) for row in rows)
 
 
 def test_a_rename_and_an_addition_move_no_data(spark: SparkSession, tmp_path: Path) -> None:

@@ -28,13 +28,13 @@ from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.tables.properties import Stuck, told
-from tests.bronze_writer import Lake
-from tests.silver.alterations import Alteration, add, drop, rename, replaced, show_or_hide, swap, take_the_name
-from tests.silver.altered_histories import AlteredHistory
-from tests.silver.histories import TEXT
-from tests.silver.test_fold import crashing, split_up
-from tests.silver.test_schema_changes import altered, held_rows, update
-from tests.silver.test_tables import ID, N, apply, begin, delete, insert, seq, table
+from tests.support.bronze_writer import Lake
+from tests.support.silver.alterations import Alteration, add, drop, rename, replaced, show_or_hide, swap, take_the_name
+from tests.support.silver.altered_histories import AlteredHistory
+from tests.support.silver.changes import ID, N, apply, begin, delete, insert, seq, table
+from tests.support.silver.crashes import crashing, split_up
+from tests.support.silver.histories import TEXT
+from tests.support.silver.schema_changes import altered, held_rows, update
 
 NAMES = ("a", "A", "b", "B", "c", "d")
 FROZEN = Policy(freezes=True)

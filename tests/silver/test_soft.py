@@ -18,9 +18,9 @@ from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
-from tests.bronze_writer import Lake, commit_time, gone_at
-from tests.silver.test_schema_changes import altered, update
-from tests.silver.test_tables import N, apply, begin, insert, seq, table
+from tests.support.bronze_writer import Lake, commit_time, gone_at
+from tests.support.silver.changes import N, apply, begin, insert, seq, table
+from tests.support.silver.schema_changes import altered, update
 
 
 def soft(spark: SparkSession, lake: Lake) -> Applier:

@@ -18,8 +18,8 @@ from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import fold
 from lakehouse_cdc.silver.apply import stream
 from lakehouse_cdc.silver.apply.stream import SilverBatch, applied, start, version_at
-from tests.bronze_writer import Lake
-from tests.silver.test_tables import begin, delete, insert, table
+from tests.support.bronze_writer import Lake
+from tests.support.silver.changes import begin, delete, insert, table
 
 
 def offset(version: int, index: int = -1, starting: bool = False) -> dict[str, Any]:

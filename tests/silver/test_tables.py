@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,40 +13,12 @@ from lakehouse_cdc.lake.commits import history
 from lakehouse_cdc.lake.tables import exists, read
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Change, Op, fold
-from lakehouse_cdc.model.seq import Rank, Seq
+from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
-from tests.bronze_writer import Lake
-from tests.silver.histories import TEXT
-
-ID, N = Column("id", "int", False), Column("n", "smallint")
-
-
-def table(name: str, *others: Column) -> TableSchema:
-    return TableSchema("shop", name, (ID, *others), ("id",))
-
-
-def seq(pos: int, rank: Rank = Rank.EVENT) -> int:
-    return Seq(1, 1, pos, rank, 0).pack()
-
-
-def insert(schema: TableSchema, pos: int, key: int, **values: Any) -> Change:
-    return Change(seq(pos), Op.INSERT, schema.name, (key,), None, {"id": key, **values})
-
-
-def delete(schema: TableSchema, pos: int, key: int) -> Change:
-    return Change(seq(pos), Op.DELETE, schema.name, (key,), {"id": key}, None)
-
-
-def begin(schema: TableSchema, pos: int = 1) -> Change:
-    return Change(seq(pos, Rank.SCHEMA), Op.SCHEMA, schema.name, after=schema)
-
-
-def apply(lake: Lake, applier: Applier, changes: list[Change], after: int | None) -> int:
-    """Write a batch, apply it, give its version."""
-    versions = Versions(after, lake.commit(changes).version)
-    applier.apply(versions, lake.note(versions))
-    return versions.last
+from tests.support.bronze_writer import Lake
+from tests.support.silver.changes import ID, N, apply, begin, delete, insert, seq, table
+from tests.support.silver.histories import TEXT
 
 
 def test_one_bad_table_fails_the_batch_but_not_the_others(spark: SparkSession, tmp_path: Path) -> None:

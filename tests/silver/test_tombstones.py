@@ -12,8 +12,8 @@ from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.tables import tombstones
-from tests.bronze_writer import Lake
-from tests.silver.test_tables import apply, begin, delete, insert, seq, table
+from tests.support.bronze_writer import Lake
+from tests.support.silver.changes import apply, begin, delete, insert, seq, table
 
 
 def test_an_older_change_does_not_bring_a_deleted_key_back(spark: SparkSession, tmp_path: Path) -> None:

@@ -20,10 +20,10 @@ from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import NOTHING, Transform
-from tests.bronze_writer import Lake
-from tests.silver.histories import TEXT
-from tests.silver.test_schema_changes import altered, held_rows, update
-from tests.silver.test_tables import N, apply, begin, delete, insert, table
+from tests.support.bronze_writer import Lake
+from tests.support.silver.changes import N, apply, begin, delete, insert, table
+from tests.support.silver.histories import TEXT
+from tests.support.silver.schema_changes import altered, held_rows, update
 
 T, J = Column("t", "text", **TEXT), Column("j", "json")
 

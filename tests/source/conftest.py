@@ -2,112 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pymysql
 import pytest
 
-from lakehouse_cdc.model.changelog import fold, invalid
 from lakehouse_cdc.source import test_hooks
 from lakehouse_cdc.source.test_hooks import Step
 from lakehouse_cdc.testing import MySqlServer
-from tests.positions import binlog_end
-from tests.source.driver import Driver, hashable
-
-
-@dataclass
-class Stage:
-    """A database on `server`, written over `connection`. `drivers` are stopped at the end of the test."""
-
-    server: MySqlServer
-    connection: pymysql.Connection[Any]
-    database: str
-    folder: Path
-    drivers: list[Driver] = field(default_factory=list)
-
-    def run(self, sql: str, args: Any = None) -> Any:
-        """Execute a statement in the database; its rows."""
-        with self.connection.cursor() as cursor:
-            cursor.execute(sql, args)
-            return cursor.fetchall()
-
-    def transaction(self, *statements: str) -> None:
-        for sql in ("BEGIN", *statements, "COMMIT"):
-            self.run(sql)
-
-    def create(self, table: str = "t", rows: int = 0, first: int = 0) -> None:
-        """`table` (id, v) with ids from `first` on, ten apart."""
-        self.run(f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT)")
-        if rows:
-            self.run(f"INSERT INTO {table} VALUES {', '.join(f'({first + 10 * i}, 0)' for i in range(rows))}")
-
-    def position(self) -> tuple[str, int]:
-        return binlog_end(self.connection)
-
-    def options(self, **more: str) -> dict[str, str]:
-        return {
-            "url": f"mysql://cdc@127.0.0.1:{self.server.port}",
-            "password": "cdc-secret",
-            "tables": f"{self.database}.*",
-            "schemaFolder": str(self.folder),
-            "chunkRows": "5",
-            "chunksPerTrigger": "2",
-            "idleSeconds": "0.001",
-            **more,
-        }
-
-    def driver(self, *, limit: Any = None, available_now: bool = False, **more: str) -> Driver:
-        settings: dict[str, Any] = {} if limit is None else {"limit": limit}
-        driver = Driver(self.options(**more), available_now=available_now, **settings)
-        self.drivers.append(driver)
-        return driver
-
-    def name(self, table: str = "t") -> str:
-        return f"{self.database}.{table}"
-
-    def images(self, table: str = "t") -> Counter[Any]:
-        """The source's rows, as images."""
-        with self.connection.cursor(pymysql.cursors.DictCursor) as cursor:
-            cursor.execute(f"SELECT * FROM {table}")
-            return Counter(hashable(row) for row in cursor.fetchall())
-
-    def snapshot(self, driver: Driver) -> None:
-        """Batches until every table is done."""
-        for _ in range(60):
-            assert driver.batch() or driver.offset
-            if all(state["done"] for state in driver.offset["tables"].values()):
-                return
-        raise AssertionError(f"the snapshot does not end: {driver.offset}")
-
-    def drain(self, driver: Driver) -> None:
-        """Batches until the stream stands where the (quiet) source does."""
-        for _ in range(60):
-            if not driver.batch() and (driver.offset["file"], driver.offset["pos"]) == self.position():
-                return
-        raise AssertionError(f"the stream does not reach {self.position()}: {driver.offset}")
-
-    def drain_twice(self, driver: Driver) -> None:
-        """`drain`, with each batch executed twice."""
-        while driver.batch(between=lambda: None):
-            pass
-        self.drain(driver)
-
-    def same(self, driver: Driver, *tables: str) -> None:
-        """After `drain`: fold(bronze) is the source, and bronze is a valid changelog."""
-        self.same_rows(driver, *tables)
-        assert invalid(driver.log) is None
-
-    def same_rows(self, driver: Driver, *tables: str) -> None:
-        """The first half of that."""
-        folded = fold(driver.log)
-        for table in tables or ("t",):
-            got = Counter(image for (name, _), (_, image) in folded.items() if name == self.name(table))
-            assert got == self.images(table), table
+from tests.support.source.stage import Stage, on_stage
 
 
 @pytest.fixture
@@ -120,17 +24,6 @@ def stage(mysql: MySqlServer, database: str, tmp_path: Path) -> Iterator[Stage]:
 def any_stage(any_server: MySqlServer, any_database: str, tmp_path: Path) -> Iterator[Stage]:
     """A stage on each server in turn."""
     yield from on_stage(any_server, any_database, tmp_path)
-
-
-def on_stage(server: MySqlServer, database: str, folder: Path) -> Iterator[Stage]:
-    """A stage on any server, until the test ends."""
-    with closing(server.connect(autocommit=True, charset="utf8mb4")) as connection:
-        connection.cursor().execute(f"CREATE DATABASE IF NOT EXISTS {database}")
-        connection.select_db(database)
-        stage = Stage(server, connection, database, folder / "schemas")
-        yield stage
-        for driver in stage.drivers:
-            driver.stop()
 
 
 @pytest.fixture

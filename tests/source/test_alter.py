@@ -14,8 +14,8 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 from lakehouse_cdc.errors import CdcError
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.source.test_hooks import Step
-from tests.source.conftest import Stage
-from tests.source.driver import Driver
+from tests.support.source.driver import Driver
+from tests.support.source.stage import Stage
 
 # what proves itself to keep the rows, and what does not
 KEPT = [

@@ -12,8 +12,8 @@ from pyspark.sql.streaming.datasource import ReadMaxBytes, ReadMaxRows
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.source.planning.planner import Planner
 from lakehouse_cdc.source.test_hooks import Step
-from tests.source.conftest import Stage
-from tests.source.driver import Driver
+from tests.support.source.driver import Driver
+from tests.support.source.stage import Stage
 
 
 def gtids(batches: list[pa.RecordBatch]) -> Counter[str]:

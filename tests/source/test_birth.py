@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lakehouse_cdc.model.changelog import Op
-from tests.source.conftest import Stage
-from tests.source.driver import Driver
+from tests.support.source.driver import Driver
+from tests.support.source.stage import Stage
 
 CREATE = "CREATE TABLE u (id INT PRIMARY KEY, s VARCHAR(20))"
 LIFE = [

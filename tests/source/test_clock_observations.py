@@ -16,8 +16,8 @@ from lakehouse_cdc.model.clock import SLACK, Bounds, Mark, Timeline, believable,
 from lakehouse_cdc.model.commit_note import Standing
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.source.settling.clock_observations import Sighting, Sightings
-from tests.source.conftest import Stage
-from tests.source.driver import Driver, variant
+from tests.support.source.driver import Driver, variant
+from tests.support.source.stage import Stage
 
 SECOND = 1_000_000
 NOON = 1_700_000_000 * SECOND

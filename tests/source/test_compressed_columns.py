@@ -12,7 +12,7 @@ from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.mysql.binlog.compression import columns
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
-from tests.source.conftest import Stage, on_stage
+from tests.support.source.stage import Stage, on_stage
 
 pytestmark = pytest.mark.parametrize("any_server", MARIADB, indirect=True)
 

@@ -12,8 +12,8 @@ from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.seq import Rank, unpack
 from lakehouse_cdc.source.splits import BinlogSplit, SnapshotSplit
 from lakehouse_cdc.source.test_hooks import Step
-from tests.source.conftest import Stage
-from tests.source.driver import Driver, changes, exact_bytes
+from tests.support.source.driver import Driver, changes, exact_bytes
+from tests.support.source.stage import Stage
 
 
 def of(driver: Driver, table: str, *ops: Op) -> list[Change]:

@@ -25,8 +25,8 @@ from lakehouse_cdc.source.splits import BinlogSplit
 from lakehouse_cdc.source.state.state_store import SchemaStore
 from lakehouse_cdc.source.test_hooks import Step
 from lakehouse_cdc.testing import MySqlServer
-from tests.source.conftest import Stage
-from tests.source.driver import Driver, changes, exact_bytes
+from tests.support.source.driver import Driver, changes, exact_bytes
+from tests.support.source.stage import Stage
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:pymysqlreplication.*")
 _SECONDS = 2.0

@@ -15,8 +15,8 @@ from lakehouse_cdc.mysql.preflight.settings import Settings, judge
 from lakehouse_cdc.runtime.cache import ENVIRONMENT
 from lakehouse_cdc.testing import MySqlServer, NoBuildError
 from lakehouse_cdc.testing.distribution import install
-from tests.servers import start_or_skip
-from tests.source.conftest import Stage, on_stage
+from tests.support.servers import start_or_skip
+from tests.support.source.stage import Stage, on_stage
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.mysql.binlog.dump import BinlogDump
 from lakehouse_cdc.source.reading import log_reader
 from lakehouse_cdc.testing import MySqlServer
-from tests.source.conftest import Stage, on_stage
-from tests.source.driver import Driver
+from tests.support.source.driver import Driver
+from tests.support.source.stage import Stage, on_stage
 
 Streaming = tuple[Stage, Driver]
 

@@ -15,8 +15,8 @@ import pytest
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.changelog import Op, fold
 from lakehouse_cdc.testing import MySqlServer
-from tests.source.conftest import Stage, on_stage
-from tests.source.driver import Driver
+from tests.support.source.driver import Driver
+from tests.support.source.stage import Stage, on_stage
 
 _numbers = count(1)
 

@@ -10,9 +10,9 @@ import pytest
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.changelog import Op, fold, invalid
 from lakehouse_cdc.model.multiset import standing
-from tests.servers import row_metadata
-from tests.source.conftest import Stage
-from tests.source.driver import Driver
+from tests.support.servers import row_metadata
+from tests.support.source.driver import Driver
+from tests.support.source.stage import Stage
 
 _TABLE = """CREATE TABLE t (
   id INT PRIMARY KEY, a INT, v INT AS (a * 2) STORED, w INT AS (a + 1) VIRTUAL, note VARCHAR(2000){},

@@ -25,8 +25,8 @@ from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, Write
 from lakehouse_cdc.model.changelog import Rows, fold, invalid
 from lakehouse_cdc.source.settling.settled_position import Floor
 from lakehouse_cdc.testing import MySqlServer
-from tests.positions import binlog_end
-from tests.source.driver import Driver, hashable
+from tests.support.positions import binlog_end
+from tests.support.source.driver import Driver, hashable
 
 _DELAY_SECONDS = 0.5
 _GTID_MODES = ("OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON")  # a server goes from one to the next only

@@ -10,8 +10,8 @@ import pytest
 from lakehouse_cdc.errors import CdcError, ConfigError, DefiniteError
 from lakehouse_cdc.model.changelog import Op, fold, invalid
 from lakehouse_cdc.source.options import SourceOptions
-from tests.source.conftest import Stage
-from tests.source.driver import Driver
+from tests.support.source.driver import Driver
+from tests.support.source.stage import Stage
 
 
 def rows(driver: Driver) -> list[dict[str, Any]]:

@@ -6,8 +6,8 @@ import pytest
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.changelog import Op
-from tests.servers import row_metadata
-from tests.source.conftest import Stage
+from tests.support.servers import row_metadata
+from tests.support.source.stage import Stage
 
 _RAW = ("61E462", "EDA080", "41EDA08042EDBFBF", "F8888080", "F09F98", "C0AF", "C3A9", "F4908080", "80", "E4", "E69797")
 _LABELS = {"ENUM(0xE4, 'b')": "'b'", "ENUM(0x6162E4, 'b')": "'b'", "SET('x', 0xE4)": "'x'"}

@@ -9,7 +9,7 @@ import struct
 import pytest
 
 from lakehouse_cdc.model.changelog import Op
-from tests.source.conftest import Stage
+from tests.support.source.stage import Stage
 
 _MYSQL = ["mysql-5.7", "mysql-8.0", "mysql-9"]
 _SCALARS = (

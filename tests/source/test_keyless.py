@@ -20,9 +20,9 @@ from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.source.settling import consistent_view
 from lakehouse_cdc.source.settling.consistent_view import View
 from lakehouse_cdc.source.test_hooks import Step
-from tests.servers import row_metadata
-from tests.source.conftest import Stage
-from tests.source.driver import Driver
+from tests.support.servers import row_metadata
+from tests.support.source.driver import Driver
+from tests.support.source.stage import Stage
 
 
 def create(stage: Stage, rows: int = 6, more: str = "") -> None:

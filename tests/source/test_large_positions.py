@@ -20,11 +20,11 @@ from lakehouse_cdc.mysql.binlog.boundary import Cutter
 from lakehouse_cdc.mysql.binlog.dump import BinlogDump
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
 from lakehouse_cdc.testing import MySqlServer
-from tests.mysql.binlog.binlog_log import Buffer, starts
-from tests.positions import binlog_end
-from tests.servers import start_or_skip
-from tests.source.conftest import Stage, on_stage
-from tests.source.driver import Driver
+from tests.support.binlog_log import Buffer, starts
+from tests.support.positions import binlog_end
+from tests.support.servers import start_or_skip
+from tests.support.source.driver import Driver
+from tests.support.source.stage import Stage, on_stage
 
 _GIB = 1 << 30
 

@@ -16,12 +16,11 @@ from lakehouse_cdc.errors import ConfigError, DefiniteError
 from lakehouse_cdc.model.changelog import Change, Op, fold, invalid
 from lakehouse_cdc.source.test_hooks import Step
 from lakehouse_cdc.testing import MySqlServer
-from tests.servers import require_generated_columns_in_the_log, row_metadata
-from tests.source import types_table
-from tests.source.conftest import Stage, on_stage
-from tests.source.driver import Driver
-from tests.source.test_types import through_the_binlog
-from tests.source.types_table import Typed
+from tests.support.servers import require_generated_columns_in_the_log, row_metadata
+from tests.support.source import types_table
+from tests.support.source.driver import Driver
+from tests.support.source.stage import Stage, on_stage
+from tests.support.source.types_table import Typed, through_the_binlog
 
 SALT = "a salt that nobody knows"
 MASKS = {"email": "hash", "Phone": {"keep_last": 4}, "notes": None}

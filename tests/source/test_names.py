@@ -9,9 +9,9 @@ import pytest
 
 from lakehouse_cdc.model.changelog import Op, fold
 from lakehouse_cdc.source.test_hooks import Step
-from tests.servers import new_database
-from tests.source.conftest import Stage
-from tests.source.driver import Driver
+from tests.support.servers import new_database
+from tests.support.source.driver import Driver
+from tests.support.source.stage import Stage
 
 MORE = "INSERT INTO t (id, v) VALUES (1, 1), (2, 2)"
 BORN = "CREATE TABLE t (id INT PRIMARY KEY, v INT)"

@@ -18,7 +18,7 @@ from lakehouse_cdc.model.offset import Identity, Offset, TableState
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.source.state.offset_codec import restored, stored
 from lakehouse_cdc.source.state.state_store import SchemaStore
-from tests.source.conftest import Stage
+from tests.support.source.stage import Stage
 
 _states = st.builds(
     TableState,

@@ -21,8 +21,8 @@ from lakehouse_cdc.source.spark.legacy_reader import RememberingReader
 from lakehouse_cdc.source.spark.stream import MySqlCdcSource
 from lakehouse_cdc.source.spark.stream_reader import StreamReader
 from lakehouse_cdc.testing import MySqlServer
-from tests.source.conftest import Stage
-from tests.source.driver import COLUMNS, changes, exact_bytes
+from tests.support.source.driver import COLUMNS, changes, exact_bytes
+from tests.support.source.stage import Stage
 
 _DEATHS = ("offered", "written down", "planned", "read", None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.source.conftest import Stage
+from tests.support.source.stage import Stage
 
 
 def test_bronze_is_the_source(stage: Stage) -> None:

@@ -12,8 +12,8 @@ from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.planned_configuration import DIGEST, digest
 from lakehouse_cdc.source.state.state_store import SchemaStore
 from lakehouse_cdc.source.state.stream_start import Beginning
-from tests.source.conftest import Stage
-from tests.source.driver import Driver, changes
+from tests.support.source.driver import Driver, changes
+from tests.support.source.stage import Stage
 
 SALT = "a salt that nobody knows"
 # options under which a batch has other rows, or is of other tables

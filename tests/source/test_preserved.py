@@ -19,9 +19,9 @@ from lakehouse_cdc.model.changelog import Op, fold
 from lakehouse_cdc.source.state.state_store import SchemaStore
 from lakehouse_cdc.testing import VERSIONS, MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
-from tests.servers import require_generated_columns_in_the_log
-from tests.source.conftest import Stage
-from tests.source.driver import Driver, hashable
+from tests.support.servers import require_generated_columns_in_the_log
+from tests.support.source.driver import Driver, hashable
+from tests.support.source.stage import Stage
 
 ZONE = "Test/Clock_set_back"
 NUMBER = 4242  # of the zone in the system's tables

@@ -12,8 +12,8 @@ from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.changelog import Op, fold
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.source.test_hooks import Step
-from tests.source.conftest import Stage
-from tests.source.driver import Driver
+from tests.support.source.driver import Driver
+from tests.support.source.stage import Stage
 
 KEYLESS = ["ALTER TABLE t DROP PRIMARY KEY"]
 TWICE = ["ALTER TABLE t ADD COLUMN total TIMESTAMP", "ALTER TABLE t MODIFY v BIGINT"]  # NULL or not: a setting says it

@@ -20,11 +20,11 @@ from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.source.state.state_store import SchemaStore
 from lakehouse_cdc.source.test_hooks import Step
 from lakehouse_cdc.testing import MySqlServer
-from tests.source.conftest import Stage
-from tests.source.driver import Driver
-from tests.source.test_exact import kinds_of, play
-from tests.source.test_signals import passes
-from tests.source.world import World
+from tests.support.source.driver import Driver
+from tests.support.source.passes import passes
+from tests.support.source.play import kinds_of, play
+from tests.support.source.stage import Stage
+from tests.support.source.world import World
 
 
 def ask(driver: Driver, table: str, keys: Iterable[dict[str, Any]]) -> str:

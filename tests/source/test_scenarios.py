@@ -16,8 +16,8 @@ import pytest
 from lakehouse_cdc.model.changelog import Op, fold
 from lakehouse_cdc.testing import VERSIONS
 from tests.scenarios import SCENARIOS, Scenario, image
-from tests.servers import row_metadata
-from tests.source.conftest import Stage
+from tests.support.servers import row_metadata
+from tests.support.source.stage import Stage
 
 WAYS = [way for way in product(VERSIONS, ("FULL", "MINIMAL"), ("live", "backlog")) if way[:2] != ("mysql-5.7", "FULL")]
 ALWAYS = 2  # ways of each scenario with every run of the tests, over all scenarios all ways; the others on demand

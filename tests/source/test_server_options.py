@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from lakehouse_cdc.testing.versions import Version
-from tests.servers import start_or_skip
-from tests.source.conftest import Stage, on_stage
-from tests.source.driver import Driver
+from tests.support.servers import start_or_skip
+from tests.support.source.driver import Driver
+from tests.support.source.stage import Stage, on_stage
 
 _MARIADB: tuple[Version, ...] = ("mariadb-10.11", "mariadb-11")
 _MYSQL: tuple[Version, ...] = ("mysql-5.7", "mysql-8.0", "mysql-9")

@@ -21,8 +21,8 @@ from lakehouse_cdc.source.settling import settled_position
 from lakehouse_cdc.source.settling.settled_position import Floor, choose_proof
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
-from tests.gtids import upto_the_next
-from tests.source.conftest import Stage
+from tests.support.gtids import upto_the_next
+from tests.support.source.stage import Stage
 
 _NONE = GtidSet()
 

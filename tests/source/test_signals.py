@@ -8,13 +8,9 @@ import pytest
 
 from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.source.requests.requests import Signals
-from tests.source.conftest import Stage
-from tests.source.driver import Driver
-
-
-def passes(driver: Driver) -> list[int]:
-    """The seqs at which repeated snapshots ended."""
-    return [change.seq for change in driver.log if change.op is Op.END]
+from tests.support.source.driver import Driver
+from tests.support.source.passes import passes
+from tests.support.source.stage import Stage
 
 
 def spoil(stage: Stage, driver: Driver) -> None:

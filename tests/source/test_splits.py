@@ -17,8 +17,8 @@ from lakehouse_cdc.mysql.binlog.dump import BinlogDump
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.reading import task
 from lakehouse_cdc.source.splits import BinlogSplit
-from tests.source.conftest import Stage
-from tests.source.driver import Driver, exact_bytes
+from tests.support.source.driver import Driver, exact_bytes
+from tests.support.source.stage import Stage
 
 
 def backlog(stage: Stage, files: int) -> Driver:

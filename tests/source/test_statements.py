@@ -16,9 +16,9 @@ import pytest
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.source.test_hooks import Step
-from tests.servers import start_or_skip
-from tests.source.conftest import Stage, on_stage
-from tests.source.driver import changes, exact_bytes
+from tests.support.servers import start_or_skip
+from tests.support.source.driver import changes, exact_bytes
+from tests.support.source.stage import Stage, on_stage
 
 # where their quotes end depends on a mode that the session has set
 MODE = "SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES'"
@@ -149,6 +149,7 @@ def test_ddl_that_changes_nothing_is_passed(stage: Stage, at: Callable[..., None
     assert all(state["done"] for state in driver.offset["tables"].values())
 
 
+@pytest.mark.mysql
 def test_ddl_is_seen_whatever_the_case_of_its_names(tmp_path: Path) -> None:
     """Where names do not depend on case, a statement is logged with the names that the session gave."""
     with start_or_skip("mysql-5.7", options={"lower_case_table_names": "1"}) as server:

@@ -16,8 +16,9 @@ import pytest
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.multiset import standing
 from lakehouse_cdc.source.test_hooks import Step
-from tests.source.conftest import Stage
-from tests.source.driver import Driver
+from tests.support.source.driver import Driver
+from tests.support.source.stage import Stage
+from tests.support.source.text_dml import away_of, read_again
 
 BODY = "BEGIN UPDATE {db}.t SET v = v + 1 WHERE id = 10; RETURN 1; END"
 
@@ -150,14 +151,6 @@ def texts(stage: Stage, statements: Sequence[str], before: Sequence[str] = ()) -
         [(number,)] = cursor.fetchall()
     while stage.run("SELECT 1 FROM INFORMATION_SCHEMA.PROCESSLIST WHERE ID = %s", [number]):
         time.sleep(0.001)  # until then nobody else may decide on what it prepared
-
-
-def away_of(stage: Stage) -> str:
-    return f"{stage.database}_away"
-
-
-def read_again(driver: Driver, since: int = 0) -> set[str]:
-    return {change.table.partition(".")[2] for change in driver.log[since:] if change.op is Op.END}
 
 
 def drain(stage: Stage, driver: Driver, times: int = 2) -> None:

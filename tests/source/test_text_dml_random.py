@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from lakehouse_cdc.model.multiset import standing
-from tests.servers import row_metadata
-from tests.source.conftest import Stage
-from tests.source.driver import Driver
-from tests.source.test_text_dml import away_of, read_again
+from tests.support.servers import row_metadata
+from tests.support.source.driver import Driver
+from tests.support.source.stage import Stage
+from tests.support.source.text_dml import away_of, read_again
 
 TABLES = ("t", "u", "k", "child")
 # each with the captured tables that it may change, and for what it is written by way of

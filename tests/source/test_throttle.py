@@ -17,8 +17,8 @@ from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.planning.throttle import Throttle
 from lakehouse_cdc.testing import MySqlServer
-from tests.source.conftest import Stage
-from tests.source.driver import Driver
+from tests.support.source.driver import Driver
+from tests.support.source.stage import Stage
 
 _SLEEPERS = 20
 

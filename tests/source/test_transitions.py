@@ -9,8 +9,8 @@ import pytest
 from lakehouse_cdc.model.changelog import Op, fold
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.source.test_hooks import Step
-from tests.source.conftest import Stage
-from tests.source.driver import Driver
+from tests.support.source.driver import Driver
+from tests.support.source.stage import Stage
 
 PARTITIONS = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (60), PARTITION p1 VALUES LESS THAN MAXVALUE)"
 AGAIN = ["TRUNCATE PARTITION p0", "DROP PARTITION p0", "EXCHANGE PARTITION p0 WITH TABLE away.u"]

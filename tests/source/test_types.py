@@ -7,7 +7,6 @@ and another character set: the read image, the inserted one, those before and af
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,11 @@ import pytest
 
 from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.testing import MySqlServer
-from tests.servers import row_metadata
-from tests.source import types_table
-from tests.source.conftest import Stage, on_stage
-from tests.source.driver import Driver
-from tests.source.types_table import Typed
-
-_FAR = 1000  # ids of the rows that come through the binlog
+from tests.support.servers import row_metadata
+from tests.support.source import types_table
+from tests.support.source.driver import Driver
+from tests.support.source.stage import Stage, on_stage
+from tests.support.source.types_table import Typed, through_the_binlog
 
 
 def told(stage: Stage, columns: list[Typed]) -> dict[int, dict[str, Any]]:
@@ -68,16 +65,6 @@ def driver_of(stage: Stage, chunk_rows: int) -> Driver:
     """Without the generated column where the server does not log it."""
     excluded = {stage.name(): ["twice"]} if stage.server.version == "mariadb-11" else {}
     return stage.driver(chunkRows=str(chunk_rows), exclude=json.dumps(excluded))
-
-
-def through_the_binlog(stage: Stage, columns: list[Typed]) -> None:
-    """Every row once more, inserted and updated by a session of another time zone and character set."""
-    names = ", ".join(f"`{c.name}`" for c in columns)
-    with closing(stage.server.connect(autocommit=True, charset="latin1", database=stage.database)) as other:
-        cursor = other.cursor()
-        cursor.execute("SET time_zone = '+05:30'")
-        cursor.execute(f"INSERT INTO t (id, n, {names}) SELECT id + {_FAR}, 1, {names} FROM t")
-        cursor.execute("UPDATE t SET n = n + 1")
 
 
 def compare(log: list[Change], columns: list[Typed], expected: dict[int, dict[str, Any]]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 
 from lakehouse_cdc.model.changelog import Op
-from tests.servers import require_generated_columns_in_the_log
-from tests.source.conftest import Stage
+from tests.support.servers import require_generated_columns_in_the_log
+from tests.support.source.stage import Stage
 
 CREATE = """
 CREATE TABLE t (

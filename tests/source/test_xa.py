@@ -30,9 +30,9 @@ from lakehouse_cdc.source.spark.stream import MySqlCdcSource
 from lakehouse_cdc.source.tail.log_tail import Tail
 from lakehouse_cdc.source.test_hooks import Step
 from lakehouse_cdc.testing import VERSIONS, MySqlServer, Version
-from tests.servers import start_or_skip
-from tests.source.conftest import Stage, on_stage
-from tests.source.driver import COLUMNS, Driver, changes
+from tests.support.servers import start_or_skip
+from tests.support.source.driver import COLUMNS, Driver, changes
+from tests.support.source.stage import Stage, on_stage
 
 Streaming = tuple[Stage, Driver]
 # what does not depend on a version
@@ -472,6 +472,7 @@ def test_every_xid_has_one_name(streaming: Streaming, xid: str) -> None:
     assert len(written(driver)) == 1
 
 
+@pytest.mark.mysql
 @pytest.mark.parametrize("seen", [True, False], ids=["read before the crash", "read after it"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_crash_of_the_server_between_prepare_and_commit(version: Version, seen: bool, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.changelog import fold, invalid
-from tests.source.conftest import Stage
-from tests.source.driver import Driver
+from tests.support.source.driver import Driver
+from tests.support.source.stage import Stage
 
 _DAYS = ("0000-00-00", "2024-00-00", "2024-00-10", "2024-02-00", "0000-01-01", "1999-12-31", "2024-02-29")
 _KINDS = {

@@ -23,7 +23,7 @@ from lakehouse_cdc.sql.grammar.notation import (
 from lakehouse_cdc.sql.grammar.parser import TERMINALS, parse
 from lakehouse_cdc.sql.lexer import Dialect, Reader, Tokens
 from lakehouse_cdc.sql.statements import StatementKind, classify
-from tests.grammar_statements import Statements
+from tests.support.grammar_statements import Statements
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "reference" / "grammar.md"
 

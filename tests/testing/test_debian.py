@@ -12,7 +12,9 @@ import pytest
 from lakehouse_cdc.errors import DefiniteError, TransientError
 from lakehouse_cdc.testing import MySqlServer, NoBuildError
 from lakehouse_cdc.testing.debian import downloaded, require_debian
-from tests.servers import start_or_skip
+from tests.support.servers import start_or_skip
+
+pytestmark = pytest.mark.mysql
 
 
 @pytest.fixture

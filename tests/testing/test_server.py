@@ -18,7 +18,9 @@ from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.place import free_port
-from tests.servers import gone
+from tests.support.servers import gone
+
+pytestmark = pytest.mark.mysql
 
 
 def ask(server: MySqlServer, query: str, **settings: Any) -> Any:

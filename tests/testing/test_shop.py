@@ -17,7 +17,7 @@ from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, Write
 from lakehouse_cdc.testing import MySqlServer, Shop, ShopWriter, shop_writes
 from lakehouse_cdc.testing.shop import TABLES
 from lakehouse_cdc.testing.shop_writes import _ACTIONS, Tally, _Transaction
-from tests.positions import binlog_end
+from tests.support.positions import binlog_end
 
 
 @pytest.fixture

@@ -14,7 +14,9 @@ import pytest
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.testing import VERSIONS, MySqlServer, Version
 from lakehouse_cdc.testing.place import Place, State, greeting
-from tests.servers import gone, start_or_skip
+from tests.support.servers import gone, start_or_skip
+
+pytestmark = pytest.mark.mysql
 
 RELEASES = {
     "mysql-5.7": "5.7.22-log",

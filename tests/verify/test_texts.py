@@ -16,9 +16,9 @@ from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.schema.table import Column
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.verify.reading import BY_IMAGE
-from tests.source import types_table
-from tests.source.conftest import Stage, on_stage
-from tests.verify.texts import differing, imaged, loaded, offset_of, printed
+from tests.support.source import types_table
+from tests.support.source.stage import Stage, on_stage
+from tests.support.texts import differing, imaged, loaded, offset_of, printed
 
 _ARG, _ARG2 = ARG - HEADER, ARG2 - HEADER
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from lakehouse_cdc.testing import MySqlServer
-from tests.mysql.binlog.binlog_log import Log
+from tests.support.binlog_log import Log
 
 
 @pytest.fixture

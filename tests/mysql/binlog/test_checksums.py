@@ -16,9 +16,9 @@ from lakehouse_cdc.images.hashing.crc32 import TABLES, pass_right
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.binlog.checksums import Checksums
 from lakehouse_cdc.testing import MySqlServer
-from tests.images.guarded import guarded_copy
-from tests.mysql.binlog.binlog_log import Buffer, Log, joined, starts
-from tests.mysql.binlog.payloads import sealed
+from tests.support.binlog_log import Buffer, Log, joined, starts
+from tests.support.images.guarded import guarded_copy
+from tests.support.payloads import sealed
 
 
 def test_the_sum_is_zlibs() -> None:

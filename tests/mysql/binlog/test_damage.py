@@ -14,7 +14,7 @@ from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.binlog import rare_events as rare
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
-from tests.mysql.binlog.binlog_log import Buffer, Log, damage, event, format_event, joined, query_event, starts
+from tests.support.binlog_log import Buffer, Log, damage, event, format_event, joined, query_event, starts
 
 SOURCE = "4aa07ab1-e57a-11f1-a9a1-02fc00000001"
 

@@ -16,7 +16,7 @@ from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.binlog.dump import BinlogDump
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
 from lakehouse_cdc.testing import MySqlServer
-from tests.mysql.binlog.binlog_log import Log, as_listed, joined, scan_all, starts
+from tests.support.binlog_log import Log, as_listed, joined, scan_all, starts
 
 UUID = "6e5bd1a5-0f1d-4b5c-9a47-0d2c6a3a9f11"
 

@@ -14,9 +14,9 @@ from lakehouse_cdc.images.binlog.words import MARKER
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.binlog.compression.events import expand
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
-from tests.images.guarded import guarded_copy
-from tests.mysql.binlog.binlog_log import Buffer, event, format_event, query_event
-from tests.mysql.binlog.payloads import packed_event, sealed
+from tests.support.binlog_log import Buffer, event, format_event, query_event
+from tests.support.images.guarded import guarded_copy
+from tests.support.payloads import packed_event, sealed
 
 HEAD, CRC = 19, 4
 QUERY = bytes.fromhex(

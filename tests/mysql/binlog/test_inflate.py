@@ -23,8 +23,8 @@ from lakehouse_cdc.mysql.binlog.compression.columns import countable, inflated
 from lakehouse_cdc.mysql.binlog.scan import Scan
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
 from lakehouse_cdc.schema.table import Column, TableSchema
-from tests.images.guarded import guarded_copy
-from tests.mysql.binlog.binlog_log import event, format_event, query_event
+from tests.support.binlog_log import event, format_event, query_event
+from tests.support.images.guarded import guarded_copy
 
 ID = Column("id", "int", nullable=False)
 SCHEMA = TableSchema(

@@ -19,12 +19,12 @@ from lakehouse_cdc.mysql.binlog.json.binary import Node, Opened, Value, opened, 
 from lakehouse_cdc.mysql.binlog.json.diff import INSERT, REMOVE, REPLACE, Cell, Diff, changed, diffs
 from lakehouse_cdc.mysql.binlog.json.partial_rows import whole_rows
 from lakehouse_cdc.mysql.binlog.tablemap import TableMap
-from tests.images.guarded import guarded_copy
-from tests.images.json_bytes import JsonTable, Printed, convert
-from tests.images.tables import SESSION
-from tests.images.test_json_text import EXPRESSIONS, VALUES
-from tests.mysql.binlog.binlog_log import Log
-from tests.mysql.binlog.payloads import length
+from tests.support.binlog_log import Log
+from tests.support.images.guarded import guarded_copy
+from tests.support.images.json_bytes import JsonTable, Printed, convert
+from tests.support.images.json_values import EXPRESSIONS, VALUES
+from tests.support.images.tables import SESSION
+from tests.support.payloads import length
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from lakehouse_cdc.mysql.binlog.boundary import Cutter
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
-from tests.mysql.binlog.binlog_log import Buffer, Log, damage, event, joined, starts
+from tests.support.binlog_log import Buffer, Log, damage, event, joined, starts
 
 pytestmark = pytest.mark.parametrize("any_server", MARIADB, indirect=True)
 

@@ -22,8 +22,8 @@ from lakehouse_cdc.mysql.binlog.json.diff import INSERT, REMOVE, REPLACE, Diff, 
 from lakehouse_cdc.mysql.binlog.scan import Scan
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
 from lakehouse_cdc.schema.table import Column, TableSchema
-from tests.images.test_json_text import VALUES
-from tests.mysql.binlog.binlog_log import Buffer, Log, joined, merged, scan_all, starts
+from tests.support.binlog_log import Buffer, Log, joined, merged, scan_all, starts
+from tests.support.images.json_values import VALUES
 
 PARTIAL, PLAIN = (f"SET SESSION binlog_row_value_options = '{value}'" for value in ("PARTIAL_JSON", ""))
 COLUMNS = (

@@ -15,8 +15,8 @@ from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.sql.statements import StatementKind
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
-from tests.mysql.binlog.binlog_log import Log, joined
-from tests.positions import binlog_end
+from tests.support.binlog_log import Log, joined
+from tests.support.positions import binlog_end
 
 MINE = (Column("id", "int", nullable=False), Column("a", "int"), Column("b", "int"))
 CREATE = "CREATE TABLE mine (id INT NOT NULL PRIMARY KEY, a INT, b INT)"

@@ -21,8 +21,8 @@ from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.testing import MySqlServer
 from tests.mysql.binlog import workload
-from tests.mysql.binlog.binlog_log import Buffer, Log, as_listed, joined, merged, scan_all, starts
-from tests.mysql.binlog.payloads import PAYLOAD
+from tests.support.binlog_log import Buffer, Log, as_listed, joined, merged, scan_all, starts
+from tests.support.payloads import PAYLOAD
 
 ON, OFF = (f"SET SESSION binlog_transaction_compression = {value}" for value in ("ON", "OFF"))
 FEW = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -19,9 +19,9 @@ from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.binlog.compression import events
 from lakehouse_cdc.mysql.binlog.scan import Scan
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
-from tests.images.guarded import guarded_copy
-from tests.mysql.binlog.binlog_log import Buffer, Log, event, joined, query_event, starts
-from tests.mysql.binlog.payloads import NONE, PAYLOAD, fields, inner_events, packed_event, payload, sealed
+from tests.support.binlog_log import Buffer, Log, event, joined, query_event, starts
+from tests.support.images.guarded import guarded_copy
+from tests.support.payloads import NONE, PAYLOAD, fields, inner_events, packed_event, payload, sealed
 
 MANY = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -22,7 +22,7 @@ from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
 from lakehouse_cdc.sql.statements import StatementKind
 from lakehouse_cdc.testing import MySqlServer
 from tests.mysql.binlog import workload
-from tests.mysql.binlog.binlog_log import Buffer, Listed, Log, as_listed, joined, merged, query_event, scan_all, starts
+from tests.support.binlog_log import Buffer, Listed, Log, as_listed, joined, merged, query_event, scan_all, starts
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from lakehouse_cdc.mysql.binlog.cursor import Cursor
 from lakehouse_cdc.mysql.binlog.session_state import session_state
 from lakehouse_cdc.schema.charsets import charset_of
 from lakehouse_cdc.testing import MySqlServer
-from tests.mysql.binlog.binlog_log import Log, starts
-from tests.positions import binlog_end
+from tests.support.binlog_log import Log, starts
+from tests.support.positions import binlog_end
 
 _ONE_LETTER = "éßжα中日한א"
 _WIDE = ("ucs2", "utf16", "utf16le", "utf32")  # which no client can speak

@@ -14,8 +14,8 @@ from lakehouse_cdc.mysql.catalog import read_tables
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import Column, TableSchema
-from tests.mysql.binlog.binlog_log import Log, joined
-from tests.servers import row_metadata
+from tests.support.binlog_log import Log, joined
+from tests.support.servers import row_metadata
 
 DDL = """CREATE TABLE t (
     y YEAR, u INT UNSIGNED NOT NULL, z TINYINT, b BIGINT UNSIGNED, d DECIMAL(12,3) UNSIGNED, f FLOAT, g DOUBLE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tests.mysql.binlog.binlog_log import Log
+from tests.support.binlog_log import Log
 
 TABLES = ("cap_a", "cap_b", "other")
 

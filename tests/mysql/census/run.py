@@ -31,8 +31,8 @@ from lakehouse_cdc.sql.ddl.statement_session import StatementSession
 from lakehouse_cdc.sql.lexer import NotUnderstood
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
-from tests.images.tables import SESSION
 from tests.mysql.census.columns import Spec
+from tests.support.images.tables import SESSION
 
 STRICT = "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO"
 BITS = {STRICT: 1 << 21 | 1 << 23 | 1 << 24 | 1 << 26, "": 0}  # as a statement's event has them

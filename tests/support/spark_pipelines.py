@@ -16,7 +16,7 @@ from lakehouse_cdc.runtime.java import java_home
 from lakehouse_cdc.runtime.session import CATALOG, DELTA, EXTENSION
 
 HOME = Path(pyspark.__file__).parent
-DEFINITION = Path(__file__).parent.parent / "bundles" / "definition.py"
+DEFINITION = Path(__file__).parents[2] / "bundles" / "definition.py"
 COMPLETED = "Run is COMPLETED"
 
 

@@ -13,7 +13,7 @@ import pymysql
 from lakehouse_cdc.images.binlog.row_events import DELETE, UPDATE, WRITE, RowEvents
 from lakehouse_cdc.images.layout import BinlogType
 from lakehouse_cdc.schema.table import TableSchema
-from tests.positions import binlog_end
+from tests.support.positions import binlog_end
 
 KINDS = {30: WRITE, 31: UPDATE, 32: DELETE, 23: WRITE, 24: UPDATE, 25: DELETE}
 TABLE_MAP, XID, QUERY = 19, 16, 2

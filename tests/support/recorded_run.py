@@ -9,7 +9,7 @@ from typing import Any
 import pymysql
 
 from lakehouse_cdc.model.gtid import GtidSet, gtid_text
-from tests.positions import binlog_end
+from tests.support.positions import binlog_end
 
 _WORDS = (None, "", "plain", "naïve 𝄞", "O'Brien", "x" * 60)
 _TABLES = (

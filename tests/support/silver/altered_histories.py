@@ -15,7 +15,7 @@ from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.migration import Migration
 from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.schema.table import TableSchema
-from tests.silver.alterations import KINDS, POOLS, Alteration, made, moment
+from tests.support.silver.alterations import KINDS, POOLS, Alteration, made, moment
 
 Key = tuple[Any, ...]
 

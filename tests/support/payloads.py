@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tests.mysql.binlog.binlog_log import Buffer, starts
+from tests.support.binlog_log import Buffer, starts
 
 PAYLOAD = 40
 ZSTD, NONE = 0, 255

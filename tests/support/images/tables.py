@@ -19,9 +19,9 @@ from lakehouse_cdc.images.typed.columns import ImageColumns
 from lakehouse_cdc.model.variant import decode
 from lakehouse_cdc.mysql.wire.select import select_images
 from lakehouse_cdc.schema.table import Column, TableSchema
-from tests.images.binlog_file import read_log
-from tests.positions import binlog_end
-from tests.row_images import plain
+from tests.support.images.binlog_file import read_log
+from tests.support.positions import binlog_end
+from tests.support.row_images import plain
 
 SESSION = "SET time_zone = '+00:00', character_set_results = NULL, sql_mode = 'STRICT_ALL_TABLES'"
 ID = Column("id", "int", nullable=False)

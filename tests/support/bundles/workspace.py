@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
 from urllib.parse import parse_qs, urlparse
 
-from tests.rest import Answering, serving
+from tests.support.rest import Answering, serving
 
 _USER = "someone@example.com"
 _ACL = [  # of a user's home, and of what is made in it

@@ -18,10 +18,10 @@ from lakehouse_cdc.images.compiled import compiled
 from lakehouse_cdc.images.status import BAD_JSON
 from lakehouse_cdc.images.text.json_text import EXTRA, GROWTH, write_json
 from lakehouse_cdc.schema.table import Column, TableSchema
-from tests.images.binlog_file import TABLE_MAP, read_log
-from tests.images.guarded import guarded
-from tests.images.tables import ID
-from tests.positions import binlog_end
+from tests.support.images.binlog_file import TABLE_MAP, read_log
+from tests.support.images.guarded import guarded
+from tests.support.images.tables import ID
+from tests.support.positions import binlog_end
 
 FORMAT_DESCRIPTION, WRITE_ROWS = 15, 30
 _SMALL, _FRONT = 4096, 16

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 BUNDLE = ROOT / "bundles"
 TARGETS = ("dev", "prod")
 # what only a workspace knows

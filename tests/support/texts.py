@@ -18,8 +18,8 @@ from lakehouse_cdc.source.state.state_store import SchemaStore
 from lakehouse_cdc.verify.reading import BY_IMAGE, Texts
 from lakehouse_cdc.verify.settling import settled
 from lakehouse_cdc.verify.text_source import MySqlTextReader
-from tests.source.conftest import Stage
-from tests.source.driver import COLUMNS, Driver
+from tests.support.source.driver import COLUMNS, Driver
+from tests.support.source.stage import Stage
 
 Rows = list[dict[str, Any]]
 

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from lakehouse_cdc.schema.table import Column
-from tests.silver.histories import TEXT
+from tests.support.silver.histories import TEXT
 
 POOLS: dict[str, tuple[Any, ...]] = {
     "tinyint": (-128, 0, 7),

@@ -32,7 +32,7 @@ from lakehouse_cdc.model.variant import encode
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.time_travel import met, rows_at
-from tests.row_images import image as row_image
+from tests.support.row_images import image as row_image
 
 _BY_ROWS = 3  # every so manieth batch goes through Spark's writer, the others are written as files
 UUID = "6f0b0f2e-0000-4000-8000-000000000001"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from decimal import Decimal
@@ -13,6 +14,8 @@ from typing import Any
 from uuid import UUID
 
 import pymysql
+
+from tests.support.source.stage import Stage
 
 Say = Callable[[Any], str]  # an image's value, as the server's expression shows it
 
@@ -250,3 +253,16 @@ def rows(columns: Sequence[Typed], seed: int) -> list[str]:
         values = [c.values[i % len(c.values)] if i < count else rng.choice(c.values) for c in columns]
         found.append(f"({i}, 0, {', '.join(values)})")
     return [*found, f"({2 * count}, 0, {', '.join(['NULL'] * len(columns))})"]
+
+
+_FAR = 1000  # ids of the rows that come through the binlog
+
+
+def through_the_binlog(stage: Stage, columns: list[Typed]) -> None:
+    """Every row once more, inserted and updated by a session of another time zone and character set."""
+    names = ", ".join(f"`{c.name}`" for c in columns)
+    with closing(stage.server.connect(autocommit=True, charset="latin1", database=stage.database)) as other:
+        cursor = other.cursor()
+        cursor.execute("SET time_zone = '+05:30'")
+        cursor.execute(f"INSERT INTO t (id, n, {names}) SELECT id + {_FAR}, 1, {names} FROM t")
+        cursor.execute("UPDATE t SET n = n + 1")

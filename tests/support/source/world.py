@@ -17,7 +17,7 @@ from uuid import UUID
 
 import pymysql
 
-from tests.positions import binlog_end
+from tests.support.positions import binlog_end
 
 Row = dict[str, Any]
 
