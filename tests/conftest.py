@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from typing import Any
+from unittest.mock import patch
 
 import pymysql
 import pytest
@@ -106,12 +107,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("unit")
 
 
-@pytest.fixture(autouse=True)
-def nothing_started(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A unit test starts no server and no Spark: what does is to be marked."""
-    if request.node.get_closest_marker("unit"):
-        for kind, name in ((MySqlServer, "start"), (SparkContext, "__init__")):
-            monkeypatch.setattr(kind, name, _refused)
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """A unit test, and every fixture that it asks for, starts no server and no Spark: what does is to be marked."""
+    if item.get_closest_marker("unit") is None:
+        return (yield)
+    with patch.object(MySqlServer, "start", _refused), patch.object(SparkContext, "__init__", _refused):
+        return (yield)
 
 
 def _refused(*_: object, **__: object) -> None:

@@ -25,6 +25,8 @@ from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.testing import MySqlServer
 from tests.support.bundles.declared import TARGETS, WORKSPACE, Declared, included, read, settings
 
+pytestmark = pytest.mark.mysql
+
 PASSWORD = "s3cr3t-PÄSS"
 ODD = "we[i]rd # x"
 TABLES = {

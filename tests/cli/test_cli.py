@@ -22,6 +22,8 @@ from lakehouse_cdc.cli.main import app
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.place import free_port
 
+pytestmark = pytest.mark.mysql
+
 PASSWORD = "s3cr3t-PÄSS"
 FORMS = [PASSWORD.encode(), PASSWORD.encode("latin1"), json.dumps(PASSWORD)[1:-1].encode(), b"s3cr3t"]
 CONFIG = """\

@@ -140,6 +140,7 @@ def test_images_are_variants_in_spark(spark: SparkSession, session: pymysql.Conn
     )
 
 
+@pytest.mark.long
 def test_a_cold_process_compiles_once(tmp_path: Path) -> None:
     code = "from lakehouse_cdc.images.warm import warm_up; warm_up()"
 

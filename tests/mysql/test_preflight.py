@@ -19,6 +19,8 @@ from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
 
+pytestmark = pytest.mark.mysql
+
 SHOP = Selection(["shop.*"])
 DAY = 86_400
 
@@ -168,7 +170,6 @@ def test_a_server_that_may_forget_what_it_showed(root: Session, name: str) -> No
         assert finding.what.startswith(f"{name} is 0: ")
 
 
-@pytest.mark.mysql
 def test_without_a_binlog() -> None:
     with (
         MySqlServer.start(options={"disable_log_bin": None}) as started,

@@ -18,6 +18,8 @@ from lakehouse_cdc.testing.distribution import install
 from tests.support.servers import start_or_skip
 from tests.support.source.stage import Stage, on_stage
 
+pytestmark = pytest.mark.mysql
+
 
 @pytest.fixture(scope="module")
 def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MySqlServer]:

@@ -18,6 +18,8 @@ from lakehouse_cdc.testing import MySqlServer
 from tests.support.source.driver import Driver
 from tests.support.source.stage import Stage, on_stage
 
+pytestmark = pytest.mark.mysql
+
 _numbers = count(1)
 
 

@@ -113,6 +113,7 @@ def test_silence_is_a_transient_error(log: Log) -> None:
         drain(dump)
 
 
+@pytest.mark.mysql
 def test_a_purged_file_and_an_impossible_position(plain_log: Log) -> None:
     old = plain_log.end
     plain_log.run("FLUSH BINARY LOGS", "FLUSH BINARY LOGS")

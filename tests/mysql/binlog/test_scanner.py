@@ -24,6 +24,8 @@ from lakehouse_cdc.testing import MySqlServer
 from tests.mysql.binlog import workload
 from tests.support.binlog_log import Buffer, Listed, Log, as_listed, joined, merged, query_event, scan_all, starts
 
+pytestmark = pytest.mark.mysql
+
 
 @dataclass(frozen=True)
 class Written:
