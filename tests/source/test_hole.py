@@ -31,7 +31,10 @@ from tests.support.source.driver import Driver, hashable
 _DELAY_SECONDS = 0.5
 _GTID_MODES = ("OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON")  # a server goes from one to the next only
 _TABLE = "hole.t"
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:pymysqlreplication.*")
+pytestmark = [
+    pytest.mark.mysql,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:pymysqlreplication.*"),
+]
 
 
 @pytest.fixture(scope="module")
