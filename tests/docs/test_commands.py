@@ -22,6 +22,7 @@ ELSEWHERE = {
     "uv run lakehouse-cdc demo": "tests/cli/test_demo.py",
     "uv run lakehouse-cdc reset -c pipeline.yml": "tests/pipeline/test_belonging.py",
     "uv run lakehouse-cdc reset --keep-tables -c pipeline.yml": "tests/pipeline/test_belonging.py",
+    "uv run pytest -m unit": ".github/workflows/ci.yml",
     "uv run pytest tests/schema": "tests/schema",
     "uv run pytest": ".ci/run",
     "uv run pytest -n 0 -m long": "pyproject.toml",
