@@ -24,8 +24,8 @@ from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.silver.apply.applier import Applier
-from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.forms import CURRENT, HISTORY
 from lakehouse_cdc.silver.tables.ledger import Ledger
 
 _QUERY = "bench"
@@ -47,7 +47,7 @@ class Lake:
         self._spark, self._folder = spark, folder
         self.layout = Layout("bench", bronze="bronze", silver=f"silver{scd}", path=str(folder / "lake"))
         self._checkpoint = Checkpoint(str(folder / "checkpoint"))
-        policy = Policy(form=Form.VERSIONS if scd == 2 else Form.ROWS)
+        policy = Policy(form=HISTORY if scd == 2 else CURRENT)
         self._applier = Applier(spark, self.layout, policy=lambda _: policy)
         self._ledger = Ledger(spark, self.layout)
 

@@ -50,7 +50,6 @@ from lakehouse_cdc.silver.auto_cdc.declarations import (
     takes,
 )
 from lakehouse_cdc.silver.auto_cdc.schema_eras import Eras
-from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.tables.properties import SOURCE
 from lakehouse_cdc.source.spark.stream import MySqlCdcSource
 
@@ -159,7 +158,7 @@ def _register_silver(dp: Any, spark: SparkSession, layout: Layout, config: Pipel
     plans = []
     for name, eras in found.items():
         policy = config.policy(name)
-        if not eras.key and policy.form is not Form.ADDED:
+        if not eras.key and policy.form.needs_key:
             _log.warning("%s has no primary key, so it is in bronze alone", name)
             continue
         properties = {**_PROPERTIES, PIPELINE: layout.pipeline, SOURCE: name, FED: str(eras.last.since)}

@@ -132,7 +132,7 @@ def _with_silver(spark: SparkSession, layout: Layout, name: str, found: TableSta
         refused = no_key(name)
         return replace(found, quarantined=f"{refused.what}; {refused.hint}")
     held = told(spark, layout, name)
-    rows = read(spark, layout.silver_table(name)).where(held.form.standing).count()
+    rows = read(spark, layout.silver_table(name)).where(held.form.is_current).count()
     if held.stuck is not None and not found.quarantined:
         found = replace(found, snapshot="quarantined", quarantined=held.stuck.reason)
     return replace(found, silver_rows=rows, ignored=held.frozen.ignored if held.frozen is not None else ())

@@ -32,8 +32,7 @@ from lakehouse_cdc.pipeline.run.failures import translate
 from lakehouse_cdc.pipeline.run.restarts import while_late
 from lakehouse_cdc.pipeline.run.streams import Streams
 from lakehouse_cdc.schema.declared_key import with_key
-from lakehouse_cdc.schema.selection import Selection, said_last
-from lakehouse_cdc.silver.definition.form import Form, require_fit
+from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.planned_configuration import digest
@@ -78,11 +77,10 @@ class Pipeline(Mending):
     def _unfit(self, session: Session) -> list[Finding]:
         """The tables that silver cannot hold, for nothing tells their rows apart, or not as they are to be held."""
         config, found = self.config, []
-        appends = {pattern: t.append for pattern, t in config.said("append").items()}
         tables = read_catalog(session, Selection(config.source.tables)).tables if config.target.silver else {}
         for name, schema in tables.items():
             try:
-                require_fit(with_key(schema, config.keys), Form.ADDED if said_last(appends, name) else Form.ROWS)
+                config.form(name).require_fit(with_key(schema, config.keys))
             except TableError as error:  # noqa: PERF203
                 found.append(Finding(name, "warning", error.what, error.hint))
         return found

@@ -15,9 +15,13 @@ The rooms, from the top down; each imports only from those below it:
 
 - `apply`: the stream, and the application of one batch to all tables.
 - `time_travel`: a table as it was at any seq. `auto_cdc`: the same tables by a declarative pipeline.
-- `forms`: how each form of table takes a batch.
+- `forms`: the forms of tables, each with what differs by form and with how it takes a batch.
 - `load`: a table's first rows, written by tasks.
 - `tables`: the Delta tables, their properties, tombstones, the ledger.
 - `batch`: what a batch of bronze holds, as typed columns. `evolution`: the plan of a schema change.
 - `definition`: what a silver table is; pure.
+
+Every form is imported with the package, so that no table is read before its form is registered.
 """
+
+from lakehouse_cdc.silver import forms as forms

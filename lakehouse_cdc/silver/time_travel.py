@@ -30,7 +30,7 @@ from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.batch import typed_columns
 from lakehouse_cdc.silver.batch.contents import split
 from lakehouse_cdc.silver.definition.column_mapping import Shape
-from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.form import form_of_columns
 from lakehouse_cdc.silver.forms.append import added
 from lakehouse_cdc.silver.tables.properties import FrozenShape, told
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
@@ -99,8 +99,8 @@ def rows_at(spark: SparkSession, layout: Layout, name: str, seq: int, schemas: l
     if found is None:
         return _folded(None, rows, shape)
     held = read(spark, table, version=found.version)
-    form = Form.of_columns(held.columns)
-    now = held.where(form.standing).drop(*(column for column, _ in form.columns))
+    form = form_of_columns(held.columns)
+    now = held.where(form.is_current).drop(*(column for column, _ in form.columns))
     return _folded(now, rows.where(f"seq > {found.through}BD"), shape)
 
 

@@ -22,6 +22,7 @@ from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.apply import stream as silver
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form, no_key
+from lakehouse_cdc.silver.forms import CURRENT
 from lakehouse_cdc.silver.tables.properties import Held, told
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.state.offset_codec import restored
@@ -74,7 +75,8 @@ class Verifier:
 
         def compared(name: str, state: TableState, offset: Offset) -> TableResult | None:
             place, schema = self.layout.silver_table(name), store.get(state.schema)
-            shape, form = Shape.of(schema), Form.ROWS
+            shape = Shape.of(schema)
+            form: Form = CURRENT
             if not schema.key and not exists(self.spark, place):
                 refused = no_key(name)
                 found.quarantined[name] = f"{refused.what}; {refused.hint}"

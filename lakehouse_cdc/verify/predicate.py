@@ -60,7 +60,7 @@ def keys_where(
     found = _in_source(connection, schema, predicate)
     if layout.silver is not None and exists(spark, silver := layout.silver_table(name)):
         held = told(spark, layout, name)
-        rows = read(spark, silver).where(held.form.standing)
+        rows = read(spark, silver).where(held.form.is_current)
         found += _in_silver(rows, shape_of(store, schema, held), predicate)
     each = {tuple(key[part] for part in schema.key): key for key in found}  # 1 and 1.0 are one
     repair = repair_of(store, state, name, [*each.values()])

@@ -59,7 +59,7 @@ def verify_table(
     if version is None:
         actual = expected.select(*map(quoted, columns)).where("false")
     else:
-        rows = read(spark, silver, version).where(form.standing)
+        rows = read(spark, silver, version).where(form.is_current)
         kinds |= {field.name: field.dataType.simpleString() for field in rows.schema}
         actual = rows.select(*[_held(shape, name, kinds[name]).alias(name) for name in columns])
     compared = Compared(columns, keys, _typed(shape, kinds), _flags(shape, kinds), BY_IMAGE)
@@ -143,10 +143,8 @@ def _flags(shape: Shape, kinds: Mapping[str, str]) -> dict[str, str]:
 def _notes(shape: Shape, form: Form) -> tuple[str, ...]:
     """What of a silver table is not compared, for it has no like in the source."""
     found = []
-    if form is Form.VERSIONS:
-        found.append("ended versions are not compared: the source has only the rows of now")
-    if form is Form.MARKED:
-        found.append("rows that are marked as deleted are not compared: the source has them no more")
+    if form.not_verified is not None:
+        found.append(form.not_verified)
     if shape.transform.metadata:
         found.append(f"metadata columns are not compared: {', '.join(shape.transform.metadata)}")
     if ownerless := [c.name for c in shape.schema.captured if c.name not in shape.sources]:

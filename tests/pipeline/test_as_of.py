@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.errors import CdcError, ConfigError, DefiniteError
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.pipeline.pipeline import Pipeline
-from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.form import form_of_columns
 from lakehouse_cdc.testing import MySqlServer
 from tests.support.pipelines import pipeline
 from tests.support.recorded_run import Done, RecordedRun
@@ -143,7 +143,7 @@ def test_the_ledger_names_a_version_of_each_table_that_is_as_of_its_row(world: W
         assert row["reading"] == {}
         for name, version in row["tables"].items():
             then = read(lake.spark, lake.layout.silver_table(name), version=version)
-            then = then.where(Form.of_columns(then.columns).standing)
+            then = then.where(form_of_columns(then.columns).is_current)
             at = lake.as_of(name, position=f"{row['position']['file']}:{row['position']['pos']}")
             columns = [c for c in at.columns if c in then.columns]
             assert held(at, columns) == held(then, columns)

@@ -11,8 +11,8 @@ from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.pipeline.config.secrets import Secret
 from lakehouse_cdc.pipeline.config.source_options import choice, source_options
 from lakehouse_cdc.schema.masks import fingerprint
-from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.forms import APPEND, CURRENT, HISTORY, SOFT_DELETES
 from lakehouse_cdc.source.options import SourceOptions
 
 GOOD = """\
@@ -86,10 +86,10 @@ def test_settings_take_the_place_of_what_the_file_says(tmp_path: Path, monkeypat
     assert (config.source.tables, config.target.metrics) == (["a.b", "c.*"], True)
     assert config.source.password.reveal() == "hunter2"
     assert config.excluded("shop.customer") == ("notes",)
-    assert config.policy("a.b").form is Form.VERSIONS
+    assert config.policy("a.b").form is HISTORY
     assert load(path).name == "shop"
     bare = write(tmp_path, GOOD[: GOOD.index("tables:\n  shop")])
-    assert load(bare, ["tables.shop.*.scd=2"]).policy("shop.orders").form is Form.VERSIONS
+    assert load(bare, ["tables.shop.*.scd=2"]).policy("shop.orders").form is HISTORY
 
 
 @pytest.mark.parametrize(
@@ -217,10 +217,10 @@ def test_the_last_pattern_that_says_it_decides(tmp_path: Path, monkeypatch: pyte
     assert config.policy("shop.items") == Policy(beside=True, freezes=True)
     with pytest.raises(ConfigError, match=r"beside keeps columns that .* drops \[tables\.shop\.wrong\]"):
         config.policy("shop.wrong")
-    assert config.policy("old.orders") == Policy(beside=True, form=Form.VERSIONS, track=("a", "b"))
-    assert config.policy("old.gone") == Policy(drops=True, form=Form.VERSIONS, track=("a", "b"))
-    assert config.policy("old.anew") == Policy(form=Form.VERSIONS, track=("a", "b"))
-    assert config.policy("new.items") == Policy(form=Form.MARKED)
+    assert config.policy("old.orders") == Policy(beside=True, form=HISTORY, track=("a", "b"))
+    assert config.policy("old.gone") == Policy(drops=True, form=HISTORY, track=("a", "b"))
+    assert config.policy("old.anew") == Policy(form=HISTORY, track=("a", "b"))
+    assert config.policy("new.items") == Policy(form=SOFT_DELETES)
     with pytest.raises(ConfigError, match=r"soft marks rows .* ended versions \[tables\.old\.items\]"):
         config.policy("old.items")
     with pytest.raises(ConfigError, match=r"without scd: 2 there are none \[tables\.new\.lines\]"):
@@ -231,8 +231,8 @@ def test_tables_without_a_primary_key(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("SHOP_PASSWORD", "x")
     log = "  shop.log: {append: true}\n  shop.bad: {append: true, key: [a]}\n  shop.worse: {append: true, scd: 2}\n"
     config = load(write(tmp_path, GOOD + "  shop.keyed: {key: [a, b]}\n" + log))
-    assert config.policy("shop.log").form is Form.ADDED
-    assert config.policy("shop.keyed").form is Form.ROWS
+    assert config.policy("shop.log").form is APPEND
+    assert config.policy("shop.keyed").form is CURRENT
     assert source_options(config, tmp_path, "s")["keys"] == '{"shop.keyed": ["a", "b"], "shop.bad": ["a"]}'
     for name, what in (("bad", "key"), ("worse", "scd: 2")):
         with pytest.raises(ConfigError, match=f"append only ever adds rows, {what} is about"):

@@ -23,10 +23,9 @@ from lakehouse_cdc.model.changelog import fold, invalid
 from lakehouse_cdc.model.table_layout import END_AT, START_AT
 from lakehouse_cdc.silver.apply import schema_executor
 from lakehouse_cdc.silver.apply.applier import Applier
-from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Transform
-from lakehouse_cdc.silver.forms import current, history, soft_deletes
+from lakehouse_cdc.silver.forms import HISTORY, SOFT_DELETES, current, history, soft_deletes
 from lakehouse_cdc.silver.tables import tombstones
 from tests.support.bronze_writer import Lake
 from tests.support.silver.alterations import moment
@@ -35,16 +34,16 @@ from tests.support.silver.crashes import crashing, runs, seeds, split_up
 
 pytestmark = pytest.mark.usefixtures("parts_both_ways")
 
-HISTORY = Policy(form=Form.VERSIONS, beside=True)
+HISTORIES = Policy(form=HISTORY, beside=True)
 # of columns that come, go, swap their names and get others
 TRANSFORM = Transform(rename={"a": "x", "N": "y `z`"}, computed={"two": "1 + 1"}, metadata={"from": "table_name"})
 FORMS = [
     Policy(),
-    Policy(form=Form.MARKED),
-    HISTORY,
+    Policy(form=SOFT_DELETES),
+    HISTORIES,
     Policy(transform=TRANSFORM),
-    Policy(form=Form.MARKED, transform=TRANSFORM),
-    replace(HISTORY, transform=TRANSFORM),
+    Policy(form=SOFT_DELETES, transform=TRANSFORM),
+    replace(HISTORIES, transform=TRANSFORM),
 ]
 
 
@@ -170,7 +169,7 @@ def altered_with_crashes(
         silver.restart()
         silver.apply(done[-1], rng, "anew", attempts=attempts)
         check(lake, altered, policy)
-        assert policy.form is not Form.VERSIONS or content(lake, name) == everything
+        assert policy.form is not HISTORY or content(lake, name) == everything
         check_as_of(lake, altered, policy, rng)
 
 

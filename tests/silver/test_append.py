@@ -17,8 +17,8 @@ from lakehouse_cdc.model.multiset import standing
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
-from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.forms import APPEND, CURRENT
 from tests.support.bronze_writer import Lake
 from tests.support.silver.changes import apply, begin, seq
 from tests.support.silver.schema_changes import altered
@@ -27,7 +27,7 @@ LOG = TableSchema("shop", "log", (Column("n", "int"), Column("text", "varchar", 
 
 
 def appending(spark: SparkSession, lake: Lake) -> Applier:
-    return Applier(spark, lake.layout, policy=lambda _: Policy(form=Form.ADDED))
+    return Applier(spark, lake.layout, policy=lambda _: Policy(form=APPEND))
 
 
 def came(pos: int, n: int, op: Op = Op.INSERT, **more: Any) -> Change:
@@ -130,9 +130,7 @@ def test_a_table_without_a_key_is_refused_by_name_and_one_with_a_key_is_not_appe
 ) -> None:
     keyed = TableSchema("shop", "keyed", LOG.columns, ("n",))
     lake = Lake(spark, tmp_path, {LOG.name: LOG, keyed.name: keyed})
-    applier = Applier(
-        spark, lake.layout, policy=lambda name: Policy(form=Form.ADDED if name == keyed.name else Form.ROWS)
-    )
+    applier = Applier(spark, lake.layout, policy=lambda name: Policy(form=APPEND if name == keyed.name else CURRENT))
     rows = [
         begin(LOG),
         came(2, 1),

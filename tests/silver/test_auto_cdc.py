@@ -14,14 +14,14 @@ from lakehouse_cdc.model.table_layout import Table
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.auto_cdc.declarations import AutoCdcPlan, Call, declare_auto_cdc, has_auto_cdc, perform, takes
 from lakehouse_cdc.silver.auto_cdc.schema_eras import Eras
-from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Transform
+from lakehouse_cdc.silver.forms import APPEND, HISTORY, SOFT_DELETES
 from tests.support.silver.auto_cdc import Databricks, Dlt
 from tests.support.silver.changes import N, table
 from tests.support.silver.schema_changes import altered
 
-HISTORY = Policy(form=Form.VERSIONS, beside=True)
+HISTORIES = Policy(form=HISTORY, beside=True)
 WIDE = Column("n", "text", charset="utf8mb4")
 
 
@@ -68,15 +68,15 @@ def test_rows_as_they_are_now() -> None:
 
 
 def test_every_version() -> None:
-    _, *flows = declare_auto_cdc(plan(table("orders", N), HISTORY))
+    _, *flows = declare_auto_cdc(plan(table("orders", N), HISTORIES))
     for flow in flows:
         assert flow.kwargs["stored_as_scd_type"] == 2
         # these move with every change, and begin no version
         assert flow.kwargs["track_history_except_column_list"] == ["_seq", "_commit_ts"]
-    _, flow, _ = declare_auto_cdc(plan(table("orders", N), Policy(form=Form.VERSIONS, track=("n",))))
+    _, flow, _ = declare_auto_cdc(plan(table("orders", N), Policy(form=HISTORY, track=("n",))))
     assert flow.kwargs["track_history_column_list"] == ["n"]
     assert "track_history_except_column_list" not in flow.kwargs
-    _, flow, _ = declare_auto_cdc(plan(table("orders", N), Policy(form=Form.VERSIONS, track=())))
+    _, flow, _ = declare_auto_cdc(plan(table("orders", N), Policy(form=HISTORY, track=())))
     assert flow.kwargs["track_history_column_list"] == ["id"]
 
 
@@ -88,7 +88,7 @@ def test_names_that_are_no_identifiers_are_quoted() -> None:
     assert flow.kwargs["source"] == "`a b__changes`"
 
 
-@pytest.mark.parametrize("policy", [Policy(), HISTORY, Policy(form=Form.VERSIONS, track=("n",))])
+@pytest.mark.parametrize("policy", [Policy(), HISTORIES, Policy(form=HISTORY, track=("n",))])
 def test_the_calls_fit_every_runtime_that_has_them(policy: Policy) -> None:
     calls = declare_auto_cdc(plan(table("orders", N), policy))
     databricks, older = Databricks(), Dlt()
@@ -104,7 +104,7 @@ def test_the_calls_fit_every_runtime_that_has_them(policy: Policy) -> None:
 def test_open_source_takes_the_calls_of_type_1_alone() -> None:
     for call in declare_auto_cdc(plan(table("orders", N), Policy())):
         inspect.signature(getattr(pipelines, call.function)).bind(**call.kwargs)
-    _, history, _ = declare_auto_cdc(plan(table("orders", N), HISTORY))
+    _, history, _ = declare_auto_cdc(plan(table("orders", N), HISTORIES))
     with pytest.raises(TypeError, match="track_history"):
         inspect.signature(pipelines.create_auto_cdc_flow).bind(**history.kwargs)
     assert not has_auto_cdc(pipelines)
@@ -126,14 +126,14 @@ TAKEN = Column("_OP", "int")
 @pytest.mark.parametrize(
     ("schema", "policy", "said"),
     [
-        (table("one", N), Policy(form=Form.MARKED), "deletes: soft"),
+        (table("one", N), Policy(form=SOFT_DELETES), "deletes: soft"),
         (table("one", N), Policy(freezes=True), "schema_changes: freeze"),
         (table("one", N), Policy(drops=True), "dropped_columns: drop"),
         (table("one", N), Policy(transform=Transform(filter="n > 1")), "rename, computed, filter and metadata"),
-        (TableSchema("shop", "one", (N,), ()), Policy(form=Form.ADDED), "a table without a key"),
+        (TableSchema("shop", "one", (N,), ()), Policy(form=APPEND), "a table without a key"),
         (table("one", TAKEN), Policy(), "column _op of shop.one"),
-        (table("one", N), Policy(form=Form.VERSIONS, track=("m",)), "has no column m"),
-        (table("one", JSON), HISTORY, "cannot tell one value of doc from another"),
+        (table("one", N), Policy(form=HISTORY, track=("m",)), "has no column m"),
+        (table("one", JSON), HISTORIES, "cannot tell one value of doc from another"),
     ],
 )
 def test_what_cannot_be_kept_is_refused(schema: TableSchema, policy: Policy, said: str) -> None:
@@ -144,14 +144,14 @@ def test_what_cannot_be_kept_is_refused(schema: TableSchema, policy: Policy, sai
 
 def test_a_document_that_is_not_tracked_is_kept() -> None:
     declare_auto_cdc(plan(table("one", JSON), Policy()))
-    declare_auto_cdc(plan(table("one", JSON, N), Policy(form=Form.VERSIONS, track=("n",))))
+    declare_auto_cdc(plan(table("one", JSON, N), Policy(form=HISTORY, track=("n",))))
 
 
 def test_nothing_stays_beside_a_column_of_another_type() -> None:
     one, two = table("one", N), table("one", WIDE)
     with pytest.raises(DefiniteError, match="keeps nothing beside n"):
-        declare_auto_cdc(plan(one, HISTORY, change(one, two)))
-    declare_auto_cdc(plan(one, Policy(form=Form.VERSIONS), change(one, two)))
+        declare_auto_cdc(plan(one, HISTORIES, change(one, two)))
+    declare_auto_cdc(plan(one, Policy(form=HISTORY), change(one, two)))
 
 
 def test_columns_that_go_stay_and_keep_their_names() -> None:

@@ -13,6 +13,7 @@ from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.forms import CURRENT, HISTORY
 from tests.support.bronze_writer import Lake
 from tests.support.silver.changes import ID, N, apply, begin, insert, table
 from tests.support.silver.schema_changes import altered, update
@@ -26,7 +27,7 @@ def clusters(lake: Lake, name: str) -> list[str]:
     return [column[1:-1].replace("``", "`") if column.startswith("`") else column for column in row[0]]
 
 
-@pytest.mark.parametrize("form", [Form.ROWS, Form.VERSIONS])
+@pytest.mark.parametrize("form", [CURRENT, HISTORY])
 def test_a_table_stays_clustered_as_its_columns_change(spark: SparkSession, tmp_path: Path, form: Form) -> None:
     """By those of the columns that it has: one is dropped, one gets another type, another comes back."""
     one = table("one", N, DAY)
@@ -43,7 +44,7 @@ def test_a_table_stays_clustered_as_its_columns_change(spark: SparkSession, tmp_
     again = TableSchema("shop", "one", (ID, DAY, N), ("id",))
     last = apply(lake, applier, [altered(wider, again, 6), insert(again, 7, 5, n=9)], last)
     assert clusters(lake, one.name) == ["n", "the `day`", "_commit_ts"]
-    if form is Form.ROWS:
+    if form is CURRENT:
         assert {row["id"]: row["n"] for _, row in lake.silver(one.name).values()} == {1: 7, 2: 6, 3: 1, 4: None, 5: 9}
 
 

@@ -13,7 +13,6 @@ from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.definition.casts import widens
-from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.evolution.plan import evolution
 from lakehouse_cdc.silver.evolution.steps import (
@@ -29,6 +28,7 @@ from lakehouse_cdc.silver.evolution.steps import (
     TakeOver,
     Widen,
 )
+from lakehouse_cdc.silver.forms import HISTORY
 
 NAMES = ("a", "A", "b", "B", "c", "d", "x", "X", "y")
 TYPES = ("int", "bigint", "text", "date")
@@ -120,7 +120,7 @@ def change(rng: Random) -> tuple[TableSchema, TableSchema, dict[str, str], Colum
     return old, new, origin, Columns(held), {name: name * 2 for name in new_ones if rng.random() < 0.5}
 
 
-POLICIES = [Policy(), Policy(drops=True), Policy(beside=True), Policy(beside=True, form=Form.VERSIONS)]
+POLICIES = [Policy(), Policy(drops=True), Policy(beside=True), Policy(beside=True, form=HISTORY)]
 
 
 @given(seed=st.integers(0, 2**32), crashes=st.lists(st.integers(0, 6), max_size=4), policy=st.sampled_from(POLICIES))
@@ -154,7 +154,7 @@ def test_whatever_crashes_each_column_ends_where_it_belongs(seed: int, crashes: 
         aside = {f"{which}__{kind}": (which, kind) for which, kind in stay}
         assert all(name not in {*wanted, *kept} for name in aside)
         kept |= aside
-    if policy.form is Form.VERSIONS:
+    if policy.form is HISTORY:
         aside = {f"{n}__dropped": c for n, c in before.items() if n.lower() in taken and c[0] not in left}
         assert all(name not in {*wanted, *kept} for name in aside)
         kept |= aside

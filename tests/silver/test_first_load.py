@@ -33,7 +33,7 @@ from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Transform
-from lakehouse_cdc.silver.forms import current, incremental_writer
+from lakehouse_cdc.silver.forms import CURRENT, HISTORY, SOFT_DELETES, current, incremental_writer
 from lakehouse_cdc.silver.load import direct_load, direct_load_task
 from tests.support import bronze_writer
 from tests.support.bronze_writer import Lake
@@ -150,7 +150,7 @@ def log(table: Table) -> list[dict[str, Any]]:
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
-@pytest.mark.parametrize("form", [Form.ROWS, Form.VERSIONS, Form.MARKED])
+@pytest.mark.parametrize("form", [CURRENT, HISTORY, SOFT_DELETES])
 def test_rows_of_every_kind(spark: SparkSession, tmp_path: Path, form: Form, seed: int) -> None:
     chosen = random.Random(seed)
     lake = Lake(spark, tmp_path, {EVERY.name: EVERY}, batches=1)  # one that is written as files

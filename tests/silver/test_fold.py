@@ -22,10 +22,9 @@ from lakehouse_cdc.model.changelog import Change, Op, fold
 from lakehouse_cdc.model.history import histories, kept
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
-from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import NOTHING, Transform
-from lakehouse_cdc.silver.forms import current, history, soft_deletes
+from lakehouse_cdc.silver.forms import CURRENT, HISTORY, SOFT_DELETES, current, history, soft_deletes
 from lakehouse_cdc.silver.tables import tombstones
 from tests.support.bronze_writer import Lake, commit_time
 from tests.support.silver.crashes import crashing, runs, seeds, split_up
@@ -100,9 +99,9 @@ def check(lake: Lake, changes: list[Change], policy: Policy) -> None:
 
     wanted: Mapping[Any, Any]
     asked: Callable[[str], Mapping[Any, Any]]
-    if policy.form is Form.VERSIONS:
+    if policy.form is HISTORY:
         wanted, asked = histories(changes, tracked), lake.history
-    elif policy.form is Form.MARKED:
+    elif policy.form is SOFT_DELETES:
         wanted = {
             name: (None if row.gone is None else commit_time(row.gone), row.seq, row.image)
             for name, row in kept(changes).items()
@@ -116,11 +115,11 @@ def check(lake: Lake, changes: list[Change], policy: Policy) -> None:
 
 def policies(rng: random.Random) -> Policy:
     """Tables of any form, each by itself or all in one; versions are of all columns or of some."""
-    form = rng.choice([Form.ROWS, Form.MARKED, Form.VERSIONS])  # the keys of these histories are what others lack
-    transform = rng.choice([NOTHING, replace(TRANSFORM, filter=None if form is Form.MARKED else TRANSFORM.filter)])
+    form = rng.choice([CURRENT, SOFT_DELETES, HISTORY])  # the keys of these histories are what others lack
+    transform = rng.choice([NOTHING, replace(TRANSFORM, filter=None if form is SOFT_DELETES else TRANSFORM.filter)])
     some = rng.choice([None, (), ("tiny", "ü. `x`"), ("moment", "text", "d", "price")])
     track = None if some is None else tuple(map(transform.silver_name, some))
-    track = track if form is Form.VERSIONS else None
+    track = track if form is HISTORY else None
     return Policy(form=form, track=track, transform=transform, freezes=rng.random() < 0.4)
 
 

@@ -17,8 +17,8 @@ from lakehouse_cdc.model.seq import Rank, unpack
 from lakehouse_cdc.model.table_layout import END_AT, START_AT
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
-from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.forms import HISTORY
 from tests.support.bronze_writer import Lake
 from tests.support.silver.changes import N, apply, begin, delete, insert, seq, table
 from tests.support.silver.histories import TEXT
@@ -28,7 +28,7 @@ M = Column("m", "int")
 
 
 def history(spark: SparkSession, lake: Lake, **policy: Any) -> Applier:
-    return Applier(spark, lake.layout, policy=lambda _: Policy(form=Form.VERSIONS, beside=True, **policy))
+    return Applier(spark, lake.layout, policy=lambda _: Policy(form=HISTORY, beside=True, **policy))
 
 
 def held_versions(lake: Lake, name: str, *columns: str) -> list[tuple[Any, ...]]:

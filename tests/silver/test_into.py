@@ -19,8 +19,9 @@ from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
-from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.form import Form, form_of_columns
 from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.forms import CURRENT, HISTORY, SOFT_DELETES
 from lakehouse_cdc.silver.tables.properties import told
 from tests.support.bronze_writer import Lake
 from tests.support.silver.changes import ID, N, apply, begin, delete, insert, seq
@@ -45,7 +46,7 @@ def held(lake: Lake, *columns: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row[c] for c in ("_source_table", *columns)) for row in read(lake.spark, whole).collect())
 
 
-@pytest.mark.parametrize("form", [Form.ROWS, Form.MARKED, Form.VERSIONS])
+@pytest.mark.parametrize("form", [CURRENT, SOFT_DELETES, HISTORY])
 def test_each_keeps_to_its_rows(spark: SparkSession, tmp_path: Path, form: Form) -> None:
     one, two = shard(1, ID, N, T), shard(2, replace(T, name="T"), replace(N, type="int"), ID, Column("extra", "int"))
     lake = lake_of(spark, tmp_path, one, two)
@@ -68,12 +69,14 @@ def test_each_keeps_to_its_rows(spark: SparkSession, tmp_path: Path, form: Form)
     applier = Applier(spark, lake.layout, policy=lambda _: policy)
     apply(lake, applier, [delete(two, 8, 1)], second)
     assert [(name, *row) for name in (one.name, two.name) for row in rows_of(lake, name)] == standing[:1]
-    assert len(held(lake, "id")) == {Form.ROWS: 1, Form.MARKED: 3, Form.VERSIONS: 4}[form]
+    assert len(held(lake, "id")) == {CURRENT: 1, SOFT_DELETES: 3, HISTORY: 4}[form]
 
 
 def rows_of(lake: Lake, name: str) -> list[tuple[Any, ...]]:
     frame = read(lake.spark, lake.layout.silver_table(name))
-    return [tuple(row) for row in frame.where(Form.of_columns(frame.columns).standing).select("id", "n", "t").collect()]
+    return [
+        tuple(row) for row in frame.where(form_of_columns(frame.columns).is_current).select("id", "n", "t").collect()
+    ]
 
 
 def lake_at(lake: Lake, schema: TableSchema, at: int) -> list[tuple[int, dict[str, Any]]]:

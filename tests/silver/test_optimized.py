@@ -23,14 +23,14 @@ from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.model.table_layout import Table
 from lakehouse_cdc.ops.as_of import as_of
 from lakehouse_cdc.silver.apply.stream import SilverBatch, applied, start, version_at
-from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.forms import CURRENT, HISTORY, SOFT_DELETES
 from lakehouse_cdc.silver.tables.properties import held_by
 from tests.support.bronze_writer import Lake, as_files, bronze_rows, images, in_spark
 from tests.support.silver.crashes import split_up
 from tests.support.silver.histories import KINDS, generated
 
-FORMS = (Form.ROWS, Form.MARKED, Form.VERSIONS)
+FORMS = (CURRENT, SOFT_DELETES, HISTORY)
 
 
 class World:
@@ -82,16 +82,14 @@ class World:
         for name, form in self.forms.items():
             mine = {key: row for key, row in rows.items() if key[0] == name}
             assert (
-                self.lake.silver(name) == mine
-                if form is Form.ROWS
-                else sorted_rows(self.lake.rows(name)) == values(mine)
+                self.lake.silver(name) == mine if form is CURRENT else sorted_rows(self.lake.rows(name)) == values(mine)
             )
             found = held_by(self.spark, layout, name)
             assert found is not None
             assert found.last is not None
             assert not found.building
             assert found.through >= max(c.seq for c in written if c.table == name)
-            if form is Form.VERSIONS:
+            if form is HISTORY:
                 wanted = histories(written, lambda image: [*image.values()])
                 assert self.lake.history(name) == {key: past for key, past in wanted.items() if key[0] == name}
         self._check_past()
@@ -112,7 +110,7 @@ class World:
                 schema, place = self.lake.schemas[name], layout.silver_table(name)
                 for known in (row["tables"][name], version_at(self.spark, place, version)):
                     frame = read(self.spark, place, version=known)
-                    assert sorted_rows(images(frame.where(form.standing), schema)) == wanted
+                    assert sorted_rows(images(frame.where(form.is_current), schema)) == wanted
                 assert sorted_rows(images(at_once[name], schema)) == wanted
 
 

@@ -16,15 +16,15 @@ from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
-from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.forms import SOFT_DELETES
 from tests.support.bronze_writer import Lake, commit_time, gone_at
 from tests.support.silver.changes import N, apply, begin, insert, seq, table
 from tests.support.silver.schema_changes import altered, update
 
 
 def soft(spark: SparkSession, lake: Lake) -> Applier:
-    return Applier(spark, lake.layout, policy=lambda _: Policy(form=Form.MARKED))
+    return Applier(spark, lake.layout, policy=lambda _: Policy(form=SOFT_DELETES))
 
 
 def delete(schema: TableSchema, pos: int, row: dict[str, Any]) -> Change:

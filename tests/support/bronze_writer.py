@@ -30,7 +30,7 @@ from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.model.table_layout import DELETED_AT, Layout
 from lakehouse_cdc.model.variant import encode
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.form import form_of_columns
 from lakehouse_cdc.silver.time_travel import met, rows_at
 from tests.support.row_images import image as row_image
 
@@ -169,7 +169,7 @@ class Lake:
     def rows(self, table: str) -> list[tuple[int, dict[str, Any]]]:
         """The rows of the silver table as they are now, as (seq, image) under the newest schema."""
         frame = read(self.spark, self.layout.silver_table(table))
-        return images(frame.where(Form.of_columns(frame.columns).standing), self.seen(self.schema_at(table, 10**38)))
+        return images(frame.where(form_of_columns(frame.columns).is_current), self.seen(self.schema_at(table, 10**38)))
 
     def rows_at(self, table: str, seq: int) -> list[tuple[int, dict[str, Any]]]:
         """The same as of `seq`."""

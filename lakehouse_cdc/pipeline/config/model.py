@@ -12,7 +12,7 @@ from lakehouse_cdc.mysql.connection.tls import Tls
 from lakehouse_cdc.pipeline.config.secrets import Secret
 from lakehouse_cdc.schema.masks import parsed
 from lakehouse_cdc.schema.selection import said_last
-from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.form import Form, form_named
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Metadata, Transform
 
@@ -91,6 +91,7 @@ class TableConfig(_Strict):
     deletes: Literal["hard", "soft"] = "hard"
     key: Annotated[list[str], Field(min_length=1)] | None = None
     append: bool = False
+    form: str | None = None
     exclude: list[str] = Field(default_factory=list)
     include: list[str] | None = None
     masks: dict[str, Any] = Field(default_factory=dict)
@@ -113,6 +114,13 @@ class TableConfig(_Strict):
             if name.lower().startswith(_OWN_PROPERTIES):
                 raise ValueError(f"{name} is set by what silver's tables rest on")
         return properties
+
+    @field_validator("form")
+    @classmethod
+    def _known_form(cls, form: str | None) -> str | None:
+        if form is not None:
+            form_named(form)
+        return form
 
     @field_validator("masks")
     @classmethod
@@ -155,18 +163,16 @@ class PipelineConfig(_Strict):
         """
 
         def last(setting: str) -> Any:
-            return said_last({pattern: getattr(t, setting) for pattern, t in self.said(setting).items()}, table)
+            return self._last(setting, table)
 
-        history, track, drops = last("scd") == 2, last("track"), last("dropped_columns") == "drop"
-        soft = last("deletes") == "soft"
+        form, track, drops = self.form(table), last("track"), last("dropped_columns") == "drop"
+        history = form.has_versions
         # no version loses what it holds, unless that is asked for
         types = last("changed_types") or ("beside" if history and not drops else "rewrite")
         if drops and types == "beside":
             raise _contradicting(table, "changed_types: beside keeps columns that dropped_columns: drop drops")
         if track is not None and not history:
             raise _contradicting(table, "track says what begins a version, but without scd: 2 there are none")
-        if soft and history:
-            raise _contradicting(table, "deletes: soft marks rows that are gone, which scd: 2 keeps as ended versions")
         into = last("into") is not None
         if into and last("schema_changes") == "evolve":
             raise _contradicting(table, "into: a table that several go into keeps its columns; it does not evolve")
@@ -174,24 +180,47 @@ class PipelineConfig(_Strict):
         if into and cluster_by:
             raise _contradicting(table, "into: a table that several go into has a part for each, and is not clustered")
         transform = self._transform(table)
-        if soft and transform.filter is not None:
+        if form.marks_deletes and transform.filter is not None:
             raise _contradicting(table, "deletes: soft keeps rows that are gone, and a filter takes rows away")
-        appends = last("append") is True
-        if appends and (soft or history or last("key") is not None):
-            what = "scd: 2" if history else "deletes: soft" if soft else "key"
-            raise _contradicting(table, f"append only ever adds rows, {what} is about rows that are told apart")
-        if appends and into:
+        if not form.needs_key and into:
             raise _contradicting(table, "append: such a silver table is that of one source table alone, without into")
         return Policy(
             drops=drops,
             beside=types == "beside",
             freezes=into or last("schema_changes") == "freeze",
-            form=Form.ADDED if appends else Form.VERSIONS if history else Form.MARKED if soft else Form.ROWS,
+            form=form,
             track=None if track is None else tuple(track),
             transform=transform,
             properties=self._properties(table),
             cluster_by=cluster_by,
         )
+
+    def form(self, table: str) -> Form:
+        """The form of the silver table of `database.table`, by `form`, or by `scd`, `deletes` and `append`.
+
+        Raises ConfigError for a table whose settings contradict each other.
+        """
+        named, appends = self._last("form", table), self._last("append", table) is True
+        history, soft = self._last("scd", table) == 2, self._last("deletes", table) == "soft"
+        key = self._last("key", table)
+        if soft and history:
+            raise _contradicting(table, "deletes: soft marks rows that are gone, which scd: 2 keeps as ended versions")
+        if appends and (soft or history or key is not None):
+            what = "scd: 2" if history else "deletes: soft" if soft else "key"
+            raise _contradicting(table, f"append only ever adds rows, {what} is about rows that are told apart")
+        if named is not None and (appends or soft or history):
+            what = "append" if appends else "scd: 2" if history else "deletes: soft"
+            raise _contradicting(table, f"form: {named} names the form, and so does {what}")
+        form = form_named(
+            named or ("append" if appends else "history" if history else "soft_deletes" if soft else "current")
+        )
+        if key is not None and not form.needs_key:
+            raise _contradicting(table, f"form: {form.name} is for tables without a key, and key gives it one")
+        return form
+
+    def _last(self, setting: str, table: str) -> Any:
+        """What the last pattern that matches the table gives for a setting; None where none gives it."""
+        return said_last({pattern: getattr(t, setting) for pattern, t in self.said(setting).items()}, table)
 
     def _properties(self, table: str) -> dict[str, str]:
         found: dict[str, bool | int | str] = {}

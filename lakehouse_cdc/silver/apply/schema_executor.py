@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import json
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import TableError
 from lakehouse_cdc.lake.commits import noting
-from lakehouse_cdc.lake.tables import Columns, delta_table, held_columns, read, require_owner, set_properties, write
+from lakehouse_cdc.lake.tables import Columns, held_columns, read, require_owner, set_properties, write
 from lakehouse_cdc.model.commit_note import CommitNote
-from lakehouse_cdc.model.table_layout import END_AT, Layout, Table, literal, quoted
+from lakehouse_cdc.model.table_layout import Layout, Table, literal, quoted
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.batch.contents import SchemaBoundary
 from lakehouse_cdc.silver.definition.casts import carried_over, widens
 from lakehouse_cdc.silver.definition.column_mapping import Frozen
-from lakehouse_cdc.silver.definition.form import OPEN, Form
+from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Transform
 from lakehouse_cdc.silver.evolution.plan import evolution
@@ -45,7 +45,6 @@ from lakehouse_cdc.silver.evolution.steps import (
     Unite,
     Widen,
 )
-from lakehouse_cdc.silver.forms.versions import moment
 from lakehouse_cdc.silver.tables import tombstones
 from lakehouse_cdc.silver.tables.properties import (
     BUILDING,
@@ -169,11 +168,11 @@ def perform(
         elif isinstance(step, RenameColumn | DropColumn | AddColumn):
             _alter(session, table, _of_one_column(step))
         elif isinstance(step, Fill | Retake | TakeOver):
-            _fill(session, table, step, form.standing)
+            _fill(session, table, step, form.is_current)
         elif isinstance(step, Cluster):
             _cluster(session, table, new, step, form)
         elif isinstance(step, Compute):
-            _recompute(session, layout, table, step, form.standing)
+            _recompute(session, layout, table, step, form.is_current)
         elif isinstance(step, Widen):
             _widen(session, layout, table, step)
         elif isinstance(step, Rewrite):
@@ -182,7 +181,7 @@ def perform(
         elif isinstance(step, Forget):
             tombstones.forget(session, layout.tombstones(new.name), new, change.seq, note)
         elif isinstance(step, Unite):
-            _unite(session, table, change, form=form)
+            form.resolve_equal_keys(session, table, change)
         else:
             assert isinstance(step, Stay | Finish)
             _finish(session, table, change, step, policy)
@@ -256,28 +255,6 @@ def _rewrite(session: SparkSession, table: Table, step: Rewrite, note: CommitNot
 def _carried_over(column: Recast) -> str:
     """The column's value in the other type where the way back gives the same again, else NULL."""
     return carried_over(quoted(column.name), column.held, column.type, f"CAST(NULL AS {column.type})")
-
-
-def _unite(session: SparkSession, table: Table, change: SchemaBoundary, *, form: Form) -> None:
-    """They go; of a table of type 2 their versions end. A row marked as deleted goes alone, if it meets just one."""
-    names = [quoted(name) for name in change.new.key]
-    keys = [F.col(name).alias(f"k{i}") for i, name in enumerate(names)]
-    rows, stands = read(session, table), F.expr(form.standing)
-    if form is Form.VERSIONS:
-        rows = rows.where(stands)
-    # a key that is not whole meets nothing
-    grouped = rows.select(*keys, stands.alias("stands")).dropna().groupBy(*[f"k{i}" for i in range(len(names))])
-    met = grouped.agg(F.count(F.lit(1)).alias("rows"), F.count_if("stands").alias("standing")).where("rows > 1")
-    if met.isEmpty():
-        return
-    same = " AND ".join(f"t.{name} = m.k{i}" for i, name in enumerate(names))
-    merging = delta_table(session, table).alias("t")
-    if form is Form.VERSIONS:
-        ends: dict[str, str | Column] = {END_AT: moment(change.seq, change.commit_ts)}
-        merging.merge(met.alias("m"), f"t.{OPEN} AND {same}").whenMatchedUpdate(None, ends).execute()
-        return
-    gone = f"m.standing > 1 OR NOT (t.{form.standing})" if form is Form.MARKED else None
-    merging.merge(met.alias("m"), same).whenMatchedDelete(gone).execute()
 
 
 def _finish(session: SparkSession, table: Table, change: SchemaBoundary, step: Stay | Finish, policy: Policy) -> None:

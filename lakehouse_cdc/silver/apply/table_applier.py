@@ -33,18 +33,12 @@ from lakehouse_cdc.silver.batch.batch_from_files import parts_of
 from lakehouse_cdc.silver.batch.computed_columns import derived
 from lakehouse_cdc.silver.batch.contents import SchemaBoundary, Segment, TableBatch, split
 from lakehouse_cdc.silver.definition.column_mapping import Shape
-from lakehouse_cdc.silver.definition.form import Form, require_fit
+from lakehouse_cdc.silver.definition.form import Writer, WriterArguments
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.evolution.steps import Phase
-from lakehouse_cdc.silver.forms.append import AppendWriter
-from lakehouse_cdc.silver.forms.current import TableWriter
-from lakehouse_cdc.silver.forms.history import HistoryWriter
-from lakehouse_cdc.silver.forms.soft_deletes import SoftWriter
 from lakehouse_cdc.silver.tables import table_definition
 from lakehouse_cdc.silver.tables.properties import SCHEMA_ID, FrozenShape, Held, Stuck, base_of, held_by
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
-
-Writer = TableWriter | SoftWriter | HistoryWriter | AppendWriter
 
 
 class TableApplier:
@@ -107,7 +101,7 @@ class TableApplier:
         And all rows up to there, if the table may hold some that are newer than `after`. A batch that comes again, next
         after itself, does not count: Delta knows which of its segments are in, and the others are newer.
         """
-        if self._policy.form is Form.ROWS or self._newest is None:
+        if not self._policy.form.depends_on_order or self._newest is None:
             return note, None
         newest, last = self._newest.bronze_version or 0, note.bronze_version or 0
         if last < newest:
@@ -131,7 +125,7 @@ class TableApplier:
         schema = part.changes[0].old if part.changes else self._schemas[min(part.schema_ids)]
         if held is None:
             steps, policy = bool(part.changes), self._policy
-            require_fit(schema, policy.form)
+            policy.form.require_fit(schema)
             shape = self._first_shape(session, schema, rows)
             table_definition.make(
                 session, self._layout, shape, self._added(session, shape), in_steps=steps, policy=policy
@@ -170,7 +164,7 @@ class TableApplier:
         wanted, table = self._policy, str(self._layout.silver_table(self._name))
         if held.form is not wanted.form:
             raise DefiniteError(
-                f"the silver table of {self._name} is of {held.form.value}, and is to be of {wanted.form.value}",
+                f"the silver table of {self._name} is of {held.form.title}, and is to be of {wanted.form.title}",
                 where=table,
                 hint="move it away to have it built anew from bronze, or set scd and deletes back",
             )
@@ -195,16 +189,14 @@ class TableApplier:
                 where=str(self._layout.silver_table(self._name)),
                 hint="move it away to have it built anew from bronze, or let its schema_changes be freeze",
             )
-        form, since = held.form, held.schema_seq
+        form = held.form
         added = derived(session, shape)
         kept = table_definition.require_shape(session, self._layout, shape.schema, added, held.kept, form=form)
-        if form is Form.ADDED:
-            return AppendWriter(self._layout, shape, since=since, kept=kept)
-        if form is Form.VERSIONS:
-            return HistoryWriter(self._layout, shape, since=since, kept=kept, track=self._policy.track)
-        if form is Form.MARKED:
-            return SoftWriter(self._layout, shape, since=since, kept=kept)
-        return TableWriter(session, self._layout, shape, since=since, kept=kept, fresh=fresh, keep_days=self._keep_days)
+        keep_days, track = self._keep_days, self._policy.track
+        return form.writer(
+            session,
+            WriterArguments(self._layout, shape, held.schema_seq, kept, fresh=fresh, keep_days=keep_days, track=track),
+        )
 
     def _segment(
         self,
@@ -253,7 +245,7 @@ class TableApplier:
     def _evolve(self, session: SparkSession, held: Held, change: SchemaBoundary, note: CommitNote) -> Held:
         if self._writer is not None:
             table_definition.require_same(self._writer.shape.rows, {change.old.id: change.old})
-            require_fit(change.new, held.form)
+            held.form.require_fit(change.new)
             if self._policy.freezes:
                 return self._stay(session, held, change, self._writer.shape, note)
         elif held.changing != change.seq:

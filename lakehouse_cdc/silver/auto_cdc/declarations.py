@@ -21,7 +21,6 @@ from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.table_layout import COMMIT_TS, SEQ, Table, quoted
 from lakehouse_cdc.schema.types import Kind, require
 from lakehouse_cdc.silver.auto_cdc.schema_eras import Eras
-from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import NOTHING
 
@@ -86,13 +85,13 @@ def declare_auto_cdc(plan: AutoCdcPlan) -> list[Call]:
         "sequence_by": SEQUENCE,
         "apply_as_deletes": f"{OP} = 'd'",
         "except_column_list": [*FEEDS_OWN],
-        "stored_as_scd_type": 2 if plan.policy.form is Form.VERSIONS else 1,
+        "stored_as_scd_type": plan.policy.form.scd_type,
         **_tracked(plan),
     }
-    what = "in every version" if plan.policy.form is Form.VERSIONS else "as it is now"
+    what = f"{plan.name} {plan.policy.form.summary}"
     table = {
         "name": qualified(plan.target),
-        "comment": f"{plan.name} {what}; {SEQ} orders the changes, {COMMIT_TS} is the row's last commit.",
+        "comment": f"{what}; {SEQ} orders the changes, {COMMIT_TS} is the row's last commit.",
         "table_properties": {**plan.policy.properties, **plan.properties, **plan.policy.form.properties},
         **({"cluster_by": [identifier(name) for name in plan.policy.cluster_by]} if plan.policy.cluster_by else {}),
     }
@@ -104,7 +103,7 @@ def declare_auto_cdc(plan: AutoCdcPlan) -> list[Call]:
 
 
 def _tracked(plan: AutoCdcPlan) -> dict[str, list[str]]:
-    if plan.policy.form is not Form.VERSIONS:
+    if not plan.policy.form.has_versions:
         return {}
     if plan.policy.track is None:
         return {"track_history_except_column_list": [SEQ, COMMIT_TS]}
@@ -118,10 +117,10 @@ def _require(plan: AutoCdcPlan) -> None:
         raise _cannot(name, "into", "each table has a feed of its own, by its own key")
     if policy.transform != NOTHING:
         raise _cannot(name, "rename, computed, filter and metadata", "its feed has the source's columns")
-    if policy.form is Form.ADDED or not plan.eras.key:
+    if policy.form.auto_cdc_refusal is not None:
+        raise _cannot(name, *policy.form.auto_cdc_refusal)
+    if not plan.eras.key:
         raise _cannot(name, "a table without a key", "AUTO CDC finds a row by its key")
-    if policy.form is Form.MARKED:
-        raise _cannot(name, "deletes: soft", "AUTO CDC deletes a row or keeps it, but does not mark it")
     if policy.freezes:
         raise _cannot(name, "schema_changes: freeze", "AUTO CDC takes every column that comes")
     if policy.drops:
@@ -132,7 +131,7 @@ def _require(plan: AutoCdcPlan) -> None:
     if taken := sorted(names & {*FEEDS_OWN}):
         what = f"column {taken[0]} of {name} has the name of one that its feed adds"
         raise DefiniteError(what, where=name, hint="exclude the column")
-    if policy.form is Form.VERSIONS:
+    if policy.form.has_versions:
         _require_tracked(plan)
 
 

@@ -1,82 +1,170 @@
-"""What a silver table keeps of its source's rows, and the columns by which it says so: pure."""
+"""The forms of silver tables: what a table keeps of its source's rows. The base class and the registry.
+
+Purpose: everything that differs by form is in the form's own object (`silver.forms`, one module each), so no other
+module compares forms. The rest of silver, `ops`, `verify` and the configuration ask the object.
+
+Invariant: a table is read by the form that wrote it. Its properties name it (`Form.properties`, `form_of`), and of an
+older version, whose properties Delta does not keep, its columns do (`form_of_columns`).
+
+Why it holds: `lakehouse_cdc.silver` imports every form before any module of it can read a table; `register` refuses two
+forms that a table's properties could not tell apart.
+
+Guards: `tests/silver/test_forms.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from enum import Enum
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from lakehouse_cdc.errors import TableError
-from lakehouse_cdc.model.table_layout import DELETED_AT, END_AT, START_AT
+from lakehouse_cdc.model.table_layout import END_AT
 from lakehouse_cdc.schema.table import TableSchema
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakehouse_cdc.model.commit_note import CommitNote
+    from lakehouse_cdc.model.table_layout import Layout, Table
+    from lakehouse_cdc.silver.batch.contents import SchemaBoundary, Segment
+    from lakehouse_cdc.silver.definition.column_mapping import Shape
+
 MOMENT = "struct<seq: decimal(38,0), commit_ts: timestamp>"  # of `__START_AT` and `__END_AT`
-OPEN = f"{END_AT}.seq IS NULL"  # of the row as it is now
-_SCD = "lakehouse_cdc.scd"  # the type, 1 where it is not said
-_DELETES = "lakehouse_cdc.deletes"  # of type 1: soft, hard where it is not said, or none where rows are only added
+OPEN = f"{END_AT}.seq IS NULL"  # of a version that has not ended
+SCD = "lakehouse_cdc.scd"  # the SCD type of a table; 1 where it is absent
+DELETES = "lakehouse_cdc.deletes"  # of type 1: soft, hard where it is absent, or none where rows are only added
 
 
-class Form(Enum):
-    """Rows as they are now; these and, marked as deleted, those that are gone; or every version of a row.
-
-    Or rows without a key, which are only ever added.
-    """
-
-    ROWS = "type 1"
-    MARKED = "type 1 with soft deletes"
-    VERSIONS = "type 2"
-    ADDED = "type 1 of rows that are only added"
+class Writer(Protocol):
+    """The only writer of one silver table, for the rows of one schema. After an exception it is of no more use."""
 
     @property
-    def columns(self) -> tuple[tuple[str, str], ...]:
-        """Those that a table of this form has beside the source's, `_seq` and `_commit_ts`, with their types."""
-        return _COLUMNS[self]
+    def shape(self) -> Shape:
+        """The columns that it writes, and where their values come from."""
+
+    def write(self, session: SparkSession, segment: Segment, note: CommitNote) -> None:
+        """Apply the segment's rows. Applied again, or after newer ones, they leave the table as it would be."""
+
+
+@dataclass(frozen=True)
+class WriterArguments:
+    """What a writer is made from. Its schema is in force since the change at seq `since` (0: the first one).
+
+    `kept`: columns that the table has beside those of `shape`; they are NULL in every row that is written. `fresh`:
+    nothing was applied to the table yet. `keep_days`: how long tombstones are kept. `track`: the columns whose change
+    begins a version (None: all).
+    """
+
+    layout: Layout
+    shape: Shape
+    since: int
+    kept: Sequence[str]
+    fresh: bool
+    keep_days: float
+    track: Sequence[str] | None
+
+
+class Form(ABC):
+    """One form. A subclass sets what differs from a table of rows as they are now; there is one object of each."""
+
+    name: ClassVar[str]
+    """As the configuration and the registry call it."""
+    title: ClassVar[str]
+    """As errors call it."""
+    summary: ClassVar[str] = "as it is now"
+    """The end of "`table` ..." in the comment of a table that AUTO CDC keeps."""
+    comment: ClassVar[str]
+    """The same in that of a table that this package's MERGE keeps."""
+    properties: ClassVar[Mapping[str, str]]
+    """Of the Delta table, by which its form is known. No two forms have the same."""
+
+    columns: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Name and type of those that it adds to the source's columns; `_seq` and `_commit_ts` follow."""
+    null_in_first_load: ClassVar[frozenset[str]] = frozenset()
+    """Those of `columns` that are NULL in a row that was read once; the others are then its (seq, commit time)."""
+    is_current: ClassVar[str] = "true"
+    """SQL: whether a row of the table is one that the source has now."""
+
+    needs_key: ClassVar[bool] = True
+    has_tombstones: ClassVar[bool] = False
+    """Whether deleted keys are in a table of tombstones: nothing in the table itself says what was deleted."""
+    depends_on_order: ClassVar[bool] = True
+    """Whether a batch that is older than what the table holds needs the table to be built again."""
+    has_versions: ClassVar[bool] = False
+    """Whether ended versions of a row are kept: columns then lose no value, and `track` has a meaning."""
+    marks_deletes: ClassVar[bool] = False
+    """Whether deleted rows are kept and marked."""
+    not_verified: ClassVar[str | None] = None
+    """What `verify` cannot compare, for the source has nothing like it."""
+
+    scd_type: ClassVar[int] = 1
+    """Of AUTO CDC."""
+    auto_cdc_refusal: ClassVar[tuple[str, str] | None] = None
+    """The setting that AUTO CDC cannot keep, and why."""
 
     @property
     def indexed(self) -> tuple[str, ...]:
-        """Those of them, and of their fields, that Delta is to keep statistics of."""
+        """Those of its columns, and of their fields, that Delta is to keep statistics of."""
         return tuple(f"{name}.seq" if kind == MOMENT else name for name, kind in self.columns)
 
-    @property
-    def buries(self) -> bool:
-        """Whether such a table needs tombstones beside it: nothing in it says what is gone."""
-        return self is Form.ROWS
+    def require_fit(self, schema: TableSchema) -> None:
+        """Raise TableError where a table of that schema cannot be kept in this form."""
+        if not schema.key:
+            raise no_key(schema.name)
 
-    @property
-    def standing(self) -> str:
-        """SQL: whether a row of such a table is one as it is now."""
-        return {Form.MARKED: f"{DELETED_AT} IS NULL", Form.VERSIONS: OPEN}.get(self, "true")
+    @abstractmethod
+    def writer(self, session: SparkSession, arguments: WriterArguments) -> Writer:
+        """A writer of one table of this form."""
 
-    @property
-    def properties(self) -> dict[str, str]:
-        """What a table says of itself."""
-        if self is Form.VERSIONS:
-            return {_SCD: "2"}
-        return {_SCD: "1", _DELETES: {Form.MARKED: "soft", Form.ADDED: "none"}.get(self, "hard")}
+    @abstractmethod
+    def resolve_equal_keys(self, session: SparkSession, table: Table, change: SchemaBoundary) -> None:
+        """After a change of the key: remove rows that are equal under the new one, which the source reads again."""
 
-    @classmethod
-    def of(cls, properties: Mapping[str, str]) -> Form:
-        """The inverse."""
-        if properties.get(_SCD) == "2":
-            return cls.VERSIONS
-        return {"soft": cls.MARKED, "none": cls.ADDED}.get(properties.get(_DELETES, "hard"), cls.ROWS)
-
-    @classmethod
-    def of_columns(cls, names: Iterable[str]) -> Form:
-        """That of a table, also of a version of it, with these columns; rows that are only added tell by no column."""
-        there = set(names)
-        return next(form for form in (cls.VERSIONS, cls.MARKED, cls.ROWS) if there >= {n for n, _ in form.columns})
+    def __repr__(self) -> str:
+        return self.name
 
 
-def require_fit(schema: TableSchema, form: Form) -> None:
-    """Raise TableError where a table of that schema cannot be kept so, for it lacks a key, or has one."""
-    if form is Form.ADDED and schema.key:
-        raise TableError(
-            f"{schema.name} has the key ({', '.join(schema.key)}), and append is for tables without one",
-            where=schema.name,
-            hint=f"take append out of tables.{schema.name}; a silver table that was made so is to be moved away",
-        )
-    if form is not Form.ADDED and not schema.key:
-        raise no_key(schema.name)
+_REGISTERED: dict[str, Form] = {}
+
+
+def register(form: Form) -> None:
+    """Make a form known by its name."""
+    for other in _REGISTERED.values():
+        if other.name == form.name or other.properties == form.properties:
+            raise ValueError(f"forms {other.name} and {form.name} cannot be told apart by their names or properties")
+    _REGISTERED[form.name] = form
+
+
+def forms() -> tuple[Form, ...]:
+    """All of them."""
+    return tuple(_REGISTERED.values())
+
+
+def form_named(name: str) -> Form:
+    """Raises ValueError for a name that no form has."""
+    if name not in _REGISTERED:
+        raise ValueError(f"there is no form {name}; there are {', '.join(_REGISTERED)}")
+    return _REGISTERED[name]
+
+
+def form_of(properties: Mapping[str, str]) -> Form:
+    """That of a table with these properties: the form that sets the most of them."""
+    known = {SCD: "1", DELETES: "hard"} | dict(properties)
+    if known[SCD] != "1":
+        known.pop(DELETES, None)
+    fitting = [form for form in forms() if form.properties.items() <= known.items()]
+    return max(fitting, key=lambda form: len(form.properties), default=form_named("current"))
+
+
+def form_of_columns(names: Iterable[str]) -> Form:
+    """That of a table, also of a version of it, with these columns: the form that adds the most of them.
+
+    Forms that add the same columns are read the same way, so the first of them is returned.
+    """
+    there = set(names)
+    return max((f for f in forms() if there >= {name for name, _ in f.columns}), key=lambda form: len(form.columns))
 
 
 def no_key(name: str) -> TableError:
@@ -86,11 +174,3 @@ def no_key(name: str) -> TableError:
         where=name,
         hint=f"tables.{name}: append: true if rows are only ever added, or key: [columns] that tell rows apart",
     )
-
-
-_COLUMNS = {
-    Form.ROWS: (),
-    Form.ADDED: (),
-    Form.MARKED: ((DELETED_AT, "timestamp"),),
-    Form.VERSIONS: ((START_AT, MOMENT), (END_AT, MOMENT)),
-}

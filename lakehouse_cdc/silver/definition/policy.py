@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.form import Form, form_named
 from lakehouse_cdc.silver.definition.transform import Transform
 
 
@@ -23,7 +23,7 @@ class Policy:
     drops: bool = False
     beside: bool = False
     freezes: bool = False
-    form: Form = Form.ROWS
+    form: Form = field(default_factory=lambda: form_named("current"))
     track: tuple[str, ...] | None = None
     transform: Transform = field(default_factory=Transform)
     properties: Mapping[str, str] = field(default_factory=dict)

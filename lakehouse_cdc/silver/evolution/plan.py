@@ -122,7 +122,7 @@ def _parting(
         name for name in present if name.lower() in needed and name not in belongs and not name.startswith(_ON_ITS_WAY)
     ]
     names = _Names([*present, *was, *(c.name for c in new.captured)])
-    keeps_versions = policy.form is Form.VERSIONS
+    keeps_versions = policy.form.has_versions
     steps: list[Step] = [
         RenameColumn(name, names.free(f"{name}__dropped")) if keeps_versions else DropColumn(name) for name in gone
     ]
@@ -210,8 +210,8 @@ def _of_key(old: TableSchema, new: TableSchema, origin: Mapping[str, str], *, fo
         return []
     same = [origin.get(name) for name in new.key] == [*old.key]
     if same and all(a == b or widens(a, b) for (_, a), (_, b) in zip(held, wanted, strict=True)):
-        return [Forget()] if form.buries else []
-    return [Unite(), Forget()] if form.buries else [Unite()]
+        return [Forget()] if form.has_tombstones else []
+    return [Unite(), Forget()] if form.has_tombstones else [Unite()]
 
 
 def _after(present: Mapping[str, str], steps: Sequence[Step]) -> dict[str, str]:

@@ -11,6 +11,9 @@ held when the schema came into force, and all that bronze has since. So nothing 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -18,12 +21,13 @@ from lakehouse_cdc.errors import TableError
 from lakehouse_cdc.lake.commits import committing, writer_options
 from lakehouse_cdc.lake.tables import append, delta_table, read, write
 from lakehouse_cdc.model.commit_note import CommitNote
-from lakehouse_cdc.model.table_layout import COMMIT_TS, SEQ, quoted
+from lakehouse_cdc.model.table_layout import COMMIT_TS, SEQ, Table, quoted
+from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.batch import typed_columns
 from lakehouse_cdc.silver.batch.computed_columns import filtered
-from lakehouse_cdc.silver.batch.contents import TableBatch, split
+from lakehouse_cdc.silver.batch.contents import SchemaBoundary, TableBatch, split
 from lakehouse_cdc.silver.definition.column_mapping import Shape
-from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.form import DELETES, SCD, Form, Writer, WriterArguments
 from lakehouse_cdc.silver.forms.incremental_writer import OrderedWriter
 
 
@@ -31,7 +35,6 @@ class AppendWriter(OrderedWriter):
     """The writer of a table of appended rows."""
 
     _writes = "appended"
-    _form = Form.ADDED
 
     def _add(self, session: SparkSession, part: TableBatch, rows: DataFrame, note: CommitNote) -> None:
         floor, laid_out = added(part, rows, self.shape)
@@ -83,3 +86,33 @@ def added(part: TableBatch | None, rows: DataFrame, shape: Shape) -> tuple[int, 
     typed = filtered(typed_columns.typed(changes, shape), shape).where("passes")
     own = F.col("seq").alias(SEQ), F.col("commit_ts").alias(COMMIT_TS)
     return floor, typed.select(*typed_columns.laid_out(shape), *own)
+
+
+class Append(Form):
+    """Rows without a key, which are only ever added."""
+
+    name = "append"
+    title = "type 1 of rows that are only added"
+    comment = "as it is now, without a key"
+    properties: ClassVar[Mapping[str, str]] = {SCD: "1", DELETES: "none"}
+    needs_key = False
+    auto_cdc_refusal = ("a table without a key", "AUTO CDC finds a row by its key")
+
+    def require_fit(self, schema: TableSchema) -> None:
+        """Only tables without a key: the rows of others can be updated and deleted."""
+        if schema.key:
+            raise TableError(
+                f"{schema.name} has the key ({', '.join(schema.key)}), and append is for tables without one",
+                where=schema.name,
+                hint=f"take append out of tables.{schema.name}; a silver table that was made so is to be moved away",
+            )
+
+    def writer(self, session: SparkSession, arguments: WriterArguments) -> Writer:
+        """Appends."""
+        return AppendWriter(self, arguments)
+
+    def resolve_equal_keys(self, session: SparkSession, table: Table, change: SchemaBoundary) -> None:
+        """Nothing: there is no key."""
+
+
+APPEND = Append()

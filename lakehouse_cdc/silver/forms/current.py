@@ -8,17 +8,18 @@ deletes. Readers of the table thus see it at one position or at the next.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.commit_note import CommitNote
-from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.model.table_layout import Table
 from lakehouse_cdc.silver.batch import typed_columns
-from lakehouse_cdc.silver.batch.contents import Segment, TableBatch
-from lakehouse_cdc.silver.definition.column_mapping import Shape
-from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.batch.contents import SchemaBoundary, Segment, TableBatch
+from lakehouse_cdc.silver.definition.form import DELETES, SCD, Form, Writer, WriterArguments
+from lakehouse_cdc.silver.forms.key_change import equal_keys
 from lakehouse_cdc.silver.forms.merge import bounds_of, load, merge
 from lakehouse_cdc.silver.load.direct_load import load_files
 from lakehouse_cdc.silver.tables import tombstones
@@ -30,26 +31,15 @@ _DAY = 86400.0
 class TableWriter:
     """The only writer of one silver table; remembers between batches what it would have to ask the tables for.
 
-    It writes rows of one schema, in force since the change at `since` (0: the first). `kept` are columns that the table
-    has beside those of its shape. `fresh` says that nothing was applied to the table yet. After an exception the writer
-    is of no more use.
+    After an exception the writer is of no more use.
     """
 
-    def __init__(
-        self,
-        session: SparkSession,
-        layout: Layout,
-        shape: Shape,
-        *,
-        since: int,
-        kept: Sequence[str],
-        fresh: bool,
-        keep_days: float,
-    ) -> None:
-        self.shape, self._schema = shape, shape.schema
-        self._kept = tuple(kept)
+    def __init__(self, form: Form, session: SparkSession, arguments: WriterArguments) -> None:
+        shape, layout, fresh, keep_days = arguments.shape, arguments.layout, arguments.fresh, arguments.keep_days
+        self._form, self.shape, self._schema = form, shape, shape.schema
+        self._kept = tuple(arguments.kept)
         # a batch has commits of its own under each schema
-        self._suffix = f"@{since}" if since else ""
+        self._suffix = f"@{arguments.since}" if arguments.since else ""
         name, self._layout = shape.schema.name, layout
         self._table, self._graves = layout.silver_table(name), layout.tombstones(name)
         self._fresh, self._keep_days = fresh, keep_days
@@ -79,7 +69,7 @@ class TableWriter:
         self._has_rows = self._has_rows or not (self._fresh or read(session, self._table).isEmpty())
         if self._has_rows:
             return False
-        return load_files(session, self._layout, segment, self.shape, Form.ROWS, note, self._step("rows"))
+        return load_files(session, self._layout, segment, self.shape, self._form, note, self._step("rows"))
 
     def _bury(self, session: SparkSession, part: TableBatch, changes: DataFrame, note: CommitNote) -> None:
         deleted = None
@@ -113,3 +103,26 @@ class TableWriter:
 
     def _step(self, what: str) -> str:
         return f"{self._schema.name}:{what}{self._suffix}"
+
+
+class Current(Form):
+    """Rows as they are now (SCD type 1); a deleted row leaves, and its key goes into the table of tombstones."""
+
+    name = "current"
+    title = "type 1"
+    comment = "as it is now"
+    properties: ClassVar[Mapping[str, str]] = {SCD: "1", DELETES: "hard"}
+    has_tombstones = True
+    depends_on_order = False
+
+    def writer(self, session: SparkSession, arguments: WriterArguments) -> Writer:
+        """Tombstones, then a MERGE."""
+        return TableWriter(self, session, arguments)
+
+    def resolve_equal_keys(self, session: SparkSession, table: Table, change: SchemaBoundary) -> None:
+        """All of them are deleted."""
+        if (equal := equal_keys(session, table, change, self.is_current)) is not None:
+            equal.whenMatchedDelete().execute()
+
+
+CURRENT = Current()

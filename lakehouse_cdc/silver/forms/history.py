@@ -14,23 +14,24 @@ changes of every key, in their order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import TableError
 from lakehouse_cdc.lake.commits import writer_options
 from lakehouse_cdc.lake.tables import append, read, write
 from lakehouse_cdc.model.commit_note import CommitNote
-from lakehouse_cdc.model.table_layout import COMMIT_TS, END_AT, SEQ, START_AT, Layout, quoted
+from lakehouse_cdc.model.table_layout import COMMIT_TS, END_AT, SEQ, START_AT, Table, quoted
 from lakehouse_cdc.silver.batch import typed_columns
-from lakehouse_cdc.silver.batch.contents import TableBatch, split
-from lakehouse_cdc.silver.definition.column_mapping import Shape
-from lakehouse_cdc.silver.definition.form import OPEN, Form
+from lakehouse_cdc.silver.batch.contents import SchemaBoundary, TableBatch, split
+from lakehouse_cdc.silver.definition.form import MOMENT, OPEN, SCD, Form, Writer, WriterArguments
 from lakehouse_cdc.silver.forms.incremental_writer import OrderedWriter
+from lakehouse_cdc.silver.forms.key_change import equal_keys
 from lakehouse_cdc.silver.forms.merge import bounds_of, merge_versions
-from lakehouse_cdc.silver.forms.versions import first_read, standing, taken_away, versions, whole_key
+from lakehouse_cdc.silver.forms.versions import first_read, moment, standing, taken_away, versions, whole_key
 
 
 class HistoryWriter(OrderedWriter):
@@ -40,14 +41,11 @@ class HistoryWriter(OrderedWriter):
     """
 
     _writes = "versions"
-    _form = Form.VERSIONS
 
-    def __init__(
-        self, layout: Layout, shape: Shape, *, since: int, kept: Sequence[str], track: Sequence[str] | None
-    ) -> None:
-        super().__init__(layout, shape, since=since, kept=kept)
-        self._track = track
-        if missing := sorted({*(track or ())} - {*shape.names}):
+    def __init__(self, form: Form, arguments: WriterArguments) -> None:
+        super().__init__(form, arguments)
+        self._track, shape = arguments.track, arguments.shape
+        if missing := sorted({*(self._track or ())} - {*shape.names}):
             raise TableError(
                 f"{shape.schema.name} has no column {missing[0]}, whose history is to be tracked",
                 where=str(self._table),
@@ -100,3 +98,33 @@ class HistoryWriter(OrderedWriter):
             F.col("seq").alias(SEQ), F.col("commit_ts").alias(COMMIT_TS),
             *[F.col(f"kept.{quoted(name)}").alias(name) for name in kept],
         )  # fmt: skip
+
+
+class History(Form):
+    """Every version of a row (SCD type 2)."""
+
+    name = "history"
+    title = "type 2"
+    summary = "in every version"
+    comment = f"in every version, from {START_AT} to {END_AT}"
+    properties: ClassVar[Mapping[str, str]] = {SCD: "2"}
+    columns = ((START_AT, MOMENT), (END_AT, MOMENT))
+    null_in_first_load = frozenset({END_AT})
+    is_current = OPEN
+    has_versions = True
+    not_verified = "ended versions are not compared: the source has only the rows of now"
+    scd_type = 2
+
+    def writer(self, session: SparkSession, arguments: WriterArguments) -> Writer:
+        """Ends and begins versions."""
+        return HistoryWriter(self, arguments)
+
+    def resolve_equal_keys(self, session: SparkSession, table: Table, change: SchemaBoundary) -> None:
+        """Their open versions end at the change."""
+        equal = equal_keys(session, table, change, self.is_current, only_current=True)
+        if equal is not None:
+            ends: dict[str, str | Column] = {END_AT: moment(change.seq, change.commit_ts)}
+            equal.whenMatchedUpdate(None, ends).execute()
+
+
+HISTORY = History()

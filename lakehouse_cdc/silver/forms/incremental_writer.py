@@ -5,32 +5,26 @@ table holds is added to it, and with any other the table is made anew from bronz
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.commit_note import CommitNote
-from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.silver.batch.contents import Segment, TableBatch
-from lakehouse_cdc.silver.definition.column_mapping import Shape
-from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.form import Form, WriterArguments
 from lakehouse_cdc.silver.load.direct_load import load_files
 
 
 class OrderedWriter(ABC):
-    """The only writer of one silver table, for rows of one schema, in force since the change at `since`.
-
-    `kept` are columns that the table has beside those of its shape; they are NULL in every row that is written.
-    """
+    """The only writer of one silver table, for rows of one schema."""
 
     _writes: ClassVar[str]  # in the name of its step
-    _form: ClassVar[Form]
 
-    def __init__(self, layout: Layout, shape: Shape, *, since: int, kept: Sequence[str]) -> None:
-        self.shape, self._schema = shape, shape.schema
-        self._since, self._kept = since, tuple(kept)
+    def __init__(self, form: Form, arguments: WriterArguments) -> None:
+        layout, shape = arguments.layout, arguments.shape
+        self._form, self.shape, self._schema = form, shape, shape.schema
+        self._since, self._kept = arguments.since, tuple(arguments.kept)
         self._layout, self._table = layout, layout.silver_table(shape.schema.name)
         self._has_rows = False  # True once it is known to
 

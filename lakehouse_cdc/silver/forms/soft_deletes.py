@@ -18,7 +18,8 @@ change, they are not, and need not be: the mark is the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -26,12 +27,12 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.lake.commits import writer_options
 from lakehouse_cdc.lake.tables import append, read, write
 from lakehouse_cdc.model.commit_note import CommitNote
-from lakehouse_cdc.model.table_layout import COMMIT_TS, DELETED_AT, SEQ, Layout, quoted
+from lakehouse_cdc.model.table_layout import COMMIT_TS, DELETED_AT, SEQ, Table, quoted
 from lakehouse_cdc.silver.batch import typed_columns
-from lakehouse_cdc.silver.batch.contents import Barrier, TableBatch, barriers_of, split
-from lakehouse_cdc.silver.definition.column_mapping import Shape
-from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.batch.contents import Barrier, SchemaBoundary, TableBatch, barriers_of, split
+from lakehouse_cdc.silver.definition.form import DELETES, SCD, Form, Writer, WriterArguments
 from lakehouse_cdc.silver.forms.incremental_writer import OrderedWriter
+from lakehouse_cdc.silver.forms.key_change import equal_keys
 from lakehouse_cdc.silver.forms.merge import bounds_of, merge_marked
 from lakehouse_cdc.silver.forms.versions import taken_away
 
@@ -43,11 +44,10 @@ class SoftWriter(OrderedWriter):
     """The writer of a table with soft deletes."""
 
     _writes = "marked"
-    _form = Form.MARKED
 
-    def __init__(self, layout: Layout, shape: Shape, *, since: int, kept: Sequence[str]) -> None:
-        super().__init__(layout, shape, since=since, kept=kept)
-        self._changes = layout.changes
+    def __init__(self, form: Form, arguments: WriterArguments) -> None:
+        super().__init__(form, arguments)
+        self._changes = arguments.layout.changes
 
     def _add(self, session: SparkSession, part: TableBatch, rows: DataFrame, note: CommitNote) -> None:
         changes = typed_columns.keyed(rows, self.shape, deleted=True)
@@ -126,3 +126,30 @@ class SoftWriter(OrderedWriter):
             *typed_columns.laid_out(self.shape),
             F.col("deleted_at").alias(DELETED_AT), F.col("seq").alias(SEQ), F.col("commit_ts").alias(COMMIT_TS),
         )  # fmt: skip
+
+
+class SoftDeletes(Form):
+    """Rows as they are now and, marked with the time of their deletion, those that are deleted."""
+
+    name = "soft_deletes"
+    title = "type 1 with soft deletes"
+    comment = f"as it is now, with the rows that are gone since {DELETED_AT}"
+    properties: ClassVar[Mapping[str, str]] = {SCD: "1", DELETES: "soft"}
+    columns = ((DELETED_AT, "timestamp"),)
+    null_in_first_load = frozenset({DELETED_AT})
+    is_current = f"{DELETED_AT} IS NULL"
+    marks_deletes = True
+    not_verified = "rows that are marked as deleted are not compared: the source has them no more"
+    auto_cdc_refusal = ("deletes: soft", "AUTO CDC deletes a row or keeps it, but does not mark it")
+
+    def writer(self, session: SparkSession, arguments: WriterArguments) -> Writer:
+        """Updates and marks."""
+        return SoftWriter(self, arguments)
+
+    def resolve_equal_keys(self, session: SparkSession, table: Table, change: SchemaBoundary) -> None:
+        """All are deleted; but the marked ones alone where only one of them is current."""
+        if (equal := equal_keys(session, table, change, self.is_current)) is not None:
+            equal.whenMatchedDelete(f"m.current_rows > 1 OR NOT (t.{self.is_current})").execute()
+
+
+SOFT_DELETES = SoftDeletes()

@@ -112,8 +112,9 @@ def _planned(
     columns = columns.with_metadata({"org.apache.spark.version": session.version})  # so dates are of one calendar
     indexed = table_definition.indexed(shape.schema, shape.schema.key, form=form)
     statistics = tuple(_physical(state.fields, path) for path in indexed)
+    own = tuple((name, name in form.null_in_first_load) for name, _ in form.columns)
     folders = str(layout.changes.path), str(table.path)
-    return Conversion(*folders, rows, part.schema_ids, part.first, form, columns, statistics), files
+    return Conversion(*folders, rows, part.schema_ids, part.first, own, columns, statistics), files
 
 
 def _known(state: State, shape: Shape, form: Form) -> bool:

@@ -25,9 +25,7 @@ from lakehouse_cdc.images.program import row_metadata
 from lakehouse_cdc.images.typed.columns import ImageColumns, NotOurs
 from lakehouse_cdc.lake.direct.data_file import FileWriter, NewFile
 from lakehouse_cdc.lake.direct.statistics import Path
-from lakehouse_cdc.model.table_layout import DELETED_AT, END_AT
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.silver.definition.form import Form
 
 FILE_ROWS = 500_000  # in a file of silver, at most
 _GROUP_BYTES = 128 << 20  # of Arrow's columns, in one row group
@@ -42,7 +40,8 @@ _CHANGES = ("c", "u", "d")
 class Conversion:
     """What a task is told: the folders of both tables; the rows' schema, the ids that it goes by, their one seq.
 
-    `columns` are those of the silver table as its files have them: the source's, then the form's, seq and commit time.
+    `own` are the columns that the form adds, each with whether it is NULL; if not, it is (seq, commit time). `columns`
+    are those of the silver table as its files have them: the source's, then the form's, seq and commit time.
     """
 
     bronze: str
@@ -50,7 +49,7 @@ class Conversion:
     schema: TableSchema
     schema_ids: frozenset[str]
     seq: int
-    form: Form
+    own: tuple[tuple[str, bool], ...]
     columns: pa.Schema
     statistics: tuple[Path, ...]
 
@@ -130,8 +129,8 @@ def _own(told: Conversion, times: Any) -> list[Any]:
     seqs = pa.repeat(pa.scalar(Decimal(told.seq), _SEQ), n)
     found: list[Any] = []
     own = list(told.columns)[len(told.schema.captured) : -2]
-    for field, (name, _) in zip(own, told.form.columns, strict=True):
-        if name in (END_AT, DELETED_AT):
+    for field, (_, is_null) in zip(own, told.own, strict=True):
+        if is_null:
             found.append(pa.nulls(n, field.type))
         else:
             found.append(pa.StructArray.from_arrays([seqs, times], fields=list(field.type)))

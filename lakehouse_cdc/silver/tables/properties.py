@@ -19,7 +19,7 @@ from lakehouse_cdc.lake.tables import exists, require_marked
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.silver.definition.column_mapping import Shape
-from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.form import Form, form_of
 from lakehouse_cdc.silver.definition.transform import NOTHING, Transform
 from lakehouse_cdc.silver.evolution.steps import Phase
 
@@ -139,7 +139,7 @@ class Held:
             left=int(properties.get(LEFT, "0")),
             frozen=FrozenShape.of(properties.get(FROZEN), schema_seq),
             stuck=Stuck.of(properties.get(STUCK)),
-            form=Form.of(properties),
+            form=form_of(properties),
             last=last,
             through=through,
             transform=Transform.of(properties.get(TRANSFORM)),
@@ -159,7 +159,7 @@ def held_by(spark: SparkSession, layout: Layout, name: str) -> Held | None:
     if SCHEMA_ID not in properties and table.part is not None:
         return None  # others go into it so far
     found = Held.of(properties, (c.note for c in newest_first(spark, table) if c.note is not None))
-    if not found.form.buries:
+    if not found.form.has_tombstones:
         return found
     if not exists(spark, beside):
         raise DefiniteError(

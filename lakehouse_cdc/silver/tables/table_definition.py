@@ -30,12 +30,9 @@ from lakehouse_cdc.lake.tables import (
 )
 from lakehouse_cdc.model.table_layout import (
     COMMIT_TS,
-    DELETED_AT,
-    END_AT,
     OWN,
     SEQ,
     SOURCE_TABLE,
-    START_AT,
     Layout,
     Table,
     quoted,
@@ -69,12 +66,6 @@ _PROPERTIES = {
     "delta.feature.timestampNtz": "supported",
     "delta.autoOptimize.autoCompact": "true",
 }
-_KEPT = {
-    Form.ROWS: "as it is now",
-    Form.ADDED: "as it is now, without a key",
-    Form.MARKED: f"as it is now, with the rows that are gone since {DELETED_AT}",
-    Form.VERSIONS: f"in every version, from {START_AT} to {END_AT}",
-}
 
 
 def columns(schema: TableSchema, added: Columns = (), *, form: Form) -> Columns:
@@ -83,12 +74,16 @@ def columns(schema: TableSchema, added: Columns = (), *, form: Form) -> Columns:
     Raises DefiniteError for a type that silver cannot hold.
     """
     return [
-        *((c.name, require(c, schema.name).silver) for c in schema.captured),
+        *_columns_of_source(schema),
         *added,
         *form.columns,
         (SEQ, "decimal(38,0)"),
         (COMMIT_TS, "timestamp"),
     ]
+
+
+def _columns_of_source(schema: TableSchema) -> Columns:
+    return [(c.name, require(c, schema.name).silver) for c in schema.captured]
 
 
 def make(spark: SparkSession, layout: Layout, shape: Shape, added: Columns, *, in_steps: bool, policy: Policy) -> None:
@@ -98,7 +93,7 @@ def make(spark: SparkSession, layout: Layout, shape: Shape, added: Columns, *, i
     """
     schema, form = shape.schema, policy.form
     mark = {SOURCE: schema.name}
-    if form.buries:
+    if form.has_tombstones:
         _make_tombstones(spark, layout, schema, mark)
     found, partition = columns(schema, added, form=form), []
     _require_clusters(schema.name, policy, found)
@@ -107,7 +102,7 @@ def make(spark: SparkSession, layout: Layout, shape: Shape, added: Columns, *, i
     own |= {CLUSTERED: "true"} if policy.cluster_by else {}
     own |= {BUILDING: "true"} if in_steps else {}
     own |= {TRANSFORM: shape.transform.text()} if shape.transform != NOTHING else {}
-    what, table = _KEPT[form], layout.silver_table(schema.name)
+    what, table = form.comment, layout.silver_table(schema.name)
     if table.part is not None:
         of_part = {SCHEMA_ID: shape.rows.id, FROZEN: FrozenShape.of_shape(shape).text(0), BUILDING: "true"}
         if exists(spark, table):
@@ -166,7 +161,7 @@ def require_shape(
     for odd in sorted(wanted ^ set(found)):
         if odd in wanted or odd[0] not in kept:
             raise other_columns(table, odd)
-    if form.buries:
+    if form.has_tombstones:
         for odd in sorted(set(plain(tombstones.columns(schema))) ^ set(held_columns(spark, beside))):
             raise other_columns(beside, odd)
     return [name for name, kind in found if (name, kind) not in wanted]
@@ -178,7 +173,7 @@ def require_same(schema: TableSchema, others: Mapping[str, TableSchema]) -> None
     Schemas may differ in what silver does not hold (a length, a character set).
     """
     for other in others.values():
-        if columns(other, form=Form.ROWS) != columns(schema, form=Form.ROWS) or other.key != schema.key:
+        if _columns_of_source(other) != _columns_of_source(schema) or other.key != schema.key:
             raise DefiniteError(
                 f"the columns of {schema.name} changed (schema {schema.id} to {other.id}), but bronze does not say how",
                 where=schema.name,
