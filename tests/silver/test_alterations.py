@@ -179,7 +179,7 @@ def test_silver_is_the_fold_whatever_is_altered_and_crashes(spark: SparkSession,
 
 @pytest.mark.long
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("policy", FORMS, ids=lambda p: p.form.value + (", renamed" if p.transform.rename else ""))
+@pytest.mark.parametrize("policy", FORMS, ids=lambda p: p.form.title + (", renamed" if p.transform.rename else ""))
 @runs(3)
 @given(seed=seeds)
 def test_silver_is_the_fold_at_length(spark: SparkSession, policy: Policy, seed: int) -> None:
