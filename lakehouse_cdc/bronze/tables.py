@@ -1,7 +1,7 @@
-"""The tables of bronze: `changes`, in the shape of `model.bronze`, and `schemas`.
+"""The tables of bronze: `changes`, in the shape of `model.bronze_row`, and `schemas`.
 
 Statistics are kept for the narrow columns alone. The change data feed is on, so that readers can ask for the rows of a
-range of commits (see `lake.changes`); for a table that is only appended to it writes nothing. `delta.appendOnly` makes
+range of commits (see `lake.versions`); for a table that is only appended to it writes nothing. `delta.appendOnly` makes
 Delta itself refuse an UPDATE or DELETE.
 """
 
@@ -13,22 +13,10 @@ from types import TracebackType
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.tables import Columns, create, exists, require_ours
-from lakehouse_cdc.model.bronze_row import PARTITION, STATISTICS
+from lakehouse_cdc.model.bronze_row import COLUMNS, PARTITION, POSITION, STATISTICS
 from lakehouse_cdc.model.table_layout import Layout, Table
 
-_VARIANT = "variant"
-POSITION = "struct<server_uuid: string, file: string, pos: bigint, gtid: string>"
-CHANGES: Columns = (
-    ("seq", "decimal(38,0)"),
-    ("op", "string"),
-    ("source_table", "string"),
-    ("key", _VARIANT),
-    ("before", _VARIANT),
-    ("after", _VARIANT),
-    ("commit_ts", "timestamp"),
-    ("position", POSITION),
-    ("schema_id", "string"),
-)
+CHANGES: Columns = tuple((column.name, column.sql) for column in COLUMNS)
 CHANGES_PROPERTIES = {
     "delta.enableChangeDataFeed": "true",
     "delta.dataSkippingStatsColumns": ",".join(STATISTICS),

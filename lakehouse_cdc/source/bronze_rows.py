@@ -17,36 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakehouse_cdc.model.bronze_arrow import ARROW, SHARED
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.seq import EPOCH, FILE, POS, RANK, Rank, Seq
 
-_TEXT, _NAMES = (pa.dictionary(pa.int32(), kind) for kind in (pa.string(), pa.binary()))
-
-
-def _schema(text: pa.DataType, names: pa.DataType) -> pa.Schema:
-    variant = pa.struct(
-        [
-            pa.field("value", pa.binary(), nullable=False),
-            pa.field("metadata", names, nullable=False, metadata={b"variant": b"true"}),
-        ]
-    )
-    return pa.schema(
-        [
-            ("seq", pa.decimal128(38, 0)),
-            ("op", text),
-            ("source_table", text),
-            ("key", variant),
-            ("before", variant),
-            ("after", variant),
-            ("commit_ts", pa.timestamp("us", tz="UTC")),
-            ("position", pa.struct([("server_uuid", text), ("file", text), ("pos", pa.int64()), ("gtid", text)])),
-            ("schema_id", text),
-        ]
-    )
-
-
-ARROW = _schema(pa.string(), pa.binary())  # bronze's columns, as Spark takes them
-SHARED = _schema(_TEXT, _NAMES)  # the same, with what rows share as dictionaries
 _VARIANT, _POSITION = SHARED.field("key").type, SHARED.field("position").type
 Pair = tuple[pa.Array, pa.Array]  # key and after values of n rows
 _LOW32 = np.uint64(0xFFFFFFFF)

@@ -25,10 +25,10 @@ from lakehouse_cdc.lake.direct import change_files
 from lakehouse_cdc.lake.direct.commit import DataFile, add_files
 from lakehouse_cdc.lake.tables import append, read, require_owner
 from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.bronze_arrow import ARROW, SHARED
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import CommitNote, Standing
 from lakehouse_cdc.model.table_layout import Layout
-from lakehouse_cdc.source.bronze_rows import ARROW, SHARED
 from lakehouse_cdc.source.bronze_rows import plain as plain_rows
 from tests.support.bronze_writer import variant_column
 

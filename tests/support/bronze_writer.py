@@ -19,9 +19,10 @@ from lakehouse_cdc.bronze.sink import BronzeBatch, write_batch
 from lakehouse_cdc.bronze.tables import create_bronze
 from lakehouse_cdc.images.program import row_metadata
 from lakehouse_cdc.lake.checkpoint import Checkpoint
-from lakehouse_cdc.lake.direct.change_files import LINE, written
+from lakehouse_cdc.lake.direct.change_files import written
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.bronze_arrow import LINE
 from lakehouse_cdc.model.bronze_row import FILES
 from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.commit_note import CommitNote, Standing

@@ -2,10 +2,10 @@
 
 Spark turns each row that Python gives it into one of its own and then into Parquet, which takes several times as long
 as to read it from MySQL. Written here, from Arrow's columns, a row never becomes an object, and what goes to the driver
-is one line for each file: see `added` for how that becomes a commit.
+is one line for each file: see `commit` for how that becomes a commit.
 
 The layout is the one of Delta (protocol, "Add File and Remove File"): a folder for each value of the partition column,
-which the files do not hold; statistics of the columns in `STATISTICS` (see `bounds`). VARIANT is the group of two
+which the files do not hold; statistics of the columns in `STATISTICS` (see `statistics`). VARIANT is the group of two
 binaries that Parquet's specification describes.
 """
 
@@ -21,31 +21,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_cdc.lake.direct.data_file import FileWriter
-from lakehouse_cdc.model.bronze_row import PARTITION, STATISTICS
+from lakehouse_cdc.model.bronze_arrow import LINE
+from lakehouse_cdc.model.bronze_row import PARTITION, STATISTICS, VARIANT, leaves
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.path_element import fitted
 from lakehouse_cdc.model.variant import decode
 
-LINE = pa.schema(
-    [
-        ("source_table", pa.string()),
-        ("path", pa.string()),
-        ("size", pa.int64()),
-        ("modified", pa.int64()),
-        ("stats", pa.string()),
-        ("ops", pa.string()),
-        ("schemas", pa.string()),
-    ]
-)
 _GROUP_BYTES = 64 << 20  # of Arrow's columns, in one row group
 _HELD_BYTES = 256 << 20  # of all tables together
-_REPEATED = [
-    "op", "schema_id", "key.metadata", "before.metadata", "after.metadata",
-    "position.server_uuid", "position.file", "position.gtid",
-]  # fmt: skip
+_OF_FILE = [(path, column) for path, column in leaves() if column.name != PARTITION]
+_REPEATED = [f"{path}.metadata" if one.type == VARIANT else path for path, one in _OF_FILE if one.shared]
 _OF_SCHEMA = ["schema_id", "seq", "position", "after"]
-_RISING = {"commit_ts": "DELTA_BINARY_PACKED", "position.pos": "DELTA_BINARY_PACKED"}
-_BOUNDED = ["seq", "op", "commit_ts", "schema_id", "position.pos"]  # row groups of other columns need no bounds
+_RISING = {path: "DELTA_BINARY_PACKED" for path, one in _OF_FILE if one.rising}
+_BOUNDED = [path for path, one in _OF_FILE if one.bounds]  # row groups of other columns need no bounds
 
 
 def written(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.RecordBatch]:

@@ -16,12 +16,13 @@ import pyarrow as pa
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.images.program import key_metadata
+from lakehouse_cdc.model.bronze_arrow import SHARED
 from lakehouse_cdc.model.offset import Cursor
 from lakehouse_cdc.model.variant import decode
 from lakehouse_cdc.mysql.connection.session import Session, connect
 from lakehouse_cdc.mysql.key_range import KeySpace
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.source.bronze_rows import SHARED, among, event_seqs, positions, variants
+from lakehouse_cdc.source.bronze_rows import among, event_seqs, positions, variants
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.reading.log_batch import LogPart
 from lakehouse_cdc.source.reading.log_reader import LogReader
