@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Folders:
-    """Where a pipeline keeps what is no table: the checkpoints of its two streams, and the source's files."""
+    """Where a pipeline keeps what is no table: the checkpoints of its streams, and the source's files."""
 
     bronze: str
     silver: str
     schemas: str
+    sinks: tuple[str, ...] = ()
 
 
 class Place:
@@ -91,7 +92,7 @@ class Place:
         return self.log
 
     def checkpoint(self, layer: str) -> str:
-        """The checkpoint of a layer's stream, bronze or silver."""
+        """The checkpoint of a stream: of a layer, bronze or silver, or of another sink, `sink-<name>`."""
         return str(self.state / layer)
 
     @property
@@ -101,8 +102,9 @@ class Place:
 
     @property
     def folders(self) -> Folders:
-        """All three."""
-        return Folders(self.checkpoint("bronze"), self.checkpoint("silver"), self.schemas)
+        """All of them."""
+        sinks = tuple(self.checkpoint(f"sink-{name}") for name in self.config.target.sinks)
+        return Folders(self.checkpoint("bronze"), self.checkpoint("silver"), self.schemas, sinks)
 
     def _absolute(self, path: str) -> Path:
         return (self._home / path).resolve()

@@ -156,6 +156,8 @@ class Pipeline(Mending):
         from lakehouse_cdc.lake.checkpoint import Checkpoint
         from lakehouse_cdc.lake.delta_log import reachable
         from lakehouse_cdc.silver.apply import stream as silver
+        from lakehouse_cdc.sinks.registry import sink_named
+        from lakehouse_cdc.sinks.stream import start as start_sink
 
         spark, layout, place = self.spark, self.layout, self.checkpoint("bronze")
         options = self.source_options()
@@ -185,6 +187,9 @@ class Pipeline(Mending):
                 streams.add(
                     silver.start(spark, layout, place, every_seconds=every, policy=policy, on_batch=report.silver)
                 )
+            for name in self.config.target.sinks:
+                sink_of, place = sink_named(name)(spark, layout), self.checkpoint(f"sink-{name}")
+                streams.add(start_sink(spark, layout, place, sink_of, name=name, every_seconds=every))
             return streams.wait(until=paused)
 
     @property
@@ -279,6 +284,12 @@ class Pipeline(Mending):
         """
         from lakehouse_cdc.ops.maintain import maintain
 
+        if vacuum and self.config.target.sinks:
+            raise ConfigError(
+                "vacuum deletes files of bronze that a sink may not have read",
+                where="target.sinks",
+                hint="run maintain without vacuum, or take the sinks out of target.sinks",
+            )
         with self._failures(), self._writing("signal pause, then maintain, then signal resume"):
             return maintain(self.spark, self.layout, self.checkpoint("silver"), vacuum=vacuum)
 

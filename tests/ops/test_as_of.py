@@ -21,9 +21,10 @@ from lakehouse_cdc.ops.as_of import _Around, as_of, reach
 from lakehouse_cdc.ops.timeline import timeline
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
-from lakehouse_cdc.silver.apply.stream import apply_batch
+from lakehouse_cdc.silver.apply.stream import SilverSink
 from lakehouse_cdc.silver.tables.ledger import BOUNDS, Ledger
 from lakehouse_cdc.silver.time_travel import Met
+from lakehouse_cdc.sinks.stream import committed_batch
 from tests.support.bronze_writer import Lake, images
 
 T = TableSchema("shop", "t", (Column("id", "int", False), Column("v", "int")), ("id",))
@@ -177,7 +178,7 @@ def test_the_ledger_keeps_the_bounds_of_each_commit_of_bronze(spark: SparkSessio
     for batch, version in enumerate((first, last)):
         end = {"reservoirVersion": version + 1, "index": -1, "isStartingVersion": False}
         (place / "offsets" / str(batch)).write_text("v1\n{}\n" + json.dumps(end))
-    apply_batch(spark, applier, Ledger(spark, lake.layout), lake.layout, Checkpoint(str(place)), 1)
+    SilverSink(spark, lake.layout, applier).apply(committed_batch(spark, lake.layout, Checkpoint(str(place)), 1))
     rows = read(spark, lake.layout.ledger).orderBy("seq").collect()
     assert [row["bounds"] and len(row["bounds"]) for row in rows] == [None, 2]
     assert {time: marks(base + time) for time in before} == {-1: both[:1], 0: both, 1: both, 5: both[:], 20: both[1:]}

@@ -16,8 +16,8 @@ from lakehouse_cdc.lake.direct.file_listing import only_appended
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import fold
-from lakehouse_cdc.silver.apply import stream
 from lakehouse_cdc.silver.apply.stream import SilverBatch, applied, start, version_at
+from lakehouse_cdc.sinks import stream
 from tests.support.bronze_writer import Lake
 from tests.support.silver.changes import begin, delete, insert, table
 

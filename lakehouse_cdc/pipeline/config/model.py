@@ -15,6 +15,7 @@ from lakehouse_cdc.schema.selection import said_last
 from lakehouse_cdc.silver.definition.form import Form, form_named
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Metadata, Transform
+from lakehouse_cdc.sinks.registry import sink_named
 
 _OWN_PROPERTIES = (  # in lower case, for Delta knows its names in any
     "lakehouse_cdc.", "delta.columnmapping.", "delta.enabletypewidening", "delta.dataskippingstatscolumns",
@@ -71,6 +72,16 @@ class TargetConfig(_Strict):
     silver_name: str = "{table}"
     checkpoints: str | None = None
     metrics: bool = False
+    sinks: list[str] = Field(default_factory=list)
+
+    @field_validator("sinks")
+    @classmethod
+    def _known_sinks(cls, sinks: list[str]) -> list[str]:
+        for name in sinks:
+            sink_named(name)
+        if len(set(sinks)) < len(sinks):
+            raise ValueError("each sink is named once")
+        return sinks
 
     @model_validator(mode="after")
     def _one_place(self) -> TargetConfig:

@@ -51,7 +51,8 @@ class Reset:
     def __init__(self, spark: SparkSession, layout: Layout, folders: Folders, *, keep_tables: bool) -> None:
         self._spark, self._layout = spark, layout
         _require_no_stream(spark, layout)
-        checkpoints = [folder for folder in (folders.bronze, folders.silver, folders.schemas) if os.path.exists(folder)]
+        every = (folders.bronze, folders.silver, folders.schemas, *folders.sinks)
+        checkpoints = [folder for folder in every if os.path.exists(folder)]
         self.deletions = [Deletion("checkpoint", folder, _bytes(folder)) for folder in checkpoints]
         if not keep_tables:
             self.deletions += _tables(spark, layout)

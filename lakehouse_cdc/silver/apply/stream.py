@@ -1,33 +1,23 @@
-"""The stream from bronze to silver, and where silver stands.
-
-The stream's only part is to say *which* commits a batch holds, and to remember what is done; the rows are read by
-version (see `lake.changes`). Without a limit on files a trigger takes all commits that are there, whole; a batch that
-would end inside one is refused.
-"""
+"""Silver as a sink of bronze (see `sinks.port`), and how far it is."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.commits import Commit, newest_first
-from lakehouse_cdc.lake.direct.file_listing import only_appended
-from lakehouse_cdc.lake.versions import Versions
-from lakehouse_cdc.model.commit_note import CommitNote, Standing
+from lakehouse_cdc.model.commit_note import Standing
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.tables.ledger import Ledger
-
-_ALL = 2**31 - 1  # files a trigger: more than a table has
+from lakehouse_cdc.sinks import stream
+from lakehouse_cdc.sinks.port import CommittedBatch
 
 
 @dataclass(frozen=True)
@@ -76,43 +66,29 @@ def start(
     `threads`, `keep_days` and `policy` are the `Applier`'s. `on_batch` is called after each batch, on a thread of
     Spark's; an exception of it fails the query.
     """
-    place = Checkpoint(checkpoint)
-    applier = Applier(spark, layout, threads=threads, keep_days=keep_days, policy=policy)
+    sink = SilverSink(spark, layout, Applier(spark, layout, threads=threads, keep_days=keep_days, policy=policy))
 
-    ledger = Ledger(spark, layout)
-
-    def write(_: DataFrame, batch: int) -> None:
-        began = time.monotonic()
-        done = apply_batch(spark, applier, ledger, layout, place, batch)
-        done = replace(done, seconds=time.monotonic() - began)
+    def report(done: SilverBatch, seconds: float) -> None:
         if on_batch is not None:
-            on_batch(done)
+            on_batch(replace(done, seconds=seconds))
 
-    table = layout.changes
-    reader = spark.readStream.format("delta").option("maxFilesPerTrigger", _ALL)
-    if place.last_offset() is None and only_appended(spark, table):
-        # the same commits, from the log itself; without it Delta begins with jobs that put together what is there now
-        reader = reader.option("startingVersion", 0)
-    changes = reader.load(table.path) if table.path is not None else reader.table(table.sql)
-    writer = changes.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
-    writer = writer.queryName(f"{layout.pipeline}: silver")
-    timed: dict[str, Any] = {"availableNow": True}
-    if every_seconds is not None:
-        timed = {"processingTime": f"{round(every_seconds * 1000)} milliseconds"}
-    return writer.trigger(**timed).start()
+    return stream.start(spark, layout, checkpoint, sink, name="silver", every_seconds=every_seconds, on_batch=report)
 
 
-def apply_batch(
-    spark: SparkSession, applier: Applier, ledger: Ledger, layout: Layout, checkpoint: Checkpoint, batch: int
-) -> SilverBatch:
-    """Apply the micro-batch `batch` of that checkpoint; done before, it changes nothing."""
-    versions = _versions(checkpoint, batch)
-    source, *earlier = _sources(spark, layout, versions)
-    note = CommitNote(layout.pipeline, checkpoint.query_id(), batch, source.standing, versions.last)
-    ledger.prepare()
-    tables = applier.apply(versions, note)
-    ledger.enter(note, source.reading, tables, [one.standing.mark for one in (*reversed(earlier), source)])
-    return SilverBatch(batch, versions.last, source.standing, tuple(tables), applier.quarantined, versions.after)
+class SilverSink:
+    """The silver tables as a sink of bronze's batches, and the ledger of what they hold."""
+
+    def __init__(self, spark: SparkSession, layout: Layout, applier: Applier) -> None:
+        self._applier, self._ledger = applier, Ledger(spark, layout)
+
+    def apply(self, batch: CommittedBatch) -> SilverBatch:
+        """Apply the batch to each table; applied before, it changes nothing."""
+        versions, note, source = batch.versions, batch.note, batch.sources[0]
+        self._ledger.prepare()
+        tables = self._applier.apply(versions, note)
+        self._ledger.enter(note, source.reading, tables, [one.standing.mark for one in reversed(batch.sources)])
+        quarantined = self._applier.quarantined
+        return SilverBatch(note.batch, versions.last, source.standing, tuple(tables), quarantined, versions.after)
 
 
 def applied(spark: SparkSession, layout: Layout, checkpoint: str) -> Applied | None:
@@ -124,7 +100,7 @@ def applied(spark: SparkSession, layout: Layout, checkpoint: str) -> Applied | N
     batch = place.last_commit()
     if batch is None:
         return None
-    last = _versions(place, batch).last
+    last = stream.versions_of(place, batch).last
     later: list[Commit] = []
     for commit in newest_first(spark, layout.changes):
         if commit.version > last:
@@ -132,7 +108,7 @@ def applied(spark: SparkSession, layout: Layout, checkpoint: str) -> Applied | N
         elif commit.note is not None:
             break
     else:
-        raise _no_note(layout, last)
+        raise stream.no_note(layout, last)
     note = commit.note
     for commit in takewhile(lambda c: c.note is None or c.rows == 0, later):
         last, note = commit.version, commit.note or note
@@ -151,28 +127,3 @@ def version_at(spark: SparkSession, table: Table, bronze_version: int) -> int | 
         elif found is None:
             found = commit.version
     return found
-
-
-def _versions(checkpoint: Checkpoint, batch: int) -> Versions:
-    return Versions.between(checkpoint.offset(batch - 1) if batch else None, checkpoint.offset(batch))
-
-
-def _sources(spark: SparkSession, layout: Layout, versions: Versions) -> list[CommitNote]:
-    """What the source's commits among those versions of bronze say, newest first; at least the last one before."""
-    found: list[CommitNote] = []
-    for commit in newest_first(spark, layout.changes):
-        if found and versions.after is not None and commit.version <= versions.after:
-            break
-        if commit.version <= versions.last and commit.note is not None:
-            found.append(commit.note)
-    if not found:
-        raise _no_note(layout, versions.last)
-    return found
-
-
-def _no_note(layout: Layout, version: int) -> DefiniteError:
-    return DefiniteError(
-        f"no commit of bronze up to version {version} says where the source stood",
-        where=str(layout.changes),
-        hint="only this pipeline may write the change table",
-    )

@@ -1,0 +1,24 @@
+"""The sinks besides silver, by the names that `target.sinks` gives; see `docs/guides/add-a-sink.md`.
+
+Silver is not among them: it is configured by `target.silver` and `tables`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.sinks.port import Sink
+
+SinkFactory = Callable[[SparkSession, Layout], Sink[Any]]
+SINKS: dict[str, SinkFactory] = {}
+
+
+def sink_named(name: str) -> SinkFactory:
+    """Raises ValueError for a name that no sink has."""
+    if name not in SINKS:
+        raise ValueError(f"there is no sink {name}; there are {', '.join(sorted(SINKS)) or 'none but silver'}")
+    return SINKS[name]

@@ -1,0 +1,100 @@
+"""The stream from bronze to a sink.
+
+The stream's only part is to say *which* commits a batch holds, and to remember what is done; the rows are read by
+version (see `lake.versions`). Without a limit on files a trigger takes all commits that are there, whole; a batch that
+would end inside one is refused.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.lake.checkpoint import Checkpoint
+from lakehouse_cdc.lake.commits import newest_first
+from lakehouse_cdc.lake.direct.file_listing import only_appended
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.commit_note import CommitNote
+from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.sinks.port import CommittedBatch, Sink
+
+_ALL = 2**31 - 1  # files a trigger: more than a table has
+Result = TypeVar("Result")
+
+
+def start(
+    spark: SparkSession,
+    layout: Layout,
+    checkpoint: str,
+    sink: Sink[Result],
+    *,
+    name: str,
+    every_seconds: float | None = None,
+    on_batch: Callable[[Result, float], None] | None = None,
+) -> StreamingQuery:
+    """Start the stream from `<bronze>.changes`, which must exist, into the sink; `name` is its query's.
+
+    Without `every_seconds` it takes what is there now and ends (availableNow), else it runs until it is stopped.
+    `on_batch` is called after each batch with what the sink returned and the seconds that it took, on a thread of
+    Spark's; an exception of it fails the query.
+    """
+    place = Checkpoint(checkpoint)
+
+    def write(_: DataFrame, batch: int) -> None:
+        began = time.monotonic()
+        done = sink.apply(committed_batch(spark, layout, place, batch))
+        if on_batch is not None:
+            on_batch(done, time.monotonic() - began)
+
+    table = layout.changes
+    reader = spark.readStream.format("delta").option("maxFilesPerTrigger", _ALL)
+    if place.last_offset() is None and only_appended(spark, table):
+        # the same commits, from the log itself; without it Delta begins with jobs that put together what is there now
+        reader = reader.option("startingVersion", 0)
+    changes = reader.load(table.path) if table.path is not None else reader.table(table.sql)
+    writer = changes.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
+    writer = writer.queryName(f"{layout.pipeline}: {name}")
+    timed: dict[str, Any] = {"availableNow": True}
+    if every_seconds is not None:
+        timed = {"processingTime": f"{round(every_seconds * 1000)} milliseconds"}
+    return writer.trigger(**timed).start()
+
+
+def committed_batch(spark: SparkSession, layout: Layout, checkpoint: Checkpoint, batch: int) -> CommittedBatch:
+    """The micro-batch `batch` of that checkpoint."""
+    versions = versions_of(checkpoint, batch)
+    sources = _sources(spark, layout, versions)
+    note = CommitNote(layout.pipeline, checkpoint.query_id(), batch, sources[0].standing, versions.last)
+    return CommittedBatch(versions, note, tuple(sources))
+
+
+def versions_of(checkpoint: Checkpoint, batch: int) -> Versions:
+    """The commits of bronze that a micro-batch holds."""
+    return Versions.between(checkpoint.offset(batch - 1) if batch else None, checkpoint.offset(batch))
+
+
+def _sources(spark: SparkSession, layout: Layout, versions: Versions) -> list[CommitNote]:
+    """The notes of the source's commits among those versions of bronze, newest first; at least the last one before."""
+    found: list[CommitNote] = []
+    for commit in newest_first(spark, layout.changes):
+        if found and versions.after is not None and commit.version <= versions.after:
+            break
+        if commit.version <= versions.last and commit.note is not None:
+            found.append(commit.note)
+    if not found:
+        raise no_note(layout, versions.last)
+    return found
+
+
+def no_note(layout: Layout, version: int) -> DefiniteError:
+    """Why bronze up to a version has no position of the source."""
+    return DefiniteError(
+        f"no commit of bronze up to version {version} says where the source stood",
+        where=str(layout.changes),
+        hint="only this pipeline may write the change table",
+    )
