@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.schema.charsets import MAX_BYTES
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.schema.types import SPATIAL
+from lakehouse_cdc.schema.type_registry import TYPES
 
 BinlogType = tuple[int, bytes]  # the type byte, and the column's bytes of the table map's metadata block
 
@@ -21,31 +21,6 @@ DATE, YEAR, NEWDATE, VARCHAR, BIT, TIMESTAMP2, DATETIME2, TIME2 = 10, 13, 14, 15
 BLOB_COMPRESSED, VARCHAR_COMPRESSED = 140, 141  # MariaDB's
 VECTOR, JSON, NEWDECIMAL, ENUM, SET, BLOB, VAR_STRING, STRING, GEOMETRY = 242, 245, 246, 247, 248, 252, 253, 254, 255
 
-_PLAIN: dict[str, BinlogType] = {
-    "tinyint": (TINY, b""),
-    "smallint": (SHORT, b""),
-    "mediumint": (INT24, b""),
-    "int": (LONG, b""),
-    "bigint": (LONGLONG, b""),
-    "float": (FLOAT, b"\x04"),
-    "double": (DOUBLE, b"\x08"),
-    "date": (DATE, b""),
-    "year": (YEAR, b""),
-    "json": (JSON, b"\x04"),
-    "vector": (VECTOR, b"\x04"),
-    **dict.fromkeys(SPATIAL, (GEOMETRY, b"\x04")),
-    "uuid": (STRING, b"\xfe\x10"),
-    "inet6": (STRING, b"\xfe\x10"),
-    "inet4": (STRING, b"\xfe\x04"),
-    "tinyblob": (BLOB, b"\x01"),
-    "tinytext": (BLOB, b"\x01"),
-    "blob": (BLOB, b"\x02"),
-    "text": (BLOB, b"\x02"),
-    "mediumblob": (BLOB, b"\x03"),
-    "mediumtext": (BLOB, b"\x03"),
-    "longblob": (BLOB, b"\x04"),
-    "longtext": (BLOB, b"\x04"),
-}
 _FRACTIONS = {"datetime": DATETIME2, "timestamp": TIMESTAMP2, "time": TIME2}
 _FIXED = {TINY: 1, SHORT: 2, INT24: 3, LONG: 4, LONGLONG: 8, FLOAT: 4, DOUBLE: 8, YEAR: 1, DATE: 3, NEWDATE: 3}
 _TEMPORAL = {TIME2: 3, TIMESTAMP2: 4, DATETIME2: 5}  # bytes before the fraction
@@ -59,8 +34,9 @@ def binlog_types(schema: TableSchema) -> list[BinlogType | None]:
 
 def binlog_type(column: Column) -> BinlogType | None:
     """The type byte and the metadata of a column, or None where the schema does not tell."""
-    if column.type in _PLAIN:
-        return _PLAIN[column.type]
+    declared = TYPES.get(column.type)
+    if declared is not None and declared.binlog is not None:
+        return declared.binlog
     if column.type == "decimal":
         return NEWDECIMAL, bytes([column.precision or 10, column.scale or 0])
     if column.type in _FRACTIONS:

@@ -75,9 +75,9 @@ from lakehouse_cdc.schema.charsets import WIDE as WIDE_CHARSETS
 from lakehouse_cdc.schema.masks import NULL as MASKED_BY_NULL
 from lakehouse_cdc.schema.masks import fingerprint, hashed_under, kept, unmasked
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.schema.types import MARIADBS, Kind, Mapped, require
+from lakehouse_cdc.schema.type_registry import MARIADBS, TYPES, Kind
+from lakehouse_cdc.schema.types import Mapped, require
 
-_WIRE_BYTES = {"tinyint": 1, "smallint": 2, "mediumint": 4, "int": 4, "bigint": 8, "float": 4, "double": 8, "year": 2}
 _NUMBERS = {
     Kind.INT8: (variant.INT8, 1),
     Kind.INT16: (variant.INT16, 2),
@@ -241,7 +241,8 @@ def _printed(step: list[int], bare: bool) -> list[int]:
 
 def _wire_step(schema: TableSchema, column: Column, slots: dict[str, int], pool: _Pool) -> list[int]:
     _, op, written = _reading(unmasked(column), schema.name, pool)
-    fixed, prefix = (_WIRE_BYTES[column.type], 0) if column.type in _WIRE_BYTES else (-1, 0)
+    wire_bytes = TYPES[column.type].wire_bytes
+    fixed, prefix = (-1, 0) if wire_bytes is None else (wire_bytes, 0)
     if op in (MOMENT_WIRE, TIME_WIRE):
         prefix = 1
     if op == TEXT and column.type in ("enum", "set"):

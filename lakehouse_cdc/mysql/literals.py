@@ -23,27 +23,15 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, timezone
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.schema.table import Column
-from lakehouse_cdc.schema.types import MARIADBS
+from lakehouse_cdc.schema.type_registry import TYPES, KeyForm
 
-Form = Literal["integer", "decimal", "date", "moment", "time", "text", "binary", "address"]
 _NUMBERED = ("bit", "enum", "set")  # a number to the server, and something else to a client
-_FORMS: dict[str, Form] = {
-    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint", "year"), "integer"),
-    **dict.fromkeys(_NUMBERED, "integer"),
-    "decimal": "decimal",
-    "date": "date",
-    "time": "time",
-    **dict.fromkeys(("datetime", "timestamp"), "moment"),
-    **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"), "text"),
-    **dict.fromkeys(MARIADBS, "address"),
-    **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), "binary"),
-}
-ORDERED_BY_SERVER: tuple[Form, ...] = ("text", "address")
-_PATTERNS: dict[Form, re.Pattern[str]] = {
+ORDERED_BY_SERVER: tuple[KeyForm, ...] = ("text", "address")
+_PATTERNS: dict[KeyForm, re.Pattern[str]] = {
     "decimal": re.compile(r"-?\d+(\.\d+)?"),
     "date": re.compile(r"\d{4}-\d\d-\d\d"),
     "moment": re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?"),
@@ -58,12 +46,12 @@ def quoted(identifier: str) -> str:
     return "`" + identifier.replace("`", "``") + "`"
 
 
-def form(column: Column) -> Form:
+def form(column: Column) -> KeyForm:
     """How the column's values travel in a cursor. Raises DefiniteError for a type that cannot be part of a key."""
-    found = _FORMS.get(column.type)
-    if found is None:
+    declared = TYPES.get(column.type)
+    if declared is None or declared.key is None:
         raise DefiniteError(f"column {column.name} {column.declared} cannot be part of a key")
-    return found
+    return declared.key
 
 
 def selected(column: Column) -> str:

@@ -37,7 +37,8 @@ from lakehouse_cdc.lake.tables import delta_table, exists, read, require_owner
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout, Table, literal, quoted
-from lakehouse_cdc.schema.types import Kind, require
+from lakehouse_cdc.schema.type_registry import Kind
+from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.apply import stream as silver
 from lakehouse_cdc.silver.tables.properties import CLUSTERED, told
 from lakehouse_cdc.silver.tables.schema_cache import Schemas

@@ -22,8 +22,8 @@ import hmac
 from dataclasses import replace
 from typing import Any
 
-from lakehouse_cdc.schema.representation import AS_TEXT
 from lakehouse_cdc.schema.table import Column
+from lakehouse_cdc.schema.type_registry import AS_TEXT
 
 NULL, HASH = "null", "hash"
 LEAST_SALT = 16  # characters

@@ -13,11 +13,11 @@ from typing import Literal
 
 from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.schema.table import Carried, Column, TableSchema
+from lakehouse_cdc.schema.type_registry import AS_TEXT
 
 ZeroDates = Literal["fail", "null", "text"]
 TypeMap = Literal["native", "lakeflow"]
 DATES = ("date", "datetime", "timestamp")
-AS_TEXT = (*DATES, "year", "json", "decimal")  # what can be carried as the text that the server prints
 _LAKEFLOW = ("datetime", "year", "json")  # and TIME, ENUM and SET, which always are text
 
 

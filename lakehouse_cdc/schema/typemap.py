@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lakehouse_cdc.schema.table import Column
-from lakehouse_cdc.schema.types import Kind, mapped
+from lakehouse_cdc.schema.type_registry import Kind
+from lakehouse_cdc.schema.types import mapped
 
 _VARIANT = {
     Kind.STRING: "string",

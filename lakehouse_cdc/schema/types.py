@@ -1,13 +1,12 @@
 """The type map: what a MySQL type becomes as VARIANT in bronze and as a Delta column in silver.
 
-One table of data decides; a type that is not in it is refused by name before the first row is read. Widths follow the
-declared type, never the value, so that the snapshot and the binlog give the same bytes for the same row.
+The registry (`type_registry`) decides; a type that is not in it is refused by name before the first row is read.
+Widths follow the declared type, never the value, so the snapshot and the binlog give the same bytes for the same row.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.table_layout import OWN
@@ -15,28 +14,9 @@ from lakehouse_cdc.schema.charsets import CHARSETS
 from lakehouse_cdc.schema.masks import gives_text, kept, unmasked
 from lakehouse_cdc.schema.representation import DATES
 from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.schema.type_registry import TYPES, Kind
 
 MAX_DECIMAL = 38  # digits of a Delta and of a VARIANT decimal
-
-
-class Kind(str, Enum):
-    """How a value is carried, in images and on the wire."""
-
-    INT8 = "int8"
-    INT16 = "int16"
-    INT32 = "int32"
-    INT64 = "int64"
-    DECIMAL = "decimal"  # with a precision and a scale; unsigned bigint is decimal(20, 0)
-    FLOAT = "float"
-    DOUBLE = "double"
-    STRING = "string"
-    BINARY = "binary"
-    DATE = "date"
-    DATETIME = "timestamp_ntz"
-    TIMESTAMP = "timestamp"
-    BOOLEAN = "boolean"
-    FLOATS = "array<float>"
-    JSON = "variant"  # in bronze the text that the server prints
 
 
 @dataclass(frozen=True)
@@ -61,50 +41,12 @@ class Mapped:
         return "string" if self.kind is Kind.JSON else self.silver
 
 
-_INTEGERS = {  # signed, unsigned
-    "tinyint": (Kind.INT8, Kind.INT16),
-    "smallint": (Kind.INT16, Kind.INT32),
-    "mediumint": (Kind.INT32, Kind.INT32),
-    "int": (Kind.INT32, Kind.INT64),
-    "bigint": (Kind.INT64, Kind.DECIMAL),
-}
-SPATIAL = (
-    *("geometry", "point", "linestring", "polygon", "geomcollection", "geometrycollection"),
-    *("multipoint", "multilinestring", "multipolygon"),
-)
-MARIADBS = ("uuid", "inet4", "inet6")
-_PLAIN = {
-    "float": Kind.FLOAT,
-    "double": Kind.DOUBLE,
-    "binary": Kind.BINARY,
-    "varbinary": Kind.BINARY,
-    "tinyblob": Kind.BINARY,
-    "blob": Kind.BINARY,
-    "mediumblob": Kind.BINARY,
-    "longblob": Kind.BINARY,
-    "date": Kind.DATE,
-    "datetime": Kind.DATETIME,
-    "timestamp": Kind.TIMESTAMP,
-    "time": Kind.STRING,  # up to 838 hours, below zero, too: no type of Delta's holds it
-    "year": Kind.INT16,
-    "vector": Kind.FLOATS,
-    "json": Kind.JSON,
-    # as stored: the SRID in 4 bytes, little-endian, then WKB
-    **dict.fromkeys(SPATIAL, Kind.BINARY),
-    **dict.fromkeys(MARIADBS, Kind.STRING),
-}
-_TEXT = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set")
-
-
 def mapped(column: Column) -> Mapped | None:
     """What the column becomes, or None where this version cannot carry it."""
     if gives_text(column):
         return Mapped(Kind.STRING) if mapped(unmasked(column)) is not None else None
     if column.carried == "text":
         return Mapped(Kind.STRING)
-    if column.type in _INTEGERS:
-        kind = _INTEGERS[column.type][column.unsigned]
-        return Mapped(kind, 20, 0) if kind is Kind.DECIMAL else Mapped(kind)
     if column.type == "decimal":
         precision, scale = column.precision or 10, column.scale or 0
         return Mapped(Kind.DECIMAL, precision, scale) if precision <= MAX_DECIMAL else Mapped(Kind.STRING)
@@ -112,10 +54,11 @@ def mapped(column: Column) -> Mapped | None:
         if column.length == 1:
             return Mapped(Kind.BOOLEAN)
         return Mapped(Kind.DECIMAL, 20, 0) if column.length == 64 else Mapped(Kind.INT64)
-    if column.type in _TEXT:
-        return Mapped(Kind.STRING) if column.charset in CHARSETS else None
-    kind_or_none = _PLAIN.get(column.type)
-    return Mapped(kind_or_none) if kind_or_none else None
+    declared = TYPES.get(column.type)
+    if declared is None or declared.kind is None or (declared.has_charset and column.charset not in CHARSETS):
+        return None
+    kind = declared.unsigned if column.unsigned and declared.unsigned is not None else declared.kind
+    return Mapped(kind, 20, 0) if kind is Kind.DECIMAL else Mapped(kind)
 
 
 def require(column: Column, table: str) -> Mapped:

@@ -35,8 +35,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_cdc.schema.masks import NULL, hashed_under, kept
-from lakehouse_cdc.schema.representation import AS_TEXT
 from lakehouse_cdc.schema.table import Column
+from lakehouse_cdc.schema.type_registry import AS_TEXT, SPATIAL
 from lakehouse_cdc.verify.json_values import of_source
 
 _COUNTED = ("tinyint", "smallint", "mediumint", "int", "bigint", "bit", "year")
@@ -44,10 +44,6 @@ _FLOATING = ("float", "double")
 _MOMENTS = ("datetime", "timestamp")
 _DAYS = ("date", *_MOMENTS)
 _BINARY = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
-_SPATIAL = (
-    *("geometry", "point", "linestring", "polygon", "geomcollection", "geometrycollection"),
-    *("multipoint", "multilinestring", "multipolygon"),
-)
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 
 
@@ -64,7 +60,7 @@ def form(column: Column) -> pa.DataType:
         return pa.string()
     if column.type in _FLOATING:
         return pa.float64()
-    if column.type in _BINARY or column.type in _SPATIAL:
+    if column.type in _BINARY or column.type in SPATIAL:
         return pa.binary()
     return pa.list_(pa.float32()) if column.type == "vector" else pa.string()
 

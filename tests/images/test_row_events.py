@@ -23,7 +23,7 @@ from lakehouse_cdc.model.variant import decode
 from lakehouse_cdc.schema.charsets import CHARSETS
 from lakehouse_cdc.schema.representation import DATES
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.schema.types import MARIADBS
+from lakehouse_cdc.schema.type_registry import MARIADBS
 from tests.support.images.binlog_file import Log, read_log
 from tests.support.images.guarded import guarded, guarded_copy
 from tests.support.images.tables import ID, changes, create, select

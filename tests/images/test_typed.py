@@ -14,7 +14,8 @@ from lakehouse_cdc.images.typed import columns as typed_columns
 from lakehouse_cdc.images.typed.columns import ImageColumns, NotOurs, arrow_type
 from lakehouse_cdc.model import variant
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.schema.types import Kind, Mapped
+from lakehouse_cdc.schema.type_registry import Kind
+from lakehouse_cdc.schema.types import Mapped
 from tests.support.images.guarded import guarded_copy
 from tests.support.row_images import EVERY_KIND, image, plain, random_row
 

@@ -9,7 +9,8 @@ import pytest
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.schema.charsets import CHARSETS
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.schema.types import SPATIAL, check_table, faults, mapped, require
+from lakehouse_cdc.schema.type_registry import SPATIAL
+from lakehouse_cdc.schema.types import check_table, faults, mapped, require
 
 ID = Column("id", "bigint", nullable=False)
 REFUSED = ["xmltype", "sql_variant", "something_new"]

@@ -13,7 +13,8 @@ from typing import Any
 from lakehouse_cdc.model import variant
 from lakehouse_cdc.model.variant import header, width
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.schema.types import Kind, Mapped, require
+from lakehouse_cdc.schema.type_registry import Kind
+from lakehouse_cdc.schema.types import Mapped, require
 
 UTF8: Any = {"charset": "utf8mb4", "collation": "utf8mb4_0900_bin"}
 # a column of each kind that silver has, and what makes others of it

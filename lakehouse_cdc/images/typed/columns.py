@@ -12,7 +12,8 @@ import pyarrow as pa
 from lakehouse_cdc.images.typed import rows
 from lakehouse_cdc.model import variant
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.schema.types import Kind, Mapped, require
+from lakehouse_cdc.schema.type_registry import Kind
+from lakehouse_cdc.schema.types import Mapped, require
 
 _BLOCK_ROWS = 32_768  # at once; of so many the columns fit into a cache
 _BLOCK_BYTES = 64 << 20

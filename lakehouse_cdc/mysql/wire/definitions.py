@@ -13,35 +13,13 @@ from collections.abc import Sequence
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.schema.charsets import UNICODE, charset_of
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.schema.types import MARIADBS, SPATIAL
+from lakehouse_cdc.schema.type_registry import MARIADBS, SPATIAL, TYPES
 
 _UNSIGNED = 32
 _SAME = set(UNICODE)  # a value in one of these is the same bytes in all
 _BINARY = 63  # the collation of everything that is no text
-_STRINGS = {"char": 254, "binary": 254, "varchar": 253, "varbinary": 253, "enum": 254, "set": 254}
-_ADDRESSES = dict.fromkeys(MARIADBS, 254)  # as text, in a character set of the server's choice: all of it is ASCII
-_BYTES = {"bit": 16, "vector": 242, **dict.fromkeys(SPATIAL, 255)}
-_NUMBERS = {
-    "tinyint": 1,
-    "smallint": 2,
-    "mediumint": 9,
-    "int": 3,
-    "bigint": 8,
-    "decimal": 246,
-    "float": 4,
-    "double": 5,
-    "year": 13,
-}
-_TIMES = {"date": 10, "timestamp": 7, "datetime": 12, "time": 11}
-_TYPES = {
-    **_NUMBERS,
-    **_TIMES,
-    **{f"{size}{kind}": 252 for size in ("tiny", "", "medium", "long") for kind in ("text", "blob")},
-    **_STRINGS,
-    **_BYTES,
-    **_ADDRESSES,
-    "json": 245,
-}
+_STRINGS = ("char", "binary", "varchar", "varbinary", "enum", "set")
+_BYTES = ("bit", "vector", *SPATIAL)
 
 
 def check_definitions(definitions: Sequence[bytes], schema: TableSchema) -> None:
@@ -59,7 +37,8 @@ def _check(column: Column, definition: bytes, table: str) -> None:
         at = _behind_text(definition, at)
     collation, _, kind, flags, decimals = struct.unpack_from("<HIBHB", definition, at + 1)
     numeric = collation == _BINARY and bool(flags & _UNSIGNED) == column.unsigned
-    fits = kind == _TYPES.get(column.type) or (column.type == "vector" and kind == _TYPES["varbinary"])  # MariaDB's
+    fits = column.type in TYPES and kind == TYPES[column.type].wire
+    fits = fits or (column.type == "vector" and kind == TYPES["varbinary"].wire)  # MariaDB's
     if column.charset is not None:
         charset = charset_of(collation)
         fits = fits and (charset == column.charset or {charset, column.charset} <= _SAME)

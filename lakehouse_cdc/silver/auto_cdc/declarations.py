@@ -19,7 +19,8 @@ from typing import Any
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.table_layout import COMMIT_TS, SEQ, Table, quoted
-from lakehouse_cdc.schema.types import Kind, require
+from lakehouse_cdc.schema.type_registry import Kind
+from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.auto_cdc.schema_eras import Eras
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import NOTHING

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from lakehouse_cdc.errors import DefiniteError, TransientError
 from lakehouse_cdc.model.table_layout import literal, quoted
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.schema.types import Kind, require
+from lakehouse_cdc.schema.type_registry import Kind
+from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.definition.casts import carried_over, widens
 
 Values = Mapping[str, str]  # column -> its value, as SQL over a row of some era

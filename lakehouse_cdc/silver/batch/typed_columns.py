@@ -19,7 +19,8 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.errors import TableError
 from lakehouse_cdc.model.table_layout import literal, quoted
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.schema.types import Kind, require
+from lakehouse_cdc.schema.type_registry import Kind
+from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.batch.computed_columns import filtered, with_computed
 from lakehouse_cdc.silver.definition.casts import carried_over
 from lakehouse_cdc.silver.definition.column_mapping import Shape

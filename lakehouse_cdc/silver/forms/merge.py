@@ -22,7 +22,8 @@ from lakehouse_cdc.lake.tables import append, delta_table
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import COMMIT_TS, DELETED_AT, END_AT, SEQ, START_AT, Table, quoted
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.schema.types import Kind, require
+from lakehouse_cdc.schema.type_registry import Kind
+from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.batch.contents import Barrier
 from lakehouse_cdc.silver.batch.typed_columns import laid_out
 from lakehouse_cdc.silver.definition.column_mapping import Shape

@@ -19,7 +19,8 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.model.table_layout import COMMIT_TS, SEQ, START_AT, quoted
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.schema.types import Kind, require
+from lakehouse_cdc.schema.type_registry import Kind
+from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.batch.contents import Barrier
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import MOMENT

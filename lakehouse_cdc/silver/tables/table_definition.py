@@ -38,7 +38,8 @@ from lakehouse_cdc.model.table_layout import (
     quoted,
 )
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.schema.types import Kind, require
+from lakehouse_cdc.schema.type_registry import Kind
+from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy

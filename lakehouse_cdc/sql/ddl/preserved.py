@@ -27,7 +27,8 @@ from dataclasses import dataclass
 from lakehouse_cdc.schema.charsets import CHARSETS, MAX_BYTES, WIDE
 from lakehouse_cdc.schema.masks import gives_text
 from lakehouse_cdc.schema.table import Column
-from lakehouse_cdc.schema.types import MARIADBS, MAX_DECIMAL, SPATIAL
+from lakehouse_cdc.schema.type_registry import MARIADBS, SPATIAL
+from lakehouse_cdc.schema.types import MAX_DECIMAL
 from lakehouse_cdc.sql.ddl.statement_session import StatementSession
 
 _WIDTHS = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
