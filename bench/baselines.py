@@ -22,6 +22,7 @@ from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, Write
 from bench.tables import BY_NAME, connected
 from lakehouse_cdc.mysql.wire.select import COM_STMT_EXECUTE, COM_STMT_PREPARE
 from lakehouse_cdc.runtime.session import local_session
+from lakehouse_cdc.workers.launcher import programs
 
 _BUFFER = 4 << 20
 _TASKS_OF_CORE = 4
@@ -62,7 +63,7 @@ def pymysql_rows(port: int, table: str) -> tuple[int, float]:
 
 def jdbc(port: int, table: str, folder: str, jar: str) -> tuple[int, float]:
     """Spark's own way, in ranges of the key that all cores read, with a cursor on the server as its size wants it."""
-    spark = local_session("bench", conf={"spark.driver.extraClassPath": jar})
+    spark = local_session("bench", conf={"spark.driver.extraClassPath": jar}, python=programs())
     cores = spark.sparkContext.defaultParallelism
     key = BY_NAME[table].columns[0][0]
     with closing(connected(port)) as connection:

@@ -32,6 +32,7 @@ from lakehouse_cdc.lake.tables import delta_table, read
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.runtime.session import local_session
 from lakehouse_cdc.testing import MySqlServer
+from lakehouse_cdc.workers.launcher import programs
 
 _WARM_SECONDS, _REST_SECONDS = 30, 30
 
@@ -61,7 +62,7 @@ def measure(server: MySqlServer, folder: Path, rate: int, seconds: int, every_se
         begun = time.time() + _WARM_SECONDS
         written = run(python("writer", server.port, LIVE.name, rate, seconds + _WARM_SECONDS))
         time.sleep(_REST_SECONDS)
-    spark = local_session("bench", log=folder / "spark.log")
+    spark = local_session("bench", log=folder / "spark.log", python=programs())
     pipeline = Pipeline.from_yaml(file, spark)
     report = pipeline.verify()
     assert report.verified, report.to_json()

@@ -27,6 +27,7 @@ from bench.machine import machine
 from bench.report import results, write
 from bench.rows import KEYS, Keys, Sample, changes, snapshot
 from lakehouse_cdc.runtime.session import local_session
+from lakehouse_cdc.workers.launcher import programs
 
 _ROWS_IN_TASK = 250_000
 
@@ -114,7 +115,7 @@ def prepared(spark: SparkSession, folder: Path, rows: int) -> Path:
 def run(folder: Path, plan: Plan) -> list[Run]:
     """All of it, in a session as a pipeline makes it."""
     folder.mkdir(parents=True, exist_ok=True)
-    spark = local_session("bench", log=folder / "spark.log")
+    spark = local_session("bench", log=folder / "spark.log", python=programs())
     runs = []
     for rows in plan.rows:
         for scd in (1, 2):

@@ -43,6 +43,7 @@ from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.reading.log_reader import LogReader
 from lakehouse_cdc.source.tail.log_tail import Tail
+from lakehouse_cdc.workers.launcher import programs
 
 _SAMPLED = 997  # every so manieth key is compared in full
 _REPLICA = 78_001
@@ -115,14 +116,14 @@ def _require_images(port: int, schema: TableSchema, images: Mapping[bytes, bytes
 def begin(port: int, table: str, folder: Path) -> tuple[int, float]:
     """A pipeline whose tables hold what the table holds now."""
     folder.mkdir(parents=True)
-    spark = local_session("bench", log=folder / "spark.log")
+    spark = local_session("bench", log=folder / "spark.log", python=programs())
     return _timed(_pipeline(spark, port, table, folder, silver=True))
 
 
 def arrive(port: int, table: str, folder: Path, *, silver: bool) -> tuple[int, float]:
     """All that is new in a pipeline's tables; the rows that these tell of are compared with the source's."""
     folder.mkdir(parents=True, exist_ok=True)
-    spark = local_session("bench", log=folder / "spark.log")
+    spark = local_session("bench", log=folder / "spark.log", python=programs())
     with tempfile.TemporaryDirectory(dir=folder, prefix="warm-") as warm:
         _timed(_pipeline(spark, port, WARM.name, Path(warm), silver=silver))
     pipeline = _pipeline(spark, port, table, folder, silver=silver)

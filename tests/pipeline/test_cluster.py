@@ -17,9 +17,10 @@ from pathlib import Path
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.runtime.session import local_session
+from lakehouse_cdc.workers.launcher import programs
 
 url, database, home = sys.argv[1:]
-spark = local_session(conf={"spark.master": "local-cluster[2,1,1024]"}, log=Path(home) / "spark.log")
+spark = local_session(conf={"spark.master": "local-cluster[2,1,1024]"}, log=Path(home) / "spark.log", python=programs())
 config = PipelineConfig.model_validate({
     "name": "cluster",
     "source": {"url": url, "tables": [f"{database}.*"], "chunk_rows": 500},

@@ -16,10 +16,11 @@ pytestmark = pytest.mark.spark
 SCRIPT = """
 import os, sys
 from lakehouse_cdc.runtime.session import local_session
+from lakehouse_cdc.workers.launcher import programs
 from pathlib import Path
 names = ("JAVA_HOME", "SPARK_HOME", "SPARK_LOCAL_IP", "PYSPARK_PYTHON")
 before = [os.environ.get(name) for name in names]
-spark = local_session({arguments})
+spark = local_session({arguments}, python=programs())
 assert [os.environ.get(name) for name in names] == before
 spark.range(100).selectExpr("id", "id * 2 AS twice").write.format("delta").save({table!r})
 spark.sql("MERGE INTO delta.`{table}` t USING (SELECT 7L id, 1L twice) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *")

@@ -41,7 +41,10 @@ class World:
         drawn = [generated(self.rng, kind, 20 * parts) for kind in self.rng.sample(range(KINDS), len(FORMS))]
         self.lake = Lake(spark, folder, {schema.name: schema for schema, _ in drawn})
         self.forms = dict(zip(self.lake.schemas, FORMS, strict=True))
-        self.parts = split_up([c for _, changes in drawn for c in changes], parts, self.rng)
+        changes = [c for _, changes in drawn for c in changes]
+        self.parts = split_up(changes, parts, self.rng)
+        while min(map(len, self.parts)) < len(changes) // (4 * parts):  # each has rows of several tables
+            self.parts = split_up(changes, parts, self.rng)
         self.batches: list[SilverBatch] = []
         self.optimized = 0
 
