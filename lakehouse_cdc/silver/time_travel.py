@@ -31,7 +31,7 @@ from lakehouse_cdc.silver.batch import typed_columns
 from lakehouse_cdc.silver.batch.contents import split
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import form_of_columns
-from lakehouse_cdc.silver.forms.append import added
+from lakehouse_cdc.silver.forms.writers.append import added
 from lakehouse_cdc.silver.tables.properties import FrozenShape, told
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
 

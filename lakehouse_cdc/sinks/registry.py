@@ -6,14 +6,15 @@ Silver is not among them: it is configured by `target.silver` and `tables`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pyspark.sql import SparkSession
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-from lakehouse_cdc.model.table_layout import Layout
-from lakehouse_cdc.sinks.port import Sink
+    from lakehouse_cdc.model.table_layout import Layout
+    from lakehouse_cdc.sinks.port import Sink
 
-SinkFactory = Callable[[SparkSession, Layout], Sink[Any]]
+SinkFactory: TypeAlias = "Callable[[SparkSession, Layout], Sink[Any]]"  # the configuration is read without Spark, too
 SINKS: dict[str, SinkFactory] = {}
 
 

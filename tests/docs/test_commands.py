@@ -25,7 +25,7 @@ ELSEWHERE = {
     "uv run pytest -m unit": ".github/workflows/ci.yml",
     "uv run pytest tests/schema": "tests/schema",
     "uv run pytest": ".ci/run",
-    "uv run pytest -n 0 -m long": "pyproject.toml",
+    "uv run pytest -n 0 -m long --production-spark": "pyproject.toml",
     "uv run ruff check": ".ci/run",
     "uv run ruff format --check": ".ci/run",
     "uv run mypy": ".ci/run",

@@ -64,7 +64,7 @@ def versions(lake: Lake) -> dict[Table, int]:
 def test_few_files_of_many_that_hold_the_same(spark: SparkSession, lake: Lake) -> None:
     with pytest.raises(DefiniteError, match="nothing has been read yet"):
         maintain(spark, Layout("tests", "b", "s", path=str(lake.folder / "nowhere")), silver(lake))
-    grown(lake, 2)
+    grown(lake, 3)
     found = by_table(maintain(spark, lake.layout, silver(lake)))
     assert set(found) == {"changes", "schemas", "one", "one__tombstones", "ledger"}
     assert all((one.conflicts, one.left, one.since) == (0, "", "") for one in found.values())

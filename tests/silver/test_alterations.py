@@ -25,7 +25,8 @@ from lakehouse_cdc.silver.apply import schema_executor
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Transform
-from lakehouse_cdc.silver.forms import HISTORY, SOFT_DELETES, current, history, soft_deletes
+from lakehouse_cdc.silver.forms import HISTORY, SOFT_DELETES
+from lakehouse_cdc.silver.forms.writers import current, history, soft_deletes
 from lakehouse_cdc.silver.tables import tombstones
 from tests.support.bronze_writer import Lake
 from tests.support.silver.alterations import moment

@@ -33,7 +33,8 @@ from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Transform
-from lakehouse_cdc.silver.forms import CURRENT, HISTORY, SOFT_DELETES, current, incremental_writer
+from lakehouse_cdc.silver.forms import CURRENT, HISTORY, SOFT_DELETES
+from lakehouse_cdc.silver.forms.writers import current, incremental_writer
 from lakehouse_cdc.silver.load import direct_load, direct_load_task
 from tests.support import bronze_writer
 from tests.support.bronze_writer import Lake

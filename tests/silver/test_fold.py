@@ -24,7 +24,8 @@ from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import NOTHING, Transform
-from lakehouse_cdc.silver.forms import CURRENT, HISTORY, SOFT_DELETES, current, history, soft_deletes
+from lakehouse_cdc.silver.forms import CURRENT, HISTORY, SOFT_DELETES
+from lakehouse_cdc.silver.forms.writers import current, history, soft_deletes
 from lakehouse_cdc.silver.tables import tombstones
 from tests.support.bronze_writer import Lake, commit_time
 from tests.support.silver.crashes import crashing, runs, seeds, split_up

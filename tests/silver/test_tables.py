@@ -60,7 +60,7 @@ def test_a_table_moved_away_is_built_anew_from_all_of_bronze(spark: SparkSession
 def _crash_after_creation(lake: Lake, versions: Versions) -> None:
     from unittest.mock import patch
 
-    from lakehouse_cdc.silver.forms import current
+    from lakehouse_cdc.silver.forms.writers import current
 
     with patch.object(current, "load", side_effect=DefiniteError("no silver table today")):
         Applier(lake.spark, lake.layout).apply(versions, lake.note(versions))

@@ -33,7 +33,7 @@ from lakehouse_cdc.silver.batch.contents import TableBatch
 from lakehouse_cdc.silver.batch.typed_columns import DOES_NOT_FIT
 from lakehouse_cdc.silver.definition.column_mapping import THAW
 from lakehouse_cdc.silver.definition.policy import Policy
-from lakehouse_cdc.silver.forms.merge import FILES
+from lakehouse_cdc.silver.forms.writers.merge import FILES
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
 
 _AGAIN = Op.END.value  # a table was read again

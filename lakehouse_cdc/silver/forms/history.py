@@ -1,103 +1,18 @@
-"""Bring one silver table of type 2 from one position of the source to the next: every version of its rows.
-
-Versions depend on all changes of a key in their order, so they can only be written in that order. As a rule a batch is
-newer than all that the table holds: then the versions that stand open, of the batch's keys, are all that has to be
-known of the past, and one MERGE ends or continues them and inserts the others. Where it is not (an older checkpoint,
-batches in another order) what the table holds since the schema came into force is made anew from bronze, by one commit:
-it is a function of bronze alone, so whatever came how often and in what order, the table ends as the same.
-
-Proof of that. A batch that is not newer leaves what bronze holds up to B, the newest commit met so far. Of the batches
-behind the last such one each is newer than all before it. Had one left out a commit of bronze, that commit's batch
-would be yet to come, and then not be newer, which none of these is. So none was left out: each has added just the next
-changes of every key, in their order.
-"""
+"""The form of every version of a row (SCD type 2); `writers.history` is how a batch is applied."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
-
-from lakehouse_cdc.errors import TableError
-from lakehouse_cdc.lake.commits import writer_options
-from lakehouse_cdc.lake.tables import append, read, write
-from lakehouse_cdc.model.commit_note import CommitNote
-from lakehouse_cdc.model.table_layout import COMMIT_TS, END_AT, SEQ, START_AT, Table, quoted
-from lakehouse_cdc.silver.batch import typed_columns
-from lakehouse_cdc.silver.batch.contents import SchemaBoundary, TableBatch, split
+from lakehouse_cdc.model.table_layout import END_AT, START_AT
 from lakehouse_cdc.silver.definition.form import MOMENT, OPEN, SCD, Form, Writer, WriterArguments
-from lakehouse_cdc.silver.forms.incremental_writer import OrderedWriter
-from lakehouse_cdc.silver.forms.key_change import equal_keys
-from lakehouse_cdc.silver.forms.merge import bounds_of, merge_versions
-from lakehouse_cdc.silver.forms.versions import first_read, moment, standing, taken_away, versions, whole_key
 
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
 
-class HistoryWriter(OrderedWriter):
-    """The writer of a table of type 2. `track` are the columns of which a change begins a version (None: all).
-
-    Raises TableError for one that the source does not have.
-    """
-
-    _writes = "versions"
-
-    def __init__(self, form: Form, arguments: WriterArguments) -> None:
-        super().__init__(form, arguments)
-        self._track, shape = arguments.track, arguments.shape
-        if missing := sorted({*(self._track or ())} - {*shape.names}):
-            raise TableError(
-                f"{shape.schema.name} has no column {missing[0]}, whose history is to be tracked",
-                where=str(self._table),
-                hint="name the columns under track as they are called now",
-            )
-
-    def _add(self, session: SparkSession, part: TableBatch, rows: DataFrame, note: CommitNote) -> None:
-        changes = typed_columns.typed(typed_columns.keyed(rows, self.shape), self.shape)
-        if not self._has_rows:
-            if part.single_read and not part.barriers:
-                found = first_read(changes.where("op <> 'd'"))  # what a filter does not let through
-            else:
-                found = versions(changes, None, part.barriers, self.shape, self._track)
-            append(self._laid_out(found), self._table, writer_options(note, self._step()))
-            return
-        bounds = bounds_of(changes, self._schema) if part.has_rows else None
-        before = read(session, self._table).where(OPEN)
-        if bounds is not None:
-            first = quoted(self._schema.key[0])
-            before = before.where(f"{first} >= {bounds[0]} AND {first} <= {bounds[1]}")
-        keys = changes.select(F.col("key").alias("k")).distinct()
-        before = standing(before, self.shape, ()).join(keys, F.col("key") == F.col("k"), "left_semi")
-        found = versions(changes, before, part.barriers, self.shape, self._track).where("moved")
-        step = self._step()
-        merge_versions(session, found, self._table, self.shape, note, step, barriers=part.barriers, bounds=bounds)
-
-    def _make_anew(self, session: SparkSession, whole: DataFrame, note: CommitNote) -> None:
-        part = split(whole).get(self._schema.name)
-        changes = typed_columns.typed(typed_columns.keyed(whole, self.shape), self.shape)
-        table, since = read(session, self._table), f"{self._since}BD"
-        older = table.where(f"{START_AT}.seq <= {since}")
-        # open when the schema came into force; what has continued a version since then comes once more
-        stood = older.where(f"{OPEN} OR {END_AT}.seq > {since}").withColumn(SEQ, F.expr(f"least({SEQ}, {since})"))
-        ended = older.where(f"{END_AT}.seq <= {since}")
-        barriers = part.barriers if part is not None else ()
-        met = whole_key(self._schema)
-        lost = stood.where(f"NOT ({met})").withColumn(END_AT, F.expr(taken_away(barriers, SEQ)))
-        before = standing(stood.where(met), self.shape, self._kept)
-        found = versions(changes, before, barriers, self.shape, self._track)
-        anew = ended.unionByName(lost).unionByName(self._laid_out(found, self._kept))
-        write(
-            anew.select(*map(quoted, table.columns)), self._table, writer_options(note, self._step()), mode="overwrite"
-        )
-
-    def _laid_out(self, found: DataFrame, kept: Sequence[str] = ()) -> DataFrame:
-        """Versions in the table's columns."""
-        return found.select(
-            *typed_columns.laid_out(self.shape),
-            F.col("start").alias(START_AT), F.col("end").alias(END_AT),
-            F.col("seq").alias(SEQ), F.col("commit_ts").alias(COMMIT_TS),
-            *[F.col(f"kept.{quoted(name)}").alias(name) for name in kept],
-        )  # fmt: skip
+    from lakehouse_cdc.model.table_layout import Table
+    from lakehouse_cdc.silver.batch.contents import SchemaBoundary
 
 
 class History(Form):
@@ -117,10 +32,15 @@ class History(Form):
 
     def writer(self, session: SparkSession, arguments: WriterArguments) -> Writer:
         """Ends and begins versions."""
+        from lakehouse_cdc.silver.forms.writers.history import HistoryWriter
+
         return HistoryWriter(self, arguments)
 
     def resolve_equal_keys(self, session: SparkSession, table: Table, change: SchemaBoundary) -> None:
         """Their open versions end at the change."""
+        from lakehouse_cdc.silver.forms.writers.key_change import equal_keys
+        from lakehouse_cdc.silver.forms.writers.versions import moment
+
         equal = equal_keys(session, table, change, self.is_current, only_current=True)
         if equal is not None:
             ends: dict[str, str | Column] = {END_AT: moment(change.seq, change.commit_ts)}

@@ -28,7 +28,7 @@ from lakehouse_cdc.silver.batch.contents import Barrier
 from lakehouse_cdc.silver.batch.typed_columns import laid_out
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import OPEN
-from lakehouse_cdc.silver.forms.versions import taken_away
+from lakehouse_cdc.silver.forms.writers.versions import taken_away
 
 # how silver's files come to be, in a session that writes them
 FILES = {

@@ -1,0 +1,83 @@
+"""Bring one silver table of a source without a key, to which rows are only ever added, from one position to the next.
+
+Such rows have no name by which a MERGE could find them, so an update or a delete there stops the table (it is
+quarantined; bronze goes on). What is added is appended: each row once, by the place in the order up to which the table
+holds bronze. What takes rows away does it to all that are older than some seq: a truncation; and a repeated read, whose
+rows are all there are (see `model.multiset`), so that they replace the older ones in the commit that adds them.
+
+A batch that is not newer than what the table holds (an older checkpoint) has the table made anew, as of type 2: what it
+held when the schema came into force, and all that bronze has since. So nothing is appended twice.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse_cdc.errors import TableError
+from lakehouse_cdc.lake.commits import committing, writer_options
+from lakehouse_cdc.lake.tables import append, delta_table, read, write
+from lakehouse_cdc.model.commit_note import CommitNote
+from lakehouse_cdc.model.table_layout import COMMIT_TS, SEQ, quoted
+from lakehouse_cdc.silver.batch import typed_columns
+from lakehouse_cdc.silver.batch.computed_columns import filtered
+from lakehouse_cdc.silver.batch.contents import TableBatch, split
+from lakehouse_cdc.silver.definition.column_mapping import Shape
+from lakehouse_cdc.silver.forms.writers.incremental_writer import OrderedWriter
+
+
+class AppendWriter(OrderedWriter):
+    """The writer of a table of appended rows."""
+
+    _writes = "appended"
+
+    def _add(self, session: SparkSession, part: TableBatch, rows: DataFrame, note: CommitNote) -> None:
+        floor, laid_out = added(part, rows, self.shape)
+        if not (floor and self._has_rows):
+            append(laid_out, self._table, writer_options(note, self._step()))
+            return
+        values = {quoted(name): f"s.{quoted(name)}" for name in laid_out.columns} | self._table.stamp
+        statement = (
+            delta_table(session, self._table)
+            .alias("t")
+            .merge(laid_out.alias("s"), "false")
+            .whenNotMatchedInsert(values=dict(values))
+            .whenNotMatchedBySourceDelete(f"t.{SEQ} < {floor}BD AND {self._table.rows('t.')}")
+        )
+        with committing(session, note, self._step()):
+            statement.execute()
+
+    def _make_anew(self, session: SparkSession, whole: DataFrame, note: CommitNote) -> None:
+        part = split(whole).get(self._schema.name)
+        if part is None:
+            return  # nothing has come under this schema
+        floor, laid_out = added(part, whole, self.shape)
+        table = read(session, self._table)
+        stay = table.where(f"{SEQ} <= {self._since}BD AND {SEQ} >= {floor}BD")
+        anew = stay.unionByName(laid_out, allowMissingColumns=True)
+        options = writer_options(note, self._step())
+        write(anew.select(*map(quoted, table.columns)), self._table, options, mode="overwrite")
+
+
+def added(part: TableBatch | None, rows: DataFrame, shape: Shape) -> tuple[int, DataFrame]:
+    """What bronze's `rows` of one table without a key add, in silver's columns, and the seq below which none stands.
+
+    0 where none is taken away. Raises TableError for an update or a delete that a later read does not cover.
+    """
+    floor, ops = (part.barrier, part.ops) if part is not None else (0, frozenset[str]())
+    if "r" in ops:
+        last = rows.where("op = 'r'").agg(F.max("seq").alias("seq")).head()
+        floor = max(floor, int(last["seq"])) if last is not None else floor
+    rows = rows.where(f"seq >= {floor}BD")
+    if ops & {"u", "d"} and (odd := rows.where("op IN ('u', 'd')").orderBy("seq").head()) is not None:
+        name, verb = shape.schema.name, "updated" if odd["op"] == "u" else "deleted"
+        raise TableError(
+            f"a row of {name} was {verb}, and its silver table is one of rows that are only added",
+            where=f"{name} seq {odd['seq']}",
+            hint=f"read it again (signal snapshot {name}), or give it a key (tables.{name}.key) in a new pipeline",
+        )
+    image = F.expr(typed_columns.of_rows("after")).alias("after")
+    changes = rows.where("op IN ('r', 'c')").select("seq", "commit_ts", image)
+    typed = filtered(typed_columns.typed(changes, shape), shape).where("passes")
+    own = F.col("seq").alias(SEQ), F.col("commit_ts").alias(COMMIT_TS)
+    return floor, typed.select(*typed_columns.laid_out(shape), *own)
