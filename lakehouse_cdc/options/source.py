@@ -162,7 +162,7 @@ class CapturedTable(Keys):
     )  # fmt: skip
     masks: dict[str, Any] = option(
         MapOf(Mask(), names="column"),
-        "what of a value is written to bronze: see [masks](../guides/masks.md)",
+        "what of a value is written to bronze: nothing (`null`), its HMAC (`hash`), or some characters at its ends",
         default={}, spark="masks", changes=BEFORE_ROWS,
     )  # fmt: skip
     types: dict[str, CarriedAs] = option(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from lakehouse_cdc.options.declaration import Change, Option, Section, declared_in
+from lakehouse_cdc.options.declaration import Change, Keys, Option, Section, declared_in
 from lakehouse_cdc.options.source import Places
 from lakehouse_cdc.pipeline.config.model import TABLE, PipelineConfig
 
 _INTRODUCTION = """\
 # Configuration
 
-A pipeline is described by one file, `pipeline.yml`; see [the first pipeline](../guides/first-pipeline.md). A key that
+A pipeline is described by one file, `pipeline.yml`. A key that
 is not listed here is refused, with its line and the nearest known key. `docs/reference/pipeline.schema.json` is a JSON
 schema of the file, for editors; `lakehouse-cdc config --schema` prints it.
 
@@ -59,6 +59,20 @@ def markdown() -> str:
         parts.append(f"## {f'`{section}`' if section else 'The pipeline'}\n\n{_rows(rows)}")
     parts.append(_SOURCE + "\n" + _rows(declared_in(Places)))
     return "\n".join(parts)
+
+
+def effective(config: PipelineConfig) -> list[tuple[str, object, str]]:
+    """Each key, its value, and "default" where the file does not give it; a secret is its reference, as there."""
+    found: list[tuple[str, object, str]] = []
+    sections: dict[str, Keys] = {"": config, "source.": config.source, "target.": config.target}
+    sections |= {f"tables.{pattern}.": keys for pattern, keys in config.tables.items()}
+    for prefix, keys in sections.items():
+        for one in declared_in(type(keys)):
+            value, given = getattr(keys, one.path), one.path in keys.given
+            is_value = f"{prefix}{one.path}" not in ("source", "target", "tables")
+            if is_value and (given or not prefix.startswith("tables.")):
+                found.append((f"{prefix}{one.path}", value, "" if given else "default"))
+    return found
 
 
 def _rows(options: Iterable[Option]) -> str:
