@@ -21,7 +21,7 @@ from lakehouse_cdc.pipeline.config import reference
 _INTRODUCTION = """\
 # Command line
 
-`lakehouse-cdc COMMAND`, or `python -m lakehouse_cdc.cli.main COMMAND`. `--set KEY=VALUE` is for a key of
+`lakehouse-cdc COMMAND`, or `python -m lakehouse_cdc COMMAND`. `--set KEY=VALUE` is for a key of
 [the configuration](configuration.md). With `--json` a command prints one line on stdout, and everything else on stderr.
 
 | exit code | meaning |
