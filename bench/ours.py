@@ -162,7 +162,7 @@ def _require_bronze(spark: SparkSession, port: int, table: str, changes: str) ->
 
 
 def _pipeline(spark: SparkSession, port: int, table: str, folder: Path, *, silver: bool) -> Pipeline:
-    config = PipelineConfig.model_validate(
+    config = PipelineConfig.parse(
         {
             "name": "bench",
             "source": {"url": f"mysql://root@127.0.0.1:{port}", "tls": "disabled", "tables": [table]},

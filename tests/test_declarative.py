@@ -135,7 +135,7 @@ class Updates:
 @pytest.fixture
 def config(spark: SparkSession, mysql: MySqlServer, database: str, tmp_path: Path) -> Iterator[PipelineConfig]:
     """A pipeline over the database into schemas of its own in the session's catalog, which go after the test."""
-    yield PipelineConfig.model_validate(
+    yield PipelineConfig.parse(
         {
             "name": "declared",
             "source": {"url": mysql.url, "tables": [f"{database}.*"]},

@@ -159,12 +159,9 @@ class Plan:
 
     def _checked(self, settings: Mapping[str, object]) -> PipelineConfig:
         try:
-            return PipelineConfig.model_validate(settings)
-        except ValueError as error:
-            first = error.errors(include_url=False, include_input=False)[0]  # type: ignore[attr-defined]
-            key = ".".join(map(str, first["loc"]))
-            # without the cause, whose text repeats the input
-            raise ConfigError(f"{key}: {first['msg'].removeprefix('Value error, ')}", where="bundle init") from None
+            return PipelineConfig.parse(settings)
+        except ConfigError as error:
+            raise ConfigError(error.what, where="bundle init", hint=error.hint) from None
 
     def _pipeline(self, target: str, suffix: str) -> str:
         lines = [*self._pipeline_lines(target, suffix)]
@@ -190,7 +187,7 @@ class Plan:
         yield from (f"    - {_text(pattern)}" for pattern in settings.source.tables)
         yield f"  tls: {self.tls}"
         yield "target:"
-        for key, value in settings.target.model_dump(exclude_unset=True).items():
+        for key, value in ((key, getattr(settings.target, key)) for key in settings.target.given):
             yield f"  {key}: {_text(value) if isinstance(value, str) else json.dumps(value)}"
         if survey.excluded:
             yield "tables:"

@@ -13,7 +13,8 @@ import yaml
 
 from lakehouse_cdc.bundle.files import Package, Plan, write
 from lakehouse_cdc.bundle.survey import Survey, survey
-from lakehouse_cdc.cli.exits import DIFFERENCE, exit_codes
+from lakehouse_cdc.cli.command import command
+from lakehouse_cdc.cli.exits import DIFFERENCE
 from lakehouse_cdc.cli.show import Screen
 from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.mysql.connection.session import connect
@@ -23,13 +24,12 @@ from lakehouse_cdc.pipeline.pipeline import Pipeline
 
 app = typer.Typer(help="A Databricks bundle for your own tables, and its last runs.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Argument(help="The bundle's folder.")]
-Json = Annotated[bool, typer.Option("--json", help="One line of JSON on stdout; words for people go to stderr.")]
-Verbose = Annotated[bool, typer.Option("--verbose", help="With an error, its whole trace.")]
 _PLAIN = re.compile(r"[A-Za-z0-9_]+")
 
 
-@app.command()
+@command(app)
 def init(
+    screen: Screen,
     folder: Folder,
     url: Annotated[str, typer.Option(help="The source: mysql://user@host:port.")],
     tables: Annotated[list[str], typer.Option(help="Patterns on database.table, as shop.*; ! excludes. Repeatable.")],
@@ -43,38 +43,34 @@ def init(
     silver: Annotated[str, typer.Option(help="By default NAME_silver.")] = "",
     wheel: Annotated[str, typer.Option(help="This package's wheel, here or in a volume; by default from PyPI.")] = "",
     node_type: Annotated[str, typer.Option(help="The machines of the jobs' cluster.")] = "m5d.xlarge",
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Write a bundle for the tables of a live source: its configuration, its jobs, and what cannot be captured.
 
     No secret is written. Files that are there are never overwritten. Exit code 1, with the files written, if `doctor`
     finds what must be mended on the source first.
     """
-    screen = Screen(as_json=as_json)
-    with exit_codes(as_json=as_json, verbose=verbose):
-        name = name or _name(tables)
-        plan = Plan(
-            name=name, url=url, password=_password(name, password_ref, password_env), tls=tls, patterns=tuple(tables),
-            catalog=catalog, schema=schema or f"{name}_cdc", bronze=bronze or f"{name}_bronze",
-            silver=silver or f"{name}_silver", package=Package.of(wheel, version("lakehouse-cdc")),
-            node_type=node_type, survey=Survey({}),
-        )  # fmt: skip
-        plan, findings = _examined(plan, f"${{env:{password_env}}}" if password_env else None)
-        written = write(folder, plan.files(), plan.package)
-        wrong = [finding for finding in findings if finding.severity == "error"]
-        if not as_json:
-            screen.findings(findings)
-            _summary(screen, plan, folder, written)
-        screen.result({
-            "folder": str(folder), "files": [str(path.relative_to(folder)) for path in written],
-            "tables": {table.name: {"key": list(table.key), "columns": [column.name for column in table.columns]}
-                       for table in plan.survey.tables.values()},
-            "excluded": plan.survey.excluded, "left_out": plan.survey.left_out,
-            "healthy": not wrong, "findings": [vars(finding) for finding in findings],
-        })  # fmt: skip
-        if wrong:
-            raise typer.Exit(DIFFERENCE)
+    name = name or _name(tables)
+    plan = Plan(
+        name=name, url=url, password=_password(name, password_ref, password_env), tls=tls, patterns=tuple(tables),
+        catalog=catalog, schema=schema or f"{name}_cdc", bronze=bronze or f"{name}_bronze",
+        silver=silver or f"{name}_silver", package=Package.of(wheel, version("lakehouse-cdc")),
+        node_type=node_type, survey=Survey({}),
+    )  # fmt: skip
+    plan, findings = _examined(plan, f"${{env:{password_env}}}" if password_env else None)
+    written = write(folder, plan.files(), plan.package)
+    wrong = [finding for finding in findings if finding.severity == "error"]
+    if not screen.as_json:
+        screen.findings(findings)
+        _summary(screen, plan, folder, written)
+    screen.result({
+        "folder": str(folder), "files": [str(path.relative_to(folder)) for path in written],
+        "tables": {table.name: {"key": list(table.key), "columns": [column.name for column in table.columns]}
+                   for table in plan.survey.tables.values()},
+        "excluded": plan.survey.excluded, "left_out": plan.survey.left_out,
+        "healthy": not wrong, "findings": [vars(finding) for finding in findings],
+    })  # fmt: skip
+    if wrong:
+        raise typer.Exit(DIFFERENCE)
 
 
 def _name(patterns: list[str]) -> str:
@@ -116,39 +112,36 @@ def _summary(screen: Screen, plan: Plan, folder: Path, written: list[Path]) -> N
     screen.say(f"{len(plan.survey.tables)} tables in {len(written)} files below {folder}. Next, in that folder:")
     if plan.password:
         screen.say(f"  databricks secrets put-secret {plan.password[len('${secret:') : -1].replace('/', ' ')}")
-    for command in ("validate --strict", "deploy", "run"):
-        screen.say(f"  databricks bundle {command} -t dev{' doctor' if command == 'run' else ''}")
+    for step in ("validate --strict", "deploy", "run"):
+        screen.say(f"  databricks bundle {step} -t dev{' doctor' if step == 'run' else ''}")
 
 
-@app.command()
+@command(app)
 def status(
+    screen: Screen,
     folder: Folder = Path(),
     target: Annotated[str, typer.Option("--target", "-t", help="One target in development mode, as dev.")] = "",
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """How the last runs of a deployed bundle's jobs and pipelines ended. Exit code 1 if one of them failed."""
     from lakehouse_cdc.bundle.runs import last_runs
     from lakehouse_cdc.runtime.workspace import client
 
-    screen = Screen(as_json=as_json)
-    with exit_codes(as_json=as_json, verbose=verbose):
-        bundle = _bundle(folder)
-        runs = last_runs(client(), bundle, target)
-        if not as_json:
-            rows = [
-                [run.target, run.kind, run.name, run.result or "none yet", "now" if run.running else "",
-                 "" if run.began is None else f"{run.began:%Y-%m-%d %H:%M:%S}",
-                 "" if run.seconds is None else f"{run.seconds:,.0f}"]
-                for run in runs
-            ]  # fmt: skip
-            screen.table(bundle, ["target", "kind", "name", "last run", "running", "began (UTC)", "seconds"], rows)
-            for run in (run for run in runs if run.failed):
-                screen.say(f"{run.name}: {run.why or run.result} {run.url}".rstrip(), "failed", "red")
-        failed = any(run.failed for run in runs)
-        screen.result({"bundle": bundle, "failed": failed, "runs": [run.to_json() for run in runs]})
-        if failed:
-            raise typer.Exit(DIFFERENCE)
+    bundle = _bundle(folder)
+    runs = last_runs(client(), bundle, target)
+    if not screen.as_json:
+        rows = [
+            [run.target, run.kind, run.name, run.result or "none yet", "now" if run.running else "",
+             "" if run.began is None else f"{run.began:%Y-%m-%d %H:%M:%S}",
+             "" if run.seconds is None else f"{run.seconds:,.0f}"]
+            for run in runs
+        ]  # fmt: skip
+        screen.table(bundle, ["target", "kind", "name", "last run", "running", "began (UTC)", "seconds"], rows)
+        for run in (run for run in runs if run.failed):
+            screen.say(f"{run.name}: {run.why or run.result} {run.url}".rstrip(), "failed", "red")
+    failed = any(run.failed for run in runs)
+    screen.result({"bundle": bundle, "failed": failed, "runs": [run.to_json() for run in runs]})
+    if failed:
+        raise typer.Exit(DIFFERENCE)
 
 
 def _bundle(folder: Path) -> str:

@@ -19,7 +19,6 @@ import pymysql
 
 from lakehouse_cdc.cli.logs import log_to
 from lakehouse_cdc.cli.show import Screen, Ticker
-from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.pipeline.pipeline import Pipeline
@@ -113,16 +112,13 @@ def _load(screen: Screen, shop: Shop, rows: int) -> bool:
 
 
 def _config(source: dict[str, str]) -> PipelineConfig:
-    try:
-        return PipelineConfig.model_validate(
-            {
-                "name": "shop",
-                "source": {**source, "tables": ["shop.*"]},
-                "target": {"path": "lakehouse", "bronze": "shop_bronze", "silver": "shop_silver"},
-            }
-        )
-    except ValueError as error:
-        raise ConfigError("the url is not one of a MySQL server", hint="mysql://user@host:port") from error
+    return PipelineConfig.parse(
+        {
+            "name": "shop",
+            "source": {**source, "tables": ["shop.*"]},
+            "target": {"path": "lakehouse", "bronze": "shop_bronze", "silver": "shop_silver"},
+        }
+    )
 
 
 def _summary(screen: Screen, pipeline: Pipeline, report: VerifyReport, data: dict[str, Any], *, kept: bool) -> None:

@@ -1,9 +1,7 @@
-"""`lakehouse-cdc`: demo, doctor, run, status, verify, as-of, maintain, signal, reset, bundle."""
+"""`lakehouse-cdc`: demo, config, doctor, run, status, verify, as-of, maintain, signal, reset, bundle."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -11,12 +9,12 @@ from typing import Annotated
 import typer
 
 from lakehouse_cdc.cli import bundle
-from lakehouse_cdc.cli.exits import DIFFERENCE, exit_codes
-from lakehouse_cdc.cli.logs import log_to
+from lakehouse_cdc.cli.command import Call, command
+from lakehouse_cdc.cli.exits import DIFFERENCE
 from lakehouse_cdc.cli.show import Screen, Ticker
 from lakehouse_cdc.errors import ConfigError
-from lakehouse_cdc.pipeline.pipeline import Pipeline
-from lakehouse_cdc.runtime.databricks import on_databricks
+from lakehouse_cdc.pipeline.config.file import load
+from lakehouse_cdc.pipeline.config.reference import effective, json_schema
 
 app = typer.Typer(
     help="MySQL into a Delta lakehouse: exact at a binlog position, without locks, verified.",
@@ -25,13 +23,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(bundle.app, name="bundle")
-ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="In place of what the file says, as source.url=mysql://cdc@db."),
-]
-Json = Annotated[bool, typer.Option("--json", help="One line of JSON on stdout; words for people go to stderr.")]
-Verbose = Annotated[bool, typer.Option("--verbose", help="With an error, its whole trace.")]
 
 
 def main() -> None:
@@ -43,24 +34,13 @@ def main() -> None:
             raise
 
 
-@contextmanager
-def opened(config: Path, settings: list[str] | None = None) -> Iterator[Pipeline]:
-    """The pipeline of a configuration file; what its parts log goes to its log, and its session ends with the block."""
-    pipeline = Pipeline.from_yaml(config, settings=settings or ())
-    if not on_databricks():  # there the job's own log has it, and a volume's files cannot be appended to
-        log_to(pipeline.log)
-    with closing(pipeline):
-        yield pipeline
-
-
-@app.command()
+@command(app)
 def demo(
+    screen: Screen,
     rows: Annotated[int, typer.Option(min=100, help="Rows to load before the snapshot begins.")] = 50_000,
     keep: Annotated[bool, typer.Option("--keep", help="Keep server and tables; the next --keep resumes.")] = False,
     path: Annotated[Path, typer.Option(help="The folder for --keep.")] = Path("lakehouse-demo"),
     url: Annotated[str, typer.Option(help="Your own server: mysql://user@host:port.")] = "",
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """A real MySQL server, a shop with live writes, bronze and silver brought up, verified against the source.
 
@@ -68,66 +48,74 @@ def demo(
     """
     from lakehouse_cdc.cli.demo import run_demo
 
-    with exit_codes(as_json=as_json, verbose=verbose):
-        verified = run_demo(Screen(as_json=as_json), rows=rows, folder=path if keep else None, url=url)
-        if not verified:
-            raise typer.Exit(DIFFERENCE)
+    verified = run_demo(screen, rows=rows, folder=path if keep else None, url=url)
+    if not verified:
+        raise typer.Exit(DIFFERENCE)
 
 
-@app.command()
-def doctor(config: ConfigFile, settings: Settings = None, as_json: Json = False, verbose: Verbose = False) -> None:
-    """Everything that must be true of the source, what is not, and how to mend it."""
-    screen = Screen(as_json=as_json)
-    with exit_codes(as_json=as_json, verbose=verbose):
-        pipeline = Pipeline.from_yaml(config, settings=settings or ())
-        findings, left_out = pipeline.doctor(), pipeline.uncaptured().all
-        if not as_json:
-            screen.findings(findings)
-        wrong = [f for f in findings if f.severity == "error"]
-        screen.result({"healthy": not wrong, "findings": [vars(f) for f in findings], "uncaptured": left_out})
-        if wrong:
-            raise typer.Exit(DIFFERENCE)
+@command(app)
+def config(
+    screen: Screen,
+    file: Annotated[Path | None, typer.Option("--config", "-c", help="The file to check; no server is asked.")] = None,
+    schema: Annotated[bool, typer.Option("--schema", help="The JSON schema of the file, for editors.")] = False,
+) -> None:
+    """Check a configuration file, and say what it comes to; or print the JSON schema of such files."""
+    if schema == (file is not None):
+        raise ConfigError("config takes either --config FILE or --schema")
+    if file is None:
+        print(json_schema(), end="")
+        return
+    values = effective(load(file))
+    screen.table(str(file), ["key", "value", ""], [[key, value, given] for key, value, given in values])
+    screen.result({key: value for key, value, _ in values})
 
 
-@app.command()
+@command(app)
+def doctor(call: Call) -> None:
+    """Everything that must be true of the source, what is not, and how to fix it."""
+    pipeline = call.pipeline()
+    findings, left_out = pipeline.doctor(), pipeline.uncaptured().all
+    if not call.screen.as_json:
+        call.screen.findings(findings)
+    wrong = [f for f in findings if f.severity == "error"]
+    call.screen.result({"healthy": not wrong, "findings": [vars(f) for f in findings], "uncaptured": left_out})
+    if wrong:
+        raise typer.Exit(DIFFERENCE)
+
+
+@command(app)
 def run(
-    config: ConfigFile,
+    call: Call,
     once: Annotated[bool, typer.Option("--once", help="All that is there now, then stop.")] = False,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between batches.")] = 1.0,
-    settings: Settings = None,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Bring bronze and silver up to the source, until interrupted (Ctrl-C) or, with --once, until all is there."""
-    screen = Screen(as_json=as_json)
-    with exit_codes(as_json=as_json, verbose=verbose):
-        with opened(config, settings) as pipeline, Ticker(screen, pipeline.estimates()) as ticker:
-            report = pipeline.run(once=once, every_seconds=every, progress=ticker)
-        data = report.to_json()
-        if not as_json:
-            rows = [[name, *(counts.get(k, 0) for k in ("rows", "r", "c", "u", "d"))]
-                    for name, counts in data["tables"].items()]  # fmt: skip
-            screen.table("Into bronze", ["table", "rows", "read", "inserts", "updates", "deletes"], rows)
-            if data["position"]:
-                screen.say(f"stands at {data['position']['file']}:{data['position']['pos']}")
-            screen.quarantined(report.quarantined)
-            screen.uncaptured(report.uncaptured.all)
-            for notice in report.notices:
-                screen.say(notice)
-        screen.result(data)
-        if report.interrupted:
-            raise KeyboardInterrupt
+    with call.opened() as pipeline, Ticker(call.screen, pipeline.estimates()) as ticker:
+        report = pipeline.run(once=once, every_seconds=every, progress=ticker)
+    data = report.to_json()
+    if not call.screen.as_json:
+        rows = [[name, *(counts.get(k, 0) for k in ("rows", "r", "c", "u", "d"))]
+                for name, counts in data["tables"].items()]  # fmt: skip
+        call.screen.table("Into bronze", ["table", "rows", "read", "inserts", "updates", "deletes"], rows)
+        if data["position"]:
+            call.screen.say(f"position: {data['position']['file']}:{data['position']['pos']}")
+        call.screen.quarantined(report.quarantined)
+        call.screen.uncaptured(report.uncaptured.all)
+        for notice in report.notices:
+            call.screen.say(notice)
+    call.screen.result(data)
+    if report.interrupted:
+        raise KeyboardInterrupt
 
 
-@app.command()
-def status(config: ConfigFile, settings: Settings = None, as_json: Json = False, verbose: Verbose = False) -> None:
-    """Where the pipeline stands: position, lag, snapshots, rows."""
-    screen = Screen(as_json=as_json)
-    with exit_codes(as_json=as_json, verbose=verbose), opened(config, settings) as pipeline:
+@command(app)
+def status(call: Call) -> None:
+    """The state of the pipeline: position, lag, snapshots, rows."""
+    with call.opened() as pipeline:
         found = pipeline.status()
-        if not as_json:
-            screen.status(found)
-        screen.result(found.to_json())
+        if not call.screen.as_json:
+            call.screen.status(found)
+        call.screen.result(found.to_json())
 
 
 class Layers(str, Enum):
@@ -138,92 +126,80 @@ class Layers(str, Enum):
     ALL = "all"
 
 
-@app.command()
+@command(app)
 def verify(
-    config: ConfigFile,
-    layer: Annotated[Layers, typer.Option(help="What to compare: silver's tables, what bronze comes to, or both.")]
+    call: Call,
+    layer: Annotated[Layers, typer.Option(help="What to compare: silver's tables, what bronze folds to, or both.")]
     = Layers.SILVER,
     repair: Annotated[bool, typer.Option("--repair", help="Have what differs be read again.")] = False,
-    settings: Settings = None,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:  # fmt: skip
     """Compare silver, or bronze, with the source at one position, while writes go on.
 
     Exit code 0: all that can be compared is equal. 1: a row differs, silver's type cannot hold a value, a table is
     quarantined, or one could not be compared. Each table's line says which.
     """
-    screen = Screen(as_json=as_json)
-    with exit_codes(as_json=as_json, verbose=verbose), opened(config, settings) as pipeline:
+    with call.opened() as pipeline:
         verified, results = True, {}
         for one in ("silver", "bronze") if layer is Layers.ALL else (layer.value,):
             report = pipeline.verify(one)
             asked = pipeline.repair(report) if repair else {}
-            if not as_json:
-                screen.comparison(report)
+            if not call.screen.as_json:
+                call.screen.comparison(report)
             keys = {name: n for name, n in asked.items() if n is not None}
             whole = [name for name, n in asked.items() if n is None]
             if asked:
-                _say_again(screen, [*(f"{n:,} keys of {name}" for name, n in keys.items()), *whole])
+                _say_again(call.screen, [*(f"{n:,} keys of {name}" for name, n in keys.items()), *whole])
             again = {"keys_read_again": keys, "read_again": whole} if repair else {}
             results[one] = {**report.to_json(), **again}
             verified = verified and report.verified
-        screen.result({"verified": verified, **results} if layer is Layers.ALL else results[layer.value])
+        call.screen.result({"verified": verified, **results} if layer is Layers.ALL else results[layer.value])
         if not verified:
             raise typer.Exit(DIFFERENCE)
 
 
-@app.command()
+@command(app)
 def maintain(
-    config: ConfigFile,
+    call: Call,
     vacuum: Annotated[
         bool, typer.Option("--vacuum", help="Delete files that were replaced longer ago than Delta keeps them.")
     ] = False,
-    settings: Settings = None,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Put the small files of all tables together; with --vacuum, say how far back they can still be had."""
-    screen = Screen(as_json=as_json)
-    with exit_codes(as_json=as_json, verbose=verbose), opened(config, settings) as pipeline:
+    with call.opened() as pipeline:
         found = pipeline.maintain(vacuum=vacuum)
         rows = [[t.table, t.files_before, t.files, t.left, t.since] for t in found]
         columns = ["table", "files before", "files", "left", *(["readable since"] if vacuum else [])]
-        screen.table("Files", columns, [row[: len(columns)] for row in rows])
-        screen.result({"tables": [vars(t) for t in found]})
+        call.screen.table("Files", columns, [row[: len(columns)] for row in rows])
+        call.screen.result({"tables": [vars(t) for t in found]})
 
 
-@app.command("as-of")
+@command(app, "as-of")
 def as_of(
-    config: ConfigFile,
+    call: Call,
     table: Annotated[str, typer.Argument(help="DATABASE.TABLE; without it, all tables together.")] = "",
     timestamp: Annotated[str | None, typer.Option(help="A time with its zone, 2026-01-31T12:00:00+00:00.")] = None,
-    gtid: Annotated[str | None, typer.Option(help="The moment behind a transaction, or a GTID set.")] = None,
+    gtid: Annotated[str | None, typer.Option(help="The moment after a transaction, or a GTID set.")] = None,
     position: Annotated[str | None, typer.Option(help="A position of the binlog, FILE:POS.")] = None,
     rows: Annotated[int, typer.Option(min=0, help="How many rows of a table to show: those that changed last.")] = 20,
-    settings: Settings = None,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """What silver's tables held at a moment of the source; without a moment, how far back each can be had."""
-    screen = Screen(as_json=as_json)
-    with exit_codes(as_json=as_json, verbose=verbose), opened(config, settings) as pipeline:
+    with call.opened() as pipeline:
         if timestamp is None and gtid is None and position is None:
             reach = pipeline.reach()
-            screen.table("From where on", ["table", "from"], [[t, str(r or "not yet")] for t, r in reach.items()])
-            screen.result({"tables": {t: None if r is None else vars(r) for t, r in reach.items()}})
+            call.screen.table("From where on", ["table", "from"], [[t, str(r or "not yet")] for t, r in reach.items()])
+            call.screen.result({"tables": {t: None if r is None else vars(r) for t, r in reach.items()}})
             return
         if table:
             found = {table: pipeline.as_of(table, timestamp=timestamp, gtid=gtid, position=position)}
         else:
             found = pipeline.all_as_of(timestamp=timestamp, gtid=gtid, position=position)
         counts = {name: frame.count() for name, frame in found.items()}
-        screen.table("As of that moment", ["table", "rows"], [[*one] for one in counts.items()])
+        call.screen.table("As of that moment", ["table", "rows"], [[*one] for one in counts.items()])
         last = found[table].orderBy("_seq", ascending=False).limit(rows).collect() if table else []
         shown = [row.asDict(recursive=True) for row in last]
         if shown:
-            screen.table(table, [*shown[0]], [[str(value) for value in row.values()] for row in shown])
-        screen.result({"tables": counts, **({"rows": shown} if table else {})})
+            call.screen.table(table, [*shown[0]], [[str(value) for value in row.values()] for row in shown])
+        call.screen.result({"tables": counts, **({"rows": shown} if table else {})})
 
 
 def _say_again(screen: Screen, tables: list[str]) -> None:
@@ -238,66 +214,56 @@ class Action(str, Enum):
     RESUME = "resume"
 
 
-@app.command()
+@command(app)
 def signal(
-    config: ConfigFile,
-    action: Annotated[Action, typer.Argument(help="Read tables again; let the pipeline rest; let it go on.")],
+    call: Call,
+    action: Annotated[Action, typer.Argument(help="Read tables again; pause the pipeline; resume it.")],
     tables: Annotated[list[str] | None, typer.Argument(help="For snapshot: names or patterns, as shop.orders.")] = None,
     where: Annotated[str, typer.Option(help="For snapshot: SQL that says of which rows, as \"status = 'paid'\".")] = "",
-    settings: Settings = None,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Ask something of the pipeline: of the run that goes on, or of the next one."""
-    screen = Screen(as_json=as_json)
-    with exit_codes(as_json=as_json, verbose=verbose):
-        pipeline = Pipeline.from_yaml(config, settings=settings or ())
-        if bool(tables) != (action is Action.SNAPSHOT):
-            raise ConfigError(f"{action.value} takes {'the tables to read' if not tables else 'no tables'}")
-        if where and action is not Action.SNAPSHOT:
-            raise ConfigError(f"{action.value} takes no --where")
-        if where:
-            with opened(config, settings) as pipeline:
-                keys = pipeline.read_again_where(tables or [], where)
-            _say_again(screen, [f"{n:,} keys of {name}" for name, n in keys.items()])
-            screen.result({"read_again": [], "keys_read_again": keys})
-            return
-        if action is Action.SNAPSHOT:
-            found = pipeline.read_again(tables or [])
-            _say_again(screen, found)
-            screen.result({"read_again": found})
-            return
-        if action is Action.PAUSE:
-            pipeline.signals.pause()
-        else:
-            pipeline.signals.resume()
-        screen.result({"paused": pipeline.signals.paused})
+    pipeline = call.pipeline()
+    if bool(tables) != (action is Action.SNAPSHOT):
+        raise ConfigError(f"{action.value} takes {'the tables to read' if not tables else 'no tables'}")
+    if where and action is not Action.SNAPSHOT:
+        raise ConfigError(f"{action.value} takes no --where")
+    if where:
+        with call.opened() as pipeline:
+            keys = pipeline.read_again_where(tables or [], where)
+        _say_again(call.screen, [f"{n:,} keys of {name}" for name, n in keys.items()])
+        call.screen.result({"read_again": [], "keys_read_again": keys})
+        return
+    if action is Action.SNAPSHOT:
+        found = pipeline.read_again(tables or [])
+        _say_again(call.screen, found)
+        call.screen.result({"read_again": found})
+        return
+    if action is Action.PAUSE:
+        pipeline.signals.pause()
+    else:
+        pipeline.signals.resume()
+    call.screen.result({"paused": pipeline.signals.paused})
 
 
-@app.command()
+@command(app)
 def reset(
-    config: ConfigFile,
+    call: Call,
     keep_tables: Annotated[
         bool, typer.Option("--keep-tables", help="Delete the checkpoints alone: all tables are read again, in place.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Delete without a question.")] = False,
-    settings: Settings = None,
-    as_json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Delete the checkpoints and tables of this pipeline, to begin again; says what they are, and asks."""
-    screen = Screen(as_json=as_json)
-    with exit_codes(as_json=as_json, verbose=verbose):
-        if as_json and not yes:
-            raise ConfigError("reset --json asks nobody", hint="add --yes to delete without a question")
-        with opened(config, settings) as pipeline, pipeline.resetting(keep_tables=keep_tables) as found:
-            rows = [[d.kind, d.where, "" if d.rows is None else f"{d.rows:,}", f"{d.size:,}"] for d in found.deletions]
-            screen.table("To be deleted", ["what", "where", "rows", "bytes"], rows)
-            if found.deletions and not yes and not _confirmed(pipeline.config.name, len(rows)):
-                raise ConfigError("nothing was deleted", hint="answer y, or give --yes")
-            found.execute()
-        screen.say(f"deleted {len(rows)} of {len(rows)}; the next run begins again")
-        screen.result({"deleted": [d.to_json() for d in found.deletions], "kept_tables": keep_tables})
+    if call.screen.as_json and not yes:
+        raise ConfigError("reset --json asks nobody", hint="add --yes to delete without a question")
+    with call.opened() as pipeline, pipeline.resetting(keep_tables=keep_tables) as found:
+        rows = [[d.kind, d.where, "" if d.rows is None else f"{d.rows:,}", f"{d.size:,}"] for d in found.deletions]
+        call.screen.table("To be deleted", ["what", "where", "rows", "bytes"], rows)
+        if found.deletions and not yes and not _confirmed(pipeline.config.name, len(rows)):
+            raise ConfigError("nothing was deleted", hint="answer y, or give --yes")
+        found.execute()
+    call.screen.say(f"deleted {len(rows)} of {len(rows)}; the next run begins again")
+    call.screen.result({"deleted": [d.to_json() for d in found.deletions], "kept_tables": keep_tables})
 
 
 def _confirmed(name: str, count: int) -> bool:

@@ -27,8 +27,9 @@ from lakehouse_cdc.schema.type_registry import AS_TEXT
 
 NULL, HASH = "null", "hash"
 LEAST_SALT = 16  # characters
+LEAST_KEPT, MOST_KEPT = 1, (1 << 16) - 1  # characters
+SIDES = ("keep_first", "keep_last")
 _KEEP = "keep"
-_SIDES = ("keep_first", "keep_last")
 _EXPECTED = "expected null, hash, {keep_first: n} or {keep_last: n}"
 
 
@@ -36,10 +37,10 @@ def parsed(given: Any) -> str:
     """A mask as a schema holds it, but for the fingerprint, from what the user says. Raises ValueError."""
     if given is None or given in (NULL, HASH):
         return given or NULL
-    if not isinstance(given, dict) or not given or not given.keys() <= {*_SIDES}:
+    if not isinstance(given, dict) or not given or not given.keys() <= {*SIDES}:
         raise ValueError(_EXPECTED)
-    first, last = (given.get(side, 0) for side in _SIDES)
-    if not all(type(n) is int and 0 <= n < 1 << 16 for n in (first, last)) or not first + last:
+    first, last = (given.get(side, 0) for side in SIDES)
+    if not all(type(n) is int and 0 <= n <= MOST_KEPT for n in (first, last)) or not first + last:
         raise ValueError(f"{_EXPECTED}, n a number of characters above zero")
     return f"{_KEEP}:{first}:{last}"
 

@@ -1,135 +1,81 @@
 """The options of `spark.read(Stream).format("mysql_cdc")`, checked before anything is asked of a server.
 
-An option that is not known is refused: a misspelt one would silently change what is captured.
+They are declared in `lakehouse_cdc.options.source`. An option that is not known is refused: a misspelt one would
+silently change what is captured.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, cast, get_args
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions
-from lakehouse_cdc.mysql.connection.tls import MODES
+from lakehouse_cdc.options.declaration import Option, declared_in, nearest
+from lakehouse_cdc.options.kinds import Invalid
+from lakehouse_cdc.options.nested import MapOf
+from lakehouse_cdc.options.source import CapturedTable, Places, SchemaChanges, SourceConfig, Tuning
 from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.masks import HASH, LEAST_SALT, parsed, salted
-from lakehouse_cdc.schema.representation import Rules, TypeMap, ZeroDates
+from lakehouse_cdc.schema.representation import Rules
 from lakehouse_cdc.schema.selection import said_last
 from lakehouse_cdc.sql.redaction import without_constants
 
-Snapshot = Literal["initial", "never", "only"]
-OnGap = Literal["fail", "resnapshot"]
-SchemaChanges = Literal["evolve", "stop"]
-Settle = Literal["auto", "gtid", "process", "snapshot", "age"]
-
-_KNOWN = {
-    name.lower(): name
-    for name in (
-        "url", "password", "tls", "tlsCa", "tables", "exclude", "snapshot", "onGap", "settle", "settleSeconds",
-        "serverIds", "chunkRows", "chunkBytes", "chunksPerTrigger", "planSeconds", "maxRowsPerTrigger",
-        "maxBytesPerTrigger", "splitBytes", "maxThreadsRunning", "maxReplicaLagSeconds", "idleSeconds", "schemaFolder",
-        "asOf", "zeroDates", "typeMap", "types", "schemaChanges", "keys", "include", "masks", "maskSecret", "filesTo",
-    )
-}  # fmt: skip
+BY_PATTERN = {option.path: option for option in declared_in(CapturedTable)}
+PLAIN = {option.path: option for keys in (SourceConfig, Places) for option in declared_in(keys)}
+OPTIONS = {option.spark.lower(): option for option in (*PLAIN.values(), *BY_PATTERN.values())}
+_REQUIRED = ("url", "tables")
 _DEFAULT_IDS = (1_700_000_000, 1_700_009_999)  # of a source without a folder
 _FIRST_IDS, _RANGES = 1_710_000_000, 250_000
 
 
-@dataclass(frozen=True)
-class SourceOptions:
-    """One source's settings. Sizes in rows or bytes, times in seconds.
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions(Tuning, Places):
+    """One source's settings: those of `Tuning` and `Places` as they are given, and what is made of the others.
 
     `tables` are patterns on `database.table`, `!` excludes; `choice` says which columns are captured, and which masked
-    (options exclude, include, masks); `mask_salt` is what hashes are made with (option maskSecret: Spark shows no value
-    of an option with such a name); `schema_folder` is a folder beside the checkpoint for the schemas; `server_ids` an
-    inclusive range of replica ids that nobody else uses; `rules` say how columns are carried (options zeroDates,
-    typeMap, types). `schema_changes` maps patterns to what happens where a table's schema changes: it is followed
-    (evolve), or the stream stops. A chunk has `chunk_rows` rows, or where that is None about `chunk_bytes` as the
-    server stores them; a piece of the binlog has `split_bytes`, or what suits the length of all. `keys` maps patterns
-    to the columns that tell the rows of tables without a primary key apart. `files_to` is the folder of a change table:
-    tasks write its files there, and give a line for each.
+    (exclude, include, masks); `mask_salt` is what hashes are made with (option maskSecret: Spark shows no value of an
+    option with such a name); `server_ids` an inclusive range of replica ids that nobody else uses; `rules` say how
+    columns are carried (zeroDates, typeMap, types). `schema_changes` and `keys` are by pattern.
     """
 
     connection: ConnectionOptions
     tables: tuple[str, ...]
-    schema_folder: str
     choice: Choice = field(default_factory=Choice)
     mask_salt: str = field(default="", repr=False)
     rules: Rules = field(default_factory=Rules)
     schema_changes: Mapping[str, SchemaChanges] = field(default_factory=dict)
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    snapshot: Snapshot = "initial"
-    on_gap: OnGap = "fail"
-    settle: Settle = "auto"
-    settle_seconds: float = 10.0
     server_ids: tuple[int, int] = _DEFAULT_IDS
-    chunk_rows: int | None = None
-    chunk_bytes: int = 32 << 20
-    chunks_per_trigger: int = 64
-    plan_seconds: float = 10.0
-    max_rows: int | None = None
-    max_bytes: int = 1 << 30
-    split_bytes: int | None = None
-    max_threads_running: int | None = None
-    max_replica_lag_seconds: float | None = None
-    idle_seconds: float = 30.0
-    as_of: str = ""
-    files_to: str = ""
 
     @classmethod
     def parse(cls, raw: Mapping[str, str], *, streaming: bool = True) -> SourceOptions:
         """Read Spark's option map. Raises ConfigError that names the option, never its value where it is secret."""
-        given: dict[str, str] = {}
-        for key, value in raw.items():
-            if key.lower() not in _KNOWN:
-                raise ConfigError(f"unknown option '{key}'", hint=f"known: {', '.join(sorted(_KNOWN.values()))}")
-            given[_KNOWN[key.lower()]] = value
-        for name in ("url", "tables") + (("schemaFolder",) if streaming else ()):
-            if not given.get(name):
-                raise ConfigError(f"option '{name}' is missing")
-        connection = ConnectionOptions.from_url(
-            given["url"],
-            password=given.get("password", ""),
-            tls=_one_of(given, "tls", MODES, "preferred"),
-            tls_ca=given.get("tlsCa", ""),
+        given = _checked(raw)
+        for path in _REQUIRED + (("schema_folder",) if streaming else ()):
+            if not given.get(path):
+                raise ConfigError(f"option '{PLAIN[path].spark}' is missing")
+        by_pattern = {path: given.get(path, {}) for path in BY_PATTERN}
+        salt = str(given.get("mask_salt", ""))
+        defaults = {path: option.default for path, option in PLAIN.items()}
+        read = {**defaults, **given}
+        same = {one.name: read[one.name] for keys in (Tuning, Places) for one in fields(keys)}
+        return cls(
+            **same,
+            connection=ConnectionOptions.from_url(
+                read["url"], password=str(read["password"]), tls=read["tls"], tls_ca=read["tls_ca"] or ""
+            ),
+            tables=read["tables"],
+            choice=Choice(by_pattern["exclude"], by_pattern["include"], _masks(by_pattern["masks"], salt)),
+            mask_salt=salt,
+            rules=Rules(zero_dates=read["zero_dates"], type_map=read["type_map"], types=by_pattern["types"]),
+            schema_changes=by_pattern["schema_changes"],
+            keys=by_pattern["key"],
+            server_ids=_server_ids(read["server_ids"], read["schema_folder"]),
         )
-        values: dict[str, Any] = {
-            "connection": connection,
-            "tables": _words(given["tables"]),
-            "schema_folder": given.get("schemaFolder", ""),
-            "choice": Choice(_columns(given, "exclude"), _columns(given, "include"), _masks(given)),
-            "mask_salt": given.get("maskSecret", ""),
-            "keys": _columns(given, "keys"),
-            "rules": _rules(given),
-            "schema_changes": _schema_changes(given.get("schemaChanges", "{}")),
-            "snapshot": cast(Snapshot, _one_of(given, "snapshot", ("initial", "never", "only"), "initial")),
-            "on_gap": cast(OnGap, _one_of(given, "onGap", ("fail", "resnapshot"), "fail")),
-            "settle": cast(Settle, _one_of(given, "settle", get_args(Settle), "auto")),
-            "server_ids": _server_ids(given),
-            "as_of": given.get("asOf", ""),
-            "files_to": given.get("filesTo", ""),
-        }
-        numbers: tuple[tuple[str, str, type[int] | type[float]], ...] = (
-            ("settleSeconds", "settle_seconds", float),
-            ("chunkRows", "chunk_rows", int),
-            ("chunkBytes", "chunk_bytes", int),
-            ("chunksPerTrigger", "chunks_per_trigger", int),
-            ("planSeconds", "plan_seconds", float),
-            ("maxRowsPerTrigger", "max_rows", int),
-            ("maxBytesPerTrigger", "max_bytes", int),
-            ("splitBytes", "split_bytes", int),
-            ("maxThreadsRunning", "max_threads_running", int),
-            ("maxReplicaLagSeconds", "max_replica_lag_seconds", float),
-            ("idleSeconds", "idle_seconds", float),
-        )
-        for option, attribute, kind in numbers:
-            if option in given:
-                values[attribute] = _positive(option, given[option], kind)
-        return cls(**values)
 
     def stops(self, table: str) -> bool:
         """Whether the stream stops where the table's schema changes; the last pattern that matches decides."""
@@ -140,37 +86,35 @@ class SourceOptions:
         return (without_constants(statement) if self.choice.masks else statement)[:200]
 
 
-def _words(text: str) -> tuple[str, ...]:
-    """A JSON list, or words between commas."""
-    words = json.loads(text) if text.lstrip().startswith("[") else text.split(",")
-    found = tuple(str(w).strip() for w in words if str(w).strip())
-    if not found:
-        raise ConfigError("option 'tables' names no table", hint='for example "shop.*,!shop.audit"')
-    return found
+def _checked(raw: Mapping[str, str]) -> dict[str, Any]:
+    """The values that are given, by the paths of their options."""
+    given = {}
+    for name, text in raw.items():
+        option = OPTIONS.get(name.lower())
+        if option is None:
+            raise ConfigError(f"unknown option '{name}'", hint=nearest(name, (one.spark for one in OPTIONS.values())))
+        given[option.path] = _value(option, text)
+    return given
 
 
-def _one_of(given: Mapping[str, str], name: str, allowed: tuple[str, ...], default: str) -> str:
-    value = given.get(name, default).lower()
-    if value not in allowed:
-        raise ConfigError(f"option '{name}' is '{value}'", hint=f"one of {', '.join(allowed)}")
-    return value
-
-
-def _positive(name: str, text: str, kind: type[int] | type[float]) -> int | float:
+def _value(option: Option, text: str) -> Any:
+    by_pattern = option.path in BY_PATTERN
+    kind = MapOf(option.kind, names="table") if by_pattern else option.kind
     try:
-        value = kind(text)
-    except ValueError:
-        raise ConfigError(f"option '{name}' is '{text}'", hint="expected a number") from None
-    if value <= 0:
-        raise ConfigError(f"option '{name}' is {text}", hint="expected a number above zero")
-    return value
+        return kind.of_text(text)
+    except Invalid as error:
+        problem = error.first
+        if by_pattern:
+            what = f"option '{option.spark}' is not a JSON object of table: {option.kind.title}"
+            raise ConfigError(what, where=".".join(map(str, problem.path)), hint=problem.what) from None
+        shown = "" if option.secret else f" '{text}'"
+        raise ConfigError(f"option '{option.spark}' cannot be{shown}", hint=problem.what) from None
 
 
-def _server_ids(given: Mapping[str, str]) -> tuple[int, int]:
+def _server_ids(text: str | None, folder: str) -> tuple[int, int]:
     """By default ten thousand for each folder, most likely its own: pipelines that read one server differ in that."""
-    folder = given.get("schemaFolder", "")
-    if "serverIds" in given:
-        return _id_range(given["serverIds"])
+    if text is not None:
+        return _id_range(text)
     if not folder:
         return _DEFAULT_IDS
     number = int.from_bytes(hashlib.sha256(folder.encode()).digest()[:8], "big") % _RANGES
@@ -179,62 +123,14 @@ def _server_ids(given: Mapping[str, str]) -> tuple[int, int]:
 
 
 def _id_range(text: str) -> tuple[int, int]:
-    first, _, last = text.partition("-")
-    try:
-        low, high = int(first), int(last)
-    except ValueError:
-        raise ConfigError(f"option 'serverIds' is '{text}'", hint="expected FIRST-LAST, such as 6000-6063") from None
+    low, high = map(int, text.split("-"))
     if not 0 < low < high < 2**32:
         raise ConfigError(f"option 'serverIds' is '{text}'", hint="at least two ids between 1 and 4294967295")
     return low, high
 
 
-def _rules(given: Mapping[str, str]) -> Rules:
-    try:
-        types = {table: dict(columns) for table, columns in json.loads(given.get("types", "{}")).items()}
-    except (ValueError, AttributeError, TypeError):
-        raise ConfigError("option 'types' is not a JSON object of table: {column: text or native}") from None
-    for choice in (choice for columns in types.values() for choice in columns.values()):
-        if choice not in ("text", "native"):
-            raise ConfigError(f"option 'types' says '{choice}'", hint="one of text, native")
-    return Rules(
-        zero_dates=cast(ZeroDates, _one_of(given, "zeroDates", ("fail", "null", "text"), "fail")),
-        type_map=cast(TypeMap, _one_of(given, "typeMap", ("native", "lakeflow"), "native")),
-        types=types,
-    )
-
-
-def _schema_changes(text: str) -> dict[str, SchemaChanges]:
-    try:
-        found = dict(json.loads(text))
-    except (ValueError, TypeError):
-        raise ConfigError("option 'schemaChanges' is not a JSON object of table: evolve or stop") from None
-    for what in found.values():
-        if what not in get_args(SchemaChanges):
-            hint = f"one of {', '.join(get_args(SchemaChanges))}"
-            raise ConfigError(f"option 'schemaChanges' says '{what}'", hint=hint)
-    return found
-
-
-def _columns(given: Mapping[str, str], name: str) -> dict[str, tuple[str, ...]]:
-    try:
-        return {table: tuple(columns) for table, columns in json.loads(given.get(name, "{}")).items()}
-    except (ValueError, AttributeError, TypeError):
-        raise ConfigError(f"option '{name}' is not a JSON object of table: [columns]") from None
-
-
-def _masks(given: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    salt = given.get("maskSecret", "")
-    try:
-        found = {
-            table: {column: parsed(mask) for column, mask in columns.items()}
-            for table, columns in json.loads(given.get("masks", "{}")).items()
-        }
-    except (ValueError, AttributeError, TypeError):
-        raise ConfigError(
-            "option 'masks' is not a JSON object of table: {column: mask}",
-            hint="a mask is null, hash, {keep_first: n} or {keep_last: n}",
-        ) from None
+def _masks(masks: Mapping[str, Mapping[str, Any]], salt: str) -> dict[str, dict[str, str]]:
+    found = {table: {column: parsed(mask) for column, mask in columns.items()} for table, columns in masks.items()}
     if any(HASH in columns.values() for columns in found.values()) and len(salt) < LEAST_SALT:
         what = "a column is masked by hash, and there is no salt" if not salt else "the salt of masks is too short"
         hint = f"source.mask_salt, {LEAST_SALT} random characters or more, such as openssl rand -hex 32 gives"

@@ -21,7 +21,7 @@ from lakehouse_cdc.workers.launcher import programs
 
 url, database, home = sys.argv[1:]
 spark = local_session(conf={"spark.master": "local-cluster[2,1,1024]"}, log=Path(home) / "spark.log", python=programs())
-config = PipelineConfig.model_validate({
+config = PipelineConfig.parse({
     "name": "cluster",
     "source": {"url": url, "tables": [f"{database}.*"], "chunk_rows": 500},
     "target": {"path": "lakehouse", "bronze": "bronze", "silver": "silver"},

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lakehouse_cdc.errors import ConfigError
+from lakehouse_cdc.options.secrets import Secret
 from lakehouse_cdc.pipeline.config.file import load
-from lakehouse_cdc.pipeline.config.secrets import Secret
 from lakehouse_cdc.pipeline.config.source_options import choice, source_options
 from lakehouse_cdc.schema.masks import fingerprint
 from lakehouse_cdc.silver.definition.policy import Policy
@@ -39,7 +39,7 @@ def write(folder: Path, text: str) -> Path:
 
 def test_a_good_file(tmp_path: Path) -> None:
     config = load(write(tmp_path, GOOD))
-    assert config.source.tables == ["shop.*", "!shop.audit"]
+    assert config.source.tables == ("shop.*", "!shop.audit")
     assert config.excluded("shop.customer") == ("password_hash", "notes")
     assert config.excluded("shop.orders") == ()
 
@@ -83,7 +83,7 @@ def test_settings_take_the_place_of_what_the_file_says(tmp_path: Path, monkeypat
     ]  # fmt: skip
     config = load(path, settings)
     assert (config.name, config.source.url) == ("shop2", "mysql://cdc@db:3307/?a=b")
-    assert (config.source.tables, config.target.metrics) == (["a.b", "c.*"], True)
+    assert (config.source.tables, config.target.metrics) == (("a.b", "c.*"), True)
     assert config.source.password.reveal() == "hunter2"
     assert config.excluded("shop.customer") == ("notes",)
     assert config.policy("a.b").form is HISTORY
@@ -98,7 +98,7 @@ def test_settings_take_the_place_of_what_the_file_says(tmp_path: Path, monkeypat
         ("source.tabels=[a]", "--set source.tabels", ["unknown key", "did you mean tables?"]),
         ("source.password=hunter2", "--set source.password", ["by reference"]),
         ("source.chunk_rows=-1", "--set source.chunk_rows", ["greater than 0"]),
-        ("source.chunk_rows=many", "--set source.chunk_rows", ["valid integer"]),
+        ("source.chunk_rows=many", "--set source.chunk_rows", ["whole number"]),
         ("tables.shop.*.scd=3", "--set tables.shop.*.scd", ["1 or 2"]),
         ("name.first=shop", "--set name.first", ["name has no keys"]),
         ("source.tables=[hunter2", "--set source.tables", ["not YAML"]),
@@ -158,7 +158,7 @@ def test_properties_of_silver_tables(tmp_path: Path) -> None:
     assert config.policy("shop.items").properties == feed | {"delta.checkpointInterval": "50"}
     assert config.policy("other.items").properties == {}
     for name in ("delta.columnMapping.mode", "delta.appendonly", "lakehouse_cdc.schema", "delta.feature.rowTracking"):
-        with pytest.raises(ConfigError, match=f"{name} is set by what silver's tables rest on"):
+        with pytest.raises(ConfigError, match=f"{name} is set by lakehouse-cdc itself"):
             load(write(tmp_path, GOOD + f"  shop.orders: {{properties: {{{name}: none}}}}\n"))
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.cli.main import opened
+from lakehouse_cdc.cli.command import Call
+from lakehouse_cdc.cli.show import Screen
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.runtime import session
 from lakehouse_cdc.runtime.databricks import brought_session
@@ -31,10 +32,10 @@ def test_its_session_needs_no_setting_of_ours_and_goes_on(
     spark: SparkSession, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "EXTENSION", "none.that.is.set")  # as there, where Delta is built in
-    with opened(config) as pipeline, pytest.raises(DefiniteError, match="without Delta"):
+    with Call(Screen(), config, ()).opened() as pipeline, pytest.raises(DefiniteError, match="without Delta"):
         _ = pipeline.spark
     monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "19")
-    with opened(config) as pipeline:
+    with Call(Screen(), config, ()).opened() as pipeline:
         assert pipeline.spark is spark
     assert spark.range(3).count() == 3
 
@@ -42,10 +43,10 @@ def test_its_session_needs_no_setting_of_ours_and_goes_on(
 def test_its_log_is_left_alone(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "19")
     before = list(logging.getLogger().handlers)
-    with opened(config):
+    with Call(Screen(), config, ()).opened():
         assert logging.getLogger().handlers == before
     monkeypatch.delenv("DATABRICKS_RUNTIME_VERSION")
-    with opened(config):
+    with Call(Screen(), config, ()).opened():
         assert logging.getLogger().handlers != before
 
 

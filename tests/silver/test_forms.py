@@ -72,7 +72,7 @@ def test_a_form_fits_tables_with_a_key_or_those_without(form: Form) -> None:
 
 
 def test_a_new_form_is_registered_and_configured_without_another_change(archived: Form) -> None:
-    config = PipelineConfig.model_validate(
+    config = PipelineConfig.parse(
         {
             "name": "p",
             "source": {"url": "mysql://u@h:1", "tables": ["shop.*"]},

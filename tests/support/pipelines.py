@@ -19,7 +19,7 @@ def pipeline(
 ) -> Pipeline:
     """A pipeline over all tables of a database; `changes` go into source, target and tables."""
     target = {"path": "lakehouse", "bronze": "bronze", "silver": "silver", **changes.get("target", {})}
-    config = PipelineConfig.model_validate(
+    config = PipelineConfig.parse(
         {
             "name": name,
             "source": {"url": server.url, "tables": [f"{database}.*"], **changes.get("source", {})},

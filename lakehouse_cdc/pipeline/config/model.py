@@ -1,171 +1,78 @@
-"""What can be configured: a closed set of keys. See `config_file` for how they are read."""
+"""The whole `pipeline.yml`, and what it says of one table: `TABLE` has all its options.
+
+The sections are declared in `lakehouse_cdc.options.source` and in `sections`; here are the rules between their keys.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from typing import Any, ClassVar
 
 from lakehouse_cdc.errors import ConfigError
-from lakehouse_cdc.mysql.connection.tls import Tls
-from lakehouse_cdc.pipeline.config.secrets import Secret
-from lakehouse_cdc.schema.masks import parsed
+from lakehouse_cdc.options.declaration import NEVER, NEXT_RUN, Keys, Option, Section, option, table_of
+from lakehouse_cdc.options.kinds import Invalid, Text
+from lakehouse_cdc.options.nested import MapOf
+from lakehouse_cdc.options.source import SourceConfig
+from lakehouse_cdc.pipeline.config.sections import TableConfig, TargetConfig
 from lakehouse_cdc.schema.selection import said_last
 from lakehouse_cdc.silver.definition.form import Form, form_named
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Metadata, Transform
-from lakehouse_cdc.sinks.registry import sink_named
-
-_OWN_PROPERTIES = (  # in lower case, for Delta knows its names in any
-    "lakehouse_cdc.", "delta.columnmapping.", "delta.enabletypewidening", "delta.dataskippingstatscolumns",
-    "delta.appendonly", "delta.feature.",
-)  # fmt: skip
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
-
-class SourceConfig(_Strict):
-    """`source:` where the rows come from. The tuning keys are those of the `mysql_cdc` source, in snake case."""
-
-    url: str
-    password: Secret = Secret("")
-    mask_salt: Secret = Secret("")
-    tables: Annotated[list[str], Field(min_length=1)]
-    snapshot: Literal["initial", "never", "only"] = "initial"
-    tls: Tls = "preferred"
-    tls_ca: str | None = None
-    on_gap: Literal["fail", "resnapshot"] = "fail"
-    settle: Literal["auto", "gtid", "process", "snapshot", "age"] = "auto"
-    zero_dates: Literal["fail", "null", "text"] = "fail"
-    type_map: Literal["native", "lakeflow"] = "native"
-    settle_seconds: Annotated[float, Field(gt=0)] | None = None
-    server_ids: Annotated[str, Field(pattern=r"^\d+-\d+$")] | None = None
-    chunk_rows: Annotated[int, Field(gt=0)] | None = None
-    chunk_bytes: Annotated[int, Field(gt=0)] | None = None
-    chunks_per_trigger: Annotated[int, Field(gt=0)] | None = None
-    max_rows_per_trigger: Annotated[int, Field(gt=0)] | None = None
-    max_bytes_per_trigger: Annotated[int, Field(gt=0)] | None = None
-    max_threads_running: Annotated[int, Field(gt=0)] | None = None
-    max_replica_lag_seconds: Annotated[float, Field(gt=0)] | None = None
-
-    @field_validator("url")
-    @classmethod
-    def _no_password_in_url(cls, url: str) -> str:
-        authority = url.partition("://")[2].rpartition("@")[0]
-        if ":" in authority:
-            raise ValueError("a password does not belong in the url; write password: ${env:NAME} beside it")
-        if not url.startswith("mysql://"):
-            raise ValueError("expected mysql://user@host:port")
-        return url
-
-
-class TargetConfig(_Strict):
-    """`target:` where the tables go: a local folder (`path`), or a `catalog` on Databricks."""
-
-    path: str | None = None
-    catalog: str | None = None
-    bronze: str
-    silver: str | None = None
-    silver_name: str = "{table}"
-    checkpoints: str | None = None
-    metrics: bool = False
-    sinks: list[str] = Field(default_factory=list)
-
-    @field_validator("sinks")
-    @classmethod
-    def _known_sinks(cls, sinks: list[str]) -> list[str]:
-        for name in sinks:
-            sink_named(name)
-        if len(set(sinks)) < len(sinks):
-            raise ValueError("each sink is named once")
-        return sinks
-
-    @model_validator(mode="after")
-    def _one_place(self) -> TargetConfig:
-        if (self.path is None) == (self.catalog is None):
-            raise ValueError("give either path (local tables) or catalog (Databricks)")
-        if self.catalog is not None and self.checkpoints is None:
-            raise ValueError("with catalog, checkpoints must name a folder, such as /Volumes/catalog/schema/volume/cdc")
-        if "{table}" not in self.silver_name:
-            raise ValueError("silver_name must contain {table}")
-        return self
-
-
-class TableConfig(_Strict):
-    """What one table, or all that match a pattern, need beside the rule."""
-
-    scd: Literal[1, 2] = 1
-    track: list[str] | None = None
-    deletes: Literal["hard", "soft"] = "hard"
-    key: Annotated[list[str], Field(min_length=1)] | None = None
-    append: bool = False
-    form: str | None = None
-    exclude: list[str] = Field(default_factory=list)
-    include: list[str] | None = None
-    masks: dict[str, Any] = Field(default_factory=dict)
-    types: dict[str, Literal["text", "native"]] = Field(default_factory=dict)
-    schema_changes: Literal["evolve", "freeze", "stop"] = "evolve"
-    dropped_columns: Literal["keep", "drop"] = "keep"
-    changed_types: Literal["rewrite", "beside"] = "rewrite"
-    rename: dict[str, str] = Field(default_factory=dict)
-    computed: dict[str, str] = Field(default_factory=dict)
-    filter: str | None = None
-    metadata: dict[str, Metadata] = Field(default_factory=dict)
-    into: Annotated[str, Field(min_length=1)] | None = None
-    properties: dict[str, bool | int | str] = Field(default_factory=dict)
-    cluster_by: Annotated[list[str], Field(max_length=4)] = Field(default_factory=list)
-
-    @field_validator("properties")
-    @classmethod
-    def _free_properties(cls, properties: dict[str, bool | int | str]) -> dict[str, bool | int | str]:
-        for name in properties:
-            if name.lower().startswith(_OWN_PROPERTIES):
-                raise ValueError(f"{name} is set by what silver's tables rest on")
-        return properties
-
-    @field_validator("form")
-    @classmethod
-    def _known_form(cls, form: str | None) -> str | None:
-        if form is not None:
-            form_named(form)
-        return form
-
-    @field_validator("masks")
-    @classmethod
-    def _known_masks(cls, masks: dict[str, Any]) -> dict[str, Any]:
-        for column, mask in masks.items():
-            _check_mask(column, mask)
-        return masks
-
-
-def _check_mask(column: str, mask: Any) -> None:
-    try:
-        parsed(mask)
-    except ValueError as error:
-        raise ValueError(f"{column}: {error}") from None
-
-
-class PipelineConfig(_Strict):
+@dataclass(frozen=True, kw_only=True)
+class PipelineConfig(Keys):
     """The whole file."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
-    source: SourceConfig
-    target: TargetConfig
-    tables: dict[str, TableConfig] = Field(default_factory=dict)
+    name: str = option(
+        Text(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", "letters, digits and _, with . and - inside"),
+        "name of the pipeline; its tables belong to it",
+        changes=NEVER,
+    )
+    source: SourceConfig = option(Section(SourceConfig), "where the rows are read", changes=NEXT_RUN)
+    target: TargetConfig = option(Section(TargetConfig), "where the tables are written", changes=NEXT_RUN)
+    tables: dict[str, TableConfig] = option(
+        MapOf(Section(TableConfig), names="pattern"),
+        "settings of tables, by a pattern on `database.table`",
+        default={}, changes=NEXT_RUN,
+    )  # fmt: skip
+
+    json_rules: ClassVar = (
+        {  # a hash needs a salt
+            "anyOf": [
+                {
+                    "properties": {
+                        "tables": {
+                            "additionalProperties": {
+                                "properties": {"masks": {"additionalProperties": {"not": {"const": "hash"}}}}
+                            }
+                        }
+                    }
+                },
+                {"properties": {"source": {"required": ["mask_salt"], "properties": {"mask_salt": {"minLength": 1}}}}},
+            ]
+        },
+    )
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any]) -> PipelineConfig:
+        """The configuration of plain values, as YAML gives them. Raises ConfigError that names the key."""
+        try:
+            return Section(cls).check(values)
+        except Invalid as error:
+            raise ConfigError(error.first.message, hint=error.first.hint) from None
+
+    def contradiction(self) -> str:
+        if not self.source.mask_salt and any("hash" in t.masks.values() for t in self.tables.values()):
+            return "a column is masked by hash: source.mask_salt must be given, such as ${env:NAME}"
+        return ""
 
     def excluded(self, table: str) -> tuple[str, ...]:
         """The columns left out of `database.table`: of every pattern under `tables` that matches it."""
         found = [c for pattern, t in self.tables.items() if fnmatchcase(table, pattern) for c in t.exclude]
         return tuple(dict.fromkeys(found))
-
-    @model_validator(mode="after")
-    def _salt_for_hashes(self) -> PipelineConfig:
-        if not self.source.mask_salt and any("hash" in t.masks.values() for t in self.tables.values()):
-            raise ValueError("a column is masked by hash: source.mask_salt must be given, such as ${env:NAME}")
-        return self
 
     def policy(self, table: str) -> Policy:
         """What silver keeps of `database.table`, and does as its schema changes; the last pattern that says it decides.
@@ -258,8 +165,11 @@ class PipelineConfig(_Strict):
 
     def said(self, setting: str) -> dict[str, TableConfig]:
         """The patterns under `tables` that give a setting; its default in the others says nothing."""
-        return {pattern: t for pattern, t in self.tables.items() if setting in t.model_fields_set}
+        return {pattern: t for pattern, t in self.tables.items() if setting in t.given}
 
 
 def _contradicting(table: str, what: str) -> ConfigError:
     return ConfigError(what, where=f"tables.{table}", hint="choose one of the two")
+
+
+TABLE: tuple[Option, ...] = tuple(table_of(PipelineConfig))

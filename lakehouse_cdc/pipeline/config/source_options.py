@@ -7,50 +7,41 @@ from pathlib import Path
 
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions
 from lakehouse_cdc.mysql.connection.tls import authorities
+from lakehouse_cdc.options.declaration import declared_in
+from lakehouse_cdc.options.source import CapturedTable, SourceConfig
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.masks import parsed
 
-_TUNING = {  # configuration key -> option of the source
-    "snapshot": "snapshot",
-    "tls": "tls",
-    "on_gap": "onGap",
-    "settle": "settle",
-    "zero_dates": "zeroDates",
-    "type_map": "typeMap",
-    "settle_seconds": "settleSeconds",
-    "server_ids": "serverIds",
-    "chunk_rows": "chunkRows",
-    "chunk_bytes": "chunkBytes",
-    "chunks_per_trigger": "chunksPerTrigger",
-    "max_rows_per_trigger": "maxRowsPerTrigger",
-    "max_bytes_per_trigger": "maxBytesPerTrigger",
-    "max_threads_running": "maxThreadsRunning",
-    "max_replica_lag_seconds": "maxReplicaLagSeconds",
-}
+_MADE_HERE = {"url", "password", "tables", "tls_ca", "mask_salt"}
 
 
 def source_options(config: PipelineConfig, home: Path, schemas: str) -> dict[str, str]:
     """The options of the source, its secrets among them; `schemas` is its folder, relative paths start at `home`."""
     source, tables = config.source, config.tables
+    said = {
+        "exclude": {p: t.exclude for p, t in tables.items() if t.exclude},
+        "include": {p: t.include for p, t in tables.items() if t.include is not None},
+        "masks": {p: t.masks for p, t in tables.items() if t.masks},
+        "key": config.keys,
+        "types": {p: t.types for p, t in tables.items() if t.types},
+        # a frozen table concerns silver alone: bronze has everything
+        "schema_changes": {
+            p: "stop" if t.schema_changes == "stop" else "evolve" for p, t in config.said("schema_changes").items()
+        },
+    }
     options = {
         "url": source.url,
         "password": source.password.reveal(),
         "tables": json.dumps(source.tables),
-        "exclude": json.dumps({p: t.exclude for p, t in tables.items() if t.exclude}),
-        "include": json.dumps({p: t.include for p, t in tables.items() if t.include is not None}),
-        "masks": json.dumps({p: t.masks for p, t in tables.items() if t.masks}),
-        "keys": json.dumps(config.keys),
-        "types": json.dumps({p: t.types for p, t in tables.items() if t.types}),
-        # a frozen table is silver's affair: bronze holds what there is
-        "schemaChanges": json.dumps(
-            {p: "stop" if t.schema_changes == "stop" else "evolve" for p, t in config.said("schema_changes").items()}
-        ),
         "schemaFolder": schemas,
+        **{option.spark: json.dumps(said[option.path]) for option in declared_in(CapturedTable)},
+        **{
+            option.spark: str(value)
+            for option in declared_in(SourceConfig)
+            if option.path not in _MADE_HERE and (value := getattr(source, option.path)) is not None
+        },
     }
-    for key, option in _TUNING.items():
-        if (value := getattr(source, key)) is not None:
-            options[option] = str(value)
     options |= {"maskSecret": source.mask_salt.reveal()} if source.mask_salt else {}
     return options | ({"tlsCa": _authorities(config, home)} if source.tls_ca else {})
 

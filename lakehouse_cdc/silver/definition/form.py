@@ -142,6 +142,11 @@ def forms() -> tuple[Form, ...]:
     return tuple(_REGISTERED.values())
 
 
+def form_names() -> list[str]:
+    """The names of all forms."""
+    return list(_REGISTERED)
+
+
 def form_named(name: str) -> Form:
     """Raises ValueError for a name that no form has."""
     if name not in _REGISTERED:

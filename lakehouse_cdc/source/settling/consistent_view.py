@@ -26,8 +26,8 @@ from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.key_range import place
+from lakehouse_cdc.options.source import Settle
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.source.options import Settle
 from lakehouse_cdc.source.settling.settled_position import choose_proof
 from lakehouse_cdc.source.test_hooks import Step, reached
 

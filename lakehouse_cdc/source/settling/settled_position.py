@@ -35,7 +35,7 @@ from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.connection.session import Session
-from lakehouse_cdc.source.options import Settle
+from lakehouse_cdc.options.source import Settle
 
 _KEEP = 256  # positions that wait for their proof; older ones give way
 _PATIENCE = 600.0  # seconds that one position may take to settle

@@ -20,9 +20,9 @@ class LimitedReader(StreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """maxRowsPerTrigger where it is set, else maxBytesPerTrigger. (Both hold in any case; Spark knows one.)"""
-        if self._options.max_rows is not None:
-            return ReadMaxRows(self._options.max_rows)
-        return ReadMaxBytes(self._options.max_bytes)
+        if self._options.max_rows_per_trigger is not None:
+            return ReadMaxRows(self._options.max_rows_per_trigger)
+        return ReadMaxBytes(self._options.max_bytes_per_trigger)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Stop at what is there when the last chunk has been planned."""
@@ -32,5 +32,5 @@ class LimitedReader(StreamReader, SupportsTriggerAvailableNow):
         """The end of the next batch; `start` itself if there is nothing new."""
         everything = isinstance(limit, ReadAllAvailable)
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        end = self._next(start, max_rows, None if everything else self._options.max_bytes)
+        end = self._next(start, max_rows, None if everything else self._options.max_bytes_per_trigger)
         return start if end is None else end

@@ -109,7 +109,7 @@ class Tail:
         self.texts = TextHistory()
         self.schema_ids = {schema.id for schema in schemas}
         self.xa = XaHistory(prepared, counted=bool(schemas))
-        self._counts_rows = options.max_rows is not None
+        self._counts_rows = options.max_rows_per_trigger is not None
         self._sources: tuple[str, ...] = ()
         self._rest: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._created: dict[int, int] = {}

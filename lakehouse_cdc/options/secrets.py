@@ -9,42 +9,27 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any
-
-from pydantic import GetCoreSchemaHandler
-from pydantic_core import CoreSchema, core_schema
 
 from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.runtime.workspace import secret
 
-_REFERENCE = re.compile(r"^\$\{(env|file|secret(?=:[^}/]+/[^}/]+\}$)):([^}]+)\}$")
+REFERENCE = re.compile(r"\$\{(?:(?:env|file):[^}]+|secret:[^}/]+/[^}/]+)\}")
 
 
 class Secret(str):
-    """A reference to a secret. `reveal()` gives its value; nothing else does."""
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(cls._checked, core_schema.str_schema())
-
-    @classmethod
-    def _checked(cls, text: str) -> Secret:
-        if text and not _REFERENCE.match(text):
-            raise ValueError("a secret is given by reference: ${env:NAME}, ${file:/path} or ${secret:scope/key}")
-        return cls(text)
+    """A reference to a secret, or the empty text. `reveal()` gives its value; nothing else does."""
 
     def __repr__(self) -> str:
-        return f"Secret({str.__repr__(self) if _REFERENCE.match(self) else '...'})"
+        return f"Secret({str.__repr__(self) if REFERENCE.fullmatch(self) else '...'})"
 
     def reveal(self) -> str:
         """The value. Raises ConfigError if the reference leads nowhere, TransientError if a workspace fails to answer.
 
         The error names the reference alone.
         """
-        match = _REFERENCE.match(self)
-        if match is None:
+        if not REFERENCE.fullmatch(self):
             return ""
-        kind, name = match.groups()
+        kind, _, name = self[2:-1].partition(":")
         if kind == "env":
             if name not in os.environ:
                 raise ConfigError(f"the environment variable {name} is not set", hint=f"export {name}=...")

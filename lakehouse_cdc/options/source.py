@@ -1,0 +1,199 @@
+"""The options of the `mysql_cdc` source. Most are keys of `pipeline.yml` too, under `source` or `tables.<pattern>`.
+
+- `Tuning`: the same value in both.
+- `Server`: which server and tables; secrets are references in the file, and values as options.
+- `SourceConfig`: these two, `source` in the file.
+- `CapturedTable`: keys under `tables.<pattern>`; as an option, each is a JSON object of pattern: value.
+- `Places`: options that the pipeline sets, and the file does not have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from lakehouse_cdc.mysql.connection.tls import MODES, Tls
+from lakehouse_cdc.options.declaration import BEFORE_ROWS, NEVER, NEXT_RUN, Keys, option
+from lakehouse_cdc.options.kinds import Choice, Integer, Mask, Number, SecretReference, Text, Url
+from lakehouse_cdc.options.nested import ListOf, MapOf
+from lakehouse_cdc.options.secrets import Secret
+from lakehouse_cdc.schema.representation import TypeMap, ZeroDates
+
+Snapshot = Literal["initial", "never", "only"]
+OnGap = Literal["fail", "resnapshot"]
+SchemaChanges = Literal["evolve", "freeze", "stop"]
+Settle = Literal["auto", "gtid", "process", "snapshot", "age"]
+CarriedAs = Literal["text", "native"]
+
+COLUMNS = ListOf(Text())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """What the file and the source's options say in the same words."""
+
+    snapshot: Snapshot = option(
+        Choice[Snapshot](get_args(Snapshot)),
+        "`initial`: existing rows, then changes; `never`: changes only; `only`: existing rows only",
+        default="initial", spark="snapshot", changes=NEXT_RUN,
+    )  # fmt: skip
+    on_gap: OnGap = option(
+        Choice[OnGap](get_args(OnGap)),
+        "when the binlog was purged or reset before it was read: `fail`, or `resnapshot` all tables in a new epoch",
+        default="fail", spark="onGap", changes=NEXT_RUN,
+    )  # fmt: skip
+    settle: Settle = option(
+        Choice[Settle](get_args(Settle)),
+        "how a position is proven settled: by `gtid`, the `process` list, a consistent `snapshot` (MariaDB), or its"
+        " `age`; `auto` takes the first that works",
+        default="auto", spark="settle", changes=NEXT_RUN,
+    )  # fmt: skip
+    settle_seconds: float = option(
+        Number("seconds"), "how old a position must be under `settle: age`",
+        default=10.0, spark="settleSeconds", changes=NEXT_RUN,
+    )  # fmt: skip
+    chunk_bytes: int = option(
+        Integer("bytes"), "size of a snapshot chunk, approximately, as the server stores its rows",
+        default=32 << 20, spark="chunkBytes", changes=NEXT_RUN,
+    )  # fmt: skip
+    chunk_rows: int | None = option(
+        Integer("rows"), "size of a snapshot chunk, instead of `chunk_bytes`",
+        default=None, spark="chunkRows", changes=NEXT_RUN,
+    )  # fmt: skip
+    chunks_per_trigger: int = option(
+        Integer("chunks"), "snapshot chunks in one micro-batch", default=64, spark="chunksPerTrigger", changes=NEXT_RUN
+    )
+    plan_seconds: float = option(
+        Number("seconds"),
+        "how long the planning of one micro-batch looks for the boundaries of chunks; what is left is planned in the"
+        " next one",
+        default=10.0, spark="planSeconds", changes=NEXT_RUN,
+    )  # fmt: skip
+    split_bytes: int | None = option(
+        Integer("bytes"), "size of the piece of binlog that one task reads",
+        default=None, otherwise="by the length of the batch", spark="splitBytes", changes=NEXT_RUN,
+    )  # fmt: skip
+    max_rows_per_trigger: int | None = option(
+        Integer("rows"), "rows in one micro-batch, to the next transaction",
+        default=None, otherwise="no limit", spark="maxRowsPerTrigger", changes=NEXT_RUN,
+    )  # fmt: skip
+    max_bytes_per_trigger: int = option(
+        Integer("bytes"), "bytes of binlog in one micro-batch, to the next transaction",
+        default=1 << 30, spark="maxBytesPerTrigger", changes=NEXT_RUN,
+    )  # fmt: skip
+    idle_seconds: float = option(
+        Number("seconds"),
+        "while no captured table changes: a batch that only moves the position is made at most this often",
+        default=30.0, spark="idleSeconds", changes=NEXT_RUN,
+    )  # fmt: skip
+    max_threads_running: int | None = option(
+        Integer("threads"),
+        "a snapshot waits while more threads execute a command on the server (`Threads_running`, the pipeline's own"
+        " among them): no chunk for `plan_seconds`, then one. Changes are followed as ever",
+        default=None, otherwise="no limit", spark="maxThreadsRunning", changes=NEXT_RUN,
+    )  # fmt: skip
+    max_replica_lag_seconds: float | None = option(
+        Number("seconds"), "the same while the source, where it is a replica, is further behind its own source",
+        default=None, otherwise="no limit", spark="maxReplicaLagSeconds", changes=NEXT_RUN,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server(Keys):
+    """Which server and which tables, and how values are carried."""
+
+    url: str = option(Url(), "`mysql://user@host:port`", spark="url", changes=NEXT_RUN)
+    password: Secret = option(
+        SecretReference(),
+        "the user's password: `${env:NAME}`, `${file:/path}` or `${secret:scope/key}` (Databricks)",
+        default=Secret(""), otherwise="empty", spark="password", changes=NEXT_RUN,
+    )  # fmt: skip
+    tables: tuple[str, ...] = option(
+        ListOf(Text(), least=1),
+        "patterns on `database.table`; `!` excludes, and always wins",
+        spark="tables", changes=NEXT_RUN,
+    )  # fmt: skip
+    tls: Tls = option(
+        Choice[Tls](MODES), "as `--ssl-mode` of the mysql client", default="preferred", spark="tls", changes=NEXT_RUN
+    )
+    tls_ca: str | None = option(
+        Text(), "PEM file with the authorities for the last two modes of `tls`",
+        default=None, otherwise="the system's", spark="tlsCa", changes=NEXT_RUN,
+    )  # fmt: skip
+    zero_dates: ZeroDates = option(
+        Choice[ZeroDates](get_args(ZeroDates)),
+        "dates that no calendar has (0000-00-00, 2024-02-31): `fail` on the first; make them `null`; or carry all dates"
+        " as `text`",
+        default="fail", spark="zeroDates", changes=BEFORE_ROWS,
+    )  # fmt: skip
+    type_map: TypeMap = option(
+        Choice[TypeMap](get_args(TypeMap)),
+        "`lakeflow`: DATETIME, YEAR and JSON are text, as in Lakeflow Connect (TIME, ENUM and SET always are)",
+        default="native", spark="typeMap", changes=BEFORE_ROWS,
+    )  # fmt: skip
+    mask_salt: Secret = option(
+        SecretReference(), "the secret of `hash` masks, by reference, 16 characters or more",
+        default=Secret(""), otherwise="none", spark="maskSecret", changes=NEVER,
+    )  # fmt: skip
+    server_ids: str | None = option(
+        Text(r"[0-9]+-[0-9]+", "FIRST-LAST, such as 6000-6063"),
+        "replica ids for the readers: a range that nobody else uses",
+        default=None, otherwise="10,000 of the pipeline's own", spark="serverIds", changes=NEXT_RUN,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceConfig(Tuning, Server):
+    """`source`: where the rows are read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapturedTable(Keys):
+    """`tables.<pattern>`, as far as the source reads it."""
+
+    exclude: tuple[str, ...] = option(
+        COLUMNS, "columns left out of bronze and silver", default=(), spark="exclude", changes=BEFORE_ROWS
+    )
+    include: tuple[str, ...] | None = option(
+        COLUMNS,
+        "only these columns, and the primary key's; new columns of the source are left out. The last pattern with it"
+        " decides",
+        default=None, otherwise="all", spark="include", changes=BEFORE_ROWS,
+    )  # fmt: skip
+    masks: dict[str, Any] = option(
+        MapOf(Mask(), names="column"),
+        "what of a value is written to bronze: nothing (`null`), its HMAC (`hash`), or some characters at its ends",
+        default={}, spark="masks", changes=BEFORE_ROWS,
+    )  # fmt: skip
+    types: dict[str, CarriedAs] = option(
+        MapOf(Choice[CarriedAs](get_args(CarriedAs)), names="column"),
+        "`text` carries a column as text, `native` by its own type whatever `source` says",
+        default={}, spark="types", changes=BEFORE_ROWS,
+    )  # fmt: skip
+    key: tuple[str, ...] | None = option(
+        ListOf(Text(), least=1),
+        "the columns (NOT NULL) that identify a row of a table without a primary key; no two rows may have the same",
+        default=None, otherwise="the primary key", spark="keys", changes=BEFORE_ROWS,
+    )  # fmt: skip
+    schema_changes: SchemaChanges = option(
+        Choice[SchemaChanges](get_args(SchemaChanges)),
+        "`evolve`; `freeze` the columns of silver; `stop` the stream before a change. The last pattern with it decides",
+        default="evolve", spark="schemaChanges", changes=NEXT_RUN,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """What the pipeline tells the source, beside the file."""
+
+    schema_folder: str = option(
+        Text(), "folder for the schemas and other files beside the checkpoint; a stream requires it",
+        default="", spark="schemaFolder", changes=NEVER,
+    )  # fmt: skip
+    as_of: str = option(
+        Text(), "of a batch read: the offset to read the tables at", default="", spark="asOf", changes=NEXT_RUN
+    )
+    files_to: str = option(
+        Text(), "folder of a change table: tasks write its files there, and return one line for each",
+        default="", spark="filesTo", changes=NEXT_RUN,
+    )  # fmt: skip

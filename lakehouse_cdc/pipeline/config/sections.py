@@ -1,0 +1,154 @@
+"""The sections of `pipeline.yml` below and beside the source: `target`, and what silver makes of a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+from lakehouse_cdc.options.declaration import NEVER, NEW_TABLE, NEXT_RUN, Keys, option
+from lakehouse_cdc.options.kinds import Choice, Flag, JsonSchema, PropertyValue, Registered, Text
+from lakehouse_cdc.options.nested import ListOf, MapOf
+from lakehouse_cdc.options.source import COLUMNS, CapturedTable
+from lakehouse_cdc.silver.definition.form import form_names
+from lakehouse_cdc.silver.definition.transform import Metadata
+from lakehouse_cdc.sinks.registry import SINKS
+
+DroppedColumns = Literal["keep", "drop"]
+ChangedTypes = Literal["rewrite", "beside"]
+Deletes = Literal["hard", "soft"]
+_OWN_PROPERTIES = (  # in any case, since Delta knows its names in any
+    "lakehouse_cdc.", "delta.columnmapping.", "delta.enabletypewidening", "delta.dataskippingstatscolumns",
+    "delta.appendonly", "delta.feature.",
+)  # fmt: skip
+_NULL: JsonSchema = {"type": "null"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetConfig(Keys):
+    """`target`: where the tables are written, a local folder (`path`) or a `catalog` on Databricks."""
+
+    path: str | None = option(
+        Text(), "folder of the tables; this or `catalog`", default=None, otherwise="none", changes=NEVER
+    )
+    catalog: str | None = option(
+        Text(), "catalog of the tables, on Databricks", default=None, otherwise="none", changes=NEVER
+    )
+    bronze: str = option(Text(), "schema of bronze", changes=NEVER)
+    silver: str | None = option(Text(), "schema of silver", default=None, otherwise="bronze only", changes=NEXT_RUN)
+    silver_name: str = option(
+        Text(r"[\s\S]*\{table\}[\s\S]*", "a name that contains {table}"),
+        "name of a silver table, made from `{database}` and `{table}`",
+        default="{table}", changes=NEVER,
+    )  # fmt: skip
+    checkpoints: str | None = option(
+        Text(), "folder of the checkpoints; they and the tables belong together",
+        default=None, otherwise="`<path>/_checkpoints`", changes=NEVER,
+    )  # fmt: skip
+    metrics: bool = option(
+        Flag(),
+        "one row for each batch in `<bronze>.metrics`: rows, seconds, lag, position. Written at most every minute and"
+        " at the end; a crash may lose the last rows, or repeat one",
+        default=False, changes=NEXT_RUN,
+    )  # fmt: skip
+    sinks: tuple[str, ...] = option(
+        ListOf(Registered("sink", lambda: SINKS), distinct=True),
+        "sinks that take bronze's commits onward, besides silver: see [Add a sink](../guides/add-a-sink.md)",
+        default=(), changes=NEXT_RUN,
+    )  # fmt: skip
+
+    json_rules: ClassVar = (
+        {
+            "anyOf": [
+                {"required": ["path"], "properties": {"path": {"type": "string"}, "catalog": _NULL}},
+                {
+                    "required": ["catalog", "checkpoints"],
+                    "properties": {"catalog": {"type": "string"}, "path": _NULL, "checkpoints": {"type": "string"}},
+                },
+            ]
+        },
+    )
+
+    def contradiction(self) -> str:
+        if (self.path is None) == (self.catalog is None):
+            return "give either path (local tables) or catalog (Databricks)"
+        if self.catalog is not None and self.checkpoints is None:
+            return "with catalog, checkpoints must name a folder, such as /Volumes/catalog/schema/volume/cdc"
+        return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableConfig(CapturedTable):
+    """`tables.<pattern>`: what the tables that match the pattern need beside the rule."""
+
+    form: str | None = option(
+        Registered("form", form_names),
+        "form of the silver table by its name; instead of `scd`, `deletes` and `append`",
+        default=None, otherwise="`current`", changes=NEW_TABLE,
+    )  # fmt: skip
+    scd: Literal[1, 2] = option(
+        Choice[Literal[1, 2]]((1, 2)), "1: rows as they are now; 2: every version of them",
+        default=1, changes=NEW_TABLE,
+    )  # fmt: skip
+    track: tuple[str, ...] | None = option(
+        COLUMNS, "with `scd: 2`, the columns whose change begins a version",
+        default=None, otherwise="all", changes=NEXT_RUN,
+    )  # fmt: skip
+    deletes: Deletes = option(
+        Choice[Deletes](get_args(Deletes)),
+        "with `scd: 1`, what a deletion does: `hard` deletes the row, `soft` keeps it, with `_deleted_at`",
+        default="hard", changes=NEW_TABLE,
+    )  # fmt: skip
+    append: bool = option(
+        Flag(),
+        "`true`: rows of a table without a primary key are only ever added; silver has each of them once",
+        default=False, changes=NEW_TABLE,
+    )  # fmt: skip
+    dropped_columns: DroppedColumns = option(
+        Choice[DroppedColumns](get_args(DroppedColumns)),
+        "`keep` in silver what a column had that the source drops, or `drop` it there too. The last pattern with it"
+        " decides",
+        default="keep", changes=NEXT_RUN,
+    )  # fmt: skip
+    changed_types: ChangedTypes = option(
+        Choice[ChangedTypes](get_args(ChangedTypes)),
+        "when a column gets another type that is not only wider: `rewrite` it, or keep the old one `beside` it (as"
+        " `price__int`). The last pattern with it decides",
+        default="rewrite", otherwise="`rewrite`; `beside` with `scd: 2`", changes=NEXT_RUN,
+    )  # fmt: skip
+    rename: dict[str, str] = option(
+        MapOf(Text(), names="column"),
+        "silver's name of a column by the source's; the keys below use silver's names",
+        default={}, changes=NEW_TABLE,
+    )  # fmt: skip
+    computed: dict[str, str] = option(
+        MapOf(Text(), names="column"),
+        "SQL over the row's own columns, the same for the same row at any time: `upper(city)`",
+        default={}, changes=NEW_TABLE,
+    )  # fmt: skip
+    filter: str | None = option(
+        Text(), "SQL: the rows that silver has, by the row as it was last written. Not with `deletes: soft`",
+        default=None, otherwise="all rows", changes=NEW_TABLE,
+    )  # fmt: skip
+    metadata: dict[str, Metadata] = option(
+        MapOf(Choice[Metadata](get_args(Metadata)), names="column"),
+        "columns with the row's `database_name`, `table_name`, or `op_ts`, the time of its last change",
+        default={}, changes=NEW_TABLE,
+    )  # fmt: skip
+    into: str | None = option(
+        Text(r"[\s\S]+", "the name of a table"),
+        "one silver table for all tables of the pattern, shards of one; `_source_table` says which. It keeps the"
+        " columns of the first (`schema_changes: freeze`)",
+        default=None, otherwise="one table each", changes=NEW_TABLE,
+    )  # fmt: skip
+    properties: dict[str, bool | int | str] = option(
+        MapOf(PropertyValue(), names="property", reserved=_OWN_PROPERTIES),
+        "Delta's properties of the silver table when it is created, such as `delta.enableChangeDataFeed: true`; later"
+        " by `ALTER TABLE`",
+        default={}, changes=NEW_TABLE,
+    )  # fmt: skip
+    cluster_by: tuple[str, ...] = option(
+        ListOf(Text(), most=4),
+        "columns that the silver table is clustered by (liquid clustering); `maintain` then leaves the order of its"
+        " files to Delta. Not with `into`",
+        default=(), changes=NEW_TABLE,
+    )  # fmt: skip

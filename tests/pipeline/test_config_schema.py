@@ -1,0 +1,146 @@
+"""The JSON schema of `pipeline.yml` and the loader accept the same configurations, and every option is in both.
+
+`VALUES` has for each option at least one value that it can have, which is checked; every other pair of an option and a
+value must be judged alike by both. What one key allows may depend on others, so random configurations are judged, too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from lakehouse_cdc.errors import ConfigError
+from lakehouse_cdc.pipeline.config.file import load
+from lakehouse_cdc.pipeline.config.model import TABLE, PipelineConfig
+from lakehouse_cdc.pipeline.config.reference import json_schema
+from lakehouse_cdc.sinks.registry import SINKS
+from lakehouse_cdc.source.options import BY_PATTERN, OPTIONS, PLAIN
+from tests.support.documents import ROOT
+
+BASE = {
+    "name": "shop",
+    "source": {"url": "mysql://cdc@db:3306", "tables": ["shop.*"], "mask_salt": "${env:SALT}"},
+    "target": {"path": "./lakehouse", "bronze": "bronze", "silver": "silver"},
+}
+VALUES: list[Any] = [
+    None, True, False, 0, 1, 2, 3, -1, 2.0, 1.5, 0.0, 10**400, "", "a", "text", "1", "yes", "a/b", "{table}",
+    "shop_{table}_x", "initial", "fail", "gtid", "null", "native", "required", "evolve", "soft", "drop", "beside",
+    "history", "6000-6063",
+    "6000-", "mysql://cdc@db:3306", "mysql://cdc:pw@db", "mysql://cdc@db/?a:b", "postgres://cdc@db", "${env:PW}",
+    "${env:}", "${secret:a/b}", "${secret:a}", "${file:/p}x", [], ["a"], ["a", "a"], ["a", 1], [None], ["counting"],
+    ["a", "b", "c", "d", "e"], {}, {"a": None}, {"a": "hash"}, {"a": "text"}, {"a": "op_ts"}, {"a": "b"}, {"a": 1},
+    {"a": {"keep_first": 1}}, {"a": {"keep_first": 0}}, {"a": {"keep_first": 0, "keep_last": 65535}},
+    {"a": {"keep_last": 65536}}, {"a": {"keep_last": 2.0}}, {"a": {"keep": 1}}, {"a": {}}, {"a": []}, {"a": 1.5},
+    {"delta.appendOnly": True}, {"DELTA.FEATURE.x": "y"}, {"delta.enableChangeDataFeed": True}, {"a": {"scd": 2}},
+    {"a": {"scd": True}}, {"a": {"sdc": 1}},
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True, scope="module")
+def sink() -> Iterator[None]:
+    """A name for `target.sinks`."""
+
+    def none(*_: Any) -> Any:
+        raise AssertionError
+
+    SINKS["counting"] = none
+    yield
+    del SINKS["counting"]
+
+
+def schema() -> Draft202012Validator:
+    return Draft202012Validator(json.loads(json_schema()))
+
+
+def loads(config: Any) -> bool:
+    try:
+        PipelineConfig.parse(config)
+    except ConfigError:
+        return False
+    return True
+
+
+def with_value(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """The configuration with a value for an option of the table."""
+    found = deepcopy(config)
+    *above, key = path.split(".") if path.startswith(("source", "target")) else [path]
+    if path.startswith("tables."):
+        above, key = ["tables", "shop.*"], path.rpartition(".")[2]
+    section = found
+    for part in above:
+        section = section.setdefault(part, {})
+    section[key] = value
+    return found
+
+
+def test_the_schema_is_one() -> None:
+    Draft202012Validator.check_schema(json.loads(json_schema()))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*(option.path for option in TABLE), "source", "target", "tables", "tables.<pattern>.unknown", "source.unknown"],
+)
+def test_each_value_of_each_option_is_judged_alike(path: str) -> None:
+    validator, accepted = schema(), []
+    for value in VALUES:
+        config = with_value(BASE, path, value)
+        assert loads(config) == validator.is_valid(config), (path, value)
+        accepted += [value] if loads(config) else []
+    assert len(accepted) < len(VALUES)
+    assert bool(accepted) != path.endswith("unknown") or path in ("source", "target")
+
+
+@given(
+    st.dictionaries(st.sampled_from([option.path for option in TABLE]), st.sampled_from(VALUES), max_size=4),
+    st.sets(st.sampled_from(["name", "source", "target"]), max_size=1),
+)
+@settings(max_examples=300, deadline=None)
+def test_random_configurations_are_judged_alike(values: dict[str, Any], lacking: set[str]) -> None:
+    config = deepcopy(BASE)
+    for path, value in values.items():
+        config = with_value(config, path, value)
+    for part in lacking:
+        del config[part]
+    assert loads(config) == schema().is_valid(config)
+
+
+RELATED = ["source.mask_salt", "tables.<pattern>.masks", "target.path", "target.catalog", "target.checkpoints"]
+
+
+@given(
+    st.dictionaries(st.sampled_from(RELATED), st.sampled_from([None, "", "a", "${env:S}", {"a": "hash"}, {"a": None}]))
+)
+@settings(max_examples=300, deadline=None)
+def test_keys_that_depend_on_each_other_are_judged_alike(values: dict[str, Any]) -> None:
+    config = deepcopy(BASE)
+    for path, value in values.items():
+        config = with_value(config, path, value)
+    assert loads(config) == schema().is_valid(config)
+
+
+@pytest.mark.parametrize("name", ["bundles/pipeline.yml", "bundles/pipeline.dev.yml"])
+def test_the_project_s_own_configurations_are_valid(name: str, tmp_path: Path) -> None:
+    load(ROOT / name)
+    assert [*schema().iter_errors(yaml.safe_load((ROOT / name).read_text(encoding="utf-8")))] == []
+
+
+def test_every_option_of_the_source_can_be_set_in_the_file() -> None:
+    """But for those that the pipeline sets itself."""
+    in_the_file = {option.spark for option in TABLE if option.spark}
+    assert {option.spark for option in OPTIONS.values()} - in_the_file == {"schemaFolder", "asOf", "filesTo"}
+    assert len(OPTIONS) == len(PLAIN) + len(BY_PATTERN)
+    assert {"source.plan_seconds", "source.split_bytes", "source.idle_seconds"} <= {option.path for option in TABLE}
+
+
+def test_only_secrets_are_secret() -> None:
+    assert [option.path for option in TABLE if option.secret] == ["source.password", "source.mask_salt"]
