@@ -21,14 +21,11 @@ from lakehouse_cdc.sql.grammar.notation import Choice, Expression, Only, Repeate
 from lakehouse_cdc.sql.grammar.reserved import reserved
 from lakehouse_cdc.sql.lexer import Dialect, NotUnderstood
 from lakehouse_cdc.sql.statements import Statement, StatementKind, classify
-from lakehouse_cdc.testing import MySqlServer, Version
+from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
 from tests.support.catalog_schema import expected, plain
-from tests.support.grammar_statements import CHECK, ROWS, SETUP, Point, Statements
+from tests.support.grammar_statements import CHECK, NAMES, ROWS, SETUP, Point, Statements
 
-NAMES: dict[Version, str] = {
-    "mysql-5.7": "5.7", "mysql-8.0": "8.0", "mysql-9": "9", "mariadb-10.11": "10.11", "mariadb-11": "11.8",
-}  # fmt: skip
 NOT_UNDERSTOOD = 0.25  # of the ALTERs that are accepted, at most
 
 

@@ -23,7 +23,11 @@ from lakehouse_cdc.sql.grammar.notation import (
     grammar,
     shown,
 )
+from lakehouse_cdc.testing import Version
 
+NAMES: dict[Version, str] = {
+    "mysql-5.7": "5.7", "mysql-8.0": "8.0", "mysql-9": "9", "mariadb-10.11": "10.11", "mariadb-11": "11.8",
+}  # fmt: skip
 Point = tuple[str, str]  # a production, and one of its alternatives or of the parts that may be left out
 
 COLUMNS = ("a", "b", "c", "d", "e")
