@@ -106,9 +106,22 @@ def seed(request: pytest.FixtureRequest) -> int:
     return drawn
 
 
+# the default suite tests what depends on the server on all of them (`every_server`), and the rest on one of each kind
+MAIN_VERSIONS = frozenset({"mysql-8.0", "mariadb-11"})
+
+
+def versions_of(item: pytest.Item) -> set[str]:
+    """The servers that a test's parameters name."""
+    callspec = getattr(item, "callspec", None)
+    return set() if callspec is None else {v for v in callspec.params.values() if isinstance(v, str)} & set(VERSIONS)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test by what it needs: `spark`, `mysql`, or `unit`, which needs neither."""
+    """Mark each test by what it needs (`spark`, `mysql`, or `unit`, which needs neither), and what is `long`."""
     for item in items:
+        if not versions_of(item) <= MAIN_VERSIONS and item.get_closest_marker("every_server") is None:
+            item.add_marker("long")
         fixtures = getattr(item, "fixturenames", ())
         if "spark" in fixtures:
             item.add_marker("spark")

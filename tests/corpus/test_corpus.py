@@ -14,6 +14,8 @@ from tests.corpus import FILES, history
 from tests.judge.judge import judged, tally
 from tests.support.servers import row_metadata
 
+pytestmark = pytest.mark.every_server
+
 OFTEN = 6  # files of the default lane, each on one server; all of them on all servers on demand
 
 

@@ -18,6 +18,8 @@ from tests.judge.judge import Verdict, judged, tally
 from tests.support.grammar_statements import CHECK, NAMES, ROWS, SETUP, Statements
 from tests.support.servers import row_metadata
 
+pytestmark = pytest.mark.every_server
+
 # at most this share of the units may set a table aside: they are right, but somebody has to act
 QUARANTINED = 0.1
 

@@ -12,6 +12,8 @@ from tests.judge.judge import Verdict, judged, tally
 from tests.judge.random_history import SETUP, random_history
 from tests.support.servers import row_metadata
 
+pytestmark = pytest.mark.every_server
+
 
 def check(server: MySqlServer, folder: Path, seed: int, *, histories: int, length: int) -> None:
     rng = random.Random(seed)

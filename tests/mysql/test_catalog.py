@@ -22,6 +22,8 @@ from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.testing import MySqlServer
 
+pytestmark = pytest.mark.every_server
+
 _TEXT = {"charset": "utf8mb4", "collation": "utf8mb4_0900_ai_ci"}
 DECLARATIONS: list[tuple[str, dict[str, Any]]] = [
     ("tinyint", {"type": "tinyint"}),

@@ -22,6 +22,8 @@ from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
 from tests.support.catalog_schema import added, expected, plain
 
+pytestmark = pytest.mark.every_server
+
 # types that one column may take after another, with values of theirs
 NUMBERS = [
     *("TINYINT", "TINYINT(1)", "BOOL", "SMALLINT UNSIGNED", "INT1", "INT2", "MIDDLEINT", "INT3", "INT", "INTEGER(7)"),

@@ -26,6 +26,8 @@ from lakehouse_cdc.testing.versions import MARIADB
 from tests.support.catalog_schema import expected, plain
 from tests.support.grammar_statements import CHECK, NAMES, ROWS, SETUP, Point, Statements
 
+pytestmark = pytest.mark.every_server
+
 NOT_UNDERSTOOD = 0.25  # of the ALTERs that are accepted, at most
 
 

@@ -19,7 +19,7 @@ from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
 
-pytestmark = pytest.mark.mysql
+pytestmark = [pytest.mark.mysql, pytest.mark.every_server]
 
 SHOP = Selection(["shop.*"])
 DAY = 86_400

@@ -13,6 +13,8 @@ from lakehouse_cdc.mysql.connection.tls import MODES, VERIFYING, Tls
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.settings import READER, READER_PASSWORD
 
+pytestmark = pytest.mark.every_server
+
 _SECRET = "geheim-ß"
 _PLUGINS = ("mysql_native_password", "caching_sha2_password", "sha256_password")
 

@@ -14,6 +14,8 @@ from lakehouse_cdc.mysql.uncaptured import BASE, Uncaptured, uncaptured
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.testing import MySqlServer
 
+pytestmark = pytest.mark.every_server
+
 
 def test_each_kind_is_named_on_every_server(any_server: MySqlServer, any_database: str) -> None:
     d, mariadb = any_database, any_server.version.startswith("mariadb")

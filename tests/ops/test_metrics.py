@@ -145,6 +145,7 @@ def test_a_table_of_somebody_else(spark: SparkSession, layout: Layout) -> None:
         Metrics(spark, Layout("other", "bronze", path=layout.path))
 
 
+@pytest.mark.long
 def test_a_run_tells_of_all_its_batches(spark: SparkSession, mysql: MySqlServer, tmp_path: Path) -> None:
     shop = Shop(mysql.connect, DATABASE, seed=3)
     shop.create()

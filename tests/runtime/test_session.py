@@ -39,9 +39,15 @@ spark.stop()
 """
 
 
+ON_EXECUTORS = "conf={'spark.master': 'local-cluster[1,1,1024]'}, log=Path('the log')"
+
+
 @pytest.mark.parametrize(
     "arguments",
-    ["cores=1", "conf={'spark.master': 'local-cluster[1,1,1024]'}, log=Path('the log')"],
+    [
+        "cores=1",
+        pytest.param("conf={'spark.master': 'local-cluster[1,1,1024]'}, log=Path('the log')", marks=pytest.mark.long),
+    ],
 )
 def test_a_session_in_a_process_of_its_own(tmp_path: Path, arguments: str) -> None:
     folder = tmp_path / "the folder"

@@ -151,7 +151,9 @@ def log(table: Table) -> list[dict[str, Any]]:
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
-@pytest.mark.parametrize("form", [CURRENT, HISTORY, SOFT_DELETES])
+@pytest.mark.parametrize(
+    "form", [HISTORY, *(pytest.param(form, marks=pytest.mark.long) for form in (CURRENT, SOFT_DELETES))]
+)
 def test_rows_of_every_kind(spark: SparkSession, tmp_path: Path, form: Form, seed: int) -> None:
     chosen = random.Random(seed)
     lake = Lake(spark, tmp_path, {EVERY.name: EVERY}, batches=1)  # one that is written as files
@@ -165,6 +167,7 @@ def test_rows_of_every_kind(spark: SparkSession, tmp_path: Path, form: Form, see
             assert found.where(where).count() == wanted.where(where).count(), where
 
 
+@pytest.mark.long
 def test_filters_by_the_key_find_the_same(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     """Delta leaves files out by their statistics, which hold at least what Spark's would say."""
     chosen = random.Random(seed)

@@ -46,7 +46,9 @@ def held(lake: Lake, *columns: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row[c] for c in ("_source_table", *columns)) for row in read(lake.spark, whole).collect())
 
 
-@pytest.mark.parametrize("form", [CURRENT, SOFT_DELETES, HISTORY])
+@pytest.mark.parametrize(
+    "form", [HISTORY, *(pytest.param(form, marks=pytest.mark.long) for form in (CURRENT, SOFT_DELETES))]
+)
 def test_each_keeps_to_its_rows(spark: SparkSession, tmp_path: Path, form: Form) -> None:
     one, two = shard(1, ID, N, T), shard(2, replace(T, name="T"), replace(N, type="int"), ID, Column("extra", "int"))
     lake = lake_of(spark, tmp_path, one, two)

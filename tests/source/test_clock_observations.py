@@ -19,6 +19,8 @@ from lakehouse_cdc.source.settling.clock_observations import Sighting, Sightings
 from tests.support.source.driver import Driver, variant
 from tests.support.source.stage import Stage
 
+pytestmark = pytest.mark.every_server
+
 SECOND = 1_000_000
 NOON = 1_700_000_000 * SECOND
 AHEAD, BEHIND = 2_051_222_400 * SECOND, 915_148_800 * SECOND  # 2035, 1999

@@ -14,6 +14,8 @@ from tests.support.servers import start_or_skip
 from tests.support.source.driver import Driver
 from tests.support.source.stage import Stage, on_stage
 
+pytestmark = pytest.mark.every_server
+
 _MARIADB: tuple[Version, ...] = ("mariadb-10.11", "mariadb-11")
 _MYSQL: tuple[Version, ...] = ("mysql-5.7", "mysql-8.0", "mysql-9")
 # what a running server may be set to, by server: global variables

@@ -24,6 +24,8 @@ from lakehouse_cdc.testing.versions import MARIADB
 from tests.support.gtids import upto_the_next
 from tests.support.source.stage import Stage
 
+pytestmark = pytest.mark.every_server
+
 _NONE = GtidSet()
 
 

@@ -20,6 +20,8 @@ from tests.support.source.driver import Driver
 from tests.support.source.stage import Stage, on_stage
 from tests.support.source.types_table import Typed, through_the_binlog
 
+pytestmark = pytest.mark.every_server
+
 
 def told(stage: Stage, columns: list[Typed]) -> dict[int, dict[str, Any]]:
     """What the server says of each row, at UTC."""

@@ -34,6 +34,8 @@ from tests.support.servers import start_or_skip
 from tests.support.source.driver import COLUMNS, Driver, changes
 from tests.support.source.stage import Stage, on_stage
 
+pytestmark = pytest.mark.every_server
+
 Streaming = tuple[Stage, Driver]
 # what does not depend on a version
 of_each_kind = pytest.mark.parametrize("any_server", ["mysql-8.0", "mariadb-10.11"], indirect=True)

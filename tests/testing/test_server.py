@@ -20,7 +20,7 @@ from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.place import free_port
 from tests.support.servers import gone
 
-pytestmark = pytest.mark.mysql
+pytestmark = [pytest.mark.mysql, pytest.mark.every_server]
 
 
 def ask(server: MySqlServer, query: str, **settings: Any) -> Any:

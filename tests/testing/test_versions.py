@@ -16,7 +16,7 @@ from lakehouse_cdc.testing import VERSIONS, MySqlServer, Version
 from lakehouse_cdc.testing.place import Place, State, greeting
 from tests.support.servers import gone, start_or_skip
 
-pytestmark = pytest.mark.mysql
+pytestmark = [pytest.mark.mysql, pytest.mark.every_server]
 
 RELEASES = {
     "mysql-5.7": "5.7.22-log",

@@ -20,6 +20,8 @@ from tests.support.source import types_table
 from tests.support.source.stage import Stage, on_stage
 from tests.support.texts import differing, imaged, loaded, offset_of, printed
 
+pytestmark = pytest.mark.every_server
+
 _ARG, _ARG2 = ARG - HEADER, ARG2 - HEADER
 
 

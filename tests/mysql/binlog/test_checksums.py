@@ -20,6 +20,8 @@ from tests.support.binlog_log import Buffer, Log, joined, starts
 from tests.support.images.guarded import guarded_copy
 from tests.support.payloads import sealed
 
+pytestmark = pytest.mark.every_server
+
 
 def test_the_sum_is_zlibs() -> None:
     dice = random.Random(1)

@@ -22,7 +22,7 @@ from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
 from tests.support.binlog_log import Buffer, Log, damage, event, joined, starts
 
-pytestmark = pytest.mark.parametrize("any_server", MARIADB, indirect=True)
+pytestmark = [pytest.mark.parametrize("any_server", MARIADB, indirect=True), pytest.mark.every_server]
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ from lakehouse_cdc.testing.versions import MARIADB
 from tests.support.binlog_log import Log, joined
 from tests.support.positions import binlog_end
 
+pytestmark = pytest.mark.every_server
+
 MINE = (Column("id", "int", nullable=False), Column("a", "int"), Column("b", "int"))
 CREATE = "CREATE TABLE mine (id INT NOT NULL PRIMARY KEY, a INT, b INT)"
 

@@ -21,6 +21,8 @@ from lakehouse_cdc.testing import MySqlServer
 from tests.support.binlog_log import Log, starts
 from tests.support.positions import binlog_end
 
+pytestmark = pytest.mark.every_server
+
 _ONE_LETTER = "éßжα中日한א"
 _WIDE = ("ucs2", "utf16", "utf16le", "utf32")  # which no client can speak
 # variables as servers write them: the code, and its value

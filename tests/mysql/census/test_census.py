@@ -12,6 +12,8 @@ from tests.mysql.census.columns import of_server
 from tests.mysql.census.page import PAGE, page, read_results
 from tests.mysql.census.run import Census, Found, counts
 
+pytestmark = pytest.mark.every_server
+
 SOURCES = 2  # columns of a sample, each with so many targets, besides its own type
 TARGETS = 7
 
