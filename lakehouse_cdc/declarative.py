@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse_cdc.bronze.schema_registry import schema_rows
 from lakehouse_cdc.bronze.tables import CHANGES, CHANGES_PROPERTIES, SCHEMAS
-from lakehouse_cdc.errors import ConfigError, DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.tables import PIPELINE, Columns, exists
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.table_layout import Layout, Table, quoted
@@ -87,7 +87,7 @@ def _place(config: str | Path | PipelineConfig, spark: SparkSession) -> Place:
     path = None if isinstance(config, PipelineConfig) else Path(config)
     found = config if isinstance(config, PipelineConfig) else load(Path(config))
     if found.target.catalog is None:
-        raise ConfigError(
+        raise codes.DECLARATIVE_TARGET_INVALID.error(
             "a declarative pipeline keeps its tables in a catalog",
             where=f"{path or found.name}: target",
             hint="give catalog and checkpoints in place of path",
@@ -188,7 +188,7 @@ def _require_fed(spark: SparkSession, layout: Layout, plan: AutoCdcPlan) -> None
         return
     properties = dict(tuple(row) for row in spark.sql(f"SHOW TBLPROPERTIES {plan.target.sql}").collect())
     if properties.get(PIPELINE) != layout.pipeline or properties.get(SOURCE) != plan.name or FED not in properties:
-        raise DefiniteError(
+        raise codes.DECLARATIVE_TABLE_FOREIGN.error(
             "the table was not made by this declarative pipeline",
             where=str(plan.target),
             hint="drop or move that table, or choose another schema under target",
@@ -197,7 +197,7 @@ def _require_fed(spark: SparkSession, layout: Layout, plan: AutoCdcPlan) -> None
     confirmed = f"{plan.name}@{plan.eras.last.schema.id}"
     given = spark.conf.get(REBUILT, "") or ""
     if why is not None and confirmed not in [word.strip() for word in given.split(",")]:
-        raise DefiniteError(
+        raise codes.DECLARATIVE_REFRESH_NEEDED.error(
             f"AUTO CDC cannot bring {plan.name} through a change of its schema: {why}",
             where=str(plan.target),
             hint=f"run one update that refreshes the table fully, with {REBUILT} = {confirmed} in its configuration",
@@ -215,6 +215,8 @@ def _register_views(dp: Any, spark: SparkSession, layout: Layout, plan: AutoCdcP
 
     view = function_of(dp, "temporary_view")
     if view is None:
-        raise DefiniteError("this runtime's declarative pipelines have no views", hint="use a newer runtime")
+        raise codes.DECLARATIVE_RUNTIME_UNSUPPORTED.error(
+            "this runtime's declarative pipelines have no views", hint="use a newer runtime"
+        )
     view(name=plan.changes, comment=f"What happened to the rows of {plan.name}.")(changes)
     view(name=plan.gone, comment=f"Rows of {plan.name} that went with many others.")(gone)

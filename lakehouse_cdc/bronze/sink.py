@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse_cdc.bronze.schema_registry import add_schemas, record_schemas
-from lakehouse_cdc.errors import TransientError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.commits import Commit, find, writer_options
 from lakehouse_cdc.lake.direct.commit import DataFile, add_files
@@ -136,7 +136,7 @@ def _appended(
 def _commit(spark: SparkSession, layout: Layout, note: CommitNote) -> Commit:
     commit = find(spark, layout.changes, note.query, note.batch)
     if commit is None:
-        raise TransientError(
+        raise codes.BRONZE_COMMIT_MISSING.error(
             f"bronze has no commit of batch {note.batch}, which was just written",
             where=str(layout.changes),
             hint="run again; if it stays, the table was restored to an older version: start with a new checkpoint",

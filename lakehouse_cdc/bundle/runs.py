@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_cdc.errors import ConfigError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.runtime.workspace import asking
 
 if TYPE_CHECKING:
@@ -71,7 +71,9 @@ def last_runs(workspace: WorkspaceClient, bundle: str, target: str = "") -> list
     found = [run for run in found if target in ("", run.target)]
     if not found:
         of = f" in target {target}" if target else ""
-        raise ConfigError(f"the workspace has no job or pipeline of the bundle {bundle}{of}", hint="deploy it first")
+        raise codes.BUNDLE_NOT_DEPLOYED.error(
+            f"the workspace has no job or pipeline of the bundle {bundle}{of}", hint="deploy it first"
+        )
     return sorted(found, key=lambda run: (run.target, run.kind, run.name))
 
 

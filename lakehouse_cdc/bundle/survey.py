@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from glob import escape
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.mysql.catalog import Catalog, read_catalog
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.schema import types
@@ -45,7 +45,9 @@ class Survey:
         """Raise DefiniteError if no table is left."""
         if not self.tables:
             first = next(iter(self.left_out.values()), "nothing matches")
-            raise DefiniteError(f"no table can be captured: {first}", where="--tables", hint="choose other tables")
+            raise codes.SELECTION_UNMATCHED.error(
+                f"no table can be captured: {first}", where="--tables", hint="choose other tables"
+            )
 
 
 def survey(session: Session, patterns: Sequence[str]) -> Survey:

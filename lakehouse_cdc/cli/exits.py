@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import typer
 
-from lakehouse_cdc.errors import CdcError, ConfigError, TransientError
+from lakehouse_cdc.errors import CdcError, ConfigError, codes
 
 FINE, DIFFERENCE, WRONG_USE, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -31,7 +31,7 @@ def exit_codes(*, as_json: bool = False, verbose: bool = False) -> Iterator[None
             traceback.print_exc()
         print(f"error: {error}", file=sys.stderr)
         if as_json:
-            print(json.dumps({"error": error.what, "where": error.where, "hint": error.hint, "kind": _kind(error)}))
+            print(json.dumps(error.as_json()))
         raise typer.Exit(WRONG_USE if isinstance(error, ConfigError) else FAILED) from None
     except KeyboardInterrupt:
         print("interrupted; what was committed stays, and the next run goes on from there", file=sys.stderr)
@@ -43,10 +43,4 @@ def _ours(error: CdcError | ModuleNotFoundError) -> CdcError:
         return error
     if error.name not in _BROUGHT:
         raise error
-    return ConfigError(f"{error.name} is not installed", hint="pip install 'lakehouse-cdc[local]'")
-
-
-def _kind(error: CdcError) -> str:
-    if isinstance(error, ConfigError):
-        return "config"
-    return "transient" if isinstance(error, TransientError) else "definite"
+    return codes.PACKAGE_MISSING.error(f"{error.name} is not installed", hint="pip install 'lakehouse-cdc[local]'")

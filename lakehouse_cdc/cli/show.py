@@ -52,7 +52,8 @@ class Screen:
     def findings(self, findings: Sequence[Any]) -> None:
         """What `doctor` found: a line each, the way out below."""
         for finding in findings:
-            self.say(f"{finding.name}: {finding.what}", f"{finding.severity:>7}", _STYLES[finding.severity])
+            code = f" ({finding.code.label})" if finding.severity == "error" else ""
+            self.say(f"{finding.name}: {finding.what}{code}", f"{finding.severity:>7}", _STYLES[finding.severity])
             if finding.severity != "ok" and finding.hint:
                 self.say(f"        -> {finding.hint}")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.schema.charsets import MAX_BYTES
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.type_registry import TYPES
@@ -105,17 +105,17 @@ def extent(kind: BinlogType) -> tuple[int, int]:
         return meta[1], 0
     if code == STRING:
         return -1, 1 if (meta[0] ^ STRING) & 0x30 == 0 else 2
-    raise DefiniteError(f"a column of binlog type {code} is not supported", hint="exclude the table")
+    raise codes.TYPE_UNSUPPORTED.error(f"a column of binlog type {code} is not supported", hint="exclude the table")
 
 
 def require_types(schema: TableSchema, found: Sequence[BinlogType]) -> None:
     """Refuse a table map that contradicts the schema: the table was changed. Raises DefiniteError with the column."""
     if len(found) != len(schema.columns):
         what = f"{schema.name} has {len(found)} columns in the binlog and {len(schema.columns)} in its schema"
-        raise DefiniteError(what, where=schema.name, hint="the table was changed")
+        raise codes.TABLE_CHANGED.error(what, where=schema.name, hint="the table was changed")
     for column, kind in zip(schema.columns, found, strict=True):
         if column.captured and not fits(column, kind):
-            raise DefiniteError(
+            raise codes.TABLE_CHANGED.error(
                 f"column {column.name} of {schema.name} has binlog type {kind[0]} ({kind[1].hex()}), not "
                 f"{column.declared}",
                 where=schema.name,

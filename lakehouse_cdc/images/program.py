@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.images.hashing.masking import hashing, keeping
 from lakehouse_cdc.images.layout import BinlogType, binlog_types, extent, require_types
 from lakehouse_cdc.images.opcodes import (
@@ -258,12 +258,16 @@ def _masked(column: Column, table: str, step: list[int], pool: _Pool) -> list[in
     if (salt := hashed_under(mask)) is not None:
         if not pool.salt or fingerprint(pool.salt) != salt:
             what = f"column {column.name} of {table} is hashed under another salt than source.mask_salt"
-            raise DefiniteError(what, where=table, hint="put the salt back, or begin with a new pipeline")
+            raise codes.MASK_SALT_CHANGED.error(
+                what, where=table, hint="put the salt back, or begin with a new pipeline"
+            )
         return [*step, pool.place(hashing(pool.salt))]
     if (parts := kept(mask)) is not None:
         return [*step, pool.place(keeping(*parts))]
     if mask:
-        raise DefiniteError(f"column {column.name} of {table} has the mask {mask}, which is not known", where=table)
+        raise codes.MASK_UNUSABLE.error(
+            f"column {column.name} of {table} has the mask {mask}, which is not known", where=table
+        )
     return [*step, 0]
 
 

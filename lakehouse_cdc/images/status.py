@@ -5,7 +5,7 @@ Kernels return these codes, never raise: a value writer returns its next positio
 
 from __future__ import annotations
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.variant import MAX_SIZE
 from lakehouse_cdc.schema.table import Column, TableSchema
 
@@ -22,41 +22,54 @@ _CHANGED = "the table was changed, or the bytes are damaged; compare its definit
 _DATES = "give the row a real date or NULL, or exclude the column"
 
 _WHAT = {
-    TRUNCATED: ("a row of {table} ends inside column {column}", _CHANGED),
-    LEFTOVER: ("a row of {table} goes on behind its last column", _CHANGED),
-    BAD_NUMBER: ("column {column} of {table} holds bytes that are no {type}", _CHANGED),
+    TRUNCATED: (codes.ROW_MALFORMED, "a row of {table} ends inside column {column}", _CHANGED),
+    LEFTOVER: (codes.ROW_MALFORMED, "a row of {table} continues after its last column", _CHANGED),
+    BAD_NUMBER: (codes.VALUE_MALFORMED, "column {column} of {table} holds bytes that are no {type}", _CHANGED),
     ZERO_DATE: (
-        "column {column} of {table} holds a zero date (year, month or day 0), which no date can stand for",
+        codes.ZERO_DATE,
+        "column {column} of {table} holds a zero date (year, month or day 0), which no date type can hold",
         _DATES,
     ),
-    BAD_DATE: ("column {column} of {table} holds a day that its month does not have (ALLOW_INVALID_DATES)", _DATES),
-    BAD_TIME: ("column {column} of {table} holds bytes that are no {type}", _CHANGED),
+    BAD_DATE: (
+        codes.INVALID_DATE,
+        "column {column} of {table} holds a day that its month does not have (ALLOW_INVALID_DATES)",
+        _DATES,
+    ),
+    BAD_TIME: (codes.VALUE_MALFORMED, "column {column} of {table} holds bytes that are no {type}", _CHANGED),
     TOO_LARGE: (
+        codes.ROW_TOO_LARGE,
         f"a row of {{table}} is larger than the {MAX_SIZE >> 20} MiB of a VARIANT, at column {{column}}",
         "exclude the large column",
     ),
     UNKNOWN_LENGTH: (
+        codes.EXCLUDED_COLUMN_UNREADABLE,
         "column {column} of {table} is excluded and of type {type}: its length needs the binlog's table map",
         "read the table's map from the binlog first",
     ),
-    OTHER_WIDTH: ("a binlog event of {table} has another number of columns than its schema", _CHANGED),
+    OTHER_WIDTH: (
+        codes.ROW_MALFORMED,
+        "a binlog event of {table} has another number of columns than its schema",
+        _CHANGED,
+    ),
     PARTIAL_IMAGE: (
+        codes.ROW_IMAGE_PARTIAL,
         "a binlog event of {table} does not hold all columns: {column} is not in it",
         "set binlog_row_image=FULL globally and in the session that writes (MINIMAL and NOBLOB leave columns out); a "
         "generated column, which MariaDB 11.8.9 leaves out of updates and deletes, must be excluded",
     ),
-    BAD_PACKET: ("a packet of the rows of {table} is not a row of the binary protocol", _CHANGED),
+    BAD_PACKET: (codes.ROW_MALFORMED, "a packet of the rows of {table} is not a row of the binary protocol", _CHANGED),
     BAD_LABEL: (
+        codes.LABEL_UNREADABLE,
         "column {column} of {table} holds a label whose bytes are no text",
         "exclude the column, or give it labels of characters (ALTER TABLE)",
     ),
-    BAD_JSON: ("column {column} of {table} holds bytes that are no binary JSON", _CHANGED),
+    BAD_JSON: (codes.VALUE_MALFORMED, "column {column} of {table} holds bytes that are no binary JSON", _CHANGED),
 }
 
 
 def failure(status: int, schema: TableSchema, column: Column | None, *, where: str = "") -> DefiniteError:
     """The error that a status other than DONE and FULL stands for."""
-    what, hint = _WHAT[status]
+    code, what, hint = _WHAT[status]
     name, declared = (column.name, column.declared) if column else ("(none)", "value")
     text = what.format(table=schema.name, column=name, type=declared)
-    return DefiniteError(text, where=where or schema.name, hint=hint)
+    return code.error(text, where=where, hint=hint, table=schema.name)

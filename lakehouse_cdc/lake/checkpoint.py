@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Checkpoint:
         """The end of that batch, in the source's own JSON. Raises DefiniteError if the checkpoint lacks it."""
         lines = self._read(f"offsets/{batch}").splitlines()
         if len(lines) != 3 or lines[0] != "v1":
-            raise DefiniteError(
+            raise codes.CHECKPOINT_DAMAGED.error(
                 f"the checkpoint's offset of batch {batch} is not of a query with one source",
                 where=self.location,
                 hint="restore the checkpoint",
@@ -83,7 +83,7 @@ class Checkpoint:
         try:
             return (self._folder / name).read_text(encoding="utf-8")
         except FileNotFoundError as error:
-            raise DefiniteError(
+            raise codes.CHECKPOINT_DAMAGED.error(
                 f"the checkpoint has no {name}",
                 where=self.location,
                 hint="restore the checkpoint, or start with a new one",

@@ -14,7 +14,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.cleanup.unfinished_tables import is_unfinished, remove_unfinished
 from lakehouse_cdc.model.table_layout import SOURCE_TABLE, Table, literal, quoted
@@ -35,7 +35,7 @@ def exists(spark: SparkSession, table: Table) -> bool:
     if is_unfinished(table.path):
         return False
     if os.path.exists(table.path) and (not os.path.isdir(table.path) or os.listdir(table.path)):
-        raise DefiniteError(
+        raise codes.NOT_A_DELTA_TABLE.error(
             "something that is not a Delta table lies where the table would be",
             where=str(table),
             hint="move it away, or choose another path or schema under target",
@@ -131,7 +131,7 @@ def require_marked(spark: SparkSession, table: Table, pipeline: str, marks: Mapp
     held = require_owner(spark, table, pipeline)
     for name, value in marks.items():
         if held.get(name) != value:
-            raise DefiniteError(
+            raise codes.SILVER_NAME_AMBIGUOUS.error(
                 f"the table holds {held.get(name)}, not {value}",
                 where=str(table),
                 hint='two source tables share the name: set silver_name: "{database}__{table}"',
@@ -150,7 +150,7 @@ def held_columns(spark: SparkSession, table: Table) -> list[tuple[str, str]]:
 
 def other_columns(table: Table, odd: tuple[str, str]) -> DefiniteError:
     """The error for a table whose columns are not the expected ones; `odd` is one of those that differ."""
-    return DefiniteError(
+    return codes.TABLE_COLUMNS_DIFFER.error(
         f"the table has other columns than expected: {' '.join(odd).strip()} differs",
         where=str(table),
         hint="the table was altered by hand or by another release; move it away to have it built anew",
@@ -164,7 +164,7 @@ def require_owner(spark: SparkSession, table: Table, pipeline: str) -> Mapping[s
         [(held,)] = delta_table(spark, table).detail().select("properties").collect()
     owner = held.get(PIPELINE)
     if owner != pipeline:
-        raise DefiniteError(
+        raise codes.TABLE_FOREIGN.error(
             f"the table belongs to {'the pipeline ' + owner if owner else 'somebody else'}",
             where=str(table),
             hint="drop or move that table, or choose another schema under target",

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.table_layout import Table
 
@@ -51,7 +51,7 @@ class Versions:
 def _complete(offset: dict[str, Any]) -> int:
     """The last commit that lies wholly before an offset."""
     if offset["index"] != _WHOLE or offset.get("isStartingVersion"):
-        raise DefiniteError(
+        raise codes.BRONZE_BATCH_SPLIT.error(
             f"a batch of bronze ends inside commit {offset['reservoirVersion']}",
             hint="do not limit the files or bytes of a trigger on bronze",
         )

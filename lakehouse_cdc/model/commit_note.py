@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.clock import Bounds, Mark
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.seq import last_at
@@ -52,7 +52,7 @@ class Standing:
                 by=int(by),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise DefiniteError(f"the checkpoint's offset holds no position: {error}") from error
+            raise codes.OFFSET_UNREADABLE.error(f"the checkpoint's offset holds no position: {error}") from error
 
     @property
     def seq(self) -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 
 Interval = tuple[int, int]  # half-open: [first, last + 1)
 _UUID = re.compile(r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
@@ -67,7 +67,7 @@ class GtidSet:
             uuid, *fields = part.split(":")
             source = uuid
             if not _UUID.match(uuid) or not fields:
-                raise DefiniteError(f"'{part[:80]}' is not a GTID set", hint="expected uuid:first-last")
+                raise codes.GTID_SET_INVALID.error(f"'{part[:80]}' is not a GTID set", hint="expected uuid:first-last")
             for field in fields:
                 span = _RANGE.match(field)
                 if span:
@@ -76,7 +76,9 @@ class GtidSet:
                 elif _TAG.match(field):
                     source = f"{uuid}:{field}"
                 else:
-                    raise DefiniteError(f"'{part[:80]}' is not a GTID set", hint="expected uuid:first-last")
+                    raise codes.GTID_SET_INVALID.error(
+                        f"'{part[:80]}' is not a GTID set", hint="expected uuid:first-last"
+                    )
         return cls(sources)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from lakehouse_cdc.errors import ConfigError
+from lakehouse_cdc.errors import codes
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Moment:
 
     def __post_init__(self) -> None:
         if sum(one is not None for one in (self.timestamp, self.gtid, self.position)) != 1:
-            raise ConfigError("ask for one moment: a timestamp, a gtid or a position")
+            raise codes.MOMENT_INVALID.error("ask for one moment: a timestamp, a gtid or a position")
 
     def __str__(self) -> str:
         return str(self.timestamp or self.gtid or self.position)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.clock import Bounds
 from lakehouse_cdc.model.ddl_effect import Effect
 from lakehouse_cdc.model.gtid import GtidSet
@@ -245,7 +245,7 @@ class Offset:
         if not data:
             return None
         if data.get("version") != _VERSION:
-            raise DefiniteError(
+            raise codes.OFFSET_UNREADABLE.error(
                 f"the checkpoint holds an offset of version {data.get('version')!r}, this source writes {_VERSION}",
                 hint="use the release that wrote it, or start with a new checkpoint",
             )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import total_ordering
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 
 FIRST_EVENT = 4  # every binlog file starts with four magic bytes
 START_LIMIT = 1 << 32  # a request for a dump has four bytes for the position to start at
@@ -34,7 +34,9 @@ class Position:
         """The file's number. Raises DefiniteError where the name has no numeric suffix."""
         suffix = self.file.rpartition(".")[2]
         if not suffix.isdecimal():
-            raise DefiniteError(f"'{self.file}' is not the name of a binlog file", hint="expected NAME.NUMBER")
+            raise codes.POSITION_INVALID.error(
+                f"'{self.file}' is not the name of a binlog file", hint="expected NAME.NUMBER"
+            )
         return int(suffix)
 
     @property
@@ -49,7 +51,7 @@ class Position:
 
     def __lt__(self, other: Position) -> bool:
         if self.base != other.base:
-            raise DefiniteError(
+            raise codes.POSITIONS_INCOMPARABLE.error(
                 f"positions of two different logs cannot be compared: {self} and {other}",
                 hint="the binlog's base name changed; a new epoch is needed",
             )

@@ -13,7 +13,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.position import Position
 
 EPOCH, FILE, POS, RANK, ORDINAL = 10**34, 10**24, 10**11, 10**10, 1
@@ -42,7 +42,7 @@ class Seq(NamedTuple):
         """The number as it stands in bronze. Raises DefiniteError if a part has too many digits."""
         for name, value in self._asdict().items():
             if not 0 <= value < _LIMITS[name]:
-                raise DefiniteError(f"seq: {name} = {value} does not fit its digits")
+                raise codes.SEQ_OVERFLOW.error(f"seq: {name} = {value} does not fit its digits")
         return self.epoch * EPOCH + self.file * FILE + self.pos * POS + self.rank * RANK + self.ordinal
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from lakehouse_cdc.errors import ConfigError, DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.path_element import fitted
 
 SOURCE_TABLE = "_source_table"  # of a silver table that several source tables go into: which one a row is of
@@ -94,7 +94,9 @@ class Layout:
 
     def __post_init__(self) -> None:
         if (self.path is None) == (self.catalog is None):
-            raise ConfigError("give either path (local tables) or catalog (Databricks)", where="target")
+            raise codes.SETTINGS_CONTRADICT.error(
+                "give either path (local tables) or catalog (Databricks)", where="target"
+            )
 
     @property
     def changes(self) -> Table:
@@ -152,7 +154,7 @@ class Layout:
             for name, of in ((table.name, owner), (self.tombstones(source).name, source)):
                 other = taken.setdefault(name.lower(), of)
                 if other != of:
-                    raise DefiniteError(
+                    raise codes.SILVER_NAME_AMBIGUOUS.error(
                         f"{other} and {of} would both be the silver table {table.name}",
                         where="target.silver_name",
                         hint='set silver_name: "{database}__{table}"',
@@ -162,7 +164,9 @@ class Layout:
     @property
     def _silver(self) -> str:
         if self.silver is None:
-            raise ConfigError("this pipeline keeps no silver tables", hint="name a schema as target.silver")
+            raise codes.SILVER_NOT_CONFIGURED.error(
+                "this pipeline keeps no silver tables", hint="name a schema as target.silver"
+            )
         return self.silver
 
     def _table(self, schema: str, name: str) -> Table:

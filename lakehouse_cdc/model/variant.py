@@ -19,7 +19,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Any, Final
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 
 VERSION: Final = 1
 SORTED: Final = 0x10  # metadata: the dictionary is sorted and has no duplicates
@@ -57,7 +57,7 @@ def metadata(names: Sequence[str]) -> bytes:
     """
     keys = sorted(name.encode() for name in names)
     if len(set(keys)) != len(keys):
-        raise DefiniteError("a VARIANT object cannot have two fields of one name")
+        raise codes.VALUE_UNREPRESENTABLE.error("a VARIANT object cannot have two fields of one name")
     size = width(max(len(keys), sum(map(len, keys))))
     out = bytearray([VERSION | SORTED | (size - 1) << 6])
     out += len(keys).to_bytes(size, "little")
@@ -87,7 +87,7 @@ def decode(value: bytes, metadata: bytes) -> Any:
     try:
         return _read(value, 0, _names(metadata))
     except (IndexError, struct.error, UnicodeDecodeError, OverflowError, RecursionError) as error:
-        raise DefiniteError(f"not a VARIANT that can be read: {error}") from error
+        raise codes.VARIANT_UNREADABLE.error(f"not a VARIANT that can be read: {error}") from error
 
 
 def _collect(value: Any, names: set[str]) -> None:
@@ -142,14 +142,14 @@ def _number(value: int | float | Decimal) -> bytes:
 def _decimal(value: Decimal) -> bytes:
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
-        raise DefiniteError("VARIANT has no decimal NaN or infinity")
+        raise codes.VALUE_UNREPRESENTABLE.error("VARIANT has no decimal NaN or infinity")
     scale = max(0, -exponent)
     unscaled: int = int("".join(map(str, digits))) * 10 ** max(0, exponent)
     for kind, (size, precision) in _DECIMALS.items():
         if unscaled < 10**precision and scale <= precision:
             number = -unscaled if sign else unscaled
             return bytes([header(kind), scale]) + number.to_bytes(size, "little", signed=True)
-    raise DefiniteError("a decimal of more than 38 digits does not fit VARIANT")
+    raise codes.VALUE_UNREPRESENTABLE.error("a decimal of more than 38 digits does not fit VARIANT")
 
 
 def _container(ids: Sequence[int] | None, values: Sequence[bytes]) -> bytes:
@@ -192,7 +192,7 @@ def _unsigned(data: bytes, at: int, size: int) -> int:
 def _names(data: bytes) -> list[str]:
     first = _unsigned(data, 0, 1)
     if first & 0x0F != VERSION:
-        raise DefiniteError(f"VARIANT metadata of version {first & 0x0F}, not {VERSION}")
+        raise codes.VARIANT_UNREADABLE.error(f"VARIANT metadata of version {first & 0x0F}, not {VERSION}")
     size = (first >> 6) + 1
     count = _unsigned(data, 1, size)
     start = 1 + (count + 2) * size
@@ -246,4 +246,4 @@ def _read_primitive(data: bytes, at: int, kind: int) -> Any:
     if kind in (BINARY, LONG_STRING):
         content = _take(data, at + 4, _unsigned(data, at, 4))
         return bytes(content) if kind == BINARY else content.decode()
-    raise DefiniteError(f"VARIANT of primitive type {kind} is not supported")
+    raise codes.VARIANT_UNREADABLE.error(f"VARIANT of primitive type {kind} is not supported")

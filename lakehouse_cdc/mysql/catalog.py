@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from lakehouse_cdc.errors import ConfigError, DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
 from lakehouse_cdc.schema.column_choice import Choice
@@ -212,7 +212,7 @@ def _logs_labels(session: Session) -> bool:
 
 
 def _unknown_labels(name: str, column: Column) -> DefiniteError:
-    return DefiniteError(
+    return codes.LABEL_UNREADABLE.error(
         f"{name} has the column {column.name} with a `?` in a label, which may stand for a character that the server's"
         " catalog cannot show",
         where=name,
@@ -238,13 +238,13 @@ def _unmatched(
         if met := {name: why for name, why in left_out.all.items() if fnmatchcase(name, pattern)}:
             name, why = next(iter(met.items()))
             what = f"'{pattern}' matches no table that can be captured: {name} {why}"
-            faults.append(DefiniteError(what, where="source.tables", hint=f'leave out "{pattern}"'))
+            faults.append(codes.SELECTION_UNMATCHED.error(what, where="source.tables", hint=f'leave out "{pattern}"'))
             continue
         near = difflib.get_close_matches(pattern, names, n=_LISTED, cutoff=0.5)
         listed = (near + [n for n in sorted(names) if n not in near])[:_LISTED]
         seen = f"this user sees {', '.join(listed)}" if listed else "this user sees no table at all"
         faults.append(
-            DefiniteError(
+            codes.SELECTION_UNMATCHED.error(
                 f"no table matches '{pattern}'",
                 where="source.tables",
                 hint=f"{seen}; check the name, or GRANT SELECT on it",
@@ -252,7 +252,7 @@ def _unmatched(
         )
     if not chosen and not known and not faults:
         faults.append(
-            DefiniteError(
+            codes.SELECTION_UNMATCHED.error(
                 "no table is selected: the exclusions shut out all that the other patterns match",
                 where="source.tables",
                 hint=f"without them there would be {', '.join(sorted(names)[:_LISTED])}",
@@ -319,7 +319,7 @@ def _table_faults(
         )
         for column in _telling(schema, columns)
     ]
-    return [DefiniteError(f"{name} {what}", where=name, hint=hint) for what, hint in faults]
+    return [codes.TABLE_UNSUPPORTED.error(f"{name} {what}", where=name, hint=hint) for what, hint in faults]
 
 
 def _unproven(schema: TableSchema, columns: Sequence[tuple[Any, ...]]) -> list[Column]:
@@ -361,7 +361,7 @@ def _unknown_columns(tables: Mapping[str, TableSchema], choice: Choice, known: C
             if name.lower() not in there:
                 near = [there[c] for c in difflib.get_close_matches(name.lower(), there, n=_LISTED, cutoff=0.0)]
                 faults.append(
-                    ConfigError(
+                    codes.COLUMN_CHOICE_UNMATCHED.error(
                         f"the {_CHOSEN[setting]} column {name} does not exist in any captured table that matches"
                         f" '{pattern}'",
                         where=f"tables.{pattern}.{setting}",

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.offset import Cursor
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.literals import (
@@ -52,7 +52,7 @@ class KeySpace:
 
     def __init__(self, schema: TableSchema) -> None:
         if not schema.primary_key:
-            raise DefiniteError("the table has no primary key", where=schema.name)
+            raise codes.PRIMARY_KEY_MISSING.error("the table has no primary key", where=schema.name)
         self._schema = schema
         self._key = schema.key_columns
         forms = [form(c) for c in self._key]
@@ -100,7 +100,7 @@ class KeySpace:
             # a condition is 1 or 0 (nothing is NULL in a key): one string answers for all
             text = str(session.scalar(f"SELECT CONCAT({', '.join(conditions)}, '')"))
             if len(text) != len(conditions) or text.strip("01"):
-                raise DefiniteError("the server could not compare keys", where=self._schema.name)
+                raise codes.SERVER_ANSWER_UNEXPECTED.error("the server could not compare keys", where=self._schema.name)
             answers += [answer == "1" for answer in text]
         return answers
 
@@ -120,7 +120,7 @@ class KeySpace:
 
     def _whole(self, cursor: Cursor) -> Cursor:
         if len(cursor) != len(self._key):
-            raise DefiniteError(
+            raise codes.CURSOR_UNFIT.error(
                 f"a cursor of {len(cursor)} components does not fit the key ({', '.join(self._schema.key)})",
                 where=self._schema.name, hint="the checkpoint is of another table; begin with a fresh one",
             )  # fmt: skip
@@ -175,7 +175,9 @@ class KeySpace:
         """
         row = session.one(f"EXPLAIN FORMAT=TRADITIONAL SELECT {self._names[0]} FROM {self.table} FORCE INDEX (PRIMARY)")
         if len(row) not in _EXPLAINED_ROWS:
-            raise DefiniteError(f"an EXPLAIN of {len(row)} columns is not known", where=self._schema.name)
+            raise codes.SERVER_ANSWER_UNEXPECTED.error(
+                f"an EXPLAIN of {len(row)} columns is not known", where=self._schema.name
+            )
         return int(row[_EXPLAINED_ROWS[len(row)]] or 0)
 
     def _one(self, session: Session, where: str, direction: str, skip: int) -> Cursor | None:

@@ -25,7 +25,7 @@ from datetime import date, datetime, timezone
 from decimal import Decimal
 from typing import Any
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.schema.table import Column
 from lakehouse_cdc.schema.type_registry import TYPES, KeyForm
 
@@ -50,7 +50,7 @@ def form(column: Column) -> KeyForm:
     """How the column's values travel in a cursor. Raises DefiniteError for a type that cannot be part of a key."""
     declared = TYPES.get(column.type)
     if declared is None or declared.key is None:
-        raise DefiniteError(f"column {column.name} {column.declared} cannot be part of a key")
+        raise codes.KEY_UNUSABLE.error(f"column {column.name} {column.declared} cannot be part of a key")
     return declared.key
 
 
@@ -98,7 +98,7 @@ def component(column: Column, value: Any) -> Any:
         return value
     if kind == "binary" and isinstance(value, bytes):
         return value.hex().upper()
-    raise DefiniteError(f"the key column {column.name} {column.declared} holds a {type(value).__name__}")
+    raise codes.CURSOR_UNFIT.error(f"the key column {column.name} {column.declared} holds a {type(value).__name__}")
 
 
 def literal(column: Column, value: Any) -> str:
@@ -125,7 +125,7 @@ def ordinal(column: Column, value: Any) -> Any:
     """A component as a Python value whose order is the server's. Not for ORDERED_BY_SERVER, which only it can order."""
     kind = form(column)
     if kind in ORDERED_BY_SERVER:
-        raise DefiniteError(f"only the server can order column {column.name}")
+        raise codes.KEY_UNUSABLE.error(f"only the server can order column {column.name}")
     literal(column, value)
     if kind == "decimal":
         return Decimal(value)
@@ -153,12 +153,12 @@ def _text(column: Column, value: str) -> str:
 
 def _word(column: Column, name: str | None) -> str:
     if not name or not re.fullmatch(r"\w+", name, re.ASCII):
-        raise DefiniteError(f"column {column.name} has no character set and collation that can be named")
+        raise codes.KEY_UNUSABLE.error(f"column {column.name} has no character set and collation that can be named")
     return name
 
 
 def _stranger(column: Column) -> DefiniteError:
-    return DefiniteError(
+    return codes.CURSOR_UNFIT.error(
         f"a cursor does not fit the key column {column.name} {column.declared}",
         hint="the checkpoint is of another table; begin with a fresh one",
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.connection.session import Session
 
@@ -54,7 +54,7 @@ def log_position(session: Session) -> ServerPosition:
     while True:
         status = binlog_status(session)
         if not status:
-            raise DefiniteError(
+            raise codes.BINLOG_DISABLED.error(
                 "the server writes no binlog", where=session.options.where,
                 hint="start it with log_bin (and binlog_format = ROW)",
             )  # fmt: skip
@@ -118,7 +118,7 @@ def prepared_xids(session: Session) -> set[str] | None:
     try:
         rows = session.query("XA RECOVER FORMAT = 'SQL'" if session.is_mariadb else "XA RECOVER CONVERT XID")
     except DefiniteError as error:
-        if "error 1401" not in error.what:
+        if error.code is not codes.XA_RECOVER_DENIED:
             raise
         return None
     read = _quoted_xid if session.is_mariadb else _hex_xid

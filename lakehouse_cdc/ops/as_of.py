@@ -18,7 +18,7 @@ from functools import partial
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.errors import ConfigError, DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.lake.tables import exists, read
 from lakehouse_cdc.model.changelog import Op
@@ -57,7 +57,7 @@ def as_of(spark: SparkSession, layout: Layout, moment: Moment, table: str | None
     seq = _seq(spark, layout, moment, newest)
     schemas = met(spark, layout, None if table is None else [table])
     if table is not None and table not in schemas:
-        raise ConfigError(f"bronze knows no table {table}", hint="name it as DATABASE.TABLE")
+        raise codes.TABLE_UNKNOWN.error(f"bronze knows no table {table}", hint="name it as DATABASE.TABLE")
     if table is None:
         schemas = {name: mets for name, mets in schemas.items() if _is_there(mets, seq)}
     for name in [name for name, mets in schemas.items() if _in_bronze_alone(spark, layout, name, mets)]:
@@ -70,7 +70,9 @@ def as_of(spark: SparkSession, layout: Layout, moment: Moment, table: str | None
         if (reason := around.inexact(name, mets, passes)) is not None:
             back = reach(spark, layout, name)
             hint = f"it goes back to {back}" if back is not None else "ask again when its snapshot is done"
-            raise DefiniteError(f"{name} cannot be had at {moment}: {reason}", where=f"{name} seq {seq}", hint=hint)
+            raise codes.AS_OF_UNAVAILABLE.error(
+                f"{name} cannot be had at {moment}: {reason}", where=f"{name} seq {seq}", hint=hint
+            )
     return {name: rows_at(spark, layout, name, seq, mets) for name, mets in sorted(schemas.items())}
 
 
@@ -190,4 +192,4 @@ def _newest(spark: SparkSession, layout: Layout) -> CommitNote:
         for commit in newest_first(spark, layout.changes):
             if commit.note is not None:
                 return commit.note
-    raise DefiniteError("nothing has been read yet", where=str(layout.changes), hint="run first")
+    raise codes.BRONZE_EMPTY.error("nothing has been read yet", where=str(layout.changes), hint="run first")

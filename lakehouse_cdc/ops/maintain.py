@@ -31,7 +31,7 @@ from datetime import datetime, timedelta, timezone
 
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.conflicts import is_conflict
 from lakehouse_cdc.lake.tables import delta_table, exists, read, require_owner
 from lakehouse_cdc.model.bronze_row import PARTITION
@@ -78,7 +78,7 @@ class Maintained:
 def maintain(spark: SparkSession, layout: Layout, silver_checkpoint: str, *, vacuum: bool = False) -> list[Maintained]:
     """Every table of the pipeline that is there. Raises DefiniteError before the first run, and for others' tables."""
     if not exists(spark, layout.changes):
-        raise DefiniteError("nothing has been read yet", where=str(layout.changes), hint="run first")
+        raise codes.BRONZE_EMPTY.error("nothing has been read yet", where=str(layout.changes), hint="run first")
     session = spark.newSession()
     for name, value in _SETTINGS.items():
         session.conf.set(name, value)

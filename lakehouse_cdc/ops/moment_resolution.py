@@ -19,7 +19,7 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.errors import ConfigError, DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.clock import Mark, Timeline
 from lakehouse_cdc.model.commit_note import Standing
 from lakehouse_cdc.model.gtid import GtidSet
@@ -50,7 +50,7 @@ def seq_of(moment: Moment, changes: DataFrame, newest: Standing, marks: Marks = 
 def _of_position(text: str, newest: Standing) -> int:
     file, _, pos = text.rpartition(":")
     if not file or not pos.isdecimal():
-        raise ConfigError(f"'{text}' is no position", hint="write FILE:POS, as binlog.000042:1234")
+        raise codes.MOMENT_INVALID.error(f"'{text}' is no position", hint="write FILE:POS, as binlog.000042:1234")
     asked, reached = Position(file, int(pos)), Position(newest.file, newest.pos)
     if asked > reached:
         raise _not_reached(text, newest)
@@ -61,9 +61,11 @@ def _of_time(asked: datetime | str, changes: DataFrame, newest: Standing, marks:
     try:
         time = datetime.fromisoformat(asked) if isinstance(asked, str) else asked
     except ValueError as error:
-        raise ConfigError(f"'{asked}' is no time", hint="write it as 2026-01-31T12:00:00+00:00") from error
+        raise codes.MOMENT_INVALID.error(
+            f"'{asked}' is no time", hint="write it as 2026-01-31T12:00:00+00:00"
+        ) from error
     if time.tzinfo is None:
-        raise ConfigError(f"'{asked}' could be a time of any zone", hint="add the zone, as +00:00")
+        raise codes.MOMENT_INVALID.error(f"'{asked}' could be a time of any zone", hint="add the zone, as +00:00")
     micros = round(time.timestamp() * 1_000_000)
     timeline = marks(micros)
     low, high = timeline.window(micros)
@@ -105,9 +107,9 @@ def _first_after(
 def _of_gtid(text: str, changes: DataFrame, newest: Standing) -> int:
     asked = GtidSet.parse(text)
     if not asked:
-        raise ConfigError("an empty GTID set is no moment", hint="name a GTID, as uuid:42, or a set")
+        raise codes.MOMENT_INVALID.error("an empty GTID set is no moment", hint="name a GTID, as uuid:42, or a set")
     if not newest.gtid:
-        raise DefiniteError("the source writes no GTIDs", hint="ask for a position or a time")
+        raise codes.MOMENT_UNRESOLVED.error("the source writes no GTIDs", hint="ask for a position or a time")
     if not GtidSet.parse(newest.gtid).contains(asked):
         raise _not_reached(text, newest)
     known = changes.where("position.gtid <> ''").select(
@@ -122,7 +124,9 @@ def _of_gtid(text: str, changes: DataFrame, newest: Standing) -> int:
     low, high = (None, None) if found is None else found
     if low is not None and high is not None and low > high:
         what = "the source was in no such state: other transactions came in between"
-        raise DefiniteError(what, where=text, hint="ask for one GTID, uuid:n, to have the moment behind it")
+        raise codes.MOMENT_UNRESOLVED.error(
+            what, where=text, hint="ask for one GTID, uuid:n, to have the moment behind it"
+        )
     return _between(text, low, high, newest)
 
 
@@ -144,7 +148,7 @@ def _behind(text: str, known: DataFrame, source: str, number: int, newest: Stand
         others = others.where(f"seq < {high}BD")
     if (low is not None and high is not None and low > high) or not others.isEmpty():
         what = "that transaction changed no captured table, and bronze cannot tell whether others came before it"
-        raise DefiniteError(what, where=text, hint="ask for a position, or for a GTID that changed one")
+        raise codes.MOMENT_UNRESOLVED.error(what, where=text, hint="ask for a position, or for a GTID that changed one")
     return _between(text, low, high, newest)
 
 
@@ -153,7 +157,7 @@ def _between(text: str, low: int | None, high: int | None, newest: Standing) -> 
     next_epoch = newest.epoch if high is None else unpack(int(high)).epoch
     if low is not None and unpack(int(low)).epoch != next_epoch:
         what = f"{text} cannot be had: the source's log has a gap around there, or began anew"
-        raise DefiniteError(
+        raise codes.MOMENT_UNRESOLVED.error(
             what, where=text, hint="ask for a GTID that changed a captured table, or for a later moment"
         )
     if low is not None:
@@ -178,7 +182,7 @@ def _min_where(condition: Column) -> Column:
 
 
 def _not_reached(asked: str, newest: Standing) -> DefiniteError:
-    return DefiniteError(
+    return codes.MOMENT_NOT_REACHED.error(
         f"bronze has not reached {asked}",
         where=f"{newest.file}:{newest.pos}",
         hint="run, then ask again; a time is reached once a later transaction has been read",

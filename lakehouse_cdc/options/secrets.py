@@ -10,7 +10,7 @@ import os
 import re
 from pathlib import Path
 
-from lakehouse_cdc.errors import ConfigError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.runtime.workspace import secret
 
 REFERENCE = re.compile(r"\$\{(?:(?:env|file):[^}]+|secret:[^}/]+/[^}/]+)\}")
@@ -32,12 +32,16 @@ class Secret(str):
         kind, _, name = self[2:-1].partition(":")
         if kind == "env":
             if name not in os.environ:
-                raise ConfigError(f"the environment variable {name} is not set", hint=f"export {name}=...")
+                raise codes.SECRET_UNREADABLE.error(
+                    f"the environment variable {name} is not set", hint=f"export {name}=..."
+                )
             return os.environ[name]
         if kind == "file":
             try:
                 return Path(name).read_text(encoding="utf-8").rstrip("\r\n")
             except OSError as error:
-                raise ConfigError(f"cannot read the secret's file {name}: {error.strerror}") from error
+                raise codes.SECRET_UNREADABLE.error(
+                    f"cannot read the secret's file {name}: {error.strerror}"
+                ) from error
         scope, _, key = name.partition("/")
         return secret(scope, key)

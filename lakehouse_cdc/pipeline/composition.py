@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakehouse_cdc.errors import CdcError, ConfigError
+from lakehouse_cdc.errors import CdcError, codes
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
@@ -86,7 +86,7 @@ class Place:
             self.log.parent.mkdir(parents=True, exist_ok=True)
             self.log.touch()
         except OSError as error:
-            raise ConfigError(
+            raise codes.TARGET_UNWRITABLE.error(
                 f"cannot write to {self.log.parent}: {error.strerror}", hint="choose another folder under target"
             ) from error
         return self.log

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_cdc.errors import ConfigError, DefiniteError, TableError, TransientError
+from lakehouse_cdc.errors import TableError, TransientError, codes
 from lakehouse_cdc.model.belonging import Silver
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.mysql.catalog import read_catalog
@@ -109,7 +109,7 @@ class Pipeline(Mending):
 
         report = RunReport(progress)
         if once and self.signals.paused:
-            raise DefiniteError("the pipeline is paused", where=self.config.name, hint="signal resume")
+            raise codes.PIPELINE_PAUSED.error("the pipeline is paused", where=self.config.name, hint="signal resume")
         with self._failures(), ExitStack() as starting:
             self._require_fit()
             starting.enter_context(self._writing(_OTHER_RUN))
@@ -285,7 +285,7 @@ class Pipeline(Mending):
         from lakehouse_cdc.ops.maintain import maintain
 
         if vacuum and self.config.target.sinks:
-            raise ConfigError(
+            raise codes.VACUUM_WITH_SINKS.error(
                 "vacuum deletes files of bronze that a sink may not have read",
                 where="target.sinks",
                 hint="run maintain without vacuum, or take the sinks out of target.sinks",
@@ -303,7 +303,7 @@ class Pipeline(Mending):
         from lakehouse_cdc.verify.all_tables import Verifier
 
         if layer == "silver" and self.layout.silver is None:
-            raise ConfigError(
+            raise codes.SILVER_NOT_CONFIGURED.error(
                 "this pipeline keeps no silver tables to verify", hint="verify --layer bronze, or name target.silver"
             )
         places, log = (self.checkpoint("bronze"), self.checkpoint("silver")), self.log if self._made_session else None

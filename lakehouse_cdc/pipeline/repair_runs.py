@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from lakehouse_cdc.errors import ConfigError, DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.pipeline.composition import Place
 from lakehouse_cdc.pipeline.report import VerifyReport
@@ -67,14 +67,16 @@ class Mending(Place):
     def _begun(self) -> Offset:
         offset = self._offset()
         if offset is None:
-            raise DefiniteError("nothing has been read yet", where=self.config.name, hint="run first")
+            raise codes.BRONZE_EMPTY.error("nothing has been read yet", where=self.config.name, hint="run first")
         return offset
 
     def _matching(self, offset: Offset, patterns: Sequence[str]) -> list[str]:
         there = [name for name, state in offset.tables.items() if not state.dropped]
         for pattern in patterns:
             if not any(fnmatchcase(name, pattern) for name in there):
-                raise ConfigError(f"no captured table matches '{pattern}'", hint=f"one of {', '.join(there)}")
+                raise codes.TABLE_UNKNOWN.error(
+                    f"no captured table matches '{pattern}'", hint=f"one of {', '.join(there)}"
+                )
         return [name for name in there if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
     @contextmanager

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 
 ENVIRONMENT = "LAKEHOUSE_CDC_CACHE"
 
@@ -37,7 +37,7 @@ def cache_directory() -> Path:
 
 
 def _unusable(where: Path, why: str | None) -> DefiniteError:
-    return DefiniteError(
+    return codes.CACHE_UNUSABLE.error(
         f"the cache directory cannot be used: {why}",
         where=str(where),
         hint=f"set the environment variable {ENVIRONMENT} to a directory that you may write to",

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from lakehouse_cdc.errors import DefiniteError, TransientError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.runtime import resolver
 from lakehouse_cdc.runtime.cache import cache_directory, locked, publish
 from lakehouse_cdc.runtime.java import find_java, java_home
@@ -75,7 +75,7 @@ def _fetch_missing(missing: Sequence[tuple[Jar, Path]]) -> None:
 def _check(jar: Jar, path: Path) -> None:
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     if digest != jar.sha256:
-        raise DefiniteError(
+        raise codes.JAR_ALTERED.error(
             f"{jar.coordinates} is not what it should be: SHA-256 {digest}, expected {jar.sha256}",
             where=str(path),
             hint="the package source or a local cache holds an altered or broken file; remove it there and try again",
@@ -90,7 +90,7 @@ def _by_any_means(jars: Sequence[Jar], scratch: Path) -> list[Path]:
     try:
         return _by_maven(jars, scratch)
     except _Unavailable as error:
-        raise TransientError(
+        raise codes.DOWNLOAD_FAILED.error(
             f"cannot fetch {', '.join(jar.coordinates for jar in jars)}",
             where=f"Spark: {spark}; Maven: {error}",
             hint="the first start needs a network; Spark reads DEFAULT_ARTIFACT_REPOSITORY, Maven its settings.xml",

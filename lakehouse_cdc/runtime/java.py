@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.runtime.cache import cache_directory, publish
 
 MINIMUM = 17  # Spark 4 runs on 17 and later
@@ -79,7 +79,7 @@ def find_java() -> Path:
         if version is not None and version >= MINIMUM:
             return java
         refused.append(f"{java} ({'does not run' if version is None else f'version {version}'})")
-    raise DefiniteError(
+    raise codes.JAVA_MISSING.error(
         f"no Java {MINIMUM} or later was found",
         where=", ".join(refused),
         hint="install the extra lakehouse-cdc[local], which brings a Java, or a JDK 17 or 21, and set JAVA_HOME",

@@ -25,7 +25,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.runtime.cache import cache_directory
 from lakehouse_cdc.runtime.home import spark_home
 from lakehouse_cdc.runtime.jars import Jar, fetch
@@ -120,13 +120,15 @@ def local_session(
     where Delta's jars cannot be fetched.
     """
     if importlib.util.find_spec("pyspark") is None:
-        raise DefiniteError("PySpark is not installed", hint="install lakehouse-cdc[local]")
+        raise codes.PYSPARK_MISSING.error("PySpark is not installed", hint="install lakehouse-cdc[local]")
     from pyspark.sql import SparkSession
 
     if is_running():
         running = SparkSession.builder.getOrCreate()
         if EXTENSION not in str(running.conf.get("spark.sql.extensions", "")):
-            raise DefiniteError("a Spark session without Delta runs in this process", hint="stop it first")
+            raise codes.SPARK_WITHOUT_DELTA.error(
+                "a Spark session without Delta runs in this process", hint="stop it first"
+            )
         return running
     os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_directory() / "numba"))
     python = python or PythonPrograms()

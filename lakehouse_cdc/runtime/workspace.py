@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lakehouse_cdc.errors import ConfigError, TransientError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.runtime.databricks import on_databricks
 
 if TYPE_CHECKING:
@@ -35,11 +35,13 @@ def client(retry_seconds: int = _PATIENCE) -> WorkspaceClient:
         from databricks.sdk import WorkspaceClient
         from databricks.sdk.config import Config
     except ImportError as error:
-        raise ConfigError("the Databricks SDK is not installed", hint=_INSTALL) from error
+        raise codes.PACKAGE_MISSING.error("the Databricks SDK is not installed", hint=_INSTALL) from error
     try:
         return WorkspaceClient(config=Config(retry_timeout_seconds=retry_seconds))
     except ValueError:  # the SDK's one for a login that is missing or incomplete; its text repeats settings
-        raise ConfigError("no login to a Databricks workspace is configured", hint=_LOGIN) from None
+        raise codes.WORKSPACE_LOGIN_MISSING.error(
+            "no login to a Databricks workspace is configured", hint=_LOGIN
+        ) from None
 
 
 @contextmanager
@@ -51,13 +53,17 @@ def asking(what: str, hint: str = "") -> Iterator[None]:
     try:
         yield
     except Unauthenticated as error:
-        raise ConfigError(f"{what}: the workspace does not know this login", hint=_LOGIN) from error
+        raise codes.WORKSPACE_LOGIN_MISSING.error(
+            f"{what}: the workspace does not know this login", hint=_LOGIN
+        ) from error
     except (BadRequest, NotFound, PermissionDenied) as error:
-        raise ConfigError(f"{what}: {error.error_code or 'refused'}", hint=hint) from error
+        raise codes.WORKSPACE_REFUSED.error(f"{what}: {error.error_code or 'refused'}", hint=hint) from error
     except DatabricksError as error:
-        raise TransientError(f"{what}: {error.error_code or 'the workspace failed'}", hint="try again later") from error
+        raise codes.WORKSPACE_FAILED.error(
+            f"{what}: {error.error_code or 'the workspace failed'}", hint="try again later"
+        ) from error
     except OSError as error:  # of the HTTP client, and of the SDK when its retries have run out
-        raise TransientError(
+        raise codes.WORKSPACE_FAILED.error(
             f"{what}: the workspace cannot be reached ({type(error).__name__})", hint="check DATABRICKS_HOST"
         ) from error
 
@@ -78,21 +84,21 @@ def secret(scope: str, key: str) -> str:
     try:
         return base64.b64decode(answer.value or "", validate=True).decode("utf-8")
     except (binascii.Error, UnicodeDecodeError):
-        raise ConfigError(f"{name} is not text in UTF-8", hint="put it as a string value") from None
+        raise codes.SECRET_UNREADABLE.error(f"{name} is not text in UTF-8", hint="put it as a string value") from None
 
 
 def _from_dbutils(scope: str, key: str, name: str, hint: str) -> str:
     try:
         from databricks.sdk.runtime import dbutils
     except ImportError as error:
-        raise ConfigError("the Databricks SDK is not installed", hint=_INSTALL) from error
+        raise codes.PACKAGE_MISSING.error("the Databricks SDK is not installed", hint=_INSTALL) from error
     try:
         return str(dbutils.secrets.get(scope=scope, key=key))
     except Exception as error:  # py4j's, with the Java side's exception as text
         text = str(error)
         if _MISSING in text or "PERMISSION_DENIED" in text:
             why = "it does not exist" if _MISSING in text else "PERMISSION_DENIED"
-            raise ConfigError(f"cannot read {name}: {why}", hint=hint) from error
-        raise TransientError(
+            raise codes.SECRET_UNREADABLE.error(f"cannot read {name}: {why}", hint=hint) from error
+        raise codes.WORKSPACE_FAILED.error(
             f"cannot read {name}: dbutils failed ({type(error).__name__})", hint="try again"
         ) from error

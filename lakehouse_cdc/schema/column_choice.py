@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from glob import escape
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.schema.masks import hashed_under
 from lakehouse_cdc.schema.selection import said_last
 from lakehouse_cdc.schema.table import Column, TableSchema
@@ -67,7 +67,7 @@ def require_same_choice(before: TableSchema, now: TableSchema) -> None:
     """Raise DefiniteError where the configuration gives another key, or treats a column otherwise than before."""
     given = [schema.key if schema.key_given else () for schema in (before, now)]
     if given[0] != given[1] and not now.primary_key and not before.primary_key:
-        raise DefiniteError(
+        raise codes.COLUMN_CHOICE_CHANGED.error(
             f"the key of {now.name} is ({', '.join(given[1])}) now, and was ({', '.join(given[0])})",
             where=now.name,
             hint=f"put tables.{now.name}.key back as it was, or begin with a new pipeline",
@@ -78,7 +78,7 @@ def require_same_choice(before: TableSchema, now: TableSchema) -> None:
         if old.mask != column.mask:
             raise _masked_otherwise(old, column, now.name)
         if (old.captured, old.carried) != (column.captured, column.carried):
-            raise DefiniteError(
+            raise codes.COLUMN_CHOICE_CHANGED.error(
                 f"column {column.name} of {now.name} is left out, or carried, otherwise than before",
                 where=now.name,
                 hint="put include, exclude, types, type_map and zero_dates back as they were, or begin with a new"
@@ -88,12 +88,12 @@ def require_same_choice(before: TableSchema, now: TableSchema) -> None:
 
 def _masked_otherwise(old: Column, now: Column, table: str) -> DefiniteError:
     if hashed_under(old.mask) and hashed_under(now.mask):
-        return DefiniteError(
+        return codes.MASK_SALT_CHANGED.error(
             "source.mask_salt is another one than before, so that equal values would have other hashes",
             where=table,
             hint="put the salt back, or begin with a new pipeline",
         )
-    return DefiniteError(
+    return codes.COLUMN_CHOICE_CHANGED.error(
         f"column {now.name} of {table} is masked otherwise than before",
         where=table,
         hint="put masks back as they were (a column that was renamed keeps its mask: name it there by its new name), or"
@@ -109,7 +109,7 @@ def require_masks(before: TableSchema, now: TableSchema, origin: Mapping[str, st
     lost = [c.name for c in before.columns if c.mask and c.name not in origin.values()]
     new = [c.name for c in now.captured if not c.mask and c.name not in origin]
     if lost and new:
-        raise DefiniteError(
+        raise codes.MASKED_COLUMN_LOST.error(
             f"the masked column {lost[0]} of {now.name} is gone, and no statement says that {new[0]} is another one",
             where=now.name,
             hint=f"mask or exclude {new[0]}, or begin with a new pipeline",

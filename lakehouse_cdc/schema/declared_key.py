@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lakehouse_cdc.errors import ConfigError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.schema.selection import said_last
 from lakehouse_cdc.schema.table import TableSchema
 
@@ -32,18 +32,22 @@ def with_key(schema: TableSchema, keys: Keys) -> TableSchema:
     where = schema.name
     if unknown := [name for name in given if name.lower() not in by_name]:
         hint = f"it has {', '.join(column.name for column in schema.columns)}"
-        raise ConfigError(
+        raise codes.KEY_DECLARATION_INVALID.error(
             f"the key of {where} is to hold {unknown[0]}, which is no column of it", where=where, hint=hint
         )
     columns = [by_name[name.lower()] for name in given]
     if len({column.name for column in columns}) < len(columns):
-        raise ConfigError(f"the key of {where} names a column twice", where=where, hint=f"see tables.{where}.key")
+        raise codes.KEY_DECLARATION_INVALID.error(
+            f"the key of {where} names a column twice", where=where, hint=f"see tables.{where}.key"
+        )
     if schema.key:
         if {column.name for column in columns} == {*schema.key}:
             return schema
         what = f"{where} has the primary key ({', '.join(schema.key)}), and is to have another key"
-        raise ConfigError(what, where=where, hint=f"take key out of tables.{where}")
+        raise codes.KEY_DECLARATION_INVALID.error(what, where=where, hint=f"take key out of tables.{where}")
     if nullable := [column.name for column in columns if column.nullable]:
         hint = "make it NOT NULL, or choose other columns; rows whose key is NULL cannot be told apart"
-        raise ConfigError(f"the key of {where} is to hold {nullable[0]}, which may be NULL", where=where, hint=hint)
+        raise codes.KEY_DECLARATION_INVALID.error(
+            f"the key of {where} is to hold {nullable[0]}, which may be NULL", where=where, hint=hint
+        )
     return replace(schema, key=tuple(column.name for column in columns), key_given=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from lakehouse_cdc.errors import ConfigError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.schema.table import Carried, Column, TableSchema
 from lakehouse_cdc.schema.type_registry import AS_TEXT
 
@@ -39,7 +39,9 @@ def carry(schema: TableSchema, rules: Rules) -> TableSchema:
     """The schema with each column carried as the rules say. Raises ConfigError for an override that cannot be."""
     unknown = _overrides(schema, rules).keys() - {column.name.lower() for column in schema.columns}
     if unknown:
-        raise ConfigError(f"{schema.name} has no column {min(unknown)}", where=f"tables.{schema.name}.types")
+        raise codes.TYPE_CHOICE_INVALID.error(
+            f"{schema.name} has no column {min(unknown)}", where=f"tables.{schema.name}.types"
+        )
     return _by_rules(schema, rules)
 
 
@@ -82,7 +84,7 @@ def _by_rules(schema: TableSchema, rules: Rules) -> TableSchema:
 def _carried(column: Column, rules: Rules, override: str | None, schema: TableSchema) -> Carried:
     if override == "text":
         if column.type not in AS_TEXT:
-            raise ConfigError(
+            raise codes.TYPE_CHOICE_INVALID.error(
                 f"column {column.name} {column.declared} cannot be carried as text",
                 where=f"tables.{schema.name}.types",
                 hint=f"that is for {', '.join(AS_TEXT)}",

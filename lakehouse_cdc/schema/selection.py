@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
-from lakehouse_cdc.errors import ConfigError
+from lakehouse_cdc.errors import codes
 
 T = TypeVar("T")
 _SHADOW = re.compile(r"_+.+_(?:gho|ghc|del|new|old)", re.DOTALL)
@@ -33,7 +33,7 @@ class Selection:
         for pattern in self.patterns:
             database, dot, table = pattern.removeprefix("!").partition(".")
             if not (dot and database and table):
-                raise ConfigError(
+                raise codes.SELECTION_INVALID.error(
                     f"'{pattern}' does not name tables",
                     where="source.tables",
                     hint='write database.table, such as "shop.orders", "shop.*" or "!shop.audit"',
@@ -41,7 +41,9 @@ class Selection:
         self._included = tuple(p for p in self.patterns if not p.startswith("!"))
         self._shut_out = tuple(p[1:] for p in self.patterns if p.startswith("!"))
         if not self._included:
-            raise ConfigError("no table is selected", where="source.tables", hint='name some, such as "shop.*"')
+            raise codes.SELECTION_INVALID.error(
+                "no table is selected", where="source.tables", hint='name some, such as "shop.*"'
+            )
 
     def matches(self, name: str) -> bool:
         """Whether the table `name` (`database.table`) is captured."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.table_layout import OWN
 from lakehouse_cdc.schema.charsets import CHARSETS
 from lakehouse_cdc.schema.masks import gives_text, kept, unmasked
@@ -71,7 +71,7 @@ def require(column: Column, table: str) -> Mapped:
 
 def _unsupported(column: Column, table: str) -> DefiniteError:
     charset = f" character set {column.charset}" if column.charset else ""
-    return DefiniteError(
+    return codes.TYPE_UNSUPPORTED.error(
         f"column {column.name} of {table} has type {column.declared}{charset}, which is not supported yet",
         where=table,
         hint=f"{_leave_out(table)} or exclude the column",
@@ -95,7 +95,11 @@ def faults(schema: TableSchema) -> list[DefiniteError]:
     for column in schema.captured:
         if column.name.lower() in own:
             what = f"column {column.name} of {name} has the name of one that silver adds"
-            found.append(DefiniteError(what, where=name, hint="exclude the column, or rename it on the source"))
+            found.append(
+                codes.COLUMN_NAME_UNUSABLE.error(
+                    what, where=name, hint="exclude the column, or rename it on the source"
+                )
+            )
     found += [fault for column in schema.captured if (fault := _mask_fault(column, name)) is not None]
     of_key = "key" if schema.key_given else "primary key"
     found += [fault for column in schema.key_columns if (fault := _key_fault(column, name, of_key)) is not None]
@@ -105,19 +109,21 @@ def faults(schema: TableSchema) -> list[DefiniteError]:
 def _key_fault(column: Column, table: str, of_key: str) -> DefiniteError | None:
     if not column.captured:
         what = f"column {column.name} is part of the {of_key} of {table} and cannot be excluded"
-        return DefiniteError(what, where=table, hint="take it out of exclude")
+        return codes.KEY_UNUSABLE.error(what, where=table, hint="take it out of exclude")
     if column.mask:
         what = f"column {column.name} is part of the {of_key} of {table} and cannot be masked: rows are told by it"
-        return DefiniteError(what, where=table, hint=f"take it out of masks, or {_leave_out(table)}")
+        return codes.KEY_UNUSABLE.error(what, where=table, hint=f"take it out of masks, or {_leave_out(table)}")
     holds = f"the {of_key} of {table} holds {column.name} {column.declared}"
     if column.carried and not (column.carried == "text" and column.type in DATES):
-        return DefiniteError(f"{holds}, which cannot be carried as {column.carried}", where=table, hint="see types")
+        return codes.KEY_UNUSABLE.error(
+            f"{holds}, which cannot be carried as {column.carried}", where=table, hint="see types"
+        )
     if column.type == "enum" and "" in column.values:
         hint = "the empty label cannot be told from a value that was refused; leave the table out"
-        return DefiniteError(f"{holds}: an ENUM with an empty label", where=table, hint=hint)
+        return codes.KEY_UNUSABLE.error(f"{holds}: an ENUM with an empty label", where=table, hint=hint)
     if column.type in ("float", "double"):
         hint = "floating point keys have no exact order; leave the table out"
-        return DefiniteError(f"{holds}: a floating point key", where=table, hint=hint)
+        return codes.KEY_UNUSABLE.error(f"{holds}: a floating point key", where=table, hint=hint)
     return None
 
 
@@ -129,7 +135,7 @@ def _mask_fault(column: Column, table: str) -> DefiniteError | None:
     if kind.kind is Kind.FLOATS or (kind.kind is Kind.BINARY and kept(column.mask) is not None):
         what = f"column {column.name} of {table} is of type {column.declared}, which has no characters to mask"
         others = "null" if kind.kind is Kind.FLOATS else "null or hash"
-        return DefiniteError(what, where=table, hint=f"mask it by {others}, or exclude it")
+        return codes.MASK_UNUSABLE.error(what, where=table, hint=f"mask it by {others}, or exclude it")
     return None
 
 

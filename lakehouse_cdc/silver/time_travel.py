@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.lake.tables import exists, read
 from lakehouse_cdc.model.table_layout import COMMIT_TS, SEQ, Layout, quoted
@@ -86,7 +86,7 @@ def rows_at(spark: SparkSession, layout: Layout, name: str, seq: int, schemas: l
     found = base(spark, layout, name, seq)
     schema = past[-1].schema
     if schema is None:
-        raise DefiniteError(
+        raise codes.AS_OF_UNAVAILABLE.error(
             f"{name} was not followed at that position: it had been dropped, or quarantined",
             where=f"{name} seq {seq}",
             hint=f"ask for a position before seq {past[-1].seq}",
@@ -121,8 +121,8 @@ def _shape(spark: SparkSession, layout: Layout, name: str, schema: TableSchema, 
 def _beyond_a_change(layout: Layout, name: str, seq: int, *, later: bool) -> DefiniteError:
     if later:
         what = f"the schema of {name} had changed by then, and no version of its silver table is left from that time"
-        return DefiniteError(what, where=f"{name} seq {seq}", hint="ask for a later position")
-    return DefiniteError(
+        return codes.AS_OF_UNAVAILABLE.error(what, where=f"{name} seq {seq}", hint="ask for a later position")
+    return codes.AS_OF_UNAVAILABLE.error(
         f"the schema of {name} had changed by then, and its silver table has not gone through that change",
         where=f"{layout.silver_table(name)} seq {seq}",
         hint="run, then ask again; status says if the table is quarantined",

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.lake.direct.file_listing import only_appended
@@ -93,7 +93,7 @@ def _sources(spark: SparkSession, layout: Layout, versions: Versions) -> list[Co
 
 def no_note(layout: Layout, version: int) -> DefiniteError:
     """Why bronze up to a version has no position of the source."""
-    return DefiniteError(
+    return codes.BRONZE_POSITION_MISSING.error(
         f"no commit of bronze up to version {version} says where the source stood",
         where=str(layout.changes),
         hint="only this pipeline may write the change table",

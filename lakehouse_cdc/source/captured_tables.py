@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from lakehouse_cdc.errors import ConfigError, DefiniteError
+from lakehouse_cdc.errors import ConfigError, DefiniteError, codes
 from lakehouse_cdc.model.offset import TableState
 from lakehouse_cdc.mysql import catalog
 from lakehouse_cdc.mysql.connection.session import Session
@@ -74,7 +74,7 @@ class Tables:
             if fault.where == name:
                 raise fault
         if name not in found.tables:
-            raise DefiniteError("the table is gone", where=name, hint="leave it out (source.tables)")
+            raise codes.TABLE_GONE.error("the table is gone", where=name, hint="leave it out (source.tables)")
         return found.tables[name]
 
     def fresh(self, session: Session, name: str) -> TableSchema:
@@ -93,7 +93,7 @@ class Tables:
         keyed = with_key(self.options.choice.chosen(everything, origin), self.options.keys)
         if before.key and not keyed.key:
             what = f"{schema.name} has no primary key any more"
-            raise DefiniteError(what, where=schema.name, hint="signal snapshot takes it up again, without one")
+            raise codes.KEY_LOST.error(what, where=schema.name, hint="signal snapshot takes it up again, without one")
         found = carry_on(keyed, before, origin, self.options.rules)
         check_table(found)
         return found

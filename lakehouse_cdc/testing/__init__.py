@@ -2,6 +2,6 @@
 
 from lakehouse_cdc.testing.server import MySqlServer
 from lakehouse_cdc.testing.shop import Shop, ShopWriter
-from lakehouse_cdc.testing.versions import VERSIONS, NoBuildError, Version
+from lakehouse_cdc.testing.versions import VERSIONS, Version
 
-__all__ = ["VERSIONS", "MySqlServer", "NoBuildError", "Shop", "ShopWriter", "Version"]
+__all__ = ["VERSIONS", "MySqlServer", "Shop", "ShopWriter", "Version"]

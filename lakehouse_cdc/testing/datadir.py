@@ -13,7 +13,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.runtime.cache import locked, publish
 from lakehouse_cdc.testing.certificate import write_certificate
 from lakehouse_cdc.testing.distribution import Distribution, complaint
@@ -55,5 +55,7 @@ def _initialise(data: Path, version: Version, distribution: Distribution) -> Non
         errors="replace",
     )
     if done.returncode:
-        raise DefiniteError(f"{version} cannot make a data directory: {complaint(done.stdout + done.stderr)}")
+        raise codes.SERVER_START_FAILED.error(
+            f"{version} cannot make a data directory: {complaint(done.stdout + done.stderr)}"
+        )
     (data / "auto.cnf").unlink(missing_ok=True)

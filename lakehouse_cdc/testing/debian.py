@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from lakehouse_cdc.errors import DefiniteError, TransientError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.testing.versions import Version, is_linux, no_build
 
 _KEYRINGS = [Path("/usr/share/keyrings") / f"debian-archive-keyring.{end}" for end in ("gpg", "pgp")]
@@ -26,7 +26,7 @@ _PATIENCE = 900  # seconds for one command; the largest server comes with 60 MB 
 
 
 def require_debian(version: Version) -> None:
-    """Raise NoBuildError where there is no apt, or no keyring to verify Debian's archive with."""
+    """Raise SERVER_BUILD_MISSING where there is no apt, or no keyring to verify Debian's archive with."""
     tools = shutil.which("apt-get") and shutil.which("dpkg-deb")
     if not (is_linux() and tools and any(path.exists() for path in _KEYRINGS)):
         raise no_build(version, "Linux x86-64 with apt and debian-archive-keyring")
@@ -51,7 +51,7 @@ def downloaded(suite: str, package: str) -> Iterator[list[Path]]:
             except _Unavailable as error:
                 reasons.append(f"{archive}: {error}")
         else:
-            raise TransientError(
+            raise codes.DOWNLOAD_FAILED.error(
                 f"cannot fetch {package} of Debian {suite}",
                 where="; ".join(reasons),
                 hint="the first start needs a network; apt reads its sources and its proxy from /etc/apt",
@@ -68,10 +68,14 @@ def _archives(scratch: Path) -> list[str]:
     try:
         told = _run(["apt-get", f"-oDir::State::Lists={scratch / 'lists'}", "update", "--print-uris"])
     except _Unavailable as error:
-        raise DefiniteError(f"apt-get cannot tell its package sources: {error}", hint="run apt-get update") from error
+        raise codes.PACKAGE_SOURCE_UNUSABLE.error(
+            f"apt-get cannot tell its package sources: {error}", hint="run apt-get update"
+        ) from error
     archives = list(dict.fromkeys(re.findall(r"^'(\S+?)/?/dists/\S+/InRelease'", told, re.MULTILINE)))
     if not archives:
-        raise DefiniteError("apt has no package source", where="/etc/apt", hint="configure a Debian archive there")
+        raise codes.PACKAGE_SOURCE_UNUSABLE.error(
+            "apt has no package source", where="/etc/apt", hint="configure a Debian archive there"
+        )
     return archives
 
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.runtime.cache import cache_directory, locked, publish
 from lakehouse_cdc.runtime.jars import Jar, fetch
 from lakehouse_cdc.testing import debian
@@ -126,8 +126,8 @@ def install(version: Version) -> Distribution:
 
     To fetch and on disk: MySQL 5.7 18 and 27 MB, 8.0 51 and 81 MB, 9 70 and 175 MB, MariaDB 10.11 149 and 308 MB, 11
     15 and 49 MB.
-    Raises NoBuildError where the platform has none, DefiniteError where the fetched content is not the pinned one,
-    TransientError where it cannot be fetched.
+    Raises DefiniteError where the platform has none (SERVER_BUILD_MISSING), or where the fetched content is not the
+    pinned one, TransientError where it cannot be fetched.
     """
     release = RELEASES[version].rstrip(".")
     home = cache_directory() / f"{version.partition('-')[0]}-{release}-{sys.platform}"
@@ -207,7 +207,7 @@ def _unpack_packages(packages: _Packages, home: Path) -> None:
                     _extract(tar, home, "./usr/", packages.wanted())
                 reading.stdout.read()  # the padding: a closed pipe would be an error there
             if reading.returncode:
-                raise DefiniteError("dpkg-deb cannot read a package", where=package.name)
+                raise codes.PACKAGE_DAMAGED.error("dpkg-deb cannot read a package", where=package.name)
 
 
 def _extract(tar: tarfile.TarFile, home: Path, root: str = "", wanted: tuple[str, ...] = ("",)) -> None:

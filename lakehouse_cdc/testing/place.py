@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
-from lakehouse_cdc.errors import DefiniteError, TransientError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.runtime.cache import locked
 from lakehouse_cdc.testing.versions import Version
 
@@ -71,7 +71,7 @@ class Place:
         if str(kept["version"]) == "8.0.31":  # as it was written before there were other servers
             kept["version"] = "mysql-8.0"
         if kept["version"] != version:
-            raise DefiniteError(
+            raise codes.SERVER_DIRECTORY_UNUSABLE.error(
                 f"the directory holds the data of {kept['version']}, not of {version}",
                 where=str(self.directory),
                 hint="name another directory, or the version that it holds",
@@ -91,7 +91,7 @@ class Place:
         """
         ours = {"lock", self.data.name, self.scratch.name, self.log.name}
         if foreign := sorted(entry.name for entry in self.directory.iterdir() if entry.name not in ours):
-            raise DefiniteError(
+            raise codes.SERVER_DIRECTORY_UNUSABLE.error(
                 f"the directory holds something else: {foreign[0]}",
                 where=str(self.directory),
                 hint="name a directory that is empty or absent",
@@ -138,7 +138,7 @@ def free_port() -> int:
     for port in random.sample(_PORTS, 200):
         if port_is_free(port):
             return port
-    raise TransientError("no free port was found", where=f"127.0.0.1, {_PORTS.start} to {_PORTS.stop - 1}")
+    raise codes.PORTS_EXHAUSTED.error("no free port was found", where=f"127.0.0.1, {_PORTS.start} to {_PORTS.stop - 1}")
 
 
 def greeting(port: int) -> str | None:

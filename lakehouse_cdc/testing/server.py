@@ -32,7 +32,7 @@ from typing import Any
 
 import pymysql
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.testing import datadir, guard
 from lakehouse_cdc.testing.distribution import Distribution, complaint, install
 from lakehouse_cdc.testing.place import Place, State, free_port, greeting, port_is_free
@@ -72,7 +72,7 @@ class MySqlServer:
         name (`{"gtid_mode": "OFF"}`) and win over the defaults; None stands for an option without a value
         (`{"disable_log_bin": None}`).
 
-        Raises NoBuildError (a DefiniteError) where this platform cannot run that version, TransientError where it
+        Raises DefiniteError (SERVER_BUILD_MISSING) where this platform cannot run that version, TransientError where it
         cannot be fetched, and DefiniteError where the port is taken, the directory is not one of ours or of another
         version, a server already runs from it with another port or other options, or the server refuses to start (with
         its own words).
@@ -174,7 +174,7 @@ class MySqlServer:
             return
         self._port = port or kept["port"]
         if not port_is_free(self._port):
-            raise DefiniteError(
+            raise codes.PORT_TAKEN.error(
                 "the port is taken",
                 where=f"127.0.0.1:{self._port}",
                 hint="give another port, or stop what listens there",
@@ -185,7 +185,7 @@ class MySqlServer:
     def _join(self, kept: State, port: int | None) -> None:
         """Use the server that runs from the directory already, if it is the one that was asked for."""
         if port not in (None, kept["port"]) or self._options != kept["options"]:
-            raise DefiniteError(
+            raise codes.SERVER_DIRECTORY_UNUSABLE.error(
                 "a server with another port or other options runs from this directory",
                 where=f"{self.directory}, port {kept['port']}",
                 hint="stop it first, or leave port and options out",
@@ -234,11 +234,11 @@ class MySqlServer:
 
     def _refusal(self, what: str) -> DefiniteError:
         text = self._place.log.read_text(errors="replace") if self._place.log.exists() else ""
-        return DefiniteError(f"{self._version} {what}: {complaint(text)}", where=str(self._place.log))
+        return codes.SERVER_START_FAILED.error(f"{self._version} {what}: {complaint(text)}", where=str(self._place.log))
 
     def _must_be_ours(self) -> None:
         if self._guard is None:
-            raise DefiniteError(
+            raise codes.SERVER_DIRECTORY_UNUSABLE.error(
                 "this server was started by another process", where=str(self.directory), hint="stop it there"
             )
 

@@ -11,7 +11,7 @@ import platform
 import sys
 from typing import Literal, get_args
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 
 Version = Literal["mysql-5.7", "mysql-8.0", "mysql-9", "mariadb-10.11", "mariadb-11"]
 VERSIONS: tuple[Version, ...] = get_args(Version)
@@ -27,13 +27,9 @@ RELEASES: dict[Version, str] = {
 }
 
 
-class NoBuildError(DefiniteError):
-    """There is no build of that server for this platform: nothing that was done or configured is wrong."""
-
-
-def no_build(version: Version, wanted: str) -> NoBuildError:
+def no_build(version: Version, wanted: str) -> DefiniteError:
     """The error, with the platforms that have a build."""
-    return NoBuildError(
+    return codes.SERVER_BUILD_MISSING.error(
         f"there is no embedded {version} for this platform, only for {wanted}",
         where=f"{sys.platform} {platform.machine().lower()}",
         hint="use a server of yours: --url mysql://user@host:3306",

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.errors import CdcError, DefiniteError, TransientError
+from lakehouse_cdc.errors import CdcError, TransientError, codes
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.lake.tables import exists
@@ -70,7 +70,9 @@ class Verifier:
         """Each silver table. Raises DefiniteError before silver's first batch, TransientError without a source."""
         applied = silver.applied(self.spark, self.layout, self.silver)
         if applied is None:
-            raise DefiniteError("silver has not been written yet", where=str(self.layout.changes), hint="run first")
+            raise codes.BRONZE_EMPTY.error(
+                "silver has not been written yet", where=str(self.layout.changes), hint="run first"
+            )
         found, store = self._begin(applied.bronze_version)[0], SchemaStore(self.options["schemaFolder"])
 
         def compared(name: str, state: TableState, offset: Offset) -> TableResult | None:
@@ -164,7 +166,9 @@ def shape_of(store: SchemaStore, rows: TableSchema, held: Held) -> Shape:
     if held.frozen is None:
         return Shape.of(rows, held.transform)
     if not {*held.frozen.sources.values()} <= {c.name for c in rows.captured}:
-        raise TransientError(f"the schema of {rows.name} has changed meanwhile", where=rows.name, hint="verify again")
+        raise codes.TABLE_CHANGED_MEANWHILE.error(
+            f"the schema of {rows.name} has changed meanwhile", where=rows.name, hint="verify again"
+        )
     return Shape(store.get(held.frozen.schema_id), rows, held.frozen.sources, held.transform)
 
 
@@ -183,7 +187,7 @@ def _offset_of(
             if (found := restored(checkpoint.offset(commit.note.batch), store)) is not None:
                 return found, newest
             newest = None
-    raise DefiniteError(
+    raise codes.BRONZE_EMPTY.error(
         "bronze holds no batch of this pipeline's checkpoint", where=str(layout.changes), hint="run first"
     )
 

@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.table_layout import Layout, quoted
@@ -75,7 +75,9 @@ class _Eras:
         found = Eras.of(schema.name, met)
         exact = Eras.of(schema.name, [(seq, None if text is None else _with_texts(text)) for seq, text in met])
         if found is None or exact is None:
-            raise DefiniteError("bronze does not hold the table's schema", where=schema.name, hint="run first")
+            raise codes.BRONZE_EMPTY.error(
+                "bronze does not hold the table's schema", where=schema.name, hint="run first"
+            )
         return cls(found, exact)
 
     def image(self, variant: str) -> str:

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.images.program import key_metadata
 from lakehouse_cdc.lake.tables import exists, read
 from lakehouse_cdc.model.key_repair import MOST_KEYS, Key, Repair
@@ -56,7 +56,7 @@ def keys_where(
     """
     schema = store.get(state.schema)
     if state.away or not schema.primary_key:
-        raise DefiniteError("rows of this table cannot be looked for", where=name, hint=_AS_A_WHOLE)
+        raise codes.PREDICATE_UNUSABLE.error("rows of this table cannot be looked for", where=name, hint=_AS_A_WHOLE)
     found = _in_source(connection, schema, predicate)
     if layout.silver is not None and exists(spark, silver := layout.silver_table(name)):
         held = told(spark, layout, name)
@@ -65,10 +65,14 @@ def keys_where(
     each = {tuple(key[part] for part in schema.key): key for key in found}  # 1 and 1.0 are one
     repair = repair_of(store, state, name, [*each.values()])
     if repair is None:
-        raise DefiniteError("the source cannot look for a key that silver has", where=name, hint=_AS_A_WHOLE)
+        raise codes.PREDICATE_UNUSABLE.error(
+            "the source cannot look for a key that silver has", where=name, hint=_AS_A_WHOLE
+        )
     if len(repair.keys) > MOST_KEYS:
         hint = "narrow it, or have the whole table read again"
-        raise DefiniteError(f"the predicate holds for more than {MOST_KEYS:,} rows", where=name, hint=hint)
+        raise codes.PREDICATE_UNUSABLE.error(
+            f"the predicate holds for more than {MOST_KEYS:,} rows", where=name, hint=hint
+        )
     return repair
 
 
@@ -82,7 +86,7 @@ def _in_source(connection: ConnectionOptions, schema: TableSchema, predicate: st
                 found += [decode(value, metadata) for value in images.key.to_arrow().to_pylist()]
         except DefiniteError as error:
             what = f"the source refuses '{predicate}': {error.what}"
-            raise DefiniteError(what, where=schema.name, hint=_BOTH) from error
+            raise codes.PREDICATE_UNUSABLE.error(what, where=schema.name, hint=_BOTH) from error
     return found
 
 
@@ -97,4 +101,4 @@ def _in_silver(rows: DataFrame, shape: Shape, predicate: str) -> list[Key]:
         return [*distinct_keys(chosen, [shape.sources[name] for name in shape.schema.key], MOST_KEYS + 1)]
     except PySparkException as error:
         what = f"Spark refuses '{predicate}': {error.getCondition() or type(error).__name__}"
-        raise DefiniteError(what, where=schema.name, hint=_BOTH) from error
+        raise codes.PREDICATE_UNUSABLE.error(what, where=schema.name, hint=_BOTH) from error

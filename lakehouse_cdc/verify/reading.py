@@ -24,7 +24,7 @@ from typing import Any
 import pyarrow as pa
 import pymysql
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.images.program import key_metadata, row_metadata
 from lakehouse_cdc.model.as_of_rule import Event, truths
 from lakehouse_cdc.model.multiset import rollback
@@ -119,7 +119,7 @@ def read_texts(split: SnapshotSplit, options: SourceOptions, server_id: int, tex
         else:
             rows = _whole_at_w(split, session, options, server_id, texts)
     if rows is None:
-        raise DefiniteError(
+        raise codes.ROWS_MISSING.error(
             f"a statement after {split.stamp.position} changes the table, whose rows there are gone",
             where=split.schema.name, hint="run, then verify again",
         )  # fmt: skip

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.planning.planner import Planner
@@ -77,5 +77,5 @@ class MySqlTextReader(DataSourceReader):
 def _offset(options: SourceOptions) -> Offset:
     offset = restored(json.loads(options.as_of), SchemaStore(options.schema_folder))
     if offset is None or len(offset.tables) != 1:
-        raise DefiniteError("the option asOf must be an offset that names one table")
+        raise codes.INVARIANT_BROKEN.error("the option asOf must be an offset that names one table")
     return offset

@@ -132,7 +132,10 @@ def test_alone_in_a_new_environment_it_runs(wheel: zipfile.Path, mysql: MySqlSer
         assert found.returncode == 0, found.stderr
         refused = run(python.parent / "lakehouse-cdc", "run", "-c", file, "--once")
         assert refused.returncode == 2
-        assert refused.stderr == "error: pyspark is not installed Hint: pip install 'lakehouse-cdc[local]'\n"
+        assert (
+            refused.stderr
+            == "error: CDC-1026 package_missing: pyspark is not installed Hint: pip install 'lakehouse-cdc[local]'\n"
+        )
         install("pyspark")
         beside = run(python, "-m", "lakehouse_cdc", "doctor", "-c", file, "--json")
         assert (beside.returncode, beside.stdout) == (0, found.stdout)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse_cdc.errors import ConfigError, DefiniteError
+from lakehouse_cdc.errors import ConfigError, DefiniteError, codes
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
 from lakehouse_cdc.mysql.preflight.checks import check, require
@@ -393,7 +393,7 @@ def test_every_fault_of_every_table_is_a_finding(root: Session) -> None:
         "source.tables", "faulty.d", "faulty.e", "tables.faulty.a.exclude", "faulty.a", "faulty.b", "faulty.c",
     ]  # fmt: skip
     assert all(f.hint for f in errors)
-    assert [f.name for f in errors if f.in_configuration] == ["tables.faulty.a.exclude", "faulty.b"]
+    assert [f.name for f in errors if f.code.of is ConfigError] == ["tables.faulty.a.exclude", "faulty.b"]
     assert "enum" in found(findings, "faulty.a").what
 
 
@@ -455,4 +455,4 @@ def test_require_raises_the_first_error_and_nothing_else() -> None:
         require([ok, warning, error, other])
     assert type(caught.value) is DefiniteError
     with pytest.raises(ConfigError, match="first"):
-        require([replace(error, in_configuration=True)])
+        require([replace(error, code=codes.CONFIG_FILE_INVALID)])

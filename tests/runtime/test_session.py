@@ -68,7 +68,7 @@ def test_a_session_without_delta_is_not_taken_for_ours() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode != 0
-    assert "DefiniteError: a Spark session without Delta runs in this process" in done.stderr
+    assert "CDC-7006 spark_without_delta: a Spark session without Delta runs in this process" in done.stderr
 
 
 def test_the_running_session_is_used(spark: SparkSession) -> None:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse_cdc.errors import TransientError
+from lakehouse_cdc.errors import TransientError, codes
 from lakehouse_cdc.images.typed.columns import ImageColumns, NotOurs
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.direct.file_listing import Listed, files_of
@@ -401,7 +401,8 @@ def test_a_load_that_was_not_committed_comes_again(spark: SparkSession, tmp_path
     policy = Policy(properties={"delta.enableChangeDataFeed": "true"})
     rows = [{"id": i, "n": i, "note": "a"} for i in range(4)]
     versions = Versions(None, lake.commit([begin(SMALL), *reads(SMALL, rows)]).version)
-    with patch.object(direct_load, "add_files", side_effect=TransientError("lost")), pytest.raises(TransientError):
+    failure = codes.CONNECTION_LOST.error("lost")
+    with patch.object(direct_load, "add_files", side_effect=failure), pytest.raises(TransientError):
         Applier(spark, lake.layout, policy=lambda _: policy).apply(versions, lake.note(versions))
     table = lake.layout.silver_table(SMALL.name)
     assert read(spark, table).isEmpty()

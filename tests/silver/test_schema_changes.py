@@ -14,7 +14,7 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.errors import DefiniteError, TransientError
+from lakehouse_cdc.errors import DefiniteError, TransientError, codes
 from lakehouse_cdc.lake.commits import history
 from lakehouse_cdc.lake.tables import read, require_owner, set_properties
 from lakehouse_cdc.lake.versions import Versions
@@ -99,7 +99,8 @@ def test_a_new_column_is_filled_with_what_all_rows_hold(spark: SparkSession, tmp
     first = apply(lake, Applier(spark, lake.layout), rows, None)
     change = altered(one, two, 3)
     change = replace(change, after={**change.after, "filled": {"d": "1.50", "t": "it's"}})
-    with patch.object(schema_executor, "_finish", side_effect=DefiniteError("not today")), pytest.raises(DefiniteError):
+    failure = codes.INVARIANT_BROKEN.error("not today")
+    with patch.object(schema_executor, "_finish", side_effect=failure), pytest.raises(DefiniteError):
         apply(lake, Applier(spark, lake.layout), [change, insert(two, 4, 3, n=1, d=None, t=None, x=7)], first)
     held = [(1, 5, Decimal("1.50"), "it's", None), (2, None, Decimal("1.50"), "it's", None)]
     assert held_rows(lake, one.name, "id", "n", "d", "t", "x") == held
@@ -148,7 +149,8 @@ def test_dropped_columns_go_where_that_is_wished_without_a_file_moved(spark: Spa
         altered(less, least, 4),
         Applier(spark, lake.layout, policy=lambda name: Policy(drops=name == odd.name)),
     )
-    with patch.object(schema_executor, "_finish", side_effect=DefiniteError("not today")), pytest.raises(DefiniteError):
+    failure = codes.INVARIANT_BROKEN.error("not today")
+    with patch.object(schema_executor, "_finish", side_effect=failure), pytest.raises(DefiniteError):
         apply(lake, drops, [change], second)
     versions = Versions(second, lake.batches)
     drops.apply(versions, lake.note(versions))
@@ -189,7 +191,8 @@ def test_a_table_built_anew_goes_on_after_a_crash_between_two_schemas(spark: Spa
     lake.commit([begin(one), insert(one, 2, 1, n=5), altered(one, two, 3, m="n"), insert(two, 4, 2, m=6)])
     last = lake.commit([insert(two, 5, 3, m=7)]).version
     versions = Versions(last - 1, last)
-    with patch.object(schema_executor, "evolve", side_effect=DefiniteError("not today")), pytest.raises(DefiniteError):
+    failure = codes.INVARIANT_BROKEN.error("not today")
+    with patch.object(schema_executor, "evolve", side_effect=failure), pytest.raises(DefiniteError):
         Applier(spark, lake.layout).apply(versions, lake.note(versions))
     assert held_rows(lake, one.name, "id", "n") == [(1, 5)]
     Applier(spark, lake.layout).apply(versions, lake.note(versions))

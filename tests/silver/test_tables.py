@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.commits import history
 from lakehouse_cdc.lake.tables import exists, read
 from lakehouse_cdc.lake.versions import Versions
@@ -62,7 +62,7 @@ def _crash_after_creation(lake: Lake, versions: Versions) -> None:
 
     from lakehouse_cdc.silver.forms.writers import current
 
-    with patch.object(current, "load", side_effect=DefiniteError("no silver table today")):
+    with patch.object(current, "load", side_effect=codes.INVARIANT_BROKEN.error("no silver table today")):
         Applier(lake.spark, lake.layout).apply(versions, lake.note(versions))
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
 from lakehouse_cdc.mysql.preflight.settings import Settings, judge
 from lakehouse_cdc.runtime.cache import ENVIRONMENT
-from lakehouse_cdc.testing import MySqlServer, NoBuildError
+from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.distribution import install
 from tests.support.servers import start_or_skip
 from tests.support.source.stage import Stage, on_stage
@@ -30,7 +30,9 @@ def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MySqlServer]
     folder = tmp_path_factory.mktemp("encrypted")
     try:
         installed = Path(install("mysql-9").settings["basedir"])
-    except NoBuildError as error:
+    except DefiniteError as error:
+        if error.code is not codes.SERVER_BUILD_MISSING:
+            raise
         pytest.skip(str(error))
     home = folder / "cache" / installed.name
     shutil.copytree(installed, home, symlinks=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 
 Patch = Callable[[pytest.MonkeyPatch, int], None]
 
@@ -23,7 +23,7 @@ def amid(module: Any, name: str, *, after: bool = False, only: str = "") -> Patc
                 return whole(*arguments, **more)
             if after:
                 whole(*arguments, **more)
-            raise DefiniteError(f"amid step {number}")
+            raise codes.INVARIANT_BROKEN.error(f"amid step {number}")
 
         patch.setattr(module, name, dying)
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from pymysql.cursors import Cursor
 
-from lakehouse_cdc.testing import MySqlServer, NoBuildError, Version
+from lakehouse_cdc.errors import DefiniteError, codes
+from lakehouse_cdc.testing import MySqlServer, Version
 
 _numbers = count(1)
 _SHARED = {"log_bin_compress", "log_bin_compress_min_len", "max_allowed_packet", "sql_mode", "sync_binlog", "time_zone"}
@@ -23,7 +24,9 @@ def start_or_skip(
     """A server of that version; skips the test, with the reason, where there is none for this platform."""
     try:
         return MySqlServer.start(directory, version=version, options=options)
-    except NoBuildError as error:
+    except DefiniteError as error:
+        if error.code is not codes.SERVER_BUILD_MISSING:
+            raise
         pytest.skip(str(error))
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.images.binlog.row_events import RowEvents
 from lakehouse_cdc.images.buffers import Sink, VariantBuffer, grown
 from lakehouse_cdc.images.bytes_io import Bytes
@@ -113,7 +113,7 @@ def count_rows(
 def _checked(buffer: Bytes, events: RowEvents, programs: ProgramSet) -> tuple[Bytes, Events]:
     """Arrays of the one kind that the kernels are compiled for, with indices that are inside."""
     if len(events) and not (events.table.min() >= 0 and events.table.max() < len(programs.schemas)):
-        raise DefiniteError("a rows event of a table that has no schema")
+        raise codes.INVARIANT_BROKEN.error("a rows event of a table that has no schema")
     if not buffer.flags.writeable or not buffer.flags.c_contiguous:
         buffer = np.array(buffer, dtype=np.uint8, order="C")
     return buffer, Events(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.images.binlog.header import event_size, u32
 from lakehouse_cdc.images.binlog.words import (
     FORMAT,
@@ -68,7 +68,7 @@ class Cutter:
         """Follow the ROTATE at the begin of `data`; its size."""
         size = int.from_bytes(data[9:13].tobytes(), "little")
         if data.size < HEADER or int(data[4]) != ROTATE or not HEADER + 8 <= size <= data.size:
-            raise DefiniteError("a binlog event is malformed", where=str(self.position))
+            raise codes.BINLOG_DAMAGED.error("a binlog event is malformed", where=str(self.position))
         here = self.position
         if not int(data[17]) & _ARTIFICIAL:
             self.position = Position(here.file, here.pos + size)

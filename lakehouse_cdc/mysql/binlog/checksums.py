@@ -17,7 +17,7 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.images.binlog.words import FORMAT, HEADER
 from lakehouse_cdc.images.hashing.crc32 import TABLES, pass_right
 from lakehouse_cdc.mysql.binlog import rare_events as rare
@@ -53,7 +53,7 @@ def _event(data: NDArray[np.uint8], at: int) -> bytes:
 
 
 def _wrong(where: str, at: int) -> DefiniteError:
-    return DefiniteError(
+    return codes.BINLOG_CHECKSUM_WRONG.error(
         "the checksum of a binlog event is wrong",
         where=f"{where}, {at} bytes on",
         hint="the binlog or its transport is damaged: check the file with mysqlbinlog, then read it again",

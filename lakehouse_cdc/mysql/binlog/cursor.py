@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 
 
 class Cursor:
@@ -20,7 +20,9 @@ class Cursor:
 
     def fail(self) -> DefiniteError:
         """The error for bytes that do not add up."""
-        return DefiniteError("a binlog event is malformed", where=self._where, hint="check the file with mysqlbinlog")
+        return codes.BINLOG_DAMAGED.error(
+            "a binlog event is malformed", where=self._where, hint="check the file with mysqlbinlog"
+        )
 
     def take(self, count: int) -> bytes:
         if not 0 <= count <= self.left:

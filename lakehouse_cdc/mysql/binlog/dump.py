@@ -28,7 +28,7 @@ import numpy as np
 import pymysql
 from numpy.typing import NDArray
 
-from lakehouse_cdc.errors import CdcError, DefiniteError, TransientError
+from lakehouse_cdc.errors import CdcError, codes
 from lakehouse_cdc.images.binlog.packets import BAD_SIZE, HEADER, MORE, OUT_OF_ORDER, SPECIAL, strip_packets
 from lakehouse_cdc.model.position import FIRST_EVENT, Position
 from lakehouse_cdc.mysql.binlog.file_skip import Skip
@@ -44,10 +44,6 @@ _NO_EVENTS: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
 _FATAL_READ = 1236  # ER_SOURCE_FATAL_ERROR_READING_BINLOG
 _SAME_ID = 4052  # MariaDB's ER_SLAVE_SAME_ID, for which MySQL has 1236 with the same text
 _GAP_HINT = "what was purged cannot be read again: set source.on_gap: resnapshot, or begin anew with a fresh snapshot"
-
-
-class ServerIdTakenError(TransientError):
-    """Another reader began with the same server_id, and the server ended this one; with another id it can go on."""
 
 
 class BinlogDump:
@@ -68,12 +64,12 @@ class BinlogDump:
         replica_uuid: str | None = None,
     ) -> None:
         if start.pos < FIRST_EVENT:
-            raise DefiniteError(
+            raise codes.POSITION_INVALID.error(
                 f"a binlog dump cannot start at {start}: events begin at {FIRST_EVENT}", where=str(start)
             )
         if not 0 < server_id < 1 << 32:
             # with 0 the server ends the dump where its binlog ends now
-            raise DefiniteError(f"a server_id is a number from 1 to {(1 << 32) - 1}, not {server_id}")
+            raise codes.SERVER_ID_INVALID.error(f"a server_id is a number from 1 to {(1 << 32) - 1}, not {server_id}")
         self.start = start
         requested = start if start.startable else Position(start.file, FIRST_EVENT)
         self._skip = Skip(requested, start) if requested != start else None
@@ -93,7 +89,9 @@ class BinlogDump:
             request = struct.pack("<IHI", requested.pos, flags, server_id) + start.file.encode()
             connection._execute_command(COM_BINLOG_DUMP, request)  # type: ignore[attr-defined]
         except (pymysql.err.Error, OSError) as error:
-            raise TransientError(f"the binlog dump could not be requested: {error}", where=str(start)) from error
+            raise codes.CONNECTION_LOST.error(
+                f"the binlog dump could not be requested: {error}", where=str(start)
+            ) from error
         self._socket: Any = connection._sock  # type: ignore[attr-defined]
 
     def _register(self, heartbeat_seconds: float, replica_uuid: str) -> None:
@@ -146,7 +144,7 @@ class BinlogDump:
             if self._receive(patience if deadline is None else min(patience, deadline - now)):
                 self._heard = time.monotonic()
             elif time.monotonic() - self._heard >= self._silence:
-                raise TransientError(
+                raise codes.DUMP_SILENT.error(
                     f"the server has sent neither events nor heartbeats for {self._silence:g} s",
                     where=f"binlog dump from {self.start}",
                     hint="the connection or the server hangs; connect again",
@@ -173,9 +171,13 @@ class BinlogDump:
         except (BlockingIOError, TimeoutError, ssl.SSLWantReadError):
             return came
         except OSError as error:
-            raise TransientError("the connection of the binlog dump was lost", where=str(self.start)) from error
+            raise codes.CONNECTION_LOST.error(
+                "the connection of the binlog dump was lost", where=str(self.start)
+            ) from error
         if self._ended:
-            raise TransientError("the server closed the connection of the binlog dump", where=str(self.start))
+            raise codes.CONNECTION_LOST.error(
+                "the server closed the connection of the binlog dump", where=str(self.start)
+            )
         self._ended = True  # what came before is looked at first: it may hold the reason
         return True
 
@@ -200,29 +202,38 @@ class BinlogDump:
         """Raise what the packet at the start of the raw buffer means: it is no event."""
         if why != SPECIAL:
             what = {OUT_OF_ORDER: "out of order", BAD_SIZE: "of another length than their event"}[why]
-            raise TransientError(f"the binlog dump sent packets {what}", where=str(self.start), hint="connect again")
+            raise codes.DUMP_OUT_OF_STEP.error(
+                f"the binlog dump sent packets {what}", where=str(self.start), hint="connect again"
+            )
         packet = bytes(self._raw[HEADER : self._filled])
         if packet[:1] == b"\xff":
             code = struct.unpack_from("<H", packet, 1)[0]
             text = packet[3:].decode("utf-8", "replace")
             raise self._server_error(code, text[6:] if text.startswith("#") else text)
         if packet[:1] == b"\xfe":
-            raise TransientError(
+            raise codes.DUMP_ENDED.error(
                 "the server ended the binlog dump",
                 where=f"binlog dump from {self.start}, server_id {self._server_id}",
                 hint="the server shuts down, or another reader uses the same server_id: give each reader its own",
             )
-        raise TransientError(f"the binlog dump sent a packet of unknown kind {packet[:1].hex()}", where=str(self.start))
+        raise codes.DUMP_OUT_OF_STEP.error(
+            f"the binlog dump sent a packet of unknown kind {packet[:1].hex()}", where=str(self.start)
+        )
 
     def _server_error(self, code: int, text: str) -> CdcError:
-        """What the server's error means for a reader. See tests/mysql/binlog/test_dump.py for each one."""
+        """What the server's error means for a reader. See tests/mysql/binlog/test_dump.py for each one.
+
+        MySQL has one number for all that keeps it from reading its binlog, and tells the cases apart by text alone.
+        """
         where = f"binlog dump from {self.start}, server_id {self._server_id}"
         what = f"the server refused the binlog dump: error {code}: {text}"
         if code == _SAME_ID or (code == _FATAL_READ and "server_uuid/server_id" in text):
-            return ServerIdTakenError(what, where=where, hint="give each reader its own server_id (source.server_ids)")
+            return codes.SERVER_ID_TAKEN.error(
+                what, where=where, hint="give each reader its own server_id (source.server_ids)"
+            )
         if code != _FATAL_READ:
             return server_error(code, text, where)
-        return DefiniteError(what, where=where, hint=self._gap_hint(text))
+        return codes.POSITION_PURGED.error(what, where=where, hint=self._gap_hint(text))
 
     def _gap_hint(self, text: str) -> str:
         if "binary log is not open" in text.lower():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.images.binlog.words import (
     MALFORMED,
     MISPLACED,
@@ -35,16 +35,16 @@ _TYPES = {
 def stopped(answer: int, kind: int, where: str) -> DefiniteError:
     """The error for an answer of the kernel at an event of type `kind`."""
     what, hint = _ANSWERS[answer]
-    return DefiniteError(f"{what} (type {kind})", where=where, hint=hint)
+    return codes.BINLOG_DAMAGED.error(f"{what} (type {kind})", where=where, hint=hint)
 
 
 def refuse_type(kind: int, where: str) -> DefiniteError:
     """The error for an event of a type that must not be passed over."""
     if kind in _TYPES:
         what, hint = _TYPES[kind]
-        return DefiniteError(what, where=where, hint=hint)
+        return codes.BINLOG_INCIDENT.error(what, where=where, hint=hint)
     owner = "MariaDB's " if 160 <= kind <= 180 else ""
-    return DefiniteError(
+    return codes.BINLOG_EVENT_UNKNOWN.error(
         f"the binlog holds an event of {owner}type {kind}, which is not known",
         where=where,
         hint="this version reads MySQL 5.7 to 9.7 and MariaDB 10.5 to 11.8; nothing behind this event can be read",

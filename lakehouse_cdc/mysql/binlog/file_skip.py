@@ -12,7 +12,7 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.images.binlog.words import FORMAT, HEADER
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.binlog.boundary import Cutter
@@ -39,7 +39,7 @@ class Skip:
         if not self._cutter.done:
             return events[:0]
         if self._cutter.position != self._start or self._head is None:
-            raise DefiniteError(
+            raise codes.POSITION_INVALID.error(
                 f"{self._start} is no position between two events: the file goes on at {self._cutter.position}",
                 where=str(self._start),
                 hint="the checkpoint is of another binlog; begin anew with a fresh one",

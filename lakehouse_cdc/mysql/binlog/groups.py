@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.images.binlog import words as k
 from lakehouse_cdc.images.binlog.row_events import UPDATE, RowEvents
 from lakehouse_cdc.mysql.binlog.errors import stopped
@@ -151,7 +151,7 @@ class Groups:
         """
         given_out = self._carried and self.count == 1
         if self.captured_events and (second or given_out):
-            raise DefiniteError(
+            raise codes.ROLLBACK_AFTER_ROWS.error(
                 "a ROLLBACK in the binlog takes back rows of a captured table that were read already",
                 where=where,
                 hint="do not write captured tables and non-transactional ones in one transaction",

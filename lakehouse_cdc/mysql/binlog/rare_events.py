@@ -11,7 +11,7 @@ import re
 import uuid
 from dataclasses import dataclass
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.images.binlog.words import GTID, HEADER
 from lakehouse_cdc.model.gtid import GtidSet, Interval
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
@@ -91,7 +91,7 @@ def format_description(event: bytes, where: str) -> Format:
     algorithm = body.byte()
     fits = all(len(sizes) >= kind and sizes[kind - 1] in allowed for kind, allowed in _POST_HEADERS.items())
     if version != 4 or header != 19 or not fits or algorithm not in (_OFF, _CRC32):
-        raise DefiniteError(
+        raise codes.BINLOG_EVENT_UNKNOWN.error(
             f"the binlog's format is not known: version {version} of server {server}, checksum algorithm {algorithm}",
             where=where,
             hint="MySQL 5.7 and later and MariaDB 10.5 and later are read",
@@ -190,7 +190,7 @@ def decided_xid(text: str, where: str) -> str:
     """The xid of an XA COMMIT or XA ROLLBACK, as both kinds of server log them."""
     found = _XID.search(text)
     if found is None:
-        raise DefiniteError(f"an XA statement without an xid: {text[:200]}", where=where)
+        raise codes.BINLOG_DAMAGED.error(f"an XA statement without an xid: {text[:200]}", where=where)
     return f"{found[1].lower()},{found[2].lower()},{found[3]}"
 
 

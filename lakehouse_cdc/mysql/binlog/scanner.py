@@ -24,7 +24,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lakehouse_cdc.errors import CdcError, DefiniteError
+from lakehouse_cdc.errors import CdcError, codes
 from lakehouse_cdc.images.binlog import words as k
 from lakehouse_cdc.images.binlog.groups import scan_events
 from lakehouse_cdc.model.gtid import GtidSet
@@ -139,7 +139,7 @@ class BinlogScanner:
             elif answer == k.PARTIAL:
                 self._partial_update()
             elif answer == k.BROKEN and (fault := self._pieces.fault) is not None:
-                raise DefiniteError(fault.what, where=self._where(), hint=fault.hint)
+                raise fault.code.error(fault.what, where=self._where(), hint=fault.hint)
             else:
                 raise stopped(answer, int(groups.state[k.TYPE]), self._where())
 
@@ -270,9 +270,11 @@ class BinlogScanner:
         if artificial and (file, pos) == (here.file, here.pos):
             return
         if state[k.GROUP] != k.OUTSIDE:
-            raise DefiniteError("a binlog file ends inside a transaction", where=where)
+            raise codes.BINLOG_DISCONTINUED.error("a binlog file ends inside a transaction", where=where)
         if pos != FIRST_EVENT or file != file_name(here.base, here.number + 1):
-            raise DefiniteError(f"the binlog goes on at {file}:{pos} instead of the file behind {here}", where=where)
+            raise codes.BINLOG_DISCONTINUED.error(
+                f"the binlog goes on at {file}:{pos} instead of the file behind {here}", where=where
+            )
         self._file = file
         self._files.append(file)
         state[k.POS] = pos
@@ -282,7 +284,7 @@ class BinlogScanner:
         """A file begins with the GTIDs of all files before it: each of them must have been here."""
         self._add_ended()
         if self.gtids_complete and not self.gtids.contains(previous):
-            raise DefiniteError(
+            raise codes.TRANSACTIONS_MISSING.error(
                 f"the file begins behind transactions that the files before did not hold: {str(previous)[:500]}",
                 where=self._where(),
                 hint="the end of a file is lost, or GTIDs were set without it (gtid_purged); take a fresh snapshot",

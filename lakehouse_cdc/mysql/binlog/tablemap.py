@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.images import layout
 from lakehouse_cdc.images.layout import BinlogType
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
@@ -117,7 +117,7 @@ def _metadata(code: int, meta: Cursor, where: str) -> bytes:
         return meta.take(1)
     if code in _TWO_BYTES:
         return meta.take(2)
-    raise DefiniteError(f"a table map holds a column of the unknown type {code}", where=where)
+    raise codes.BINLOG_EVENT_UNKNOWN.error(f"a table map holds a column of the unknown type {code}", where=where)
 
 
 def _is_character(kind: BinlogType) -> bool:
@@ -185,7 +185,7 @@ def check(found: TableMap, schema: TableSchema, where: str) -> None:
         _require_plain_labels(schema, where)
     difference = _differences(found, schema) or _type_difference(found, schema)
     if difference:
-        raise DefiniteError(
+        raise codes.TABLE_CHANGED.error(
             f"table {schema.name} changed: {difference}",
             where=where,
             hint=f"changes of a captured table's shape are not supported yet; take a fresh snapshot of {schema.name}",
@@ -196,7 +196,7 @@ def _require_plain_labels(schema: TableSchema, where: str) -> None:
     """INFORMATION_SCHEMA has `?` for a character beyond utf8mb3; a table map with labels would tell."""
     for column in schema.captured:
         if any("?" in label for label in column.values):
-            raise DefiniteError(
+            raise codes.LABEL_UNREADABLE.error(
                 f"column {column.name} of {schema.name} has a label with a `?`, which may stand for another character",
                 where=where,
                 hint="SET GLOBAL binlog_row_metadata = FULL where the server has it, or exclude the column",

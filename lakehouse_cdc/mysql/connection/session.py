@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 
 import pymysql
 
-from lakehouse_cdc.errors import CdcError, ConfigError, DefiniteError, TransientError
+from lakehouse_cdc.errors import CdcError, codes
 from lakehouse_cdc.mysql.connection.server_errors import server_error
 from lakehouse_cdc.mysql.connection.tls import MODES, VERIFYING, Tls, authorities, context
 
@@ -75,16 +75,22 @@ class ConnectionOptions:
             parts = urlsplit(url)
             port = parts.port or 3306
         except ValueError:
-            raise ConfigError("the url of the source cannot be read", hint="mysql://user@host:port") from None
+            raise codes.URL_INVALID.error(
+                "the url of the source cannot be read", hint="mysql://user@host:port"
+            ) from None
         if parts.password is not None:
-            raise ConfigError("a password does not belong in the url", hint="give it by itself (source.password)")
+            raise codes.PASSWORD_IN_URL.error(
+                "a password does not belong in the url", hint="give it by itself (source.password)"
+            )
         rest = parts.path.strip("/") or parts.query or parts.fragment
         if parts.scheme != "mysql" or not parts.hostname or not parts.username or rest:
-            raise ConfigError("the url of the source is not mysql://user@host:port")
+            raise codes.URL_INVALID.error("the url of the source is not mysql://user@host:port")
         if tls not in MODES:
-            raise ConfigError(f"tls is '{tls}'", hint=f"one of {', '.join(MODES)}")
+            raise codes.TLS_SETTING_INVALID.error(f"tls is '{tls}'", hint=f"one of {', '.join(MODES)}")
         if tls_ca and tls not in VERIFYING:
-            raise ConfigError(f"tls_ca is given, and tls: {tls} checks no certificate", hint="tls: verify-identity")
+            raise codes.TLS_SETTING_INVALID.error(
+                f"tls_ca is given, and tls: {tls} checks no certificate", hint="tls: verify-identity"
+            )
         trusted = authorities(tls_ca)
         return cls(parts.hostname, port, unquote(parts.username), password, tls, trusted)
 
@@ -150,7 +156,9 @@ class Session:
         """The only row. Raises DefiniteError if there is none or another."""
         rows = self.query(sql, args)
         if len(rows) != 1:
-            raise DefiniteError(f"expected one row, got {len(rows)}: {sql[:100]}", where=self.options.where)
+            raise codes.SERVER_ANSWER_UNEXPECTED.error(
+                f"expected one row, got {len(rows)}: {sql[:100]}", where=self.options.where
+            )
         return rows[0]
 
     def scalar(self, sql: str, args: Sequence[Any] | None = None) -> Any:
@@ -175,7 +183,7 @@ class Session:
         fresh = Session(self.options, self.purpose)
         if fresh.server_uuid != self.server_uuid:
             fresh.close()
-            raise DefiniteError(
+            raise codes.SERVER_CHANGED.error(
                 f"reconnecting reached another server: {fresh.server_uuid} instead of {self.server_uuid}",
                 where=self.options.where, hint="let source.url name one server, not one of several",
             )  # fmt: skip
@@ -229,7 +237,7 @@ def _version(text: str) -> Version:
     """8.0.31-log, 9.7.4-2, 5.7.mysql_aurora.2.11: the leading numbers, 0 for those that are missing."""
     found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
     if found is None:
-        raise DefiniteError(f"'{text}' is not the version of a MySQL server")
+        raise codes.SERVER_ANSWER_UNEXPECTED.error(f"'{text}' is not the version of a MySQL server")
     return int(found[1]), int(found[2]), int(found[3] or 0)
 
 
@@ -246,7 +254,7 @@ def translate(error: BaseException, where: str) -> CdcError:
     """The error of ours for one of PyMySQL's or of a socket's."""
     cause = getattr(error, "original_exception", error)
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return DefiniteError(
+        return codes.TLS_FAILED.error(
             f"the server's certificate is not to be trusted: {cause.verify_message}", where=where,
             hint="give its authority as source.tls_ca; the name in source.url must be one of the certificate's",
         )  # fmt: skip
@@ -257,4 +265,4 @@ def translate(error: BaseException, where: str) -> CdcError:
         if isinstance(number, int) and number:
             return server_error(number, str(text), where)
     # a socket's error, or InterfaceError(0, ""): used after it was closed
-    return TransientError(f"the connection was lost: {error or type(error).__name__}", where=where)
+    return codes.CONNECTION_LOST.error(f"the connection was lost: {error or type(error).__name__}", where=where)

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
-from lakehouse_cdc.errors import ConfigError
+from lakehouse_cdc.errors import codes
 
 Tls = Literal["preferred", "required", "disabled", "verify-ca", "verify-identity"]
 MODES: tuple[Tls, ...] = get_args(Tls)
@@ -30,9 +30,13 @@ def authorities(given: str) -> str:
     try:
         text = Path(given).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"tls_ca cannot be read: {given}", hint="a PEM file with certificates") from error
+        raise codes.TLS_AUTHORITY_UNREADABLE.error(
+            f"tls_ca cannot be read: {given}", hint="a PEM file with certificates"
+        ) from error
     if _PEM not in text:
-        raise ConfigError(f"tls_ca holds no certificate: {given}", hint="a PEM file with certificates")
+        raise codes.TLS_AUTHORITY_UNREADABLE.error(
+            f"tls_ca holds no certificate: {given}", hint="a PEM file with certificates"
+        )
     return text
 
 
@@ -47,7 +51,9 @@ def context(mode: Tls, ca: str) -> ssl.SSLContext:
         try:
             found.load_verify_locations(cadata=ca)
         except ssl.SSLError as error:
-            raise ConfigError(f"tls_ca holds no certificate that can be read: {error}") from error
+            raise codes.TLS_AUTHORITY_UNREADABLE.error(
+                f"tls_ca holds no certificate that can be read: {error}"
+            ) from error
     else:
         found.load_default_certs()
     return found

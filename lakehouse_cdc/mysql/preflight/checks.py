@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lakehouse_cdc.errors import ConfigError, DefiniteError
+from lakehouse_cdc.errors import ConfigError, DefiniteError, codes
 from lakehouse_cdc.mysql import object_references, server
 from lakehouse_cdc.mysql.catalog import Catalog, read_catalog
 from lakehouse_cdc.mysql.connection.session import Session
@@ -25,7 +25,6 @@ from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.sql.references import ANY
 
 _OLDEST, _OLDEST_MARIADB = (5, 7, 0), (10, 5, 2)
-_NO_RIGHT = (1142, 1143, 1227)  # the server's error numbers for a right that is missing
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 _CHANGES_ROWS = ("CASCADE", "SET NULL")
 
@@ -59,8 +58,7 @@ def require(findings: Sequence[Finding]) -> None:
     """Raise the first error among the findings, as DefiniteError (ConfigError if the configuration is wrong)."""
     for finding in findings:
         if finding.severity == "error":
-            kind = ConfigError if finding.in_configuration else DefiniteError
-            raise kind(finding.what, where=finding.name, hint=finding.hint)
+            raise finding.code.error(finding.what, where=finding.name, hint=finding.hint)
 
 
 def _version(session: Session) -> Finding:
@@ -140,18 +138,12 @@ def _right(session: Session, right: str, statement: str) -> Finding:
     try:
         session.query(statement)
     except DefiniteError as error:
-        number = _number(error)
-        if number == 1381:  # not using binary logging: said after the right was checked, and a finding of its own
+        if error.code is codes.BINLOG_DISABLED:  # reported after the right was checked, and a finding of its own
             return Finding(right, "ok", f"the user has {right}")
-        if number not in _NO_RIGHT:
+        if error.code is not codes.RIGHT_MISSING:
             raise
         return Finding(right, "error", f"the user has no {right} right", f"GRANT {right} ON *.* TO the user")
     return Finding(right, "ok", f"the user has {right}")
-
-
-def _number(error: DefiniteError) -> int | None:
-    cause = error.__cause__
-    return cause.args[0] if cause is not None and cause.args and isinstance(cause.args[0], int) else None
 
 
 def _replica(session: Session, settings: Settings) -> Finding:
@@ -160,7 +152,7 @@ def _replica(session: Session, settings: Settings) -> Finding:
     try:
         rows = session.query("SHOW REPLICA STATUS" if new else "SHOW SLAVE STATUS")
     except DefiniteError as error:
-        if _number(error) not in _NO_RIGHT:
+        if error.code is not codes.RIGHT_MISSING:
             raise
         what = "the user may not see whether the server is a replica, which must log the changes that it applies"
         return Finding("log_replica_updates", "warning", what, "GRANT SLAVE MONITOR ON *.* TO the user")
@@ -196,11 +188,10 @@ def _tables(session: Session, settings: Settings, catalog: Catalog, keys: Keys) 
         faults += _unreadable(session, schema)
         if settings.get("lower_case_table_names") == "2" and schema.name != schema.name.lower():
             what = f"{schema.name} has capitals in its name, which lower_case_table_names = 2 does not keep everywhere"
-            faults.append(DefiniteError(what, where=schema.name, hint="rename it to lower case, or leave it out"))
-    findings = [
-        Finding(fault.where or "tables", "error", fault.what, fault.hint, isinstance(fault, ConfigError))
-        for fault in faults
-    ]
+            faults.append(
+                codes.TABLE_NAME_CASE.error(what, where=schema.name, hint="rename it to lower case, or leave it out")
+            )
+    findings = [Finding(fault.where or "tables", "error", fault.what, fault.hint, fault.code) for fault in faults]
     if not faults:
         what = f"{len(catalog.tables)} tables can be captured: {some(catalog.tables)}"
         findings.append(Finding("tables", "ok", what))
@@ -220,10 +211,10 @@ def _unreadable(session: Session, schema: TableSchema) -> list[DefiniteError]:
     try:
         session.query(f"SELECT * FROM `{database}`.`{table}` LIMIT 0")
     except DefiniteError as error:
-        if _number(error) not in _NO_RIGHT:
-            return [DefiniteError(error.what, where=schema.name, hint=error.hint)]
+        if error.code is not codes.RIGHT_MISSING:
+            return [codes.TABLE_UNREADABLE.error(error.what, where=schema.name, hint=error.hint)]
         what, hint = f"the user may not SELECT from {schema.name}", f"GRANT SELECT ON {schema.name} TO the user"
-        return [DefiniteError(what, where=schema.name, hint=hint)]
+        return [codes.TABLE_UNREADABLE.error(what, where=schema.name, hint=hint)]
     return []
 
 

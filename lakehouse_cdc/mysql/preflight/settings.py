@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from lakehouse_cdc.errors import Code, DefiniteError, codes
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.connection.session import Session, Version
 
@@ -22,14 +23,19 @@ _ANEW = "then let the sessions that write connect anew; on a managed server, set
 class Finding:
     """One condition: its name, how it stands, what was found, and what to do ("" where nothing is to be done).
 
-    `in_configuration` tells that the configuration is wrong, not the server.
+    `code` is that of the error that a finding of severity `error` becomes.
     """
 
     name: str
     severity: Severity
     what: str
     hint: str = ""
-    in_configuration: bool = False
+    code: Code[DefiniteError] = codes.SERVER_UNFIT
+
+    def as_json(self) -> dict[str, str | None]:
+        """With the code of an error as CDC-NNNN."""
+        code = self.code.label if self.severity == "error" else None
+        return {"name": self.name, "severity": self.severity, "what": self.what, "hint": self.hint, "code": code}
 
 
 @dataclass(frozen=True)

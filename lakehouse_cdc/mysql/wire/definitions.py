@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.schema.charsets import UNICODE, charset_of
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.type_registry import MARIADBS, SPATIAL, TYPES
@@ -26,7 +26,7 @@ def check_definitions(definitions: Sequence[bytes], schema: TableSchema) -> None
     """Raises DefiniteError where `definitions` are not the captured columns of `schema`, in order."""
     if len(definitions) != len(schema.captured):
         what = f"the server sends {len(definitions)} columns of {schema.name}, not {len(schema.captured)}"
-        raise DefiniteError(what, where=schema.name, hint="the table was changed")
+        raise codes.TABLE_CHANGED.error(what, where=schema.name, hint="the table was changed")
     for column, definition in zip(schema.captured, definitions, strict=True):
         _check(column, definition, schema.name)
 
@@ -49,7 +49,7 @@ def _check(column: Column, definition: bytes, table: str) -> None:
         plain = column.type in _STRINGS or column.type in _BYTES or "blob" in column.type
         fits = fits and collation == _BINARY and (plain or numeric)
     if not fits:
-        raise DefiniteError(
+        raise codes.TABLE_CHANGED.error(
             f"the server sends column {column.name} of {table} as type {kind} (collation {collation}, flags {flags}, "
             f"decimals {decimals}), which is not {column.declared} in {column.charset or 'binary'}",
             where=table,

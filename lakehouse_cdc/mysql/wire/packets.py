@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pymysql
 
-from lakehouse_cdc.errors import TransientError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.images.bytes_io import Bytes, Step
 from lakehouse_cdc.images.rows.result_set import find_packets
 
@@ -46,7 +46,9 @@ class Payloads:
                 self.buffer, self._begin, self._filled, self._sequence, self.starts, self.ends
             )
             if self.found < 0:
-                raise TransientError("the server sent packets out of order", where=self._where, hint="connect again")
+                raise codes.DUMP_OUT_OF_STEP.error(
+                    "the server sent packets out of order", where=self._where, hint="connect again"
+                )
             if not self.found:
                 self._receive()
 
@@ -64,9 +66,11 @@ class Payloads:
         try:
             count = self._socket.recv_into(self.buffer.data[self._filled :])
         except OSError as error:  # time-outs and TLS errors are among these
-            raise TransientError(
+            raise codes.CONNECTION_LOST.error(
                 f"the connection was lost while rows were read: {error}", where=self._where, hint="connect again"
             ) from error
         if not count:
-            raise TransientError("the server closed the connection while rows were read", where=self._where)
+            raise codes.CONNECTION_LOST.error(
+                "the server closed the connection while rows were read", where=self._where
+            )
         self._filled += count

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pymysql
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.images.buffers import Sink, VariantBuffer
 from lakehouse_cdc.images.program import ProgramSet
 from lakehouse_cdc.images.rows.image import NEEDED, STEP, Scratch
@@ -92,7 +92,9 @@ def _prepare(inside: Any, sql: str, schema: TableSchema) -> int:
     definitions = [inside._read_packet().get_all_data() for _ in range(columns + (columns > 0))][:-1]
     try:
         if parameters or not columns:
-            raise DefiniteError("the statement has parameters or gives no rows", where=schema.name)
+            raise codes.SERVER_ANSWER_UNEXPECTED.error(
+                "the statement has parameters or gives no rows", where=schema.name
+            )
         check_definitions(definitions, schema)
     except DefiniteError:
         _close(inside, statement)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 
 
 @dataclass
@@ -63,5 +63,7 @@ def _locked(path: Path, hint: str) -> BinaryIO:
         pass
     except BlockingIOError as error:
         handle.close()
-        raise DefiniteError("another process writes to these tables", where=str(path.parent), hint=hint) from error
+        raise codes.TABLES_LOCKED.error(
+            "another process writes to these tables", where=str(path.parent), hint=hint
+        ) from error
     return handle

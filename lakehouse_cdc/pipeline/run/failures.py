@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from lakehouse_cdc import errors
-from lakehouse_cdc.errors import CdcError, DefiniteError, TransientError
+from lakehouse_cdc.errors import CdcError, Code, codes
+from lakehouse_cdc.errors.tree import REGISTRY
 
-_OURS = re.compile(r"lakehouse_cdc\.errors\.(DefiniteError|ConfigError|TransientError): ([^\r\n]+)")
+_OURS = re.compile(r"CDC-(\d{4}) \w+: ([^\r\n]+)")
 _LINE = re.compile(r"^(?P<what>.*?)(?: \[(?P<where>[^\]]*)\])?(?: Hint: (?P<hint>.*))?$")
 _JAVA = re.compile(r"^(?:[\w.$]+(?:Exception|Error): )+")
 
@@ -24,14 +24,13 @@ def translate(error: BaseException, log: Path | None = None) -> CdcError:
     text = str(error)
     found = _OURS.findall(text)
     if found:
-        kind, line = found[-1]
+        number, line = found[-1]
         match = _LINE.match(line.strip())
         assert match is not None  # every part of the pattern may be empty
         parts = {name: value or "" for name, value in match.groupdict().items()}
-        made: CdcError = getattr(errors, kind)(parts["what"], where=parts["where"], hint=parts["hint"])
-        return made
+        return REGISTRY[int(number)].error(parts["what"], where=parts["where"], hint=parts["hint"])
     first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
     first = _JAVA.sub("", first)
     hint = f"the whole of it stands in {log}" if log is not None else "run again with --verbose for the whole trace"
-    kind_of_failure = DefiniteError if "DELTA_" in first else TransientError
-    return kind_of_failure(f"Spark failed: {first[:500]}", hint=hint)
+    code: Code[CdcError] = codes.DELTA_FAILED if "DELTA_" in first else codes.SPARK_FAILED
+    return code.error(f"Spark failed: {first[:500]}", hint=hint)

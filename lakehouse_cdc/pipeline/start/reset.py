@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.cleanup.trash import empty_trash, throw_away
 from lakehouse_cdc.lake.tables import PIPELINE, delta_table, exists, read
 from lakehouse_cdc.model.table_layout import Layout, Table, quoted
@@ -72,7 +72,7 @@ class Reset:
 def _require_no_stream(spark: SparkSession, layout: Layout) -> None:
     """The lock is of a process; this one may be running the pipeline itself."""
     if any((query.name or "").startswith(f"{layout.pipeline}: ") for query in spark.streams.active):
-        raise DefiniteError("the pipeline is running", where=layout.pipeline, hint="stop it first")
+        raise codes.PIPELINE_RUNNING.error("the pipeline is running", where=layout.pipeline, hint="stop it first")
 
 
 def _folders(layout: Layout, keep_tables: bool) -> list[str]:

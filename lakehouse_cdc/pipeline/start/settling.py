@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.bronze.recorded_state import find_bronze, record_last_schemas, tables_in
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.cleanup.trash import throw_away
 from lakehouse_cdc.lake.cleanup.uncommitted_files import remove_uncommitted
@@ -93,7 +93,7 @@ def refused(why: Tie | Silver, layout: Layout, folders: Folders) -> DefiniteErro
     what = why.value if isinstance(why, Tie) else f"silver has {why.value}" if why is Silver.LEFT else (
         f"silver was {why.value}" + (", which holds no batch" if why is Silver.MATCHING else "")
     )  # fmt: skip
-    return DefiniteError(what, where=where, hint=_HINTS[why])
+    return codes.CHECKPOINT_UNRELATED.error(what, where=where, hint=_HINTS[why])
 
 
 class Naming:

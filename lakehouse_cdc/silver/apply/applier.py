@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.errors import CdcError, DefiniteError, TableError, TransientError
+from lakehouse_cdc.errors import CdcError, DefiniteError, TableError, codes
 from lakehouse_cdc.lake.conflicts import is_conflict
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Op
@@ -137,10 +137,12 @@ def _refusal(table: str, error: Exception) -> TableError | None:
     if isinstance(error, TableError):
         return error
     if (found := re.search(rf"{DOES_NOT_FIT} \S.*?(?=[\n\"]| SQLSTATE|$)", str(error))) is not None:
-        return TableError(found[0], where=table, hint=THAW)
+        return codes.FROZEN_VALUE_UNFIT.error(found[0], where=table, hint=THAW)
     if "INVALID_VARIANT_CAST" in str(error):
         what = f"a value of {table} in bronze does not fit its column in silver"
-        return TableError(what, where=table, hint="the table was altered in a way that was not seen; read it again")
+        return codes.SILVER_VALUE_UNFIT.error(
+            what, where=table, hint="the table was altered in a way that was not seen; read it again"
+        )
     return None
 
 
@@ -151,7 +153,7 @@ def _raise(failed: Sequence[tuple[str, BaseException]]) -> None:
     table, error = min(failed, key=lambda f: not isinstance(f[1], DefiniteError))
     others = f" ({len(failed)} tables failed)" if len(failed) > 1 else ""
     if isinstance(error, CdcError):
-        raise type(error)(error.what + others, where=error.where or table, hint=error.hint) from error
+        raise error.code.error(error.what + others, where=error.where, hint=error.hint, table=table) from error
     line = next((text for text in str(error).splitlines() if text.strip()), type(error).__name__)
     what = f"the silver table of {table} could not be written{others}: {line[:300]}"
-    raise TransientError(what, where=table) from error
+    raise codes.SILVER_WRITE_FAILED.error(what, where=table) from error

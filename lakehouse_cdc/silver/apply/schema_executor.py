@@ -11,7 +11,7 @@ import json
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.errors import TableError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.commits import noting
 from lakehouse_cdc.lake.tables import Columns, held_columns, read, require_owner, set_properties, write
 from lakehouse_cdc.model.commit_note import CommitNote
@@ -102,7 +102,7 @@ def _compute(session: SparkSession, table: Table, transform: Transform, added: C
     wider = [(name, kind) for name, kind in added if name in transform.computed and held[name] != kind]
     for name, kind in wider:
         if not widens(held[name], kind):
-            raise TableError(
+            raise codes.COMPUTED_TYPE_CHANGED.error(
                 f"computed column {name} is {held[name]}, and would be {kind} from here on",
                 where=str(table),
                 hint="cast it in its expression, and move the silver table away to have it built anew",

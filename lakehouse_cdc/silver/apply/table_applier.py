@@ -21,7 +21,7 @@ from itertools import pairwise
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.errors import ConfigError, DefiniteError, TableError
+from lakehouse_cdc.errors import DefiniteError, TableError, codes
 from lakehouse_cdc.lake.tables import Columns, exists
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.commit_note import CommitNote
@@ -158,18 +158,20 @@ class TableApplier:
         try:
             return derived(session, shape)
         except TableError as error:
-            raise ConfigError(error.what, where=error.where, hint="mend the configuration, and run again") from error
+            raise codes.TRANSFORM_INVALID.error(
+                error.what, where=error.where, hint="mend the configuration, and run again"
+            ) from error
 
     def _require_same(self, held: Held) -> None:
         wanted, table = self._policy, str(self._layout.silver_table(self._name))
         if held.form is not wanted.form:
-            raise DefiniteError(
+            raise codes.SILVER_FORM_CHANGED.error(
                 f"the silver table of {self._name} is of {held.form.title}, and is to be of {wanted.form.title}",
                 where=table,
                 hint="move it away to have it built anew from bronze, or set scd and deletes back",
             )
         if held.transform != wanted.transform:
-            raise DefiniteError(
+            raise codes.SILVER_TRANSFORM_CHANGED.error(
                 f"the silver table of {self._name} was made with another rename, computed, filter or metadata",
                 where=table,
                 hint="move it away to have it built anew from bronze, or set these back",
@@ -184,7 +186,7 @@ class TableApplier:
 
     def _writer_for(self, session: SparkSession, shape: Shape, held: Held, *, fresh: bool = False) -> Writer:
         if shape.frozen and not self._policy.freezes:
-            raise DefiniteError(
+            raise codes.SILVER_FROZEN_EARLIER.error(
                 f"the silver table of {self._name} was frozen while its source changed, and is to evolve now",
                 where=str(self._layout.silver_table(self._name)),
                 hint="move it away to have it built anew from bronze, or let its schema_changes be freeze",
@@ -275,7 +277,7 @@ class TableApplier:
         return done
 
     def _amid_a_change(self, held: Held) -> DefiniteError:
-        return DefiniteError(
+        return codes.SILVER_CHANGE_INTERRUPTED.error(
             f"the silver table of {self._name} is amid a change of its schema, which bronze does not go on with",
             where=f"{self._layout.silver_table(self._name)} seq {held.changing}",
             hint="restore bronze, or move the silver table away to have it built anew",

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.table_layout import COMMIT_TS, SEQ, Table, quoted
 from lakehouse_cdc.schema.type_registry import Kind
 from lakehouse_cdc.schema.types import require
@@ -131,7 +131,7 @@ def _require(plan: AutoCdcPlan) -> None:
     names = {column.lower() for column, _ in plan.eras.columns}
     if taken := sorted(names & {*FEEDS_OWN}):
         what = f"column {taken[0]} of {name} has the name of one that its feed adds"
-        raise DefiniteError(what, where=name, hint="exclude the column")
+        raise codes.DECLARATIVE_SETTING_UNSUPPORTED.error(what, where=name, hint="exclude the column")
     if policy.form.has_versions:
         _require_tracked(plan)
 
@@ -141,13 +141,13 @@ def _require_tracked(plan: AutoCdcPlan) -> None:
     tracked = [*by_name] if plan.policy.track is None else plan.policy.track
     for column in tracked:
         if column not in by_name:
-            raise DefiniteError(
+            raise codes.DECLARATIVE_SETTING_UNSUPPORTED.error(
                 f"{plan.name} has no column {column}, whose history is to be tracked",
                 where=str(plan.target),
                 hint="name the columns under track as they are called now",
             )
         if require(by_name[column], plan.name).kind is Kind.JSON:
-            raise DefiniteError(
+            raise codes.DECLARATIVE_SETTING_UNSUPPORTED.error(
                 f"AUTO CDC cannot tell one value of {column} from another: a VARIANT is not compared",
                 where=plan.name,
                 hint=f"carry it as text (types: {{{column}: text}}), or leave it out of what is tracked",
@@ -155,7 +155,7 @@ def _require_tracked(plan: AutoCdcPlan) -> None:
 
 
 def _cannot(name: str, setting: str, why: str) -> DefiniteError:
-    return DefiniteError(
+    return codes.DECLARATIVE_SETTING_UNSUPPORTED.error(
         f"{setting} cannot be had in a declarative pipeline: {why}",
         where=f"tables: {name}",
         hint="leave the setting out, or run this pipeline as a job",
@@ -200,7 +200,7 @@ def perform(dp: Any, calls: Iterable[Call]) -> None:
 
 
 def _lacks(dp: Any, what: str) -> DefiniteError:
-    return DefiniteError(
+    return codes.DECLARATIVE_RUNTIME_UNSUPPORTED.error(
         f"this runtime's declarative pipelines have no {what}",
         where=getattr(dp, "__name__", type(dp).__name__),
         hint="use a newer runtime, or run this pipeline as a job",

@@ -20,7 +20,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lakehouse_cdc.errors import DefiniteError, TransientError
+from lakehouse_cdc.errors import TransientError, codes
 from lakehouse_cdc.model.table_layout import literal, quoted
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.type_registry import Kind
@@ -67,7 +67,7 @@ class Eras:
             if found and schema.id == found[-1].schema.id and "origin" not in data:
                 continue  # as it was, in a new epoch of the log
             if found and "origin" not in data:
-                raise DefiniteError(
+                raise codes.SCHEMA_CHANGE_INCOMPLETE.error(
                     f"a change of the schema of {name} does not say what became of its columns",
                     where=f"{name} seq {seq}",
                     hint="bronze was written by another release; move it away, with its checkpoint, to begin anew",

@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.errors import TableError
+from lakehouse_cdc.errors import TableError, codes
 from lakehouse_cdc.lake.tables import Columns
 from lakehouse_cdc.model.table_layout import OWN, quoted
 from lakehouse_cdc.schema.types import require
@@ -97,7 +97,7 @@ def _analysed(row: DataFrame, table: str, what: str, text: str) -> str:
 
 
 def _refused(table: str, what: str) -> TableError:
-    return TableError(
+    return codes.TRANSFORM_REFUSED.error(
         f"{what} ({table})",
         where=f"tables.{table}",
         hint="change rename, computed, filter or metadata, and move the silver table away to have it built anew",

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.bronze_row import LEFT
 from lakehouse_cdc.model.changelog import Op
@@ -59,7 +59,7 @@ class SchemaBoundary:
         """From an `s` row and its images. Raises DefiniteError for one that is not whole."""
         old, new = TableSchema.from_dict(before), TableSchema.from_dict(after)
         if new.id != schema_id or "origin" not in after or new.name != old.name:
-            raise DefiniteError(
+            raise codes.SCHEMA_CHANGE_INCOMPLETE.error(
                 f"a change of the schema of {new.name} to {schema_id} is not whole",
                 where=f"{new.name} seq {seq}",
                 hint="bronze was written by another release; move it away, with its checkpoint, to begin anew",

@@ -16,7 +16,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.errors import TableError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.table_layout import literal, quoted
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.type_registry import Kind
@@ -76,7 +76,7 @@ def require_unique(rows: DataFrame, shape: Shape) -> None:
     read = rows.where("op = 'r'").selectExpr(f"CAST({of_rows('key')} AS {key_type(shape.rows)}) AS key", "seq")
     twice = read.groupBy("key", "seq").count().where("count > 1").head()
     if twice is not None:
-        raise TableError(
+        raise codes.DECLARED_KEY_NOT_UNIQUE.error(
             f"{twice['count']} rows of {name} have the key ({', '.join(key)}) = {tuple(twice['key'])}",
             where=name,
             hint=f"tables.{name}.key says that there is one; mend the rows, or choose other columns in a new pipeline",

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from lakehouse_cdc.errors import TableError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.definition.casts import castable
@@ -123,7 +123,7 @@ class Shape:
     def _check(self, where: str) -> None:
         table = self.schema.name
         if [self.sources.get(name) for name in self.schema.key] != [*self.rows.key]:
-            raise TableError(
+            raise codes.FROZEN_KEY_CHANGED.error(
                 f"the key of {table} is ({', '.join(self.rows.key)}) now, and its silver table is frozen",
                 where=where,
                 hint=THAW,
@@ -134,7 +134,7 @@ class Shape:
                 continue
             held, comes = (require(c, table).silver for c in (column, by_name[source]))
             if held != comes and {held, comes} != {"string", "variant"} and not castable(comes, held):
-                raise TableError(
+                raise codes.FROZEN_COLUMN_UNFIT.error(
                     f"column {source} of {table} is {comes} now, which {column.name} of its frozen silver table, "
                     f"of {held}, cannot hold",
                     where=where,

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from lakehouse_cdc.errors import TableError
+from lakehouse_cdc.errors import TableError, codes
 from lakehouse_cdc.model.table_layout import END_AT
 from lakehouse_cdc.schema.table import TableSchema
 
@@ -174,7 +174,7 @@ def form_of_columns(names: Iterable[str]) -> Form:
 
 def no_key(name: str) -> TableError:
     """Why there is no silver table of a table without a key."""
-    return TableError(
+    return codes.SILVER_KEY_MISSING.error(
         f"{name} has no primary key, so it is in bronze alone",
         where=name,
         hint=f"tables.{name}: append: true if rows are only ever added, or key: [columns] that tell rows apart",

@@ -34,7 +34,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.definition.casts import widens
@@ -98,7 +98,7 @@ def evolution(
 def _check(old: TableSchema, new: TableSchema, origin: Mapping[str, str]) -> None:
     was, now = {c.name for c in old.columns}, {c.name for c in new.columns}
     if not (origin.keys() <= now and set(origin.values()) <= was and len(set(origin.values())) == len(origin)):
-        raise DefiniteError(
+        raise codes.SCHEMA_CHANGE_INCOMPLETE.error(
             f"a change of the schema of {new.name} does not say where its columns come from",
             where=new.name,
             hint="bronze was written by another release; move it away, with its checkpoint, to begin anew",

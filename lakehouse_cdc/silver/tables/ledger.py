@@ -19,7 +19,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.commits import newest_version
 from lakehouse_cdc.lake.direct.small_tables import append_small, read_small
 from lakehouse_cdc.lake.tables import Columns, create, exists, held_columns, require_ours, require_owner, table_id
@@ -54,7 +54,7 @@ def require_ledger(spark: SparkSession, layout: Layout) -> bool:
     bounded = any(name == BOUNDS for name, _ in held_columns(spark, table))
     require_ours(spark, table, COLUMNS if bounded else COLUMNS[:-1], pipeline=layout.pipeline)
     if require_owner(spark, table, layout.pipeline).get(_BRONZE) != table_id(spark, layout.changes):
-        raise DefiniteError(
+        raise codes.LEDGER_FOREIGN.error(
             "the ledger is of another bronze, which has been moved away or deleted",
             where=str(table),
             hint="move the ledger away, too: what it says is of no use for this one",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.lake.tables import exists, require_marked
 from lakehouse_cdc.model.commit_note import CommitNote
@@ -162,7 +162,7 @@ def held_by(spark: SparkSession, layout: Layout, name: str) -> Held | None:
     if not found.form.has_tombstones:
         return found
     if not exists(spark, beside):
-        raise DefiniteError(
+        raise codes.TOMBSTONES_MISSING.error(
             f"the tombstones of {name} are gone",
             where=str(beside),
             hint="restore them, or move the silver table away to have both built anew from bronze",

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.direct.small_tables import read_small
 from lakehouse_cdc.model.bronze_row import LEFT
 from lakehouse_cdc.model.changelog import Op
@@ -38,7 +38,7 @@ class Schemas:
             self._add(dict(map(tuple, told.select("schema_id", F.to_json("after")).collect())))
             wanted -= set(self._known)
         if wanted:
-            raise DefiniteError(
+            raise codes.SCHEMA_RECORD_DAMAGED.error(
                 f"no schema {min(wanted)} is recorded, but rows are written under it",
                 where=str(self._layout.schemas),
                 hint="restore the table of schemas; it belongs to the change table",
@@ -51,7 +51,7 @@ class Schemas:
         for schema_id, text in texts.items():
             schema = TableSchema.from_json(text)
             if schema.id != schema_id:
-                raise DefiniteError(
+                raise codes.SCHEMA_RECORD_DAMAGED.error(
                     f"schema {schema_id} of {schema.name} is not what its id says",
                     where=str(self._layout.schemas),
                     hint="restore the table of schemas",

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.errors import DefiniteError, TableError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.tables import (
     Columns,
     create,
@@ -124,7 +124,7 @@ def _require_clusters(name: str, policy: Policy, found: Columns) -> None:
     for column in policy.cluster_by:
         if column not in able:
             why = f"it is {kinds[column]}" if column in kinds else "it has no such column"
-            raise TableError(
+            raise codes.CLUSTERING_REFUSED.error(
                 f"the silver table of {name} cannot be clustered by {column}: {why}",
                 where=name,
                 hint=f"tables.{name}.cluster_by names columns of silver: numbers, texts, dates or times",
@@ -175,7 +175,7 @@ def require_same(schema: TableSchema, others: Mapping[str, TableSchema]) -> None
     """
     for other in others.values():
         if _columns_of_source(other) != _columns_of_source(schema) or other.key != schema.key:
-            raise DefiniteError(
+            raise codes.SCHEMA_CHANGE_INCOMPLETE.error(
                 f"the columns of {schema.name} changed (schema {schema.id} to {other.id}), but bronze does not say how",
                 where=schema.name,
                 hint="move the silver table and the checkpoint of silver away to have it built anew",

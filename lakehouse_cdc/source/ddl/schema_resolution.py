@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.ddl_effect import Effect, Kind
 from lakehouse_cdc.model.offset import Offset, TableState
 from lakehouse_cdc.mysql import server
@@ -140,15 +140,17 @@ def not_followed(statement: LoggedStatement, options: SourceOptions, table: str 
     """The error for a statement that may change a captured table: at which the stream stops, if no table is named."""
     what = f"a statement that may change a captured table cannot be followed: {options.shown(statement.text)}"
     if table:
-        return DefiniteError(f"{what} (at {statement.position}; the table was altered again since)", where=table)
+        return codes.STATEMENT_NOT_FOLLOWED.error(
+            f"{what} (at {statement.position}; the table was altered again since)", where=table
+        )
     hint = "begin anew with a fresh checkpoint and fresh tables, or leave the table out (source.tables)"
-    return DefiniteError(what, where=str(statement.position), hint=hint)
+    return codes.STATEMENT_STOPS_STREAM.error(what, where=str(statement.position), hint=hint)
 
 
 def stopped(what: str, table: str, where: str) -> DefiniteError:
     """The error for a table that the user wants no change of."""
     hint = f"tables.{table}.schema_changes is stop; make it evolve for the next run to go on"
-    return DefiniteError(what, where=where, hint=hint)
+    return codes.SCHEMA_CHANGE_STOPPED.error(what, where=where, hint=hint)
 
 
 def _altered(statement: LoggedStatement, schema: TableSchema, session: Session) -> Altered | None:
@@ -218,7 +220,7 @@ def _require_labels(said: Altered, now: TableSchema) -> None:
             if column.values != wanted:
                 what = f"the server has other labels for column {column.name} of {now.name} than it was altered to have"
                 hint = f"ALTER TABLE {now.name} MODIFY {column.name} with the labels that it should have"
-                raise DefiniteError(f"{what}: {column.declared}", where=now.name, hint=hint)
+                raise codes.LABEL_UNREADABLE.error(f"{what}: {column.declared}", where=now.name, hint=hint)
 
 
 def _agree(said: Altered, now: TableSchema, before: TableSchema) -> bool:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from lakehouse_cdc.errors import TransientError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.clock import SLACK, Bounds
 from lakehouse_cdc.model.offset import Identity, Offset
 from lakehouse_cdc.model.position import FIRST_EVENT, Position
@@ -104,7 +104,7 @@ def when_all_is_known(
         if not hidden:
             return position
         if clock() - began > _PATIENCE:
-            raise TransientError(
+            raise codes.XA_PENDING.error(
                 f"{len(hidden)} XA transactions have been prepared for long: their rows lie before the first position",
                 where=str(position),
                 hint="XA COMMIT or XA ROLLBACK them (XA RECOVER lists them), then start again",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.xa import Prepared
 from lakehouse_cdc.mysql import server
@@ -28,7 +28,7 @@ def with_new_tables(
     offset = _without_unmatched(tables, offset)
     known = {name: state for name, state in offset.there.items() if state.announced}
     if gone := sorted(name for name in known if not tables.selection.matches(name)):
-        raise DefiniteError(
+        raise codes.TABLE_LEFT_SELECTION.error(
             f"{', '.join(gone[:5])} was captured before and is not in source.tables any more",
             hint="take tables out with a new pipeline; a table cannot leave one and come back exactly yet",
         )

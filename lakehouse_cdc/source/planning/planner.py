@@ -15,12 +15,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, TransientError, codes
 from lakehouse_cdc.model.ddl_effect import Effect
 from lakehouse_cdc.model.offset import Offset, TableState
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.xa import Prepared, follow, needed, open_at
-from lakehouse_cdc.mysql.binlog.dump import ServerIdTakenError
 from lakehouse_cdc.mysql.connection.session import Session, connect
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.source.captured_tables import Tables, wait_for_ddl
@@ -104,7 +103,10 @@ class Planner:
                 self._planned = self._next(start, max_rows, max_bytes)
             except _AlteredMeanwhile:
                 continue
-            except ServerIdTakenError:
+            except TransientError as error:
+                # another reader began with the same server_id, and the server ended this one; another id can go on
+                if error.code is not codes.SERVER_ID_TAKEN:
+                    raise
                 self.close()
                 if not (others := others - 1):
                     raise
@@ -188,7 +190,9 @@ class Planner:
     def _gap(self, start: Offset) -> DefiniteError | None:
         """What keeps the log from being continued at `start`, if anything does; else the tail stands there."""
         if self._store.has_gap(start):
-            return DefiniteError(f"the batch that ended at {start.position} could not be read: its binlog was purged")
+            return codes.POSITION_PURGED.error(
+                f"the batch that ended at {start.position} could not be read: its binlog was purged"
+            )
         if (gap := gaps.other_server(self._session(), start)) is not None:
             return gap
         if (gap := gaps.missing(self._session(), start)) is not None:

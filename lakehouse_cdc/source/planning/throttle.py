@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.source.options import SourceOptions
@@ -50,7 +50,7 @@ class Throttle:
             return False
         lags = server.replica_lags(session)
         if not lags:
-            raise DefiniteError(
+            raise codes.NOT_A_REPLICA.error(
                 "a limit is set for how far the source may be behind, and it is no replica",
                 where=session.options.where, hint="remove source.max_replica_lag_seconds",
             )  # fmt: skip

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.images.program import key_metadata
 from lakehouse_cdc.model.bronze_arrow import SHARED
 from lakehouse_cdc.model.offset import Cursor
@@ -47,7 +47,7 @@ def read_binlog(split: BinlogSplit, options: SourceOptions, server_id: int) -> I
                 for found in part.statements:
                     if split.ddl and found.position == split.end:
                         continue
-                    raise DefiniteError(
+                    raise codes.STATEMENT_STOPS_STREAM.error(
                         f"the stream cannot pass a statement: {options.shown(found.text)}", where=str(found.position),
                         hint="begin anew with a fresh checkpoint and fresh tables, or leave the table out",
                     )  # fmt: skip

@@ -19,7 +19,7 @@ from itertools import count
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_cdc.errors import DefiniteError, TransientError
+from lakehouse_cdc.errors import DefiniteError, TransientError, codes
 from lakehouse_cdc.images.program import ProgramSet
 from lakehouse_cdc.model.multiset import rollback
 from lakehouse_cdc.mysql import server
@@ -117,7 +117,7 @@ def _rolled_back(split: SnapshotSplit, selected: Iterable[Pair], past: Past) -> 
     for pair in selected:
         yield _without(pair, came)
     if lacking := came.total():
-        raise DefiniteError(
+        raise codes.INVARIANT_BROKEN.error(
             f"{lacking} rows that came behind {split.stamp.position} are not among those that were read",
             where=split.schema.name,
             hint="this should be impossible; please report it with the checkpoint's last offset",
@@ -146,7 +146,7 @@ def _without(pair: Pair, came: Counter[bytes]) -> Pair:
 
 def _never_at_rest(table: str, proof: str) -> TransientError:
     better = {"gtid": "", "snapshot": ""}.get(proof, ", or turn GTIDs on")
-    return TransientError(
+    return codes.KEYLESS_TABLE_BUSY.error(
         "a table without a primary key was written at every moment at which it was to be read",
         where=table,
         hint=f"it is read again; let its writers rest for a moment, give it a primary key{better}",

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.offset import Identity
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.xa import Prepared
@@ -79,7 +79,7 @@ class LogReader:
         """RESET leaves uuid and names as they were; the file that the offset knows must be the same file."""
         created, known = self._scanner.created, self._identity
         if scan.files == (known.file,) and created is not None and created != known.created:
-            raise DefiniteError(
+            raise codes.BINLOG_RESET.error(
                 f"{known.file} is a new file of an old name: the binlog was reset", where=str(scan.start),
                 hint="source.on_gap: resnapshot reads all tables again in a new epoch",
             )  # fmt: skip

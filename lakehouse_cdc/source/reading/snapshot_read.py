@@ -17,7 +17,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_cdc.errors import CdcError, DefiniteError
+from lakehouse_cdc.errors import CdcError, DefiniteError, codes
 from lakehouse_cdc.images.program import ProgramSet, key_metadata, row_metadata
 from lakehouse_cdc.model.as_of_rule import Event, truths
 from lakehouse_cdc.model.position import Position
@@ -53,7 +53,7 @@ def read_snapshot(split: SnapshotSplit, options: SourceOptions, server_id: int) 
             rows = read_whole(split, session, options, server_id)
     if rows is None:
         if options.as_of:
-            raise DefiniteError(
+            raise codes.ROWS_MISSING.error(
                 f"a statement behind {split.stamp.position} changes the table, whose rows there are gone",
                 where=split.schema.name, hint="run again when the pipeline has passed that statement",
             )  # fmt: skip

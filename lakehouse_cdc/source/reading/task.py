@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.model.variant import encode
 from lakehouse_cdc.schema.change import SchemaChange
@@ -55,7 +55,7 @@ def read_split(split: Any, options: SourceOptions) -> Iterator[pa.RecordBatch]:
         return iter([_single(split.stamp, Rank.END, "x", name, schema_id, Decimal(split.below), began)])
     if getattr(split, "value", split) is None:  # Spark's stand-in for "no partitions"
         return iter([])
-    raise DefiniteError(f"{type(split).__name__} is not a split of this source")
+    raise codes.INVARIANT_BROKEN.error(f"{type(split).__name__} is not a split of this source")
 
 
 def replica_id(options: SourceOptions) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.binlog.scan import Decision, LoggedStatement
 from lakehouse_cdc.source.options import SourceOptions
@@ -88,7 +88,7 @@ class _Texts:
 
 def _ddl(found: LoggedStatement, split: SnapshotSplit | RepairSplit, options: SourceOptions) -> bool:
     if found.position <= split.stamp.position:
-        raise DefiniteError(
+        raise codes.INVARIANT_BROKEN.error(
             f"a statement between the floor {split.floor} and W concerns the table: {options.shown(found.text)}",
             where=f"{split.schema.name} at {found.position}",
             hint="this should be impossible; please report it with the checkpoint's last offset",

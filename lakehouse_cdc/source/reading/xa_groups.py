@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.images.binlog.words import FORMAT
 from lakehouse_cdc.model.offset import Identity
 from lakehouse_cdc.model.position import Position
@@ -179,7 +179,7 @@ def _read(
 def _check(commit: Commit, holds: bool) -> None:
     """The group must be the one that is meant, whatever has become of the log since."""
     if not holds:
-        raise DefiniteError(
+        raise codes.XA_PREPARE_MISSING.error(
             f"the binlog does not hold the XA transaction {commit.xid} where it was prepared", where=str(commit.begin)
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql import server
@@ -22,7 +22,7 @@ def other_server(session: Session, start: Offset) -> DefiniteError | None:
     """Whether the session reached another server than the one that the offset is of."""
     if session.server_uuid == start.identity.server_uuid:
         return None
-    return DefiniteError(
+    return codes.SERVER_REPLACED.error(
         f"the server is another one: {session.server_uuid}, the checkpoint is of {start.identity.server_uuid}",
         where=str(start.position),
         hint=f"point source.url at the old server; {_READ_AGAIN}",
@@ -35,7 +35,7 @@ def missing(session: Session, start: Offset) -> DefiniteError | None:
     if size is not None and size >= start.position.pos:
         return None
     what = "was purged" if size is None else f"ends at {size}"
-    return DefiniteError(
+    return codes.POSITION_PURGED.error(
         f"the binlog cannot be continued: {start.position.file} {what}",
         where=str(start.position),
         hint=f"keep binlogs longer (binlog_expire_logs_seconds); {_READ_AGAIN}",
@@ -46,7 +46,7 @@ def other_log(start: Offset, *, created: int) -> DefiniteError | None:
     """Whether the offset's file, which was made at `created`, is another than it was."""
     if created == start.identity.created:
         return None
-    return DefiniteError(
+    return codes.BINLOG_RESET.error(
         f"{start.position.file} is a new file of an old name: the binlog was reset",
         where=str(start.position),
         hint=_READ_AGAIN,
@@ -55,7 +55,7 @@ def other_log(start: Offset, *, created: int) -> DefiniteError | None:
 
 def unknown_xa(at: Position) -> DefiniteError:
     """An XA COMMIT of what was prepared before the first position, unseen for want of the right to list it."""
-    return DefiniteError(
+    return codes.XA_PREPARED_EARLIER.error(
         "an XA transaction is committed that was prepared before the stream began",
         where=str(at),
         hint=f"GRANT XA_RECOVER_ADMIN ON *.* to the user, and begin anew; {_READ_AGAIN}",
@@ -87,7 +87,7 @@ def _purged(session: Session, begins: Sequence[Position], end: Offset) -> Defini
     files = dict(server.binary_logs(session))
     if (lost := next((at for at in begins if at.file not in files), None)) is None:
         return None
-    return DefiniteError(
+    return codes.POSITION_PURGED.error(
         f"the batch that ends at {end.position} cannot be read any more: {lost.file} was purged",
         where=str(lost),
         hint=f"keep binlogs longer (binlog_expire_logs_seconds); {_READ_AGAIN}",

@@ -30,7 +30,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakehouse_cdc.errors import DefiniteError, TransientError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql import server
@@ -125,7 +125,7 @@ class Floor:
         began = self._clock()
         while (settled := self.settled()) is None or settled < position:
             if self._clock() - began > max(_PATIENCE, 3 * self.margin):
-                raise TransientError(
+                raise codes.POSITION_UNSETTLED.error(
                     "a transaction stays in its commit: the position does not settle", where=str(position),
                     hint="look for sessions that wait for a commit or a semi-sync replica (SHOW PROCESSLIST)",
                 )  # fmt: skip
@@ -147,24 +147,24 @@ def choose_proof(session: Session, proof: Settle, margin: float) -> tuple[str, f
     """The proof to use and the margin in seconds. Raises DefiniteError if the wanted one cannot be had."""
     gtids_on = server.settings(session).get("gtid_mode", "OFF").upper() == "ON"
     if proof == "gtid" and not gtids_on:
-        raise DefiniteError("settle: gtid needs gtid_mode = ON", hint="use auto, process or age")
+        raise codes.SETTLE_UNAVAILABLE.error("settle: gtid needs gtid_mode = ON", hint="use auto, process or age")
     if proof == "gtid" or (proof == "auto" and gtids_on):
         return "gtid", margin
     if proof == "snapshot" and not session.is_mariadb:
-        raise DefiniteError("settle: snapshot needs MariaDB", hint="use auto, gtid, process or age")
+        raise codes.SETTLE_UNAVAILABLE.error("settle: snapshot needs MariaDB", hint="use auto, gtid, process or age")
     semi_sync = server.semi_sync(session)
     beyond = max(margin, semi_sync.timeout_seconds + 1 if semi_sync.enabled else 0)
     if proof == "snapshot" or (proof == "auto" and session.is_mariadb):
         return "snapshot", beyond
     may_look = proof in ("auto", "process") and server.has_process_right(session)
     if proof == "process" and not may_look:
-        raise DefiniteError(
+        raise codes.SETTLE_UNAVAILABLE.error(
             "settle: process needs MySQL 8.0 and the PROCESS right", hint="GRANT PROCESS ON *.* TO the user"
         )
     if may_look:
         return "process", beyond
     if semi_sync.enabled and semi_sync.endless:
-        raise DefiniteError(
+        raise codes.SETTLE_UNAVAILABLE.error(
             "with an endless semi-sync time-out, age does not tell when a commit becomes visible",
             hint="turn GTIDs on, or GRANT PROCESS ON *.* to the user",
         )

@@ -24,7 +24,7 @@ from typing import Any
 
 from pyspark.sql.datasource import InputPartition
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.source.spark.stream_reader import StreamReader
 from lakehouse_cdc.source.state.state_store import mounted, write_whole
 
@@ -58,7 +58,7 @@ class RememberingReader(StreamReader):
         """The splits of a batch, the one that was offered. Raises DefiniteError for another one."""
         last = self._offered
         if start != end and (start, end) != (last.start, last.end):
-            raise DefiniteError(
+            raise codes.CHECKPOINT_DAMAGED.error(
                 "Spark's checkpoint and the schema folder do not belong together",
                 where=self._options.schema_folder,
                 hint="keep or delete them as one; a stream that begins anew has a schemaFolder of its own",

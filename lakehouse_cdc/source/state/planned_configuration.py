@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.schema.column_choice import Choice, require_same_choice
 from lakehouse_cdc.schema.representation import Rules
 from lakehouse_cdc.schema.table import Column, TableSchema
@@ -69,7 +69,7 @@ def require_same_configuration(end: Mapping[str, Any], options: SourceOptions, s
     else:
         differs = "" if planned_under == digest(options) else "the configuration"
     if differs:
-        raise DefiniteError(
+        raise codes.BATCH_PLANNED_OTHERWISE.error(
             f"a batch was planned, and not completed, before {differs} was changed; it is not executed under another"
             " configuration",
             where=f"{end.get('file')}:{end.get('pos')}",

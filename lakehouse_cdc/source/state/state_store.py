@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.key_repair import Repair
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.schema.change import SchemaChange
@@ -42,7 +42,9 @@ class SchemaStore:
             path = self._path(schema_id)
             schema = TableSchema.from_json(self._read(path))
             if schema.id != schema_id:
-                raise DefiniteError(f"the file of schema {schema_id} was changed", where=str(path), hint="restore it")
+                raise codes.CHECKPOINT_DAMAGED.error(
+                    f"the file of schema {schema_id} was changed", where=str(path), hint="restore it"
+                )
             self._schemas[schema_id] = schema
         return self._schemas[schema_id]
 
@@ -149,14 +151,16 @@ class SchemaStore:
     def _checked(self, path: Path, fingerprint: str, what: str) -> str:
         text = self._read(path)
         if _digest(text) != fingerprint:
-            raise DefiniteError(f"the file of {what} {fingerprint} was changed", where=str(path), hint="restore it")
+            raise codes.CHECKPOINT_DAMAGED.error(
+                f"the file of {what} {fingerprint} was changed", where=str(path), hint="restore it"
+            )
         return text
 
     def _read(self, path: Path) -> str:
         try:
             return path.read_text(encoding="utf-8")
         except FileNotFoundError as error:
-            raise DefiniteError(
+            raise codes.CHECKPOINT_DAMAGED.error(
                 f"{path.name}, which the checkpoint names, is missing", where=str(path),
                 hint="the folder of schemas belongs to the checkpoint: restore it, or start anew with both",
             ) from error  # fmt: skip

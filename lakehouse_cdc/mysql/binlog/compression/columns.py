@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.images import layout
 from lakehouse_cdc.images.binlog.row_events import UPDATE
 from lakehouse_cdc.images.extents import COLUMN_FIELDS, SPOT_FIELDS, find_values
@@ -65,7 +65,7 @@ def inflated(scan: Scan, schemas: Sequence[TableSchema]) -> Scan:
         start[i], size = size, size + sum(map(len, content))
         end[i] = size
         if size > LARGEST:
-            raise DefiniteError(
+            raise codes.BINLOG_TOO_LARGE.error(
                 f"compressed columns of {len(scan.buffer)} bytes of binlog become more than {LARGEST >> 30} GiB",
                 where=where,
                 hint="this is too large to be read into memory at once; exclude the columns",
@@ -114,7 +114,7 @@ class _Values:
             value = _inflated(view[at : at + size], most)
             if value is None:
                 name = f"{self._schema.columns[column].name} of {self._schema.name}"
-                raise DefiniteError(
+                raise codes.BINLOG_DAMAGED.error(
                     f"a compressed value of column {name} does not hold what it says", where=where, hint=_DAMAGED
                 )
             pieces += (view[done : at - prefix], len(value).to_bytes(plain_prefix, "little"), value)
@@ -140,7 +140,9 @@ class _Values:
             self._room = np.empty((found, SPOT_FIELDS), np.int64)
             find_values(data, first, self._columns, present, self._room)
         if found < 0:
-            raise DefiniteError(f"a row of {self._schema.name} is cut off in the binlog", where=where, hint=_DAMAGED)
+            raise codes.BINLOG_DAMAGED.error(
+                f"a row of {self._schema.name} is cut off in the binlog", where=where, hint=_DAMAGED
+            )
         spots: list[tuple[int, int, int]] = self._room[:found].tolist()
         return spots
 

@@ -37,7 +37,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.images.binlog.packed import find_packed, whole_events
 from lakehouse_cdc.images.binlog.words import (
     FAULTY,
@@ -191,7 +191,9 @@ def _payload(event: memoryview) -> _Payload:
             raise data.fail()
         return _Payload(packed, False, len(packed), tail)
     if fields[_COMPRESSION] != _ZSTD:
-        raise DefiniteError(f"a transaction is compressed by a method that is not known: {fields[_COMPRESSION]}")
+        raise codes.BINLOG_EVENT_UNKNOWN.error(
+            f"a transaction is compressed by a method that is not known: {fields[_COMPRESSION]}"
+        )
     if _SIZE not in fields:
         raise data.fail()
     return _Payload(packed, True, _believed(fields[_SIZE], len(packed), _ZSTD_GROWTH), tail)
@@ -254,7 +256,9 @@ def _tail(event: memoryview, end: int) -> int:
     if tail not in (0, _CRC_BYTES):
         raise Cursor(b"", "").fail()
     if tail and zlib.crc32(event[:end]) != int.from_bytes(event[end:], "little"):
-        raise DefiniteError("the checksum of a compressed binlog event is wrong", hint=_broken().hint)
+        raise codes.BINLOG_CHECKSUM_WRONG.error(
+            "the checksum of a compressed binlog event is wrong", hint=_broken().hint
+        )
     return tail
 
 
@@ -265,7 +269,7 @@ def _believed(size: int, packed: int, growth: int) -> int:
 
 
 def _broken() -> DefiniteError:
-    return DefiniteError(
+    return codes.BINLOG_DAMAGED.error(
         "a compressed binlog event does not hold what it says",
         hint="the binlog or its transport is damaged: check the file with mysqlbinlog, then read it again",
     )

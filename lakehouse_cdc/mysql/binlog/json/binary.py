@@ -15,7 +15,7 @@ import struct
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 
 _LARGE, _ARRAY = 1, 2  # the bits of the types of objects and arrays, which are those below _LITERAL
 _LITERAL, _INT16, _UINT16, _INT32, _UINT32, _INT64, _UINT64, _DOUBLE, _STRING, _OPAQUE = *range(4, 13), 15
@@ -119,7 +119,7 @@ def written(node: Node) -> Value:
         data = _container(keys, values, large)
         if data is not None:
             return Value((_ARRAY if keys is None else 0) | large, data)
-    raise DefiniteError("a JSON document of more than 4 GiB")
+    raise codes.VALUE_UNREPRESENTABLE.error("a JSON document of more than 4 GiB")
 
 
 def _container(keys: list[bytes] | None, values: list[Value], large: bool) -> bytes | None:
@@ -150,4 +150,4 @@ def _container(keys: list[bytes] | None, values: list[Value], large: bool) -> by
 
 def _malformed(where: str) -> DefiniteError:
     hint = "the binlog or its transport is damaged: check the file with mysqlbinlog, then read it again"
-    return DefiniteError("a JSON document in the binlog is malformed", where=where, hint=hint)
+    return codes.BINLOG_DAMAGED.error("a JSON document in the binlog is malformed", where=where, hint=hint)

@@ -16,7 +16,7 @@ import json
 import re
 from typing import NamedTuple, TypeAlias
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
 from lakehouse_cdc.mysql.binlog.json.binary import Node, Opened, Value, opened, parsed, written
 
@@ -49,7 +49,9 @@ def diffs(data: bytes, where: str) -> list[Diff]:
     while cursor.left:
         operation = cursor.byte()
         if operation not in (REPLACE, INSERT, REMOVE):
-            raise DefiniteError(f"a partial JSON update has an operation that is not known: {operation}", where=where)
+            raise codes.BINLOG_EVENT_UNKNOWN.error(
+                f"a partial JSON update has an operation that is not known: {operation}", where=where
+            )
         path = _path(cursor.take(cursor.length()), where)
         value = parsed(cursor.take(cursor.length()), where) if operation != REMOVE else None
         found.append(Diff(operation, path, value))
@@ -71,7 +73,9 @@ def _path(text: bytes, where: str) -> tuple[Leg, ...]:
         known = False
     if not known:
         shown = text.decode("utf-8", "replace")[:200]
-        raise DefiniteError(f"a partial JSON update has a path that is not known: {shown}", where=where)
+        raise codes.BINLOG_EVENT_UNKNOWN.error(
+            f"a partial JSON update has a path that is not known: {shown}", where=where
+        )
     return tuple(legs)
 
 
@@ -131,7 +135,7 @@ def _place(container: Opened, leg: Leg, where: str) -> int:
 
 
 def _misfit(where: str) -> DefiniteError:
-    return DefiniteError(
+    return codes.BINLOG_DAMAGED.error(
         "a partial JSON update in the binlog does not fit the document that it changes",
         where=where,
         hint="the binlog or its transport is damaged: check the file with mysqlbinlog, then read it again",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.images import layout
 from lakehouse_cdc.images.extents import COLUMN_FIELDS
 from lakehouse_cdc.images.rows.partial_walk import (
@@ -67,7 +67,9 @@ def _after(view: memoryview, spots: list[int], end: int, where: str) -> list[Any
         old, old_size = spots[first + OLD_AT], spots[first + OLD_SIZE]
         changes = diffs(bytes(view[at : at + size]), where)
         if old_size < 0:
-            raise DefiniteError("a partial JSON update in the binlog changes a document that is NULL", where=where)
+            raise codes.BINLOG_DAMAGED.error(
+                "a partial JSON update in the binlog changes a document that is NULL", where=where
+            )
         document = changed(bytes(view[old : old + old_size]), changes, where)
         pieces += (view[done : at - _LENGTH_BYTES], struct.pack("<I", len(document)), document)
         done = at + size
@@ -82,7 +84,7 @@ def _first_row(head: bytes, table: TableMap, where: str) -> int:
     for _ in range(2):
         present = int.from_bytes(data.take((len(table.types) + 7) // 8), "little")
         if ~present & (1 << len(table.types)) - 1:
-            raise DefiniteError(
+            raise codes.ROW_IMAGE_PARTIAL.error(
                 f"a partial JSON update of {table.name} in the binlog does not hold all columns",
                 where=where,
                 hint="set binlog_row_image=FULL globally and in the session that writes",
@@ -96,8 +98,10 @@ def _column(kind: layout.BinlogType) -> tuple[int, int, int]:
 
 def _refused(status: int, table: TableMap, where: str) -> DefiniteError:
     if status == OTHER_OPTIONS:
-        return DefiniteError(f"an update of {table.name} is logged with options that are not known", where=where)
-    return DefiniteError(
+        return codes.BINLOG_EVENT_UNKNOWN.error(
+            f"an update of {table.name} is logged with options that are not known", where=where
+        )
+    return codes.BINLOG_DAMAGED.error(
         f"a row of {table.name} ends inside of an update in the binlog",
         where=where,
         hint="the binlog or its transport is damaged: check the file with mysqlbinlog, then read it again",

@@ -1,0 +1,264 @@
+"""Codes 3xxx: the binlog, positions, GTIDs, the checkpoint."""
+
+from lakehouse_cdc.errors.tree import Code, DefiniteError, Scope, TransientError
+
+POSITION_PURGED = Code(
+    3001,
+    "position_purged",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The server no longer has the binlog in which the stream would continue.",
+    "Keep binlogs longer (binlog_expire_logs_seconds); set source.on_gap: resnapshot to read all tables again.",
+)
+
+BINLOG_RESET = Code(
+    3002,
+    "binlog_reset",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The binlog was reset: a file of an old name has new content.",
+    "Set source.on_gap: resnapshot to read all tables again.",
+)
+
+SERVER_REPLACED = Code(
+    3003,
+    "server_replaced",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The server is not the one that the checkpoint is of.",
+    "Point source.url at the old server, or set source.on_gap: resnapshot to read all tables again.",
+)
+
+XA_PREPARED_EARLIER = Code(
+    3004,
+    "xa_prepared_earlier",
+    DefiniteError,
+    Scope.PIPELINE,
+    "An XA transaction is committed whose rows lie before the first position of the stream.",
+    "Set source.on_gap: resnapshot to read all tables again, and GRANT XA_RECOVER_ADMIN ON *.* to the user.",
+)
+
+XA_PENDING = Code(
+    3005,
+    "xa_pending",
+    TransientError,
+    Scope.PIPELINE,
+    "XA transactions were prepared before the first position, and are not decided yet.",
+    "XA COMMIT or XA ROLLBACK them (XA RECOVER lists them), then start again.",
+)
+
+XA_PREPARE_MISSING = Code(
+    3006,
+    "xa_prepare_missing",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The binlog does not hold an XA transaction where it was prepared.",
+    "Check the binlog file with mysqlbinlog; set source.on_gap: resnapshot to read all tables again.",
+)
+
+POSITION_UNSETTLED = Code(
+    3007,
+    "position_unsettled",
+    TransientError,
+    Scope.PIPELINE,
+    "A transaction stays in its commit, so that the position does not settle.",
+    "Look for sessions that wait for a commit or a semi-sync replica (SHOW PROCESSLIST).",
+)
+
+BINLOG_DAMAGED = Code(
+    3008,
+    "binlog_damaged",
+    DefiniteError,
+    Scope.PIPELINE,
+    "An event of the binlog is damaged or cut off.",
+    "Check the file with mysqlbinlog, then run again; if the file itself is damaged, begin with a fresh snapshot.",
+)
+
+BINLOG_CHECKSUM_WRONG = Code(
+    3009,
+    "binlog_checksum_wrong",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The checksum of a binlog event is wrong.",
+    "Check the file with mysqlbinlog, then run again; if the file itself is damaged, begin with a fresh snapshot.",
+)
+
+BINLOG_EVENT_UNKNOWN = Code(
+    3010,
+    "binlog_event_unknown",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The binlog holds something that this release does not know.",
+    "Use a release that supports the server's version; MySQL 5.7 to 9.7 and MariaDB 10.5 to 11.8 are read.",
+)
+
+BINLOG_EVENT_MISPLACED = Code(
+    3011,
+    "binlog_event_misplaced",
+    DefiniteError,
+    Scope.PIPELINE,
+    "An event is at a place in the binlog where it cannot be: the start is inside a transaction.",
+    "Start at the begin of a transaction.",
+)
+
+BINLOG_INCIDENT = Code(
+    3012,
+    "binlog_incident",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The server logged an incident: changes may be missing from its binlog.",
+    "See the server's error log, FLUSH BINARY LOGS, then begin with a fresh checkpoint and fresh tables.",
+)
+
+BINLOG_DISCONTINUED = Code(
+    3013,
+    "binlog_discontinued",
+    DefiniteError,
+    Scope.PIPELINE,
+    "A binlog file does not continue the one before it.",
+    "Check the files with mysqlbinlog; take a fresh snapshot if the end of one is lost.",
+)
+
+TRANSACTIONS_MISSING = Code(
+    3014,
+    "transactions_missing",
+    DefiniteError,
+    Scope.PIPELINE,
+    "A binlog file follows transactions that the files before it do not hold.",
+    "Take a fresh snapshot: the end of a file is lost, or GTIDs were set without it (gtid_purged).",
+)
+
+ROLLBACK_AFTER_ROWS = Code(
+    3015,
+    "rollback_after_rows",
+    DefiniteError,
+    Scope.PIPELINE,
+    "A ROLLBACK in the binlog undoes rows of a captured table that were read already.",
+    "Do not write captured tables and non-transactional ones in one transaction; then take a fresh snapshot.",
+)
+
+BINLOG_TOO_LARGE = Code(
+    3016,
+    "binlog_too_large",
+    DefiniteError,
+    Scope.PIPELINE,
+    "Something in the binlog is too large for the memory of one read.",
+    "Read smaller batches, or exclude the large columns.",
+)
+
+DUMP_ENDED = Code(
+    3017,
+    "dump_ended",
+    TransientError,
+    Scope.PIPELINE,
+    "The server ended the binlog dump.",
+    "Give each reader its own server_id (source.server_ids), and check whether the server shuts down.",
+)
+
+DUMP_SILENT = Code(
+    3018,
+    "dump_silent",
+    TransientError,
+    Scope.PIPELINE,
+    "The server sent neither events nor heartbeats.",
+    "Check the server and the network; the connection is made again.",
+)
+
+DUMP_OUT_OF_STEP = Code(
+    3019,
+    "dump_out_of_step",
+    TransientError,
+    Scope.PIPELINE,
+    "The server sent packets that do not follow the protocol.",
+    "Check the network and proxies between here and the server; the connection is made again.",
+)
+
+POSITION_INVALID = Code(
+    3020,
+    "position_invalid",
+    DefiniteError,
+    Scope.PIPELINE,
+    "A position is not one between two events of a binlog.",
+    "Start from a position that the server shows (SHOW BINARY LOGS, SHOW BINLOG EVENTS), or from a fresh checkpoint.",
+)
+
+POSITIONS_INCOMPARABLE = Code(
+    3021,
+    "positions_incomparable",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The base name of the binlog files changed, so that positions have no order.",
+    "Set source.on_gap: resnapshot to begin a new epoch, or set log_bin back.",
+)
+
+SEQ_OVERFLOW = Code(
+    3022,
+    "seq_overflow",
+    DefiniteError,
+    Scope.PIPELINE,
+    "A number of a position is too large for the sequence number of a row.",
+    "RESET BINARY LOGS on the source, then begin with a fresh checkpoint and fresh tables.",
+)
+
+GTID_SET_INVALID = Code(
+    3023,
+    "gtid_set_invalid",
+    DefiniteError,
+    Scope.PIPELINE,
+    "A text is not a set of GTIDs.",
+    "Write it as uuid:first-last (MySQL) or domain-server-sequence (MariaDB).",
+)
+
+OFFSET_UNREADABLE = Code(
+    3024,
+    "offset_unreadable",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The checkpoint holds an offset that this release cannot read.",
+    "Use the release that wrote the checkpoint, or start with a new one.",
+)
+
+CHECKPOINT_DAMAGED = Code(
+    3025,
+    "checkpoint_damaged",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The checkpoint or the folder of schemas is incomplete or was changed.",
+    "Restore the checkpoint and the folder of schemas together, or start with new ones.",
+)
+
+BATCH_PLANNED_OTHERWISE = Code(
+    3026,
+    "batch_planned_otherwise",
+    DefiniteError,
+    Scope.PIPELINE,
+    "A batch was planned under another configuration, and is not completed.",
+    "Put the options back for one more run, or delete the planned batch from the checkpoint.",
+)
+
+CURSOR_UNFIT = Code(
+    3027,
+    "cursor_unfit",
+    DefiniteError,
+    Scope.TABLE,
+    "The checkpoint's progress in a table does not fit the key of the table.",
+    "Begin with a fresh checkpoint: this one is of another table.",
+)
+
+TRANSACTION_UNFIT = Code(
+    3028,
+    "transaction_unfit",
+    DefiniteError,
+    Scope.PIPELINE,
+    "A session logged its changes in a form that does not hold whole rows.",
+    "Set binlog_row_image = FULL globally and in the session that writes, then take a fresh snapshot.",
+)
+
+INVARIANT_BROKEN = Code(
+    3029,
+    "invariant_broken",
+    DefiniteError,
+    Scope.PIPELINE,
+    "Something happened that should be impossible: an error of this package.",
+    "Report it with the last offset of the checkpoint.",
+)

@@ -1,0 +1,102 @@
+"""Codes 7xxx: Spark, Java, downloads, and the Databricks workspace."""
+
+from lakehouse_cdc.errors.tree import Code, ConfigError, DefiniteError, Scope, TransientError
+
+CACHE_UNUSABLE = Code(
+    7001,
+    "cache_unusable",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The cache directory cannot be used.",
+    "Set the environment variable that the error names to a directory that you may write to.",
+)
+
+JAR_ALTERED = Code(
+    7002,
+    "jar_altered",
+    DefiniteError,
+    Scope.PIPELINE,
+    "A downloaded JAR is not the one that is expected.",
+    "Remove it from the package source or the local cache that the error names, and try again.",
+)
+
+DOWNLOAD_FAILED = Code(
+    7003,
+    "download_failed",
+    TransientError,
+    Scope.PIPELINE,
+    "A file that the first start needs could not be downloaded.",
+    "Check the network, or set a mirror (DEFAULT_ARTIFACT_REPOSITORY for Spark, settings.xml for Maven).",
+)
+
+JAVA_MISSING = Code(
+    7004,
+    "java_missing",
+    DefiniteError,
+    Scope.PIPELINE,
+    "No Java 17 or later was found.",
+    "Install lakehouse-cdc[local], which brings a Java, or a JDK 17 or 21, and set JAVA_HOME.",
+)
+
+PYSPARK_MISSING = Code(
+    7005,
+    "pyspark_missing",
+    DefiniteError,
+    Scope.PIPELINE,
+    "PySpark is not installed.",
+    "pip install 'lakehouse-cdc[local]'",
+)
+
+SPARK_WITHOUT_DELTA = Code(
+    7006,
+    "spark_without_delta",
+    DefiniteError,
+    Scope.PIPELINE,
+    "A Spark session without Delta runs in this process.",
+    "Stop that session first, or let it have Delta.",
+)
+
+WORKSPACE_LOGIN_MISSING = Code(
+    7007,
+    "workspace_login_missing",
+    ConfigError,
+    Scope.PIPELINE,
+    "No login to a Databricks workspace is configured, or the workspace refuses it.",
+    "Configure a login (databricks auth login).",
+)
+
+WORKSPACE_REFUSED = Code(
+    7008,
+    "workspace_refused",
+    ConfigError,
+    Scope.PIPELINE,
+    "The Databricks workspace refused the request.",
+    "Check the name in the error, and the rights of the login.",
+)
+
+WORKSPACE_FAILED = Code(
+    7009,
+    "workspace_failed",
+    TransientError,
+    Scope.PIPELINE,
+    "The Databricks workspace failed or cannot be reached.",
+    "Check DATABRICKS_HOST, and try again later.",
+)
+
+SPARK_FAILED = Code(
+    7010,
+    "spark_failed",
+    TransientError,
+    Scope.PIPELINE,
+    "Spark failed for a reason that this package does not know.",
+    "Read Spark's log, or run with --verbose for the whole trace; then run again.",
+)
+
+DELTA_FAILED = Code(
+    7011,
+    "delta_failed",
+    DefiniteError,
+    Scope.PIPELINE,
+    "Delta Lake refused an operation.",
+    "Read Delta's message in the error, and change what it names.",
+)

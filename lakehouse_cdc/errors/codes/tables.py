@@ -1,0 +1,240 @@
+"""Codes 4xxx: source tables, their types, keys, DDL, and the values of rows."""
+
+from lakehouse_cdc.errors.tree import Code, DefiniteError, Scope, TransientError
+
+TYPE_UNSUPPORTED = Code(
+    4001,
+    "type_unsupported",
+    DefiniteError,
+    Scope.TABLE,
+    "A column has a type that is not supported.",
+    "Exclude the column or the table.",
+)
+
+COLUMN_NAME_UNUSABLE = Code(
+    4002,
+    "column_name_unusable",
+    DefiniteError,
+    Scope.TABLE,
+    "A column has a name that a lakehouse table cannot have.",
+    "Exclude the column, or rename it on the source.",
+)
+
+KEY_UNUSABLE = Code(
+    4003,
+    "key_unusable",
+    DefiniteError,
+    Scope.TABLE,
+    "The primary key of a table cannot be used to order or to match its rows.",
+    "Change the setting or the key that the error names, or exclude the table.",
+)
+
+MASK_UNUSABLE = Code(
+    4004,
+    "mask_unusable",
+    DefiniteError,
+    Scope.TABLE,
+    "A column cannot be masked in the way that is configured.",
+    "Choose another mask for the column, or exclude it.",
+)
+
+LABEL_UNREADABLE = Code(
+    4005,
+    "label_unreadable",
+    DefiniteError,
+    Scope.TABLE,
+    "A label of an ENUM or SET column cannot be read exactly.",
+    "SET GLOBAL binlog_row_metadata = FULL where the server has it, or exclude the column.",
+)
+
+TABLE_UNSUPPORTED = Code(
+    4006,
+    "table_unsupported",
+    DefiniteError,
+    Scope.TABLE,
+    "A table cannot be captured as it is.",
+    "Follow the hint of the error, or exclude the table.",
+)
+
+TABLE_GONE = Code(
+    4007,
+    "table_gone",
+    DefiniteError,
+    Scope.TABLE,
+    "A captured table no longer exists on the source.",
+    "Remove it from source.tables.",
+)
+
+KEY_LOST = Code(
+    4008,
+    "key_lost",
+    DefiniteError,
+    Scope.TABLE,
+    "A table lost its primary key.",
+    "Signal snapshot for the table: it is read again without a key.",
+)
+
+TABLE_CHANGED = Code(
+    4009,
+    "table_changed",
+    DefiniteError,
+    Scope.TABLE,
+    "A table does not have the definition under which its rows are read.",
+    "Run again; if it stays, take a fresh snapshot of the table.",
+)
+
+STATEMENT_NOT_FOLLOWED = Code(
+    4010,
+    "statement_not_followed",
+    DefiniteError,
+    Scope.TABLE,
+    "What a statement made of a captured table is not known, for the table changed again since.",
+    "Signal snapshot for the table: it is read again.",
+)
+
+STATEMENT_STOPS_STREAM = Code(
+    4011,
+    "statement_stops_stream",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The stream cannot pass a statement that may change captured tables.",
+    "Begin with a fresh checkpoint and fresh tables, or exclude the table (source.tables).",
+)
+
+SCHEMA_CHANGE_STOPPED = Code(
+    4012,
+    "schema_change_stopped",
+    DefiniteError,
+    Scope.TABLE,
+    "A table was changed, and its schema_changes are configured to stop the stream.",
+    "Set tables.NAME.schema_changes: evolve for the next run to continue.",
+)
+
+COLUMN_CHOICE_CHANGED = Code(
+    4013,
+    "column_choice_changed",
+    DefiniteError,
+    Scope.TABLE,
+    "The columns, types, masks or key of a table are configured otherwise than before.",
+    "Set them back as they were, or begin with a new pipeline.",
+)
+
+MASK_SALT_CHANGED = Code(
+    4014,
+    "mask_salt_changed",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The salt of masks is another one than before, so that equal values would have other hashes.",
+    "Set source.mask_salt back, or begin with a new pipeline.",
+)
+
+MASKED_COLUMN_LOST = Code(
+    4015,
+    "masked_column_lost",
+    DefiniteError,
+    Scope.TABLE,
+    "A masked column disappeared while the log was not read, and a new column may be the same one.",
+    "Mask or exclude the new column, or begin with a new pipeline.",
+)
+
+KEYLESS_TABLE_BUSY = Code(
+    4016,
+    "keyless_table_busy",
+    TransientError,
+    Scope.TABLE,
+    "A table without a primary key was written at every moment at which it was to be read.",
+    "Let its writers pause for a moment, or give the table a primary key; it is read again.",
+)
+
+PRIMARY_KEY_MISSING = Code(
+    4017,
+    "primary_key_missing",
+    DefiniteError,
+    Scope.TABLE,
+    "The operation needs a primary key, and the table has none.",
+    "Give the table a primary key.",
+)
+
+ROWS_MISSING = Code(
+    4018,
+    "rows_missing",
+    DefiniteError,
+    Scope.TABLE,
+    "Rows of a snapshot are gone, since a later statement changed the table.",
+    "Run again when the pipeline has passed that statement.",
+)
+
+ROW_MALFORMED = Code(
+    4019,
+    "row_malformed",
+    DefiniteError,
+    Scope.ROW,
+    "The bytes of a row do not fit the columns of its table.",
+    "Compare the definition of the table with the recorded one, then take a fresh snapshot of it.",
+)
+
+VALUE_MALFORMED = Code(
+    4020,
+    "value_malformed",
+    DefiniteError,
+    Scope.ROW,
+    "The bytes of a value are not of the column's type.",
+    "Compare the definition of the table with the recorded one, then take a fresh snapshot of it.",
+)
+
+ZERO_DATE = Code(
+    4021,
+    "zero_date",
+    DefiniteError,
+    Scope.ROW,
+    "A date has a year, month or day of zero, which no date type can hold.",
+    "Give the row a real date or NULL, set zero_dates for the column, or exclude the column.",
+)
+
+INVALID_DATE = Code(
+    4022,
+    "invalid_date",
+    DefiniteError,
+    Scope.ROW,
+    "A date has a day that its month does not have.",
+    "Give the row a real date or NULL, or exclude the column.",
+)
+
+ROW_TOO_LARGE = Code(
+    4023,
+    "row_too_large",
+    DefiniteError,
+    Scope.ROW,
+    "A row is larger than a VARIANT can be.",
+    "Exclude the large column.",
+)
+
+ROW_IMAGE_PARTIAL = Code(
+    4024,
+    "row_image_partial",
+    DefiniteError,
+    Scope.ROW,
+    "A row in the binlog does not hold all columns.",
+    (
+        "Set binlog_row_image = FULL globally and in the session that writes; exclude generated columns that "
+        "MariaDB leaves out."
+    ),
+)
+
+VALUE_UNREPRESENTABLE = Code(
+    4025,
+    "value_unrepresentable",
+    DefiniteError,
+    Scope.ROW,
+    "A VARIANT cannot hold a value.",
+    "Exclude the column, or change the value on the source.",
+)
+
+EXCLUDED_COLUMN_UNREADABLE = Code(
+    4026,
+    "excluded_column_unreadable",
+    DefiniteError,
+    Scope.TABLE,
+    "The length of an excluded column is not known without the binlog's table map.",
+    "Read the table's map from the binlog first.",
+)
