@@ -451,7 +451,7 @@ def test_require_raises_the_first_error_and_nothing_else() -> None:
     ok, warning = Finding("a", "ok", "fine"), Finding("b", "warning", "so so", "look")
     error, other = Finding("c", "error", "first", "do this"), Finding("d", "error", "second", "do that")
     require([ok, warning])
-    with pytest.raises(DefiniteError, match=r"^first \[c\] Hint: do this$") as caught:
+    with pytest.raises(DefiniteError, match=r"^CDC-2016 server_unfit: first \[c\] Hint: do this$") as caught:
         require([ok, warning, error, other])
     assert type(caught.value) is DefiniteError
     with pytest.raises(ConfigError, match="first"):
