@@ -22,6 +22,7 @@ from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.commits import Commit, find, writer_options
 from lakehouse_cdc.lake.direct.commit import DataFile, add_files
+from lakehouse_cdc.lake.spark_errors import crossing_batch
 from lakehouse_cdc.lake.tables import append
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.bronze_row import PARTITION
@@ -68,6 +69,7 @@ def start(
     """
     place = Checkpoint(checkpoint)
 
+    @crossing_batch()
     def write(rows: DataFrame, batch: int) -> None:
         ready(layout.changes)
         began = time.monotonic()

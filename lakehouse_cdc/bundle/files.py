@@ -20,7 +20,7 @@ from string import Template
 import yaml
 
 from lakehouse_cdc.bundle.survey import Survey
-from lakehouse_cdc.errors import ConfigError, DefiniteError
+from lakehouse_cdc.errors import ConfigError, DefiniteError, codes
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.schema.table import TableSchema
@@ -63,7 +63,7 @@ class Package:
         wheel = Path(given)
         if wheel.suffix != ".whl" or not wheel.is_file():
             hint = "build one with `uv build --wheel`, or name one in /Volumes/ or /Workspace/"
-            raise ConfigError(f"{given} is no wheel", where="--wheel", hint=hint)
+            raise codes.BUNDLE_SETTING_INVALID.error(f"{given} is no wheel", where="--wheel", hint=hint)
         return cls(f"../wheels/{wheel.name}", wheel)
 
     @property
@@ -161,7 +161,7 @@ class Plan:
         try:
             return PipelineConfig.parse(settings)
         except ConfigError as error:
-            raise ConfigError(error.what, where="bundle init", hint=error.hint) from None
+            raise codes.BUNDLE_SETTING_INVALID.error(error.what, where="bundle init", hint=error.hint) from None
 
     def _pipeline(self, target: str, suffix: str) -> str:
         lines = [*self._pipeline_lines(target, suffix)]
@@ -215,7 +215,9 @@ def write(folder: Path, texts: Mapping[str, str], package: Package) -> list[Path
     wheel = None if package.wheel is None else folder / "wheels" / package.wheel.name
     wanted = [*places, *([] if wheel is None else [wheel])]
     if there := [str(path) for path in wanted if path.exists()]:
-        raise ConfigError(f"{', '.join(there)} is there already", hint="choose another folder, or move it away")
+        raise codes.BUNDLE_FOLDER_UNUSABLE.error(
+            f"{', '.join(there)} is there already", hint="choose another folder, or move it away"
+        )
     begun: list[Path] = []
     try:
         for path in wanted:
@@ -228,7 +230,9 @@ def write(folder: Path, texts: Mapping[str, str], package: Package) -> list[Path
     except OSError as error:
         for path in begun:
             path.unlink(missing_ok=True)
-        raise ConfigError(f"cannot write to {folder}: {error.strerror}", hint="choose another folder") from error
+        raise codes.BUNDLE_FOLDER_UNUSABLE.error(
+            f"cannot write to {folder}: {error.strerror}", hint="choose another folder"
+        ) from error
     return wanted
 
 

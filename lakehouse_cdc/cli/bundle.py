@@ -16,7 +16,7 @@ from lakehouse_cdc.bundle.survey import Survey, survey
 from lakehouse_cdc.cli.command import command
 from lakehouse_cdc.cli.exits import DIFFERENCE
 from lakehouse_cdc.cli.show import Screen
-from lakehouse_cdc.errors import ConfigError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.mysql.connection.session import connect
 from lakehouse_cdc.mysql.preflight.settings import Finding
 from lakehouse_cdc.pipeline.config.source_options import connection_options
@@ -76,7 +76,9 @@ def init(
 def _name(patterns: list[str]) -> str:
     database = next((p for p in patterns if not p.startswith("!")), "").partition(".")[0]
     if not _PLAIN.fullmatch(database):
-        raise ConfigError(f"'{database}' does not make a name", where="--name", hint="give the pipeline a --name")
+        raise codes.BUNDLE_SETTING_INVALID.error(
+            f"'{database}' does not make a name", where="--name", hint="give the pipeline a --name"
+        )
     return database
 
 
@@ -84,7 +86,7 @@ def _password(name: str, reference: str, environment: str) -> str:
     """The reference for the file; a job on Databricks has no environment variable of this machine's."""
     if reference and not reference.startswith("${secret:"):
         # not repeated: it may be the password itself
-        raise ConfigError(
+        raise codes.BUNDLE_SETTING_INVALID.error(
             "a job on Databricks takes its password from a secret", where="--password-ref", hint="${secret:scope/key}"
         )
     return reference or (f"${{secret:{name}/mysql_password}}" if environment else "")
@@ -151,6 +153,10 @@ def _bundle(folder: Path) -> str:
         declared = yaml.safe_load(path.read_text(encoding="utf-8"))
         return str(declared["bundle"]["name"])
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}", hint="name the bundle's folder") from error
+        raise codes.BUNDLE_NOT_DEPLOYED.error(
+            f"cannot read {path}: {error.strerror}", hint="name the bundle's folder"
+        ) from error
     except (yaml.YAMLError, KeyError, TypeError) as error:
-        raise ConfigError("the file names no bundle", where=str(path), hint="bundle: {name: ...}") from error
+        raise codes.BUNDLE_NOT_DEPLOYED.error(
+            "the file names no bundle", where=str(path), hint="bundle: {name: ...}"
+        ) from error

@@ -12,7 +12,7 @@ from lakehouse_cdc.cli import bundle
 from lakehouse_cdc.cli.command import Call, command
 from lakehouse_cdc.cli.exits import DIFFERENCE
 from lakehouse_cdc.cli.show import Screen, Ticker
-from lakehouse_cdc.errors import ConfigError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.pipeline.config.reference import effective, json_schema
 
@@ -61,7 +61,7 @@ def config(
 ) -> None:
     """Check a configuration file, and say what it comes to; or print the JSON schema of such files."""
     if schema == (file is not None):
-        raise ConfigError("config takes either --config FILE or --schema")
+        raise codes.COMMAND_MISUSED.error("config takes either --config FILE or --schema")
     if file is None:
         print(json_schema(), end="")
         return
@@ -224,9 +224,9 @@ def signal(
     """Ask something of the pipeline: of the run that goes on, or of the next one."""
     pipeline = call.pipeline()
     if bool(tables) != (action is Action.SNAPSHOT):
-        raise ConfigError(f"{action.value} takes {'the tables to read' if not tables else 'no tables'}")
+        raise codes.COMMAND_MISUSED.error(f"{action.value} takes {'the tables to read' if not tables else 'no tables'}")
     if where and action is not Action.SNAPSHOT:
-        raise ConfigError(f"{action.value} takes no --where")
+        raise codes.COMMAND_MISUSED.error(f"{action.value} takes no --where")
     if where:
         with call.opened() as pipeline:
             keys = pipeline.read_again_where(tables or [], where)
@@ -255,12 +255,12 @@ def reset(
 ) -> None:
     """Delete the checkpoints and tables of this pipeline, to begin again; says what they are, and asks."""
     if call.screen.as_json and not yes:
-        raise ConfigError("reset --json asks nobody", hint="add --yes to delete without a question")
+        raise codes.COMMAND_MISUSED.error("reset --json asks nobody", hint="add --yes to delete without a question")
     with call.opened() as pipeline, pipeline.resetting(keep_tables=keep_tables) as found:
         rows = [[d.kind, d.where, "" if d.rows is None else f"{d.rows:,}", f"{d.size:,}"] for d in found.deletions]
         call.screen.table("To be deleted", ["what", "where", "rows", "bytes"], rows)
         if found.deletions and not yes and not _confirmed(pipeline.config.name, len(rows)):
-            raise ConfigError("nothing was deleted", hint="answer y, or give --yes")
+            raise codes.COMMAND_MISUSED.error("nothing was deleted", hint="answer y, or give --yes")
         found.execute()
     call.screen.say(f"deleted {len(rows)} of {len(rows)}; the next run begins again")
     call.screen.result({"deleted": [d.to_json() for d in found.deletions], "kept_tables": keep_tables})

@@ -36,6 +36,7 @@ class CdcError(Exception):
         self.where = " ".join((where or table).split())
         self.hint = " ".join((hint or code.remedy).split())
         self.table = table
+        self.trailer = ""  # set by `codec.crossing`
 
     @property
     def kind(self) -> str:
@@ -55,7 +56,7 @@ class CdcError(Exception):
 
     def __str__(self) -> str:
         where = f" [{self.where}]" if self.where else ""
-        return f"{self.code}: {self.what}{where} Hint: {self.hint}"
+        return f"{self.code}: {self.what}{where} Hint: {self.hint}{self.trailer}"
 
     def __reduce__(self) -> tuple[object, ...]:
         # codes are found by number, and keyword-only arguments survive a pickle between Spark's processes
@@ -115,6 +116,11 @@ class Code(Generic[E]):
         if issubclass(self.of, ConfigError):
             return "config"
         return "transient" if issubclass(self.of, TransientError) else "definite"
+
+    @property
+    def sets_aside(self) -> bool:
+        """Whether silver sets the table aside, and goes on with the others."""
+        return issubclass(self.of, TableError)
 
     def __str__(self) -> str:
         return f"{self.label} {self.name}"

@@ -32,7 +32,7 @@ from datetime import datetime, timedelta, timezone
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import codes
-from lakehouse_cdc.lake.conflicts import is_conflict
+from lakehouse_cdc.lake.spark_errors import is_conflict
 from lakehouse_cdc.lake.tables import delta_table, exists, read, require_owner
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import CommitNote

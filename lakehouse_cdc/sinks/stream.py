@@ -18,6 +18,7 @@ from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.lake.direct.file_listing import only_appended
+from lakehouse_cdc.lake.spark_errors import crossing_batch
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout
@@ -45,6 +46,7 @@ def start(
     """
     place = Checkpoint(checkpoint)
 
+    @crossing_batch()
     def write(_: DataFrame, batch: int) -> None:
         began = time.monotonic()
         done = sink.apply(committed_batch(spark, layout, place, batch))

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from lakehouse_cdc.errors import ConfigError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions
 from lakehouse_cdc.options.declaration import Option, declared_in, nearest
 from lakehouse_cdc.options.kinds import Invalid
@@ -57,7 +57,7 @@ class SourceOptions(Tuning, Places):
         given = _checked(raw)
         for path in _REQUIRED + (("schema_folder",) if streaming else ()):
             if not given.get(path):
-                raise ConfigError(f"option '{PLAIN[path].spark}' is missing")
+                raise codes.OPTION_MISSING.error(f"option '{PLAIN[path].spark}' is missing")
         by_pattern = {path: given.get(path, {}) for path in BY_PATTERN}
         salt = str(given.get("mask_salt", ""))
         defaults = {path: option.default for path, option in PLAIN.items()}
@@ -92,7 +92,9 @@ def _checked(raw: Mapping[str, str]) -> dict[str, Any]:
     for name, text in raw.items():
         option = OPTIONS.get(name.lower())
         if option is None:
-            raise ConfigError(f"unknown option '{name}'", hint=nearest(name, (one.spark for one in OPTIONS.values())))
+            raise codes.OPTION_UNKNOWN.error(
+                f"unknown option '{name}'", hint=nearest(name, (one.spark for one in OPTIONS.values()))
+            )
         given[option.path] = _value(option, text)
     return given
 
@@ -106,9 +108,9 @@ def _value(option: Option, text: str) -> Any:
         problem = error.first
         if by_pattern:
             what = f"option '{option.spark}' is not a JSON object of table: {option.kind.title}"
-            raise ConfigError(what, where=".".join(map(str, problem.path)), hint=problem.what) from None
+            raise codes.OPTION_INVALID.error(what, where=".".join(map(str, problem.path)), hint=problem.what) from None
         shown = "" if option.secret else f" '{text}'"
-        raise ConfigError(f"option '{option.spark}' cannot be{shown}", hint=problem.what) from None
+        raise codes.OPTION_INVALID.error(f"option '{option.spark}' cannot be{shown}", hint=problem.what) from None
 
 
 def _server_ids(text: str | None, folder: str) -> tuple[int, int]:
@@ -125,7 +127,9 @@ def _server_ids(text: str | None, folder: str) -> tuple[int, int]:
 def _id_range(text: str) -> tuple[int, int]:
     low, high = map(int, text.split("-"))
     if not 0 < low < high < 2**32:
-        raise ConfigError(f"option 'serverIds' is '{text}'", hint="at least two ids between 1 and 4294967295")
+        raise codes.SERVER_ID_INVALID.error(
+            f"option 'serverIds' is '{text}'", hint="at least two ids between 1 and 4294967295"
+        )
     return low, high
 
 
@@ -134,7 +138,7 @@ def _masks(masks: Mapping[str, Mapping[str, Any]], salt: str) -> dict[str, dict[
     if any(HASH in columns.values() for columns in found.values()) and len(salt) < LEAST_SALT:
         what = "a column is masked by hash, and there is no salt" if not salt else "the salt of masks is too short"
         hint = f"source.mask_salt, {LEAST_SALT} random characters or more, such as openssl rand -hex 32 gives"
-        raise ConfigError(what, where="source.mask_salt", hint=hint)
+        raise codes.MASK_SALT_INVALID.error(what, where="source.mask_salt", hint=hint)
     return {table: {name: salted(mask, salt) for name, mask in columns.items()} for table, columns in found.items()}
 
 

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.errors.codec import crossing
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.planning.planner import Planner
@@ -37,10 +38,12 @@ class MySqlTextSource(DataSource):
         """The name for `format(...)`."""
         return FORMAT
 
+    @crossing()
     def schema(self) -> str:
         """See `reading.Texts`."""
         return MySqlTextReader(self.options).texts.ddl
 
+    @crossing()
     def reader(self, schema: StructType) -> MySqlTextReader:
         """The rows at the offset in the option `asOf`."""
         return MySqlTextReader(self.options)
@@ -58,6 +61,7 @@ class MySqlTextReader(DataSourceReader):
         schema = SchemaStore(self._options.schema_folder).get(state.schema)
         self.texts = Texts(schema, self._options.mask_salt, exact_json=exact, raw_json=raw)
 
+    @crossing()
     def partitions(self) -> Sequence[InputPartition]:
         """The chunks of the table."""
         planner = Planner(self._options)
@@ -69,9 +73,10 @@ class MySqlTextReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one chunk; none where there is no chunk at all."""
         if not isinstance(partition, SnapshotSplit):
-            return iter([])
+            return
         options, texts = self._options, self.texts
-        return read_patiently(lambda: read_texts(partition, options, replica_id(options), texts))
+        with crossing():
+            yield from read_patiently(lambda: read_texts(partition, options, replica_id(options), texts))
 
 
 def _offset(options: SourceOptions) -> Offset:

@@ -163,7 +163,7 @@ def test_a_row_of_a_newer_schema_stops_the_feed_and_the_next_one_has_its_column(
     assert isinstance(error, TransientError)
     assert error.what == "shop.one has rows of a schema that is newer than this update"
     assert error.where.startswith("shop.one seq ")
-    assert error.hint == "start the next update: it has the columns, and goes on from here"
+    assert error.hint == "start the next update: it has the columns, and continues from here"
     assert type_1(whole_feed(lake, one.name)) == {
         (2,): (seq(2), {"id": 2, "n": 6, "m": None}),
         (3,): (seq(5), {"id": 3, "n": 7, "m": 8}),

@@ -139,7 +139,7 @@ def test_an_incident_stops_the_stream(streaming: Streaming) -> None:
         stage.drain(driver)
     assert refused.value.where.startswith(f"{place[0]}:")
     assert (driver.offset["file"], driver.offset["pos"]) == place
-    assert "FLUSH BINARY LOGS, then begin anew with a fresh checkpoint" in refused.value.hint
+    assert "FLUSH BINARY LOGS, then begin again with a fresh checkpoint" in refused.value.hint
     stage.run("FLUSH BINARY LOGS")
     anew = stage.driver()
     stage.snapshot(anew)

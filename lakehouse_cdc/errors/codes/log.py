@@ -245,17 +245,8 @@ CURSOR_UNFIT = Code(
     "Begin with a fresh checkpoint: this one is of another table.",
 )
 
-TRANSACTION_UNFIT = Code(
-    3028,
-    "transaction_unfit",
-    DefiniteError,
-    Scope.PIPELINE,
-    "A session logged its changes in a form that does not hold whole rows.",
-    "Set binlog_row_image = FULL globally and in the session that writes, then take a fresh snapshot.",
-)
-
 INVARIANT_BROKEN = Code(
-    3029,
+    3028,
     "invariant_broken",
     DefiniteError,
     Scope.PIPELINE,

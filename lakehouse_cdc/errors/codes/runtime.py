@@ -100,3 +100,12 @@ DELTA_FAILED = Code(
     "Delta Lake refused an operation.",
     "Read Delta's message in the error, and change what it names.",
 )
+
+PYTHON_WORKER_LATE = Code(
+    7012,
+    "python_worker_late",
+    TransientError,
+    Scope.PIPELINE,
+    "A Python process of Spark took more than 10 seconds to start.",
+    "Run again; the machine has too much other work.",
+)

@@ -14,28 +14,37 @@ from lakehouse_cdc.images.binlog.words import (
 
 _DAMAGED = "the binlog or its transport is damaged: check the file with mysqlbinlog, then read it again"
 _ANSWERS = {
-    TRUNCATED: ("a binlog event is cut off, or its length is impossible", _DAMAGED),
-    WRONG_POSITION: ("a binlog event does not end where its header says", _DAMAGED),
+    TRUNCATED: (codes.BINLOG_DAMAGED, "a binlog event is cut off, or its length is impossible", _DAMAGED),
+    WRONG_POSITION: (codes.BINLOG_DAMAGED, "a binlog event does not end where its header says", _DAMAGED),
     MISPLACED: (
-        "a binlog event stands where none of its type may stand",
+        codes.BINLOG_EVENT_MISPLACED,
+        "a binlog event is where none of its type can be",
         "start at a transaction's begin; if this is one, the binlog is not one that is understood",
     ),
-    NO_MAP: ("rows stand in the binlog without a table map in their transaction", "start at a transaction's begin"),
-    MALFORMED: ("a binlog event is malformed", _DAMAGED),
-    NOT_ONE: ("a compressed transaction holds something else than one whole transaction", _DAMAGED),
+    NO_MAP: (
+        codes.BINLOG_EVENT_MISPLACED,
+        "the binlog holds rows without a table map in their transaction",
+        "start at a transaction's begin",
+    ),
+    MALFORMED: (codes.BINLOG_DAMAGED, "a binlog event is malformed", _DAMAGED),
+    NOT_ONE: (
+        codes.BINLOG_DAMAGED,
+        "a compressed transaction holds something else than one whole transaction",
+        _DAMAGED,
+    ),
 }
 _TYPES = {
     26: (
         "the server logged an INCIDENT: changes may be missing from its binlog",
-        "its error log says which; FLUSH BINARY LOGS, then begin anew with a fresh checkpoint and fresh tables",
+        "its error log says which; FLUSH BINARY LOGS, then begin again with a fresh checkpoint and fresh tables",
     ),
 }
 
 
 def stopped(answer: int, kind: int, where: str) -> DefiniteError:
     """The error for an answer of the kernel at an event of type `kind`."""
-    what, hint = _ANSWERS[answer]
-    return codes.BINLOG_DAMAGED.error(f"{what} (type {kind})", where=where, hint=hint)
+    code, what, hint = _ANSWERS[answer]
+    return code.error(f"{what} (type {kind})", where=where, hint=hint)
 
 
 def refuse_type(kind: int, where: str) -> DefiniteError:
@@ -47,5 +56,5 @@ def refuse_type(kind: int, where: str) -> DefiniteError:
     return codes.BINLOG_EVENT_UNKNOWN.error(
         f"the binlog holds an event of {owner}type {kind}, which is not known",
         where=where,
-        hint="this version reads MySQL 5.7 to 9.7 and MariaDB 10.5 to 11.8; nothing behind this event can be read",
+        hint="this version reads MySQL 5.7 to 9.7 and MariaDB 10.5 to 11.8; nothing after this event can be read",
     )

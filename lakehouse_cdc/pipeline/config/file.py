@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from lakehouse_cdc.errors import ConfigError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.options.declaration import Section
 from lakehouse_cdc.options.kinds import Invalid
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
@@ -30,16 +30,22 @@ def load(file: Path, settings: Sequence[str] = ()) -> PipelineConfig:
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"cannot read {file}: {error.strerror}", hint="name the file with -c") from error
+        raise codes.CONFIG_FILE_UNREADABLE.error(
+            f"cannot read {file}: {error.strerror}", hint="name the file with -c"
+        ) from error
     try:
         values = yaml.safe_load(text)
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{file}:{mark.line + 1}" if mark else str(file)
-        raise ConfigError(f"not YAML: {getattr(error, 'problem', None) or 'syntax error'}", where=where) from error
+        raise codes.CONFIG_FILE_INVALID.error(
+            f"not YAML: {getattr(error, 'problem', None) or 'syntax error'}", where=where
+        ) from error
     if not isinstance(values, dict):
-        raise ConfigError("the file holds no settings", where=str(file), hint="see docs/reference/configuration.md")
+        raise codes.CONFIG_FILE_INVALID.error(
+            "the file holds no settings", where=str(file), hint="see docs/reference/configuration.md"
+        )
     given = [_parsed(setting) for setting in settings]
     for key, value in given:
         _set(values, key, value)
@@ -50,7 +56,7 @@ def load(file: Path, settings: Sequence[str] = ()) -> PipelineConfig:
         path = tuple(map(str, problem.path))
         setting = next((key for key, _ in reversed(given) if key == path[: len(key)]), None)
         where = f"{file}:{_line(root, problem.path)}" if setting is None else f"--set {'.'.join(setting)}"
-        raise ConfigError(problem.message, where=where, hint=problem.hint) from None
+        raise codes.CONFIG_FILE_INVALID.error(problem.message, where=where, hint=problem.hint) from None
 
 
 def _parsed(setting: str) -> tuple[tuple[str, ...], Any]:
@@ -58,7 +64,9 @@ def _parsed(setting: str) -> tuple[tuple[str, ...], Any]:
     name, given, text = setting.partition("=")
     where = f"--set {name}"
     if not given or not name:
-        raise ConfigError(f"{setting!r} is no setting", where="--set", hint="write it as source.url=mysql://cdc@db")
+        raise codes.SETTING_INVALID.error(
+            f"{setting!r} is no setting", where="--set", hint="write it as source.url=mysql://cdc@db"
+        )
     path = name.split(".")
     if path[0] == "tables" and len(path) > 2:
         path = ["tables", ".".join(path[1:-1]), path[-1]]
@@ -66,7 +74,9 @@ def _parsed(setting: str) -> tuple[tuple[str, ...], Any]:
         return tuple(path), yaml.safe_load(text)
     except yaml.YAMLError:
         # without the cause, which repeats the text
-        raise ConfigError("the value is not YAML", where=where, hint="put it in quotes, as YAML has them") from None
+        raise codes.SETTING_INVALID.error(
+            "the value is not YAML", where=where, hint="put it in quotes, as YAML has them"
+        ) from None
 
 
 def _set(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
@@ -75,7 +85,7 @@ def _set(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
             values[part] = {}
         values = values[part]
         if not isinstance(values, dict):
-            raise ConfigError(f"{'.'.join(path[: i + 1])} has no keys", where=f"--set {'.'.join(path)}")
+            raise codes.SETTING_INVALID.error(f"{'.'.join(path[: i + 1])} has no keys", where=f"--set {'.'.join(path)}")
     values[path[-1]] = value
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 
-from lakehouse_cdc.errors import ConfigError
+from lakehouse_cdc.errors import ConfigError, codes
 from lakehouse_cdc.options.declaration import NEVER, NEXT_RUN, Keys, Option, Section, option, table_of
 from lakehouse_cdc.options.kinds import Invalid, Text
 from lakehouse_cdc.options.nested import MapOf
@@ -62,7 +62,7 @@ class PipelineConfig(Keys):
         try:
             return Section(cls).check(values)
         except Invalid as error:
-            raise ConfigError(error.first.message, hint=error.first.hint) from None
+            raise codes.CONFIG_FILE_INVALID.error(error.first.message, hint=error.first.hint) from None
 
     def contradiction(self) -> str:
         if not self.source.mask_salt and any("hash" in t.masks.values() for t in self.tables.values()):
@@ -169,7 +169,7 @@ class PipelineConfig(Keys):
 
 
 def _contradicting(table: str, what: str) -> ConfigError:
-    return ConfigError(what, where=f"tables.{table}", hint="choose one of the two")
+    return codes.SETTINGS_CONTRADICT.error(what, where=f"tables.{table}", hint="choose one of the two")
 
 
 TABLE: tuple[Option, ...] = tuple(table_of(PipelineConfig))

@@ -14,7 +14,9 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-_LATE = "Python worker failed to connect back"  # Spark's words, in a Java exception or the text of one
+from lakehouse_cdc.errors import codes
+from lakehouse_cdc.lake.spark_errors import as_cdc_error
+
 _TIMES = 3
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -32,7 +34,7 @@ def while_late(streams: Callable[[], T], done: Callable[[], int], again: Callabl
             return streams()
         except Exception as error:
             late = 1 if done() > before else late + 1
-            if _LATE not in str(error) or late > _TIMES:
+            if as_cdc_error(error).code is not codes.PYTHON_WORKER_LATE or late > _TIMES:
                 raise
             _log.warning("a Python process took Spark more than 10 s to start; the streams start again: %s", error)
             again()

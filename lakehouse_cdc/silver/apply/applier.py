@@ -13,7 +13,6 @@ it says so itself, and is passed over. It is tried again by another process, or 
 from __future__ import annotations
 
 import logging
-import re
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -22,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import CdcError, DefiniteError, TableError, codes
-from lakehouse_cdc.lake.conflicts import is_conflict
+from lakehouse_cdc.lake.spark_errors import conditions, is_conflict, raised_in_sql
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.commit_note import CommitNote
@@ -30,8 +29,6 @@ from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.silver.apply.table_applier import TableApplier
 from lakehouse_cdc.silver.batch.batch_from_files import parts_of
 from lakehouse_cdc.silver.batch.contents import TableBatch
-from lakehouse_cdc.silver.batch.typed_columns import DOES_NOT_FIT
-from lakehouse_cdc.silver.definition.column_mapping import THAW
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.forms.writers.merge import FILES
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
@@ -134,15 +131,13 @@ class Applier:
 
 def _refusal(table: str, error: Exception) -> TableError | None:
     """What one table alone cannot go on for, if that is what the error says."""
-    if isinstance(error, TableError):
-        return error
-    if (found := re.search(rf"{DOES_NOT_FIT} \S.*?(?=[\n\"]| SQLSTATE|$)", str(error))) is not None:
-        return codes.FROZEN_VALUE_UNFIT.error(found[0], where=table, hint=THAW)
-    if "INVALID_VARIANT_CAST" in str(error):
+    ours = error if isinstance(error, CdcError) else raised_in_sql(error)
+    if isinstance(ours, TableError):
+        return ours
+    if "INVALID_VARIANT_CAST" in conditions(error):
         what = f"a value of {table} in bronze does not fit its column in silver"
-        return codes.SILVER_VALUE_UNFIT.error(
-            what, where=table, hint="the table was altered in a way that was not seen; read it again"
-        )
+        hint = "the table was altered in a way that was not seen; signal snapshot reads it again"
+        return codes.SILVER_VALUE_UNFIT.error(what, hint=hint, table=table)
     return None
 
 

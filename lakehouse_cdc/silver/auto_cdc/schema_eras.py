@@ -17,10 +17,11 @@ table again: the feed begins there (`begins`), which of rows as they are now los
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lakehouse_cdc.errors import TransientError, codes
+from lakehouse_cdc.errors import codes
+from lakehouse_cdc.errors.codec import encoded
 from lakehouse_cdc.model.table_layout import literal, quoted
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.type_registry import Kind
@@ -199,25 +200,24 @@ def _converted(value: str, held: str, wanted: str) -> str:
     return f"({carried_over(value, held, wanted, f'CAST(NULL AS {wanted})')})"
 
 
+_PLACE = "\ue000"  # a character that no name has: what is known of the row alone
+
+
 def _constant(text: str | None, kind: str) -> str:
     return f"CAST({'NULL' if text is None else literal(text)} AS {kind})"
 
 
 def _unknown(name: str) -> str:
-    """SQL: the text of the error. It names its kind as a stack trace would, so that it can be told from others.
+    """SQL: the text of the error, as data (`errors.codec`), with the seq and the schema of the row.
 
-    That name is made of two, so it stands in the error alone, not in the plans that Spark prints beside it.
+    The mark is in two parts, so it is whole in the error alone, not in the plans that Spark prints beside it.
     """
-    said: Sequence[str] = (
-        literal(f"{TransientError.__module__}."),
-        literal(f"{TransientError.__name__}: "),
-        literal(f"{name} has rows of a schema that is newer than this update ["),
-        "source_table",
-        "' seq '",
-        "CAST(seq AS STRING)",
-        "', schema '",
-        "schema_id",
-        literal("] Hint: start the next update: it has the columns, and goes on from here"),
-        "char(10)",  # Spark adds a state of its own
+    error = codes.DECLARATIVE_SCHEMA_NEWER.error(
+        f"{name} has rows of a schema that is newer than this update",
+        where=f"{name} seq {_PLACE}",
+        hint="start the next update: it has the columns, and continues from here",
+        table=name,
     )
-    return f"concat({', '.join(said)})"
+    before, _, after = encoded(error).partition(json.dumps(_PLACE)[1:-1])
+    of_row = "CAST(seq AS STRING), ', schema ', schema_id"
+    return f"concat({literal(before[:5])}, {literal(before[5:])}, {of_row}, {literal(after)}, char(10))"

@@ -16,16 +16,16 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.errors import codes
+from lakehouse_cdc.errors import TableError, codes
+from lakehouse_cdc.errors.codec import encoded
 from lakehouse_cdc.model.table_layout import literal, quoted
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.type_registry import Kind
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.batch.computed_columns import filtered, with_computed
 from lakehouse_cdc.silver.definition.casts import carried_over
-from lakehouse_cdc.silver.definition.column_mapping import Shape
+from lakehouse_cdc.silver.definition.column_mapping import THAW, Shape
 
-DOES_NOT_FIT = "a value of the source does not fit the frozen column"
 ROW_OPS = ("r", "c", "u", "d")
 
 
@@ -113,6 +113,11 @@ def _of_source(changes: DataFrame, shape: Shape) -> DataFrame:
     return found if shape.plain else found.withColumn("row", _shaped("row", shape, shape.schema.captured))
 
 
+def _unfit(table: str, column: str) -> TableError:
+    what = f"a value of the source does not fit the frozen column {table}.{column}"
+    return codes.FROZEN_VALUE_UNFIT.error(what, hint=THAW, table=table)
+
+
 def _shaped(struct: str, shape: Shape, columns: Iterable[Column]) -> SparkColumn:
     """Those columns of the shape, from a struct of the source's."""
     comes = {c.name: require(c, shape.rows.name).silver for c in shape.rows.captured}
@@ -121,7 +126,7 @@ def _shaped(struct: str, shape: Shape, columns: Iterable[Column]) -> SparkColumn
         held, source = require(column, shape.schema.name).silver, shape.sources.get(column.name)
         value = f"CAST(NULL AS {held})"
         if source is not None:
-            error = f"raise_error({literal(f'{DOES_NOT_FIT} {shape.schema.name}.{column.name}')})"
+            error = f"raise_error({literal(encoded(_unfit(shape.schema.name, column.name)))})"
             value = f"{struct}.{quoted(source)}"
             if comes[source] != held:
                 value = carried_over(value, comes[source], held, error)

@@ -29,7 +29,7 @@ from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.definition.casts import castable
 from lakehouse_cdc.silver.definition.transform import NOTHING, Transform
 
-THAW = "let its schema_changes be evolve, and move the silver table away to have it built anew"
+THAW = "let its schema_changes be evolve, and move the silver table away to have it built again"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from lakehouse_cdc.errors import TableError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.definition.form import DELETES, SCD, Form, Writer, WriterArguments
 
@@ -29,7 +29,7 @@ class Append(Form):
     def require_fit(self, schema: TableSchema) -> None:
         """Only tables without a key: the rows of others can be updated and deleted."""
         if schema.key:
-            raise TableError(
+            raise codes.APPEND_WITH_KEY.error(
                 f"{schema.name} has the key ({', '.join(schema.key)}), and append is for tables without one",
                 where=schema.name,
                 hint=f"take append out of tables.{schema.name}; a silver table that was made so is to be moved away",

@@ -25,6 +25,7 @@ from typing import Any
 from pyspark.sql.datasource import InputPartition
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.errors.codec import crossing
 from lakehouse_cdc.source.spark.stream_reader import StreamReader
 from lakehouse_cdc.source.state.state_store import mounted, write_whole
 
@@ -54,6 +55,7 @@ class RememberingReader(StreamReader):
         self._keep(Offered(last.end, end, planned=False))
         return end
 
+    @crossing()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The splits of a batch, the one that was offered. Raises DefiniteError for another one."""
         last = self._offered

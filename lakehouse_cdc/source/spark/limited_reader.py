@@ -12,6 +12,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from lakehouse_cdc.errors.codec import crossing
 from lakehouse_cdc.source.spark.stream_reader import StreamReader
 
 
@@ -24,6 +25,7 @@ class LimitedReader(StreamReader, SupportsTriggerAvailableNow):
             return ReadMaxRows(self._options.max_rows_per_trigger)
         return ReadMaxBytes(self._options.max_bytes_per_trigger)
 
+    @crossing()
     def prepareForTriggerAvailableNow(self) -> None:
         """Stop at what is there when the last chunk has been planned."""
         self.planner.available_now()

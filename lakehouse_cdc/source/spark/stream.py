@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from lakehouse_cdc.errors.codec import crossing
 from lakehouse_cdc.model import bronze_row
 from lakehouse_cdc.source.bronze_rows import plain
 from lakehouse_cdc.source.options import SourceOptions
@@ -41,6 +42,7 @@ class MySqlCdcSource(DataSource):
         """Bronze's columns; with the option `filesTo` those of a line for each file."""
         return bronze_row.FILES if self.options.get("filesTo") else bronze_row.SCHEMA
 
+    @crossing()
     def streamReader(self, schema: StructType) -> StreamReader:
         """The stream: snapshot and binlog. Raises ConfigError for options that cannot be right."""
         options = SourceOptions.parse(self.options)
@@ -50,6 +52,7 @@ class MySqlCdcSource(DataSource):
 
         return LimitedReader(options)
 
+    @crossing()
     def reader(self, schema: StructType) -> MySqlCdcReader:
         """All rows of the tables as of the offset in the option `asOf`."""
         return MySqlCdcReader(SourceOptions.parse(self.options))
@@ -61,6 +64,7 @@ class MySqlCdcReader(DataSourceReader):
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
 
+    @crossing()
     def partitions(self) -> Sequence[InputPartition]:
         """One split a chunk."""
         offset = restored(json.loads(self._options.as_of), SchemaStore(self._options.schema_folder))
@@ -74,4 +78,5 @@ class MySqlCdcReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one chunk; none where there is no chunk at all."""
-        return map(plain, read_split(partition, self._options))
+        with crossing():
+            yield from map(plain, read_split(partition, self._options))

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from lakehouse_cdc.errors.codec import crossing
 from lakehouse_cdc.lake.direct.change_files import written
 from lakehouse_cdc.source.bronze_rows import plain
 from lakehouse_cdc.source.options import SourceOptions
@@ -42,6 +43,7 @@ class StreamReader(DataSourceStreamReader):
         """The constant `{}`: Spark asks again after a crash, and must get the same."""
         return {}
 
+    @crossing()
     def _next(self, start: Mapping[str, Any], max_rows: int | None, max_bytes: int | None) -> dict[str, Any] | None:
         """The end of the batch behind a stored offset; None if there is nothing new."""
         last, planner, after = restored(start, self._store), self.planner, None
@@ -54,6 +56,7 @@ class StreamReader(DataSourceStreamReader):
         begins = {} if after is None else {AFTER: after}
         return {**stored(end, start, self._store), DIGEST: digest(self._options), **begins}
 
+    @crossing()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The splits of a batch. The same two offsets always give the same rows.
 
@@ -69,8 +72,9 @@ class StreamReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one split, as Arrow record batches; or, once they are written, its files."""
-        rows, folder = read_split(partition, self._options), self._options.files_to
-        return written(rows, folder) if folder else map(plain, rows)
+        with crossing():
+            rows, folder = read_split(partition, self._options), self._options.files_to
+            yield from written(rows, folder) if folder else map(plain, rows)
 
     def stop(self) -> None:
         """End the sessions."""

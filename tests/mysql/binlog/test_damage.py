@@ -151,12 +151,12 @@ def test_a_file_does_not_end_inside_a_transaction(header: Buffer) -> None:
 @pytest.mark.parametrize("text", ["COMMIT", "ROLLBACK", "SAVEPOINT a", "XA END X'61'", "START TRANSACTION"])
 def test_control_outside_of_a_transaction(header: Buffer, text: str) -> None:
     scanner = BinlogScanner(Position("log.000001", 4), lambda _: False)
-    with pytest.raises(DefiniteError, match="where none of its type may stand"):
+    with pytest.raises(DefiniteError, match="where none of its type can be"):
         scanner.feed(np.concatenate((header, query_event(text, 4 + header.size))))
 
 
 def test_events_before_a_format_description() -> None:
-    with pytest.raises(DefiniteError, match="where none of its type may stand"):
+    with pytest.raises(DefiniteError, match="where none of its type can be"):
         BinlogScanner(Position("log.000001", 4), lambda _: False).feed(query_event("BEGIN", 4))
 
 

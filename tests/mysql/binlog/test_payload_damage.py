@@ -202,16 +202,16 @@ GTID = bare(b"\0" + bytes(15) + b"\1" + (1).to_bytes(8, "little") + bytes(17), 3
         (lambda inner: inner[:1], "one whole transaction"),
         (lambda inner: inner + inner, "one whole transaction"),
         (lambda inner: [*inner, bare(b"x", 29)], "one whole transaction"),
-        (lambda inner: inner[1:], "where none of its type may stand"),
-        (lambda inner: [GTID, *inner], "where none of its type may stand"),
-        (lambda inner: [*inner[:-1], GTID, inner[-1]], "where none of its type may stand"),
-        (lambda inner: [*inner, GTID], "where none of its type may stand"),
+        (lambda inner: inner[1:], "where none of its type can be"),
+        (lambda inner: [GTID, *inner], "where none of its type can be"),
+        (lambda inner: [*inner[:-1], GTID, inner[-1]], "where none of its type can be"),
+        (lambda inner: [*inner, GTID], "where none of its type can be"),
         (
             lambda inner: [inner[0], payload(b"".join(inner), 4).tobytes(), inner[-1]],
-            "where none of its type may stand",
+            "where none of its type can be",
         ),
         *(
-            (lambda inner, kind=kind: [inner[0], bare(bytes(60), kind), *inner[1:]], "where none of its type may stand")
+            (lambda inner, kind=kind: [inner[0], bare(bytes(60), kind), *inner[1:]], "where none of its type can be")
             for kind in (3, 4, 15, 27, 34, 35, 36, 37, 41, 42, 165, 166, 171)
         ),
         (lambda inner: [inner[0], bare(bytes(60), 26), *inner[1:]], "INCIDENT"),
@@ -233,10 +233,10 @@ def test_a_payload_stands_behind_its_gtid(sample: Sample) -> None:
     scanner = BinlogScanner(sample.start, lambda _: True)
     scanner.feed(sample.before[:gtid])
     inner = b"".join(sample.inner)
-    with pytest.raises(DefiniteError, match="where none of its type may stand"):
+    with pytest.raises(DefiniteError, match="where none of its type can be"):
         scanner.feed(payload(inner, scanner.position.pos))
     begin = query_event("BEGIN", sample.pos)
-    with pytest.raises(DefiniteError, match="where none of its type may stand"):
+    with pytest.raises(DefiniteError, match="where none of its type can be"):
         sample.scan(np.concatenate((begin, payload(inner, sample.pos + begin.size))))
     with pytest.raises(DefiniteError, match="does not end where its header says"):
         sample.scan(payload(inner, sample.pos + 1))

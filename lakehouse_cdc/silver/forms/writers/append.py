@@ -14,7 +14,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.errors import TableError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.commits import committing, writer_options
 from lakehouse_cdc.lake.tables import append, delta_table, read, write
 from lakehouse_cdc.model.commit_note import CommitNote
@@ -71,7 +71,7 @@ def added(part: TableBatch | None, rows: DataFrame, shape: Shape) -> tuple[int, 
     rows = rows.where(f"seq >= {floor}BD")
     if ops & {"u", "d"} and (odd := rows.where("op IN ('u', 'd')").orderBy("seq").head()) is not None:
         name, verb = shape.schema.name, "updated" if odd["op"] == "u" else "deleted"
-        raise TableError(
+        raise codes.APPEND_ROW_CHANGED.error(
             f"a row of {name} was {verb}, and its silver table is one of rows that are only added",
             where=f"{name} seq {odd['seq']}",
             hint=f"read it again (signal snapshot {name}), or give it a key (tables.{name}.key) in a new pipeline",

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.errors import TableError
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.commits import writer_options
 from lakehouse_cdc.lake.tables import append, read, write
 from lakehouse_cdc.model.commit_note import CommitNote
@@ -44,7 +44,7 @@ class HistoryWriter(OrderedWriter):
         super().__init__(form, arguments)
         self._track, shape = arguments.track, arguments.shape
         if missing := sorted({*(self._track or ())} - {*shape.names}):
-            raise TableError(
+            raise codes.TRACKED_COLUMN_MISSING.error(
                 f"{shape.schema.name} has no column {missing[0]}, whose history is to be tracked",
                 where=str(self._table),
                 hint="name the columns under track as they are called now",

@@ -1,0 +1,92 @@
+"""What Spark and Delta report, as codes of ours; the one place that reads their exceptions.
+
+Decisions go by Spark's error conditions and by the classes of the exceptions, of the exception itself and of all its
+causes on the Java side. Only one failure has neither, that of a Python process that starts too late: Spark throws a
+plain SparkException for it (PythonWorkerFactory), so its text decides.
+Tests: tests/lake/test_spark_errors.py; what is done again after a conflict: tests/pipeline, tests/ops.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from lakehouse_cdc.errors import CdcError, Code, codes
+from lakehouse_cdc.errors.codec import crossing, decoded
+
+_CONFLICTS = ("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
+_CONFLICT_CLASS = re.compile(r"(Concurrent\w+|MetadataChanged|ProtocolChanged)Exception")  # Delta's, where unclassified
+_JAVA = re.compile(r"^(?:[\w.$]+(?:Exception|Error): )+")
+_LATE = "Python worker failed to connect back"
+_DEEPEST = 50  # causes; a chain of them has no cycle, but nothing promises that
+
+
+def is_conflict(error: BaseException) -> bool:
+    """Whether Delta refused a commit because of another that was made meanwhile; then it has changed nothing."""
+    classes = [type(error).__name__, *(java.getClass().getSimpleName() for java in _java_causes(error))]
+    return any(condition.startswith(_CONFLICTS) for condition in conditions(error)) or any(
+        _CONFLICT_CLASS.fullmatch(name) for name in classes
+    )
+
+
+def conditions(error: BaseException) -> list[str]:
+    """Spark's error conditions of an exception and of its causes, outermost first."""
+    found = (_condition(java) for java in _java_causes(error))
+    return [condition for condition in found if condition]
+
+
+def as_cdc_error(error: BaseException, *, hint: str = "") -> CdcError:
+    """The error of ours in `error`, or one with the first line of Spark's text. The hint is for the latter."""
+    if isinstance(error, CdcError):
+        return error
+    text = str(error)
+    if (ours := raised_in_sql(error) or decoded(text)) is not None:
+        return ours
+    first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+    code: Code[CdcError] = codes.SPARK_FAILED
+    if _LATE in text:
+        code = codes.PYTHON_WORKER_LATE
+    elif any(condition.startswith("DELTA_") for condition in conditions(error)):
+        code = codes.DELTA_FAILED
+    return code.error(f"Spark failed: {_JAVA.sub('', first)[:500]}", hint=hint)
+
+
+def raised_in_sql(error: BaseException) -> CdcError | None:
+    """The error that SQL's raise_error made of `encoded` text; not one of a plan that Spark prints beside it."""
+    for java in _java_causes(error):
+        if _condition(java) == "USER_RAISED_EXCEPTION":
+            return decoded(str(java.getMessageParameters().get("errorMessage")))
+    return None
+
+
+@contextmanager
+def crossing_batch() -> Iterator[None]:
+    """Around a foreachBatch: every error leaves it as data, those of Spark by their conditions, which text has not."""
+    with crossing():
+        try:
+            yield
+        except CdcError:
+            raise
+        except Exception as error:
+            raise as_cdc_error(error) from error
+
+
+def _java_causes(error: BaseException) -> Iterator[Any]:
+    java = getattr(error, "_origin", None) or getattr(error, "java_exception", None)  # PySpark's; py4j's
+    for _ in range(_DEEPEST):
+        if java is None:
+            return
+        yield java
+        java = java.getCause()
+
+
+def _condition(java: Any) -> str | None:
+    from py4j.java_gateway import is_instance_of
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if gateway is None or not is_instance_of(gateway, java, "org.apache.spark.SparkThrowable"):
+        return None
+    return str(java.getErrorClass() or "") or None  # getCondition is Spark 4's name for it, and this calls it
