@@ -10,6 +10,7 @@ from lakehouse_cdc.model.changelog import Rows, apply
 from lakehouse_cdc.model.multiset import standing
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.state_store import SchemaStore
 from tests.judge.observe import Moment, described, image
 from tests.judge.verdicts import Verdict
@@ -27,9 +28,9 @@ class Reading:
 
     @property
     def offset(self) -> Offset:
-        found = Offset.from_json(self.driver.offset)
-        assert found is not None
-        return found
+        offset = restored(self.driver.offset, self.store)
+        assert offset is not None
+        return offset
 
     @property
     def store(self) -> SchemaStore:
