@@ -222,6 +222,8 @@ class Statements:
         part, _ = _servers(part)
         if isinstance(part, Word | Mark):
             self._words.append(part.text)
+            if part.text == "PARTITIONING":  # REMOVE, or 5.7's UPGRADE
+                self._table = "p"
             return [part.text]
         if isinstance(part, Reference):
             if part.name not in self._productions:
@@ -252,7 +254,8 @@ class Statements:
         if self._stack[-1] == "alterations":
             possible.sort(
                 key=lambda one: (
-                    "_operation" in shown(one) and self.rng.random() < (0.99 if "table" in shown(one) else 0.85)
+                    "how_or_clause" not in shown(one)
+                    and self.rng.random() < (0.85 if "partition_operation" in shown(one) else 0.99)
                 )
             )
         possible.sort(key=lambda one: keys[id(one)] not in self._route)
