@@ -114,7 +114,7 @@ def read_catalog(
         engine, charset = bases[database, table]
         schema = TableSchema(database, table, described, tuple(str(row[0]) for row in key), charset)
         found.tables[name] = choice.chosen(schema)
-        found.faults += _table_faults(found.tables[name], engine, rows, key, logged=_logs_generated(session))
+        found.faults += _table_faults(found.tables[name], engine, rows, key, logged=logs_generated(session))
         if doubtful := _doubtful(found.tables[name]):
             found.faults += [] if _logs_labels(session) else [_unknown_labels(name, column) for column in doubtful]
     found.faults += _unknown_columns(found.tables, choice, known)
@@ -261,8 +261,8 @@ def _unmatched(
     return faults
 
 
-def _logs_generated(session: Session) -> bool:
-    """Whether the images of updates hold generated columns."""
+def logs_generated(session: Session) -> bool:
+    """Whether the images of the server's updates hold generated columns."""
     return not session.is_mariadb or session.version < _GENERATED_LEFT_OUT
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pymysql
 import pytest
 
-from lakehouse_cdc.mysql.catalog import read_tables
+from lakehouse_cdc.mysql.catalog import logs_generated, read_tables
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import TableSchema
@@ -178,7 +178,7 @@ def agree(any_server: MySqlServer, any_database: str, session: Session, seed: in
         before = known(session, any_database)
         for _ in range(25):
             sql = ddl.statement([column.name for column in before.columns])
-            given = Given(before.charset, any_server.version in MARIADB, nullable)
+            given = Given(before.charset, any_server.version in MARIADB, nullable, logs_generated(session))
             held = rows(cursor, before, [column.name for column in before.columns])
             try:
                 cursor.execute(sql)

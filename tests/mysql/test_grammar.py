@@ -10,7 +10,7 @@ from typing import Any
 import pymysql
 import pytest
 
-from lakehouse_cdc.mysql.catalog import read_catalog
+from lakehouse_cdc.mysql.catalog import logs_generated, read_catalog
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import TableSchema
@@ -215,7 +215,9 @@ class Judge:
         self.seen["altered"] += 1
         after = self._schema(table)
         try:
-            given = Given(before.charset, self.mariadb, self._nullable, self._session_state)
+            given = Given(
+                before.charset, self.mariadb, self._nullable, logs_generated(self._session), self._session_state
+            )
             found = altered(sql, before, given, self._dialect)
         except NotUnderstood:
             if after is not None:

@@ -85,7 +85,7 @@ def test_nothing_changes(sql: str) -> None:
     ],
 )  # fmt: skip
 def test_rows_are_not_proven_to_be_kept(sql: str) -> None:
-    assert not altered(sql, TABLE, Given(mariadb=False)).kept
+    assert not altered(sql, TABLE, Given(mariadb=False, logs_generated=True)).kept
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_rows_are_not_proven_to_be_kept(sql: str) -> None:
         "ALTER TABLE t ADD n POINT SRID", "ALTER TABLE t MODIFY name VARCHAR(20)",
         "ALTER TABLE t MODIFY none INT",
         "ALTER TABLE t ADD n TIMESTAMP", "ALTER TABLE t ADD n INT AS (hour(at))",
-        "ALTER TABLE t ADD SYSTEM VERSIONING", "ALTER TABLE t ADD n VARCHAR(9) COMPRESSED CHARSET latin1",
+        "ALTER TABLE t ADD SYSTEM VERSIONING", "ALTER TABLE t ADD n INT AS (id + 1) STORED",
         "ALTER TABLE t ADD n VARCHAR(9) COLLATE uca1400_ai_ci", "ALTER TABLE t ADD n JSON", "ALTER TABLE t ADD id INT",
         "ALTER TABLE t ADD PRIMARY KEY (name(3))", "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4",
         "ALTER TABLE t ADD n VARCHAR(30000) CHARSET utf8mb4",

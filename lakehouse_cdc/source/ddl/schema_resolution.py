@@ -20,6 +20,7 @@ from lakehouse_cdc.model.ddl_effect import Effect, Kind
 from lakehouse_cdc.model.offset import Offset, TableState
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
+from lakehouse_cdc.mysql.catalog import logs_generated
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.schema.column_choice import require_masks
@@ -155,7 +156,9 @@ def stopped(what: str, table: str, where: str) -> DefiniteError:
 
 def _altered(statement: LoggedStatement, schema: TableSchema, session: Session) -> Altered | None:
     try:
-        given = Given(schema.charset, session.is_mariadb, session=statement.session)
+        given = Given(
+            schema.charset, session.is_mariadb, logs_generated=logs_generated(session), session=statement.session
+        )
         return altered(statement.text, schema, given, statement.dialect)
     except NotUnderstood:
         return None

@@ -215,7 +215,7 @@ def _with_generated(action: Action, schema: TableSchema, given: Given) -> Action
     """An action that defines a generated column, with what is proven of its values (`schema.virtual`).
 
     Raises NotUnderstood where it is not proven to be one that is captured: a virtual one that depends on the session,
-    one that may show what is masked, and any of MariaDB, which may not log them.
+    one that may show what is masked, and any of a server that leaves them out of its updates, or may do so.
     """
     if not isinstance(action, Add | Change) or action.definition.expression is None:
         return action
@@ -223,7 +223,7 @@ def _with_generated(action: Action, schema: TableSchema, given: Given) -> Action
     captured = {column.name.lower(): column.captured for column in schema.columns}
     expression = _with_quotes(one.expression or "", captured)
     same = same_everywhere(one.column, expression, schema.columns, virtual=captured)
-    if given.mariadb is not False or (one.virtual and not same) or any(column.mask for column in schema.columns):
+    if not given.logs_generated or (one.virtual and not same) or any(column.mask for column in schema.columns):
         raise NotUnderstood
     return replace(action, definition=replace(one, column=replace(one.column, generated="same" if same else "session")))
 

@@ -23,12 +23,14 @@ class Given:
     """What a definition leaves open, None where not known: the table's default character set, and the server's ways.
 
     `timestamps_nullable`: whether a TIMESTAMP that says nothing of it is nullable (explicit_defaults_for_timestamp).
+    `logs_generated`: whether the images of updates hold generated columns.
     `session` is what the statement's event says of the session that ran it.
     """
 
     charset: str | None = None
     mariadb: bool | None = None
     timestamps_nullable: bool | None = None
+    logs_generated: bool | None = None
     session: StatementSession = UNKNOWN_SESSION
 
 
@@ -73,6 +75,7 @@ class ColumnType:
         if column.type in _OF_CHARACTERS:
             self._character_set()
             column = self._of_characters(column)
+        column = replace(column, compressed=bool(node.find("compressed")))
         return _fitting(column, BLOBS, 1)
 
     def _sizes(self) -> tuple[int, ...]:
@@ -115,7 +118,7 @@ class ColumnType:
             if sizes not in ((), (4,)):
                 raise NotUnderstood  # MariaDB's YEAR(2)
             return replace(column, type=word.lower())
-        if name == "spatial_type" and word.lower() in _SPATIAL:
+        if (name == "spatial_type" and word.lower() in _SPATIAL) or name in ("uuid_type", "inet_type"):
             return replace(column, type=word.lower())
         if name == "json_type":
             return self._json(column)
@@ -129,8 +132,6 @@ class ColumnType:
         return replace(column, type="json")
 
     def _string(self, column: Column, name: str, word: str, sizes: tuple[int, ...]) -> Column:
-        if self._type.find("compressed"):
-            raise NotUnderstood  # a column that is compressed has another type in the log
         if name == "national_type":
             self._charset = "utf8mb3"
         if name in ("national_type", "character_type"):
