@@ -3,5 +3,6 @@
 - `direct`: files written and committed without a Spark job.
 - `versions`: rows of whole commits. `commits`: commits that happen once, with a note. `tables`: tables of ours.
 - `checkpoint`: Spark's checkpoints. `spark_errors`: what failures of Spark and Delta are.
+- `failpoints`: before and after each commit, for tests.
 - `delta_log`: what Delta's library says of a table. `cleanup`: what a crash leaves.
 """

@@ -10,13 +10,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from delta.tables import DeltaTable
+from delta.tables import DeltaMergeBuilder, DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.cleanup.unfinished_tables import is_unfinished, remove_unfinished
+from lakehouse_cdc.lake.failpoints import Door, commit_to
 from lakehouse_cdc.model.table_layout import SOURCE_TABLE, Table, literal, quoted
 
 PIPELINE = "lakehouse_cdc.pipeline"
@@ -83,10 +84,23 @@ def write(
     writer = rows.write.format("delta").mode(mode).options(**options)
     if partition_by:
         writer = writer.partitionBy(*partition_by)
-    if table.path is not None:
-        writer.save(table.path)
-    else:
-        writer.saveAsTable(table.sql)
+    with commit_to(Door.WRITE, table.name):
+        if table.path is not None:
+            writer.save(table.path)
+        else:
+            writer.saveAsTable(table.sql)
+
+
+def execute_merge(statement: DeltaMergeBuilder, table: Table) -> None:
+    """Execute a MERGE into the table: one commit."""
+    with commit_to(Door.MERGE, table.name):
+        statement.execute()
+
+
+def alter(spark: SparkSession, table: Table, statement: str) -> None:
+    """Execute a statement, such as ALTER TABLE or UPDATE, that is one commit to the table."""
+    with commit_to(Door.STATEMENT, table.name):
+        spark.sql(statement)
 
 
 def create(
@@ -109,10 +123,11 @@ def create(
     marks = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in {PIPELINE: pipeline, **properties}.items())
     partitioning = f" PARTITIONED BY ({', '.join(map(quoted, partition_by))})" if partition_by else ""
     partitioning += f" CLUSTER BY ({', '.join(map(quoted, cluster_by))})" if cluster_by else ""
-    spark.sql(
-        f"CREATE TABLE IF NOT EXISTS {table.sql} ({inside}) USING delta{partitioning} COMMENT {literal(comment)} "
-        f"TBLPROPERTIES ({marks})"
-    )
+    with commit_to(Door.CREATE, table.name):
+        spark.sql(
+            f"CREATE TABLE IF NOT EXISTS {table.sql} ({inside}) USING delta{partitioning} COMMENT {literal(comment)} "
+            f"TBLPROPERTIES ({marks})"
+        )
 
 
 def require_ours(
@@ -179,7 +194,7 @@ def set_properties(spark: SparkSession, table: Table, properties: Mapping[str, s
     """Set properties of the table, or of the part."""
     of_part = "" if table.part is None else f"@{table.part}"
     said = ", ".join(f"{literal(name + of_part)} = {literal(value)}" for name, value in properties.items())
-    spark.sql(f"ALTER TABLE {table.sql} SET TBLPROPERTIES ({said})")
+    alter(spark, table, f"ALTER TABLE {table.sql} SET TBLPROPERTIES ({said})")
 
 
 def table_id(spark: SparkSession, table: Table) -> str:

@@ -28,12 +28,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
+from functools import partial
 
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.spark_errors import is_conflict
-from lakehouse_cdc.lake.tables import delta_table, exists, read, require_owner
+from lakehouse_cdc.lake.tables import alter, delta_table, exists, read, require_owner
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout, Table, literal, quoted
@@ -133,7 +134,7 @@ def _table(spark: SparkSession, table: Table, statements: Sequence[str], *, vacu
     before = _size(spark, table)[1]
     conflicts, left = 0, ""
     for statement in statements:
-        failed = _patiently(lambda statement=statement: spark.sql(statement).collect())  # type: ignore[misc]
+        failed = _patiently(partial(alter, spark, table, statement))
         conflicts += failed
         if failed == _TRIES:
             left = "the pipeline wrote to it each time; it comes next time"

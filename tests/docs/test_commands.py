@@ -16,12 +16,17 @@ PAGES = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 RUN = {
     "uv run python -m lakehouse_cdc.spec.interleaving": 0,
     "uv run python -m lakehouse_cdc.spec.interleaving --without floor": 1,  # a breach
+    "uv run python -m tests.mutations --list": 0,
 }
 # commands that are not run here: where they are
 ELSEWHERE = {
     "uv run lakehouse-cdc demo": "tests/cli/test_demo.py",
     "uv run lakehouse-cdc reset -c pipeline.yml": "tests/pipeline/test_belonging.py",
     "uv run lakehouse-cdc reset --keep-tables -c pipeline.yml": "tests/pipeline/test_belonging.py",
+    "uv run python -m tests.mutations": "tests/mutations",
+    "uv run python -m tests.mutations seq-order": "tests/mutations/test_guards.py",
+    "uv run coverage run -m pytest -n 0 -m unit": "pyproject.toml",
+    "uv run coverage report": "pyproject.toml",
     "uv run pytest -m unit": ".github/workflows/ci.yml",
     "uv run pytest tests/schema": "tests/schema",
     "uv run pytest": ".ci/run",

@@ -16,13 +16,13 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
-from lakehouse_cdc.bronze import sink
 from lakehouse_cdc.cli.main import app
 from lakehouse_cdc.errors import CdcError, DefiniteError
 from lakehouse_cdc.lake.checkpoint import Checkpoint
+from lakehouse_cdc.lake.failpoints import Door, Moment
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.testing import MySqlServer
-from tests.support.crash_points import amid
+from tests.support.crash_points import failing_at
 from tests.support.pipelines import assert_each_event_once, bronze, files, ops, pipeline
 
 Sql = Callable[..., None]
@@ -331,10 +331,8 @@ def test_a_batch_that_bronze_holds_is_not_written_otherwise(
     sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 10)")
     sql("CREATE TABLE u (id INT PRIMARY KEY, v INT)")
     lake = make()
-    with pytest.MonkeyPatch.context() as patch:
-        amid(sink, "add_schemas")(patch, 0)
-        with pytest.raises(DefiniteError, match="amid step 0"):
-            lake.run(once=True)
+    with failing_at(Door.ADD, Moment.BEFORE, "schemas"), pytest.raises(DefiniteError, match="crash before"):
+        lake.run(once=True)
     assert Checkpoint(lake.checkpoint("bronze")).planned == 0
     held = ops(spark, lake)
     assert held == [("r", 1)]

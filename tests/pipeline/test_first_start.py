@@ -15,15 +15,12 @@ import pymysql
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.bronze import sink
-from lakehouse_cdc.bronze import tables as bronze_tables
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.cleanup.unfinished_tables import is_unfinished, remove_unfinished
+from lakehouse_cdc.lake.failpoints import Door, Moment
 from lakehouse_cdc.pipeline.pipeline import Pipeline
-from lakehouse_cdc.silver.tables import ledger, table_definition
-from lakehouse_cdc.source.state.stream_start import Beginning
 from lakehouse_cdc.testing import MySqlServer
-from tests.support.crash_points import Patch, amid
+from tests.support.crash_points import failing_at
 from tests.support.pipeline_process import CONFIG, Driver
 from tests.support.pipelines import assert_each_event_once, bronze, pipeline
 
@@ -94,27 +91,25 @@ def test_only_a_log_without_a_version_is_removed(tmp_path: Path) -> None:
 
 
 # in the order of a first start
-STEPS: list[Patch] = [
-    amid(bronze_tables, "create"),
-    amid(bronze_tables, "create", only="schemas"),
-    amid(bronze_tables, "create", only="schemas", after=True),
-    amid(Beginning, "belongs_to"),
-    amid(sink, "add_schemas"),
-    amid(table_definition, "create", only="t__tombstones", after=True),
-    amid(table_definition, "create", only="t", after=True),
-    amid(ledger, "append_small"),
-    amid(ledger, "append_small", after=True),
+STEPS = [
+    (Door.CREATE, Moment.BEFORE, "changes"),
+    (Door.CREATE, Moment.BEFORE, "schemas"),
+    (Door.CREATE, Moment.AFTER, "schemas"),
+    (Door.FILE, Moment.BEFORE, "tables.json"),  # the checkpoint names its change table
+    (Door.ADD, Moment.BEFORE, "schemas"),
+    (Door.CREATE, Moment.AFTER, "t__tombstones"),
+    (Door.CREATE, Moment.AFTER, "t"),
+    (Door.ADD, Moment.BEFORE, "ledger"),
+    (Door.ADD, Moment.AFTER, "ledger"),
 ]
 
 
 def test_each_step_of_a_first_start(spark: SparkSession, lake: Pipeline) -> None:
     """One start after the other dies, each at the next step."""
-    for number, step in enumerate(STEPS):
-        with pytest.MonkeyPatch.context() as patch:
-            step(patch, number)
-            print("step", number)  # shown if the test fails
-            with pytest.raises(DefiniteError, match=rf"amid step {number}\b"):
-                lake.run(once=True)
+    for door, moment, name in STEPS:
+        print(door, moment, name)  # shown if the test fails
+        with failing_at(door, moment, name), pytest.raises(DefiniteError, match=rf"crash {moment.value}: .*: {name}"):
+            lake.run(once=True)
     assert lake.run(once=True).notices == []
     assert_whole(spark, lake)
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -21,17 +19,15 @@ from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import fold, invalid
 from lakehouse_cdc.model.table_layout import END_AT, START_AT
-from lakehouse_cdc.silver.apply import schema_executor
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Transform
 from lakehouse_cdc.silver.forms import HISTORY, SOFT_DELETES
-from lakehouse_cdc.silver.forms.writers import current, history, soft_deletes
-from lakehouse_cdc.silver.tables import tombstones
 from tests.support.bronze_writer import Lake
+from tests.support.crash_points import failing_at_random
 from tests.support.silver.alterations import moment
 from tests.support.silver.altered_histories import AlteredHistory, uncertain
-from tests.support.silver.crashes import crashing, runs, seeds, split_up
+from tests.support.silver.crashes import runs, seeds, split_up
 
 pytestmark = pytest.mark.usefixtures("parts_both_ways")
 
@@ -46,25 +42,6 @@ FORMS = [
     Policy(form=SOFT_DELETES, transform=TRANSFORM),
     replace(HISTORIES, transform=TRANSFORM),
 ]
-
-
-@contextmanager
-def crashes(rng: random.Random) -> Iterator[None]:
-    """Every commit of silver's may be the last before a crash, or come to nothing by one."""
-    steps = [
-        (tombstones, "bury"),
-        (current, "merge"),
-        (current, "load"),
-        (schema_executor, "perform"),
-        (schema_executor, "finish_building"),
-    ]
-    with ExitStack() as stack:
-        steps += [(history, "merge_versions"), (soft_deletes, "merge_marked")]
-        steps += [(module, name) for module in (history, soft_deletes) for name in ("append", "write")]
-        for module, name in steps:
-            step = crashing(getattr(module, name), rng, after=rng.random() < 0.7)
-            stack.enter_context(patch.object(module, name, step))
-        yield
 
 
 @dataclass
@@ -84,7 +61,7 @@ class Silver:
         """One batch: some attempts that may crash, and one that does not."""
         note = self.lake.note(versions, query=query)
         for _ in range(attempts):
-            with crashes(rng):
+            with failing_at_random(rng, 0.1):
                 try:
                     self._applier.apply(versions, note)
                 except TransientError:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -25,10 +24,9 @@ from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import NOTHING, Transform
 from lakehouse_cdc.silver.forms import CURRENT, HISTORY, SOFT_DELETES
-from lakehouse_cdc.silver.forms.writers import current, history, soft_deletes
-from lakehouse_cdc.silver.tables import tombstones
 from tests.support.bronze_writer import Lake, commit_time
-from tests.support.silver.crashes import crashing, runs, seeds, split_up
+from tests.support.crash_points import failing_at_random
+from tests.support.silver.crashes import runs, seeds, split_up
 from tests.support.silver.histories import KINDS, TEXT, generated
 
 pytestmark = pytest.mark.usefixtures("parts_both_ways")
@@ -135,25 +133,6 @@ def check_as_of(lake: Lake, rng: random.Random, transform: Transform) -> None:
         assert found == {key: row for (_, key), row in wanted.items()}
 
 
-@contextmanager
-def crashes(rng: random.Random) -> Iterator[None]:
-    """Any commit of silver's may be the last before a crash, or come to nothing by one."""
-    steps = [
-        (tombstones, "bury"),
-        (current, "merge"),
-        (current, "load"),
-        (history, "merge_versions"),
-        (history, "append"),
-        (soft_deletes, "merge_marked"),
-        (soft_deletes, "append"),
-    ]
-    with ExitStack() as stack:
-        for module, name in steps:
-            step = crashing(getattr(module, name), rng, after=name not in ("load", "append"))
-            stack.enter_context(patch.object(module, name, step))
-        yield
-
-
 def in_order_with_crashes(spark: SparkSession, seed: int, *, tables: int, parts: int) -> None:
     """After each batch silver is the fold of all up to it, though steps of the batch have failed and come again."""
     rng = random.Random(seed)
@@ -166,7 +145,7 @@ def in_order_with_crashes(spark: SparkSession, seed: int, *, tables: int, parts:
         applier, done = new_applier(), None
         for part in split_up(changes, parts, rng):
             versions = Versions(done, lake.commit(part).version)
-            with crashes(rng):
+            with failing_at_random(rng, 0.15):
                 try:
                     applier.apply(versions, lake.note(versions))
                 except TransientError:

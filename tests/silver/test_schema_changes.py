@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from random import Random
 from typing import Any
 from unittest.mock import patch
 
@@ -16,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import DefiniteError, TransientError, codes
 from lakehouse_cdc.lake.commits import history
+from lakehouse_cdc.lake.failpoints import Door, Moment
 from lakehouse_cdc.lake.tables import read, require_owner, set_properties
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Change, Op, fold
@@ -28,8 +27,8 @@ from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.tables.properties import CHANGING, LEFT, SCHEMA_ID, SCHEMA_SEQ
 from lakehouse_cdc.silver.tables.table_definition import STATISTICS, WIDENING
 from tests.support.bronze_writer import Lake
+from tests.support.crash_points import Crash, failing_at
 from tests.support.silver.changes import ID, N, apply, begin, delete, insert, seq, table
-from tests.support.silver.crashes import crashing
 from tests.support.silver.histories import TEXT
 from tests.support.silver.schema_changes import altered, held_rows, update
 
@@ -168,9 +167,7 @@ def test_a_column_of_another_type_may_stay_beside_the_new_one(spark: SparkSessio
     change, place = altered(one, two, 3, z="y"), lake.layout.silver_table(one.name)
     beside = Applier(spark, lake.layout, policy=lambda _: Policy(beside=True))
     versions = Versions(first, lake.commit([change, update(two, 4, {"id": 1, "x": 5, "z": 1}, x=6)]).version)
-    perform = schema_executor.perform
-    dying = patch.object(schema_executor, "perform", crashing(perform, Random(3), after=True))
-    with dying, suppress(TransientError):
+    with failing_at(Door.STATEMENT, Moment.AFTER, "one", number=2, error=Crash), pytest.raises(TransientError):
         beside.apply(versions, lake.note(versions))
     assert {"x__string", "z"} - set(read(spark, place).columns)  # it had not come to the end
     beside.apply(versions, lake.note(versions))

@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.errors import CdcError, DefiniteError
+from lakehouse_cdc.errors import DefiniteError, TransientError
 from lakehouse_cdc.lake.commits import history
+from lakehouse_cdc.lake.failpoints import Door, Moment
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Change, Op, fold
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.silver.apply import schema_executor
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.tables.properties import Stuck, told
 from tests.support.bronze_writer import Lake
+from tests.support.crash_points import Crash, failing_at
 from tests.support.silver.alterations import Alteration, add, drop, rename, replaced, show_or_hide, swap, take_the_name
 from tests.support.silver.altered_histories import AlteredHistory
 from tests.support.silver.changes import ID, N, apply, begin, delete, insert, seq, table
-from tests.support.silver.crashes import crashing, split_up
+from tests.support.silver.crashes import split_up
 from tests.support.silver.histories import TEXT
 from tests.support.silver.schema_changes import altered, held_rows, update
 
@@ -149,8 +148,7 @@ def test_silver_stays_and_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     versions = Versions(
         second, lake.commit([back, update(three, 7, {key: 3, "m": 3, "extra": None, "T": ""}, T="x")]).version
     )
-    dying = patch.object(schema_executor, "perform", crashing(schema_executor.perform, Random(1), after=True))
-    with dying, suppress(CdcError):
+    with failing_at(Door.STATEMENT, Moment.AFTER, "one", error=Crash), pytest.raises(TransientError):
         Applier(spark, lake.layout, policy=lambda _: FROZEN).apply(versions, lake.note(versions))
     applier.apply(versions, lake.note(versions))
     assert held_rows(lake, one.name, "id", "n", "t") == [(1, 7, "it's"), (3, 3, "x")]

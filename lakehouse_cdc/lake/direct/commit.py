@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.commits import application
 from lakehouse_cdc.lake.delta_log import APPENDED, STREAMED, library, reachable
+from lakehouse_cdc.lake.failpoints import Door, commit_to
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Table
@@ -111,7 +112,8 @@ def add_files(
     once = {"txn": {"appId": app, "version": note.batch, "lastUpdated": None}}
     actions = [delta.actions.Action.fromJson(text) for text in (json.dumps(once), *map(_action, files))]
     said = _streamed(spark, note) if operation == STREAMED else _appended(spark, note)
-    return int(transaction.commit(jvm.PythonUtils.toSeq(actions), said))
+    with commit_to(Door.ADD, table.name):
+        return int(transaction.commit(jvm.PythonUtils.toSeq(actions), said))
 
 
 def last_batch(spark: SparkSession, table: Table, app: str) -> int | None:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.commits import noting
-from lakehouse_cdc.lake.tables import Columns, held_columns, read, require_owner, set_properties, write
+from lakehouse_cdc.lake.tables import Columns, alter, held_columns, read, require_owner, set_properties, write
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout, Table, literal, quoted
 from lakehouse_cdc.schema.table import TableSchema
@@ -197,7 +197,7 @@ def _of_one_column(step: RenameColumn | DropColumn | AddColumn) -> str:
 
 
 def _alter(session: SparkSession, table: Table, what: str) -> None:
-    session.sql(f"ALTER TABLE {table.sql} {what}")
+    alter(session, table, f"ALTER TABLE {table.sql} {what}")
 
 
 def _fill(session: SparkSession, table: Table, step: Fill | Retake | TakeOver, where: str) -> None:
@@ -207,11 +207,11 @@ def _fill(session: SparkSession, table: Table, step: Fill | Retake | TakeOver, w
         values = [(quoted(name), _constant(text, kind)) for name, kind, text in step.columns]
     if not isinstance(step, Fill):
         given = ", ".join(f"{name} = {value}" for name, value in values)
-        session.sql(f"UPDATE {table.sql} SET {given} WHERE {where} AND {table.rows()}")
+        alter(session, table, f"UPDATE {table.sql} SET {given} WHERE {where} AND {table.rows()}")
         return
     filled = ", ".join(f"{name} = coalesce({name}, {value})" for name, value in values)
     lacking = " OR ".join(f"{name} IS NULL" for name, _ in values)
-    session.sql(f"UPDATE {table.sql} SET {filled} WHERE ({lacking}) AND {where} AND {table.rows()}")
+    alter(session, table, f"UPDATE {table.sql} SET {filled} WHERE ({lacking}) AND {where} AND {table.rows()}")
 
 
 def _constant(text: str | None, kind: str) -> str:
@@ -238,7 +238,7 @@ def _recompute(session: SparkSession, layout: Layout, table: Table, step: Comput
         _widen(session, layout, table, Widen(name, kind))
     values = ", ".join(f"{quoted(name)} = ({text})" for name, text in step.expressions)
     stale = " OR ".join(f"NOT ({quoted(name)} <=> ({text}))" for name, text in step.expressions)
-    session.sql(f"UPDATE {table.sql} SET {values} WHERE ({stale}) AND {where} AND {table.rows()}")
+    alter(session, table, f"UPDATE {table.sql} SET {values} WHERE ({stale}) AND {where} AND {table.rows()}")
 
 
 def _rewrite(session: SparkSession, table: Table, step: Rewrite, note: CommitNote) -> None:

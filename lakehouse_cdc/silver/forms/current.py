@@ -32,10 +32,11 @@ class Current(Form):
 
     def resolve_equal_keys(self, session: SparkSession, table: Table, change: SchemaBoundary) -> None:
         """All of them are deleted."""
+        from lakehouse_cdc.lake.tables import execute_merge
         from lakehouse_cdc.silver.forms.writers.key_change import equal_keys
 
         if (equal := equal_keys(session, table, change, self.is_current)) is not None:
-            equal.whenMatchedDelete().execute()
+            execute_merge(equal.whenMatchedDelete(), table)
 
 
 CURRENT = Current()

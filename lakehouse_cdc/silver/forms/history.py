@@ -38,13 +38,14 @@ class History(Form):
 
     def resolve_equal_keys(self, session: SparkSession, table: Table, change: SchemaBoundary) -> None:
         """Their open versions end at the change."""
+        from lakehouse_cdc.lake.tables import execute_merge
         from lakehouse_cdc.silver.forms.writers.key_change import equal_keys
         from lakehouse_cdc.silver.forms.writers.versions import moment
 
         equal = equal_keys(session, table, change, self.is_current, only_current=True)
         if equal is not None:
             ends: dict[str, str | Column] = {END_AT: moment(change.seq, change.commit_ts)}
-            equal.whenMatchedUpdate(None, ends).execute()
+            execute_merge(equal.whenMatchedUpdate(None, ends), table)
 
 
 HISTORY = History()

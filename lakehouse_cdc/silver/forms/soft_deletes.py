@@ -37,10 +37,12 @@ class SoftDeletes(Form):
 
     def resolve_equal_keys(self, session: SparkSession, table: Table, change: SchemaBoundary) -> None:
         """All are deleted; but the marked ones alone where only one of them is current."""
+        from lakehouse_cdc.lake.tables import execute_merge
         from lakehouse_cdc.silver.forms.writers.key_change import equal_keys
 
         if (equal := equal_keys(session, table, change, self.is_current)) is not None:
-            equal.whenMatchedDelete(f"m.current_rows > 1 OR NOT (t.{self.is_current})").execute()
+            ended = equal.whenMatchedDelete(f"m.current_rows > 1 OR NOT (t.{self.is_current})")
+            execute_merge(ended, table)
 
 
 SOFT_DELETES = SoftDeletes()

@@ -22,7 +22,16 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.commits import newest_version
 from lakehouse_cdc.lake.direct.small_tables import append_small, read_small
-from lakehouse_cdc.lake.tables import Columns, create, exists, held_columns, require_ours, require_owner, table_id
+from lakehouse_cdc.lake.tables import (
+    Columns,
+    alter,
+    create,
+    exists,
+    held_columns,
+    require_ours,
+    require_owner,
+    table_id,
+)
 from lakehouse_cdc.model.clock import Mark
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout
@@ -130,7 +139,7 @@ class Ledger:
         if require_ledger(self._spark, layout):
             if all(name != BOUNDS for name, _ in held_columns(self._spark, table)):
                 added = f"{BOUNDS} {dict(COLUMNS)[BOUNDS]}"
-                self._spark.sql(f"ALTER TABLE {table.sql} ADD COLUMNS ({added})")
+                alter(self._spark, table, f"ALTER TABLE {table.sql} ADD COLUMNS ({added})")
             return max(read_small(self._spark, table, ["seq", "tables"]), key=lambda row: row["seq"], default=None)
         create(
             self._spark, table, COLUMNS, pipeline=layout.pipeline,

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.lake.failpoints import Door, commit_to
 from lakehouse_cdc.model.key_repair import Repair
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.schema.change import SchemaChange
@@ -184,7 +185,8 @@ def write_whole(path: Path, text: str) -> None:
         out.write(text)
         out.flush()
         os.fsync(out.fileno())
-    os.replace(temporary, path)
+    with commit_to(Door.FILE, path.name):
+        os.replace(temporary, path)
 
 
 def _digest(text: str) -> str:

@@ -1,11 +1,9 @@
-"""Batches cut at random, executed with crashes, in any order."""
+"""Batches cut at random, and how many examples of them a test has."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -29,20 +27,3 @@ def split_up(changes: list[Change], parts: int, rng: random.Random) -> list[list
     bounds = [0, *sorted(rng.sample(ends[:-1], parts - 1)), ends[-1]]
     cut = [[c for c in changes if low <= c.seq // POS < high] for low, high in pairwise(bounds)]
     return [rng.sample(part, len(part)) for part in cut]
-
-
-class Crash(Exception):
-    """What a test throws into a batch."""
-
-
-def crashing(step: Callable[..., Any], rng: random.Random, *, after: bool) -> Callable[..., Any]:
-    """`step`, but it fails now and then, before or after it has done its work."""
-
-    def run(*args: Any, **kwargs: Any) -> None:
-        if not after and rng.random() < 0.4:
-            raise Crash("before a step")
-        step(*args, **kwargs)
-        if after and rng.random() < 0.4:
-            raise Crash("after a step")
-
-    return run

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.commits import committing, writer_options
-from lakehouse_cdc.lake.tables import append, delta_table, read, write
+from lakehouse_cdc.lake.tables import append, delta_table, execute_merge, read, write
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import COMMIT_TS, SEQ, quoted
 from lakehouse_cdc.silver.batch import typed_columns
@@ -45,7 +45,7 @@ class AppendWriter(OrderedWriter):
             .whenNotMatchedBySourceDelete(f"t.{SEQ} < {floor}BD AND {self._table.rows('t.')}")
         )
         with committing(session, note, self._step()):
-            statement.execute()
+            execute_merge(statement, self._table)
 
     def _make_anew(self, session: SparkSession, whole: DataFrame, note: CommitNote) -> None:
         part = split(whole).get(self._schema.name)

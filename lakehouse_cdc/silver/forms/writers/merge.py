@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.lake.commits import committing, writer_options
-from lakehouse_cdc.lake.tables import append, delta_table
+from lakehouse_cdc.lake.tables import append, delta_table, execute_merge
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import COMMIT_TS, DELETED_AT, END_AT, SEQ, START_AT, Table, quoted
 from lakehouse_cdc.schema.table import TableSchema
@@ -91,7 +91,7 @@ def merge(
         # a key that is in the batch with an older seq was taken out of it before, so it is not matched either
         statement = statement.whenNotMatchedBySourceDelete(f"t.{SEQ} < {barrier}BD AND {table.rows('t.')}")
     with committing(session, note, step):
-        statement.execute()
+        execute_merge(statement, table)
 
 
 def merge_marked(
@@ -135,7 +135,7 @@ def merge_marked(
         older = f"{older} AND {table.rows('t.')}"
         statement = statement.whenNotMatchedBySourceUpdate(older, {DELETED_AT: f"{taken}.commit_ts"})
     with committing(session, note, step):
-        statement.execute()
+        execute_merge(statement, table)
 
 
 def merge_versions(
@@ -173,7 +173,7 @@ def merge_versions(
             f"{older} AND {table.rows('t.')}", {END_AT: taken_away(barriers, f"t.{SEQ}")}
         )
     with committing(session, note, step):
-        statement.execute()
+        execute_merge(statement, table)
 
 
 def _same_key(table: Table, schema: TableSchema) -> list[str]:

@@ -1,0 +1,172 @@
+"""Guards of as-of reads, keys, and the order of rows."""
+
+from __future__ import annotations
+
+from tests.mutations.mutation import Mutation
+
+ALTERED_BEFORE_SELECT = (
+    "tests/source/test_statements.py::test_ddl_around_a_chunk_s_window_invents_and_loses_nothing"
+    r"[before a chunk's SELECT-ALTER TABLE t DROP COLUMN v, COMMENT 'a\\b']"
+)
+
+READING = (
+    Mutation(
+        name="last-after-image",
+        rule="Of a key's events up to W the last after image is the row at W.",
+        file="lakehouse_cdc/model/as_of_rule.py",
+        function="truths",
+        old="forward[event.key] = event.after",
+        new="forward.setdefault(event.key, event.after)",
+        tests=("tests/model/test_asof.py::test_the_rows_are_those_at_w",),
+    ),
+    Mutation(
+        name="first-before-image",
+        rule="Of a key whose events are all after W the first before image is the row at W.",
+        file="lakehouse_cdc/model/as_of_rule.py",
+        function="truths",
+        old="back.setdefault(event.key, event.before)",
+        new="back[event.key] = event.before",
+        tests=("tests/model/test_asof.py::test_the_rows_are_those_at_w",),
+    ),
+    Mutation(
+        name="window-reaches-h",
+        rule="The window of an as-of read ends at H, which is read after the SELECT.",
+        file="lakehouse_cdc/source/reading/snapshot_read.py",
+        function="looked_at",
+        old="high = server.log_position(session).position",
+        new="high = split.stamp.position",
+        tests=("tests/source/test_repairs.py::test_as_of_w_though_the_select_sees_what_came_behind",),
+    ),
+    Mutation(
+        name="window-has-two-sides",
+        rule="An event of the window counts forward up to W, and backward after it.",
+        file="lakehouse_cdc/source/reading/snapshot_read.py",
+        function="_events",
+        old="Event(key, before, after, at <= low)",
+        new="Event(key, before, after, False)",
+        tests=("tests/source/test_settled_position.py::test_a_commit_that_does_not_end_keeps_the_floor_below_it",),
+    ),
+    Mutation(
+        name="ddl-in-the-window",
+        rule="An as-of read that meets DDL of its table after W emits nothing.",
+        file="lakehouse_cdc/source/reading/window.py",
+        function="_ddl",
+        old="        )\n    return False",
+        new="        )\n    return True",
+        tests=(ALTERED_BEFORE_SELECT,),
+    ),
+    Mutation(
+        name="half-open-ranges",
+        rule="Key ranges are half-open: a key at the upper bound belongs to the next chunk.",
+        file="lakehouse_cdc/mysql/key_range.py",
+        function="KeySpace._inside",
+        old='_compared(terms, "<", self._literals(hi), or_equal=False)',
+        new='_compared(terms, "<", self._literals(hi), or_equal=True)',
+        tests=("tests/source/test_cursors.py::test_the_row_at_the_cursor_waits_for_its_chunk",),
+    ),
+    Mutation(
+        name="half-open-cursors",
+        rule="An event at the cursor waits for its chunk: only keys below it pass.",
+        file="lakehouse_cdc/mysql/key_range.py",
+        function="KeySpace.contains",
+        old="(high is None or k < high)",
+        new="(high is None or k <= high)",
+        tests=("tests/source/test_cursors.py::test_the_row_at_the_cursor_waits_for_its_chunk",),
+    ),
+    Mutation(
+        name="cursor-bounds-events",
+        rule="Of a table that is being read only events of keys below its cursor pass.",
+        file="lakehouse_cdc/source/planning/split_plan.py",
+        function="_binlog",
+        old="            bounds[name] = state.bound\n",
+        new="            pass\n",
+        tests=("tests/source/test_cursors.py::test_the_row_at_the_cursor_waits_for_its_chunk",),
+    ),
+    Mutation(
+        name="log-identity-in-tasks",
+        rule="A task reads only from the server that its batch was planned on.",
+        file="lakehouse_cdc/source/settling/identity.py",
+        function="check_identity",
+        old="session.server_uuid != identity.server_uuid",
+        new="session.server_uuid == ''",
+        tests=("tests/source/test_gaps.py::test_a_planned_batch_is_refused_by_another_server",),
+    ),
+    Mutation(
+        name="doubtful-view",
+        rule="A view of a table without a key is read only if it is known which transactions it holds.",
+        file="lakehouse_cdc/source/reading/keyless_snapshot_read.py",
+        function="Past.take",
+        old="                self.doubt = True\n",
+        new="                pass\n",
+        tests=(
+            "tests/source/test_keyless.py"
+            "::test_a_row_like_others_that_comes_while_they_are_read[mysql-8.0-behind the view]",
+        ),
+    ),
+    Mutation(
+        name="multiset-rollback",
+        rule="Without a key the rows at W are those of the view, minus after images and plus before images of (W, H].",
+        file="lakehouse_cdc/model/multiset.py",
+        function="rollback",
+        old="        if after is not None:\n            counts[after] -= 1\n",
+        new="",
+        tests=("tests/model/test_multiset.py::test_the_rows_are_those_at_w",),
+    ),
+    Mutation(
+        name="multiset-begins-again",
+        rule="A read of a table without a key replaces all older rows, also in the fold.",
+        file="lakehouse_cdc/model/multiset.py",
+        function="standing",
+        old="            if change.op is Op.READ and change.seq != read:\n                counts.clear()\n",
+        new="            if change.op is Op.READ and change.seq != read:\n",
+        tests=("tests/model/test_multiset.py::test_bronze_folds_to_the_rows_at_each_place",),
+    ),
+    Mutation(
+        name="readings-are-counted",
+        rule="Two readings of a table at one position have different seqs.",
+        file="lakehouse_cdc/source/ddl/transitions.py",
+        function="next_reading",
+        old="last + 1).pack()",
+        new="last).pack()",
+        tests=("tests/model/test_repair.py::test_readings_are_counted_over_whole_ones_and_repairs",),
+    ),
+    Mutation(
+        name="seq-order",
+        rule="The seq of a row keeps the order (epoch, file, position, rank, ordinal).",
+        file="lakehouse_cdc/model/seq.py",
+        function="Seq.pack",
+        old="self.rank * RANK + self.ordinal",
+        new="self.ordinal * 10 + self.rank",
+        tests=("tests/model/test_position.py::test_seq_keeps_the_order_of_its_parts",),
+    ),
+    Mutation(
+        name="seq-carry",
+        rule="Seqs of 128 bits that are computed in columns equal the packed numbers.",
+        file="lakehouse_cdc/source/bronze_rows.py",
+        function="_add",
+        old="high + b_high + (total < low).astype(np.uint64)",
+        new="high + b_high",
+        tests=("tests/source/test_bronze_rows.py::test_event_seqs",),
+    ),
+    Mutation(
+        name="ordinals-over-buffers",
+        rule="Ordinals count through a whole transaction, however many buffers it comes in.",
+        file="lakehouse_cdc/source/reading/log_batch.py",
+        function="Decoder._carried",
+        old="            return changes.ordinals\n        return self._ordinals if open_one == 0 else 0",
+        new="            return 0\n        return 0",
+        tests=("tests/source/test_splits.py::test_a_transaction_larger_than_any_buffer_keeps_its_ordinals",),
+    ),
+    Mutation(
+        name="numbers-order-files",
+        rule="Positions are ordered by the number of the file, not by its name.",
+        file="lakehouse_cdc/model/position.py",
+        function="Position.__lt__",
+        old="return (self.number, self.pos) < (other.number, other.pos)",
+        new="return (self.file, self.pos) < (other.file, other.pos)",
+        tests=(
+            "tests/model/test_position.py::test_order_is_by_number_then_byte",
+            "tests/model/test_position.py::test_six_digits_grow_to_seven",
+        ),
+    ),
+)

@@ -1,0 +1,118 @@
+"""Guards of bronze's and silver's tables."""
+
+from __future__ import annotations
+
+from tests.mutations.mutation import Mutation
+
+_LATE = "tests/silver/test_tombstones.py::test_an_older_change_does_not_bring_a_deleted_key_back"
+
+TABLES = (
+    Mutation(
+        name="pass-takes-older-rows",
+        rule="The end of a repeated read takes away the rows that are older than its begin, and no others.",
+        file="lakehouse_cdc/model/changelog.py",
+        function="apply",
+        old="began = int(change.after)",
+        new="began = change.seq",
+        tests=("tests/model/test_changelog.py::test_a_repeated_read_makes_up_for_what_was_not_logged",),
+    ),
+    Mutation(
+        name="tombstones",
+        rule="A change that is older than the delete of its key does not bring the row back.",
+        file="lakehouse_cdc/silver/forms/writers/current.py",
+        function="TableWriter._survivors",
+        old="        if before.delete >= part.first:\n",
+        new="        if False:\n",
+        tests=(_LATE,),
+    ),
+    Mutation(
+        name="barrier-of-truncate",
+        rule="A change that is older than a TRUNCATE does not bring its row back.",
+        file="lakehouse_cdc/silver/forms/writers/current.py",
+        function="TableWriter._survivors",
+        old="        if self._guards.barrier > part.first:\n",
+        new="        if False:\n",
+        tests=(_LATE,),
+    ),
+    Mutation(
+        name="horizon",
+        rule="After tombstones were pruned, changes up to the newest of them are ignored.",
+        file="lakehouse_cdc/silver/forms/writers/current.py",
+        function="TableWriter._survivors",
+        old="        if before.horizon >= part.first:\n",
+        new="        if False:\n",
+        tests=(_LATE,),
+    ),
+    Mutation(
+        name="merge-compares-seqs",
+        rule="A MERGE moves no row backwards.",
+        file="lakehouse_cdc/silver/forms/writers/merge.py",
+        function="merge",
+        old=""".whenMatchedUpdate(f"s.op <> 'd' AND s.seq > t.{SEQ}", {**values""",
+        new=""".whenMatchedUpdate("s.op <> 'd'", {**values""",
+        tests=("tests/silver/test_late_batches.py::test_an_older_update_moves_no_row_backwards",),
+    ),
+    Mutation(
+        name="last-change-of-a-key",
+        rule="Of the changes of a key in a batch the one with the greatest seq counts.",
+        file="lakehouse_cdc/silver/batch/typed_columns.py",
+        function="latest",
+        old='F.max_by(F.struct(*others), "seq")',
+        new='F.min_by(F.struct(*others), "seq")',
+        tests=("tests/silver/test_late_batches.py::test_an_older_update_moves_no_row_backwards",),
+    ),
+    Mutation(
+        name="versions-in-order",
+        rule="Versions of a batch that is not newer than the table are made again from bronze.",
+        file="lakehouse_cdc/silver/apply/table_applier.py",
+        function="TableApplier._order",
+        old="if begun or (after is not None and after >= newest):",
+        new="if True:",
+        tests=("tests/silver/test_late_batches.py::test_versions_are_those_of_the_order_whatever_order_they_come_in",),
+    ),
+    Mutation(
+        name="batch-added-once",
+        rule="Files of a batch that bronze has committed are not added again.",
+        file="lakehouse_cdc/lake/direct/commit.py",
+        function="add_files",
+        old="if _last(transaction, app) >= note.batch:",
+        new="if False:",
+        tests=("tests/lake/test_change_files.py::test_a_batch_is_added_once",),
+    ),
+    Mutation(
+        name="batch-appended-once",
+        rule="Rows of a batch that a table has committed are not appended again.",
+        file="lakehouse_cdc/lake/commits.py",
+        function="writer_options",
+        old='{"txnAppId": application(note, step), "txnVersion": note.batch, "userMetadata": note.text()}',
+        new='{"userMetadata": note.text()}',
+        tests=("tests/bronze/test_sink.py::test_every_batch_is_written_once_with_its_position_and_schema",),
+    ),
+    Mutation(
+        name="tables-of-others",
+        rule="A table of another pipeline is not written to.",
+        file="lakehouse_cdc/lake/tables.py",
+        function="require_owner",
+        old="if owner != pipeline:",
+        new="if False:",
+        tests=("tests/bronze/test_tables.py::test_a_table_of_another_pipeline_is_left_alone",),
+    ),
+    Mutation(
+        name="column-renamed-before-used",
+        rule="While a table parts from its old schema nothing is made under a name of that schema.",
+        file="lakehouse_cdc/silver/evolution/plan.py",
+        function="_parting",
+        old="straight = {name for name in moves.values() if name.lower() not in taken}",
+        new="straight = set(moves.values())",
+        tests=("tests/silver/test_evolution.py::test_whatever_crashes_each_column_ends_where_it_belongs",),
+    ),
+    Mutation(
+        name="change-has-begun",
+        rule="A table says that a change of its schema has begun before the first step of it.",
+        file="lakehouse_cdc/silver/evolution/plan.py",
+        function="evolution",
+        old="    if joining and phase is not Phase.JOINING:\n        steps.append(Enter(Phase.JOINING))\n",
+        new="",
+        tests=("tests/silver/test_evolution.py::test_whatever_crashes_each_column_ends_where_it_belongs",),
+    ),
+)
