@@ -64,8 +64,8 @@ def test_open_source_spark_brings_bronze_up_to_the_source_and_then_only_what_is_
     cursor.execute(f"DELETE FROM {database}.orders WHERE id = 2")
     cursor.execute(f"TRUNCATE {database}.orders")
     cursor.execute(f"INSERT INTO {database}.orders VALUES (4, 40)")
-    # the README's lines say the same as the bundle's file
-    [shown] = [block for block in blocks("python") if "register(dp" in block]
+    # the lines of docs/guides/databricks.md say the same as the bundle's file
+    [shown] = [block for block in blocks("python", "docs/guides/databricks.md") if "register(dp" in block]
     (tmp_path / "definition.py").write_text(shown)
     printed = declarative.run()
     assert COMPLETED in printed, printed

@@ -1,4 +1,4 @@
-"""The type map for people: the README's table is made from what `types.mapped` says of one column of each type."""
+"""The table of docs/reference/types.md, made from what `types.mapped` says of one column of each type."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ROWS: tuple[tuple[str, Column, str], ...] = (
 
 
 def markdown() -> str:
-    """The README's table."""
+    """The table of docs/reference/types.md."""
     lines = ["| MySQL | bronze (VARIANT) | silver | |", "|---|---|---|---|"]
     for name, column, note in _ROWS:
         found = mapped(column)

@@ -105,7 +105,7 @@ def test_the_secrets_that_the_pipelines_name_have_a_scope(bundle: Declared) -> N
         assert f"databricks secrets put-secret {scope['name']} mysql_password\n" in text
     if bundle.target == "dev":
         asked = f"\ndatabricks secrets put-secret {scope['name']} mysql_password\n"
-        assert asked in (ROOT / "README.md").read_text(encoding="utf-8")
+        assert asked in (ROOT / "docs" / "guides" / "databricks.md").read_text(encoding="utf-8")
     scopes = [Declared(target).variables["secret_scope"] for target in TARGETS]
     assert len({*scopes}) == len(TARGETS)
 
@@ -260,8 +260,8 @@ def test_spark_runs_on_a_cluster_that_has_what_the_source_wants(bundle: Declared
         assert cluster["data_security_mode"] == "SINGLE_USER"
 
 
-def test_the_readme_names_targets_jobs_and_pipelines_that_are_there() -> None:
-    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+def test_the_guide_names_targets_jobs_and_pipelines_that_are_there() -> None:
+    lines = (ROOT / "docs" / "guides" / "databricks.md").read_text(encoding="utf-8").splitlines()
     commands = [shlex.split(line, comments=True) for line in lines if line.startswith("databricks bundle ")]
     assert {command[2] for command in commands} == {"validate", "deploy", "run", "destroy"} & {c[2] for c in commands}
     assert len(commands) > 2

@@ -1,14 +1,72 @@
-"""Code blocks of the documentation."""
+"""The pages of the documentation, their code blocks, and where each of their commands is run."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+# each command of a page: the test that runs it, or where else that is done or checked
+COMMANDS = {
+    "uv run lakehouse-cdc doctor -c pipeline.yml": "tests/test_readme.py",
+    "uv run lakehouse-cdc run -c pipeline.yml --once": "tests/test_readme.py",
+    "uv run lakehouse-cdc status -c pipeline.yml": "tests/test_readme.py",
+    "uv run lakehouse-cdc verify -c pipeline.yml": "tests/test_readme.py",
+    "uv run lakehouse-cdc as-of -c pipeline.yml": "tests/test_readme.py",
+    "uv run lakehouse-cdc maintain -c pipeline.yml": "tests/test_readme.py",
+    "uv run lakehouse-cdc signal -c pipeline.yml snapshot shop.orders": "tests/test_readme.py",
+    "uv run lakehouse-cdc demo": "tests/cli/test_demo.py",
+    "uv run lakehouse-cdc reset -c pipeline.yml": "tests/pipeline/test_belonging.py",
+    "uv run lakehouse-cdc reset --keep-tables -c pipeline.yml": "tests/pipeline/test_belonging.py",
+    "uv run python -m lakehouse_cdc.spec.interleaving": "tests/docs/test_commands.py",
+    "uv run python -m lakehouse_cdc.spec.interleaving --without floor": "tests/docs/test_commands.py",
+    "uv run python -m tests.mutations --list": "tests/docs/test_commands.py",
+    "uv run python -m tests.mutations": "tests/mutations",
+    "uv run python -m tests.mutations seq-order": "tests/mutations/test_guards.py",
+    "uv run coverage run -m pytest -n 0 -m unit": "pyproject.toml",
+    "uv run coverage report": "pyproject.toml",
+    "uv run python -i notebooks/quickstart.py": "tests/notebooks/test_notebooks.py",
+    # these need a workspace: the bundle, the target and the job that they name are checked, they are not run
+    "cd bundles": "tests/bundles/test_bundle.py",
+    "databricks bundle validate --strict -t dev": "tests/bundles/test_bundle.py",
+    "databricks bundle deploy -t dev": "tests/bundles/test_bundle.py",
+    "databricks secrets put-secret shop_dev mysql_password": "tests/bundles/test_bundle.py",
+    "databricks bundle run -t dev doctor": "tests/bundles/test_bundle.py",
+    "databricks bundle run -t dev ingest": "tests/bundles/test_bundle.py",
+    "databricks bundle run -t dev declarative": "tests/bundles/test_bundle.py",
+    "uv run lakehouse-cdc bundle init --url mysql://cdc@db:3306 --tables 'shop.*' --catalog main"
+    " --password-env SHOP_PASSWORD shop-bundle": "tests/bundles/test_init.py",
+    "uv run lakehouse-cdc bundle status shop-bundle": "tests/bundles/test_status.py",
+    # hours on small machines: each is run with --quick, of merge all but its command line
+    "uv run python -m bench.speed": "tests/bench/test_speed.py",
+    "uv run python -m bench.latency": "tests/bench/test_latency.py",
+    "uv run python -m bench.cost": "tests/bench/test_cost.py",
+    "uv run python -m bench.merge": "tests/bench/test_merge.py",
+    "uv run pytest -m unit": ".github/workflows/ci.yml",
+    "uv run pytest tests/schema": "tests/schema",
+    "uv run pytest": ".ci/run",
+    "uv run pytest -n 0 -m long --production-spark": "pyproject.toml",
+    "uv run ruff check": ".ci/run",
+    "uv run ruff format --check": ".ci/run",
+    "uv run mypy": ".ci/run",
+    "uv run lint-imports --no-logo": ".ci/run",
+}
 
 
-def blocks(language: str) -> list[str]:
-    """The fenced blocks of one language."""
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+def text(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks(language: str, page: str) -> list[str]:
+    """The fenced blocks of one language of a page."""
+    return re.findall(rf"^```{language}\n(.*?)^```", text(page), re.MULTILINE | re.DOTALL)
+
+
+def commands(page: Path) -> list[str]:
+    """The command lines of a page's sh blocks, without comments."""
+    found = blocks("sh", str(page.relative_to(ROOT)))
+    lines = [shlex.split(line, comments=True) for block in found for line in block.splitlines()]
+    return [shlex.join(line) for line in lines if line]
