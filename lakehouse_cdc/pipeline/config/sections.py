@@ -148,7 +148,7 @@ class TableConfig(CapturedTable):
     )  # fmt: skip
     cluster_by: tuple[str, ...] = option(
         ListOf(Text(), most=4),
-        "up to four columns that the silver table is clustered by (liquid clustering); `maintain` then leaves the order of its"
-        " files to Delta. Not with `into`",
+        "up to four columns that the silver table is clustered by (liquid clustering); `maintain` then leaves the"
+        " order of its files to Delta. Not with `into`",
         default=(), changes=NEW_TABLE,
     )  # fmt: skip
