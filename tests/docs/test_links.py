@@ -8,18 +8,12 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.support.documents import PAGES, ROOT
+from tests.support.documents import PAGES, ROOT, prose
 
 # read on their own, by people who look at the repository
 BESIDE = [ROOT / name for name in ("CHANGELOG.md", "SECURITY.md", "bench/RESULTS.md")]
-_FENCE = re.compile(r"^(```+).*?^\1", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^()\s]+)\)")
 _ROLE = re.compile(r"\{doc\}`([^`]+)`")
-
-
-def prose(page: Path) -> str:
-    """A page without its code."""
-    return _FENCE.sub("", page.read_text(encoding="utf-8"))
 
 
 def anchors(page: Path) -> set[str]:

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+_FENCE = re.compile(r"^(```+).*?^\1", re.MULTILINE | re.DOTALL)
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 # each command of a page: the test that runs it, or where else that is done or checked
@@ -70,3 +71,8 @@ def commands(page: Path) -> list[str]:
     found = blocks("sh", str(page.relative_to(ROOT)))
     lines = [shlex.split(line, comments=True) for block in found for line in block.splitlines()]
     return [shlex.join(line) for line in lines if line]
+
+
+def prose(page: Path) -> str:
+    """A page without its code."""
+    return _FENCE.sub("", page.read_text(encoding="utf-8"))
