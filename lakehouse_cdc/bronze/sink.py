@@ -2,9 +2,10 @@
 
 The frame of a micro-batch is evaluated exactly once: every further action would read the source again. It holds either
 rows, which are appended, and counted in the commit; or a line for each file that the source's tasks have written, which
-are added (see `lake.added`). Schemas come with the files, or are read back from the commit. All that is idempotent by
-(query, batch); the end of the batch stands in the checkpoint before the batch runs, and goes into the commit's note. A
-crash after the commit leaves a batch that Spark runs again: the commit is skipped, the rest is done again.
+are added (see `lake.direct.commit`). Schemas come with the files, or are read back from the commit. All that is
+idempotent by (query, batch); the end of the batch stands in the checkpoint before the batch runs, and goes into the
+commit's note. A crash after the commit leaves a batch that Spark runs again: the commit is skipped, the rest is done
+again.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def decimal_bytes(precision: int, scale: int) -> int:
 
 
 def plain_type(kind: BinlogType) -> BinlogType:
-    """What a column is once its values are inflated: the type without COMPRESSED (see `binlog.inflate`)."""
+    """The column's type once its values are inflated (see `mysql.binlog.compression.columns`): without COMPRESSED."""
     code, meta = kind
     if code == VARCHAR_COMPRESSED:  # one byte more, since each value has one in front
         return VARCHAR, max(int.from_bytes(meta, "little") - 1, 0).to_bytes(2, "little")

@@ -20,7 +20,7 @@ from lakehouse_cdc.model.table_layout import Table
 
 
 def reachable(spark: SparkSession, table: Table) -> bool:
-    """Whether Delta's library can be asked about the table, and be told to commit to it (see `added`)."""
+    """Whether Delta's library can be asked about the table, and be told to commit to it (see `direct.commit`)."""
     if table.path is None or not table.path.startswith("/") or not hasattr(spark, "_jvm"):
         return False
     delta = library(spark)

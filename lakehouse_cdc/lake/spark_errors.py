@@ -3,7 +3,7 @@
 Decisions go by Spark's error conditions and by the classes of the exceptions, of the exception itself and of all its
 causes on the Java side. Only one failure has neither, that of a Python process that starts too late: Spark throws a
 plain SparkException for it (PythonWorkerFactory), so its text decides.
-Tests: tests/lake/test_spark_errors.py; what is done again after a conflict: tests/pipeline, tests/ops.
+Tests: tests/errors; what is done again after a conflict: tests/pipeline, tests/ops.
 """
 
 from __future__ import annotations

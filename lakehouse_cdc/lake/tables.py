@@ -27,7 +27,7 @@ Columns = Sequence[tuple[str, str]]  # (name, Spark SQL type), in order
 def exists(spark: SparkSession, table: Table) -> bool:
     """True if the Delta table is there. Raises DefiniteError where something else lies in its place.
 
-    What a crash left before the table's first commit is not there (see `unfinished`).
+    What a crash left before the table's first commit is not there (see `cleanup`).
     """
     if table.path is None:
         return bool(spark.catalog.tableExists(table.sql))

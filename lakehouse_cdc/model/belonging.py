@@ -6,7 +6,7 @@ ties them:
 - bronze's change table has the id that Delta gave it. The checkpoint names it, in a file beside it that is written
   before bronze's first batch.
 - the checkpoint has the id that Spark gave its query. Every commit of bronze names it, with the number of the batch, in
-  its note (see `standing`); so bronze and the checkpoint cannot disagree about a batch without it being seen.
+  its note (see `model.commit_note`); so bronze and the checkpoint cannot disagree about a batch without it being seen.
 - silver's ledger names the id of the change table that silver was made from.
 
 Why this suffices. Spark writes down the end of batch n before it executes it, and its completion after it, so when

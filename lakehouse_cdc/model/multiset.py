@@ -1,9 +1,10 @@
 """Tables without a key: their rows are a multiset, and so is what is rolled back.
 
-The as-of rule (see `asof`) looks at what the log says of a *key*, and needs not know what the SELECT happened to see.
-Without a key nothing says which of the rows that are alike an event concerns, so here the SELECT has to be one of
-which that is known: a consistent view that holds all transactions of the table up to some place in the log and none
-behind it (see `source.view`, which proves that before the SELECT). Let H be that place, and W <= H.
+The as-of rule (see `model.as_of_rule`) looks at what the log says of a *key*, and needs not know what the SELECT
+happened to see. Without a key nothing says which of the rows that are alike an event concerns, so here the SELECT has
+to be one of which that is known: a consistent view that holds all transactions of the table up to some place in the log
+and none behind it (see `source.settling.consistent_view`, which proves that before the SELECT). Let H be that place,
+and W <= H.
 
 A transaction turns the multiset M of a table's rows into M - before images + after images, as sums of signed counts:
 no event says more than that one row of these bytes went and one of those came. So the rows at W are the rows at H

@@ -48,8 +48,8 @@ class TableState:
     pass up to where the cursor had been: `passed` (True: everywhere), until all up to there has been read again.
     `dropped`: there is no such table, though rows of one have been emitted. `quarantined`: why it is not followed. Such
     a table is done if and only if rows of it have been emitted.
-    `repair` names stored keys (`model.repair`) that the batch which ends here reads again, at the seq `repaired`; that
-    batch emitted nothing if it met DDL behind this offset. `repaired` is None where they are yet to be read.
+    `repair` names stored keys (`model.key_repair`) that the batch which ends here reads again, at the seq `repaired`;
+    that batch emitted nothing if it met DDL behind this offset. `repaired` is None where they are yet to be read.
     """
 
     schema: str
@@ -162,7 +162,7 @@ class Offset:
     are the XA transactions that a reader of what lies behind the floor does not find by itself (see `model.xa`).
     `ddl`: the effects of the statement that the position stands behind, where that is a DDL on captured tables, and of
     the statements in the batch that were logged as text. `references` names what leads to captured tables from the
-    position on (see `schema.references`), once that has been asked for. `texts`: how many statements logged as text
+    position on (see `sql.references`), once that has been asked for. `texts`: how many statements logged as text
     have been passed over, and how many have had tables read again.
     `bounds` is what is known of when the transactions around the position were logged (see `model.clock`).
     """

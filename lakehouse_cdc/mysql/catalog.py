@@ -7,8 +7,8 @@ out of the images of updates and deletes (10.11.5 and 11.4.5 do not): its value 
 and only the server can compute it, so it is refused by name there, and may be excluded. A *virtual* one has no value of
 its own: it is computed for each statement under that session's settings, so that `hour(ts)` is 10 in an image that a
 session at +05:00 wrote and 5 in a SELECT at UTC. There is no one truth to capture, unless its expression proves that
-all sessions see the same (see `schema.virtual`); else such a column is refused by name and may be excluded. A stored
-one has one value, and the image and the SELECT both hold that.
+all sessions see the same (see `sql.generated_columns`); else such a column is refused by name and may be excluded. A
+stored one has one value, and the image and the SELECT both hold that.
 
 The views show a user only what that user has a right to, and a schema that lacks a column would misread every image:
 the columns of a table must be numbered without a hole.

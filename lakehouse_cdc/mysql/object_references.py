@@ -1,4 +1,4 @@
-"""What leads from one name to others on a server, as INFORMATION_SCHEMA has it now: see `schema.references`.
+"""What leads from one name to others on a server, as INFORMATION_SCHEMA has it now: see `sql.references`.
 
 Views, triggers, stored routines and foreign keys are read whole, in four queries. They are no one snapshot, so whoever
 asks must know from the log that nothing was defined meanwhile. What a user may see of each, by the manuals of MySQL 5.7

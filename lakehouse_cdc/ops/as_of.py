@@ -163,7 +163,8 @@ def _passes_over(spark: SparkSession, layout: Layout, seq: int) -> dict[str, int
     """The tables that were read again from before `seq` to behind it, and since which seq."""
     ends = read(spark, layout.changes).where(f"op = '{Op.END.value}' AND seq > {seq}BD")
     found = ends.selectExpr("source_table", f"{BEGUN} AS since").collect()
-    # compared here: in a filter Spark knows what op is, and would cast every row of the file (see `batch.BEGUN`)
+    # compared here: in a filter Spark knows what op is, and would cast every row of the file (see
+    # `silver.batch.contents.BEGUN`)
     return {row["source_table"]: int(row["since"]) for row in found if row["since"] <= seq}
 
 

@@ -1,6 +1,6 @@
 """What a person, or `verify`, has read again: whole tables, rows that match a predicate, keys that differ.
 
-Each is asked for by a file beside the schemas (see `source.signals`), and read by the run that goes on, or the next.
+Each is asked for by a file beside the schemas (see `source.requests`), and read by the run that goes on, or the next.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ def _settings(cores: int, log: Path | None, python: PythonPrograms) -> dict[str,
         # the other manager asks for the target of every link, by a process each: 8 of them a file on a local disk
         "spark.sql.streaming.checkpointFileManagerClass": _FILES,
         # so does the store of Delta's log that is the default, for each commit. Neither keeps two processes from
-        # writing the same version; that is what `pipeline.exclusive` is for
+        # writing the same version; that is what `pipeline.run.exclusive` is for
         "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
         # a list of a small table's files in each checksum, for which a new table, which has none, is queried
         "spark.databricks.delta.allFilesInCrc.enabled": "false",

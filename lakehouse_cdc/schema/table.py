@@ -26,10 +26,10 @@ class Column:
     that were written before these were read have None there), `fraction` the digits of a second.
     `charset` and `collation` are None for everything that is not text. `values` are the labels of an ENUM or SET.
     `captured` is False for a column that the user excludes. `carried` is how its values are carried (see
-    `schema.carry`): `text`, `null` (dates that no calendar has are NULL), or as the type map says. `mask` says what of
-    the values is let through (see `schema.masks`); all of them where it is empty. `generated` is empty for an ordinary
-    column, and where it is not known; else `same` if its expression gives every session the same value (see
-    `schema.virtual`), and `session` if that is not proven.
+    `schema.representation`): `text`, `null` (dates that no calendar has are NULL), or as the type map says. `mask` says
+    what of the values is let through (see `schema.masks`); all of them where it is empty. `generated` is empty for an
+    ordinary column, and where it is not known; else `same` if its expression gives every session the same value (see
+    `sql.generated_columns`), and `session` if that is not proven.
     `compressed`: it is one of MariaDB's COMPRESSED columns, as far as the catalog was asked.
     """
 
@@ -73,7 +73,7 @@ class TableSchema:
     """One table: every physical column in order, and the names of the primary key's columns in the key's order.
 
     `charset` is the character set of a new column that names none, where it is known. `key_given`: the table has no
-    primary key, and `key` is what the user says that tells its rows apart (see `schema.given_key`).
+    primary key, and `key` is what the user says that tells its rows apart (see `schema.declared_key`).
     """
 
     database: str

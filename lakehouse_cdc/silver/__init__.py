@@ -1,13 +1,13 @@
 """Typed tables, one for each source table, kept by MERGE from bronze: rows as they are now, or every version.
 
-Of rows as they are now (SCD type 1) the specification is `model.changes.fold`. It can be said without an order: a row
+Of rows as they are now (SCD type 1) the specification is `model.changelog.fold`. It can be said without an order: a row
 stands if its key's change with the greatest seq is not a delete, and that seq is not below the table's barrier, the
 greatest seq of a truncation or of the beginning of a repeated snapshot. Both are maxima, so they may be taken in any
 order, any number of times. Silver keeps what they need beyond the rows themselves (deleted keys, barriers) in a table
 of tombstones beside each silver table.
 
 Versions (SCD type 2, `model.history`) depend on the order, and so does since when a row is gone that is kept (soft
-deletes). See `history` and `soft` for how they come out the same all the same.
+deletes). See `forms.history` and `forms.soft_deletes` for how they come out the same all the same.
 
 A change of a table's schema has its place in the order, too: see `apply.table_applier` and `evolution`.
 

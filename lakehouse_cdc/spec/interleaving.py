@@ -12,7 +12,7 @@ Invariant, checked after each batch:
 2. a replay of the batch emits the same rows, whatever was committed in the meantime;
 3. each key's rows are a valid changelog: the first is a read or an insert, and each `before` is the state before it.
 
-`model.asof` says why it holds. Each guard here can be taken out, and then a run fails:
+`model.as_of_rule` says why it holds. Each guard here can be taken out, and then a run fails:
 `tests/spec/test_interleaving.py`.
 
 What the model leaves out: DDL, XA, gaps, repeated passes, tables without a key, more than one table.

@@ -1,7 +1,7 @@
 """Which names a statement that was logged as text mentions: what it may write, read and call.
 
 A table changes by such a statement only if the statement writes it, or something that the statement writes, reads or
-calls does (a trigger, a foreign key, a view, a stored routine; see `schema.references`). So what counts is that no name
+calls does (a trigger, a foreign key, a view, a stored routine; see `sql.references`). So what counts is that no name
 is missed. Of INSERT, REPLACE, LOAD, and of an UPDATE or DELETE of one table, the grammar says which table is written:
 it stands at a fixed place, after words that are reserved. Whatever else stands in them is read at most. Of every other
 form each identifier counts as written. A name may stand unquoted, in backticks, or (ANSI_QUOTES) in double quotes, as

@@ -12,7 +12,7 @@ those count that were known at some place before it, and every definition (CREAT
 since that place: what was in force is either one of the former, or was made by one of the latter. Of a definition in
 the log all names that it mentions lead to each other. What was dropped in between only goes on to count. Where nothing
 is known of a place before (the first time that a statement is met, in a backlog), the catalog of now is taken, and each
-name that a definition since has touched leads everywhere: see `without`.
+name that a definition since has touched leads everywhere: see `References.without`.
 
 What the user of the session may not see leads everywhere, too: a view or a routine without its text, a call of what is
 no routine that is seen where not all are, the triggers of a database. Nobody can make a trigger on a system table.

@@ -2,7 +2,7 @@
 
 A row-based binlog still carries text: every DDL, and whatever a session logs as a statement. The stream may pass over
 a text only if it is proven not to change a captured table, so the classification is closed: a statement is HARMLESS
-because the grammar (`schema.grammar`) has its head as such, never because nothing else fitted, and everything else is
+because the grammar (`sql.grammar`) has its head as such, never because nothing else fitted, and everything else is
 UNKNOWN.
 
 The head and the names settle which tables are concerned. They are read first; what follows may be too new, or hold

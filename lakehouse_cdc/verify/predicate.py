@@ -3,9 +3,9 @@
 The source and silver are both asked. Rows that silver lacks, or has otherwise, only the source can name; rows that it
 has too much only silver can. MySQL and Spark each understand the predicate in their own way (MySQL's 'a' may equal
 'A', a row may be wrong in just the column that is asked about), so the two lists differ where nothing does, and neither
-is a judgement: a key that either names is read from the source, as any repair reads it (see `source.repairs`), and
-there it is decided what its row is, or that there is none. So the predicate chooses what is looked at, never what is
-written.
+is a judgement: a key that either names is read from the source, as any repair reads it (see `source.requests.repairs`),
+and there it is decided what its row is, or that there is none. So the predicate chooses what is looked at, never what
+is written.
 
 Between the question and the reading rows change; what comes to match, or no longer does, is in the stream.
 """

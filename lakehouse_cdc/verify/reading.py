@@ -1,7 +1,7 @@
 """One table of the source as text, exactly as it stood at W: what the server prints, and nothing that the loader reads.
 
-It is the as-of read (see `model.asof`, `source.snapshot_read`), with a SELECT whose rows come as text through PyMySQL.
-What it shares with the loader, and why that is sound:
+It is the as-of read (see `model.as_of_rule`, `source.reading.snapshot_read`), with a SELECT whose rows come as text
+through PyMySQL. What it shares with the loader, and why that is sound:
 
 - *which* rows are read: W, the floor, the key ranges, and the keys that the binlog names in (F, H]. The floor is W
   here, once W is settled (see `settling`), so these are the keys that were written after W. If the decoder got such a

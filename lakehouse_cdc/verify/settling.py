@@ -1,9 +1,10 @@
 """Raises the floor of an offset to its own position, so that a read as of it needs no image from before the position.
 
-The floor F of an offset is a position that was settled (see `source.floor`) when the offset was planned, W only some
-time later. By the time of a verification W has settled, as a rule, and a SELECT sees all up to it: then the binlog is
-needed from W on alone, and every row that was not written after W is the server's own text. Where that is not proven
-in a short while the old floor serves; that costs rows that are compared by their image, never correctness.
+The floor F of an offset is a position that was settled (see `source.settling.settled_position`) when the offset was
+planned, W only some time later. By the time of a verification W has settled, as a rule, and a SELECT sees all up to it:
+then the binlog is needed from W on alone, and every row that was not written after W is the server's own text. Where
+that is not proven in a short while the old floor serves; that costs rows that are compared by their image, never
+correctness.
 """
 
 from __future__ import annotations

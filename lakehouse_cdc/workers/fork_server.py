@@ -1,4 +1,4 @@
-"""A process that has imported all that planning a source takes, and gives copies of itself (see `runtime.launch`).
+"""A process that has imported all that planning a source takes, and gives copies of itself (see `workers.launcher`).
 
     python -m lakehouse_cdc.workers.fork_server SOCKET
 

@@ -1,4 +1,5 @@
-"""The Python that a local session tells Spark to start, and the host behind it (see `launch` and `source.host`)."""
+"""The Python that a local session tells Spark to start, and the host behind it (see `launch_program` and
+`fork_server`)."""
 
 from __future__ import annotations
 

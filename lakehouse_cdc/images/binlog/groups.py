@@ -8,10 +8,10 @@ does not know by its type, and each event is seen by exactly one of the two.
 Positions are sums of event sizes; each event's header must agree in its 32 bits. Every read is inside the event, and
 every event inside the buffer, before it happens. Formats: MySQL source documentation, "Replication events".
 
-Events that were compressed stand behind a marker (see `binlog.expand`), without checksums, and their header's position
-means nothing. While the loop is among them the position stands still before the compressed event; each of them ends
-where that one ends, and so does their transaction. What a TRANSACTION_PAYLOAD held must be one whole transaction, and
-may go on in the next buffers.
+Events that were compressed stand behind a marker (see `mysql.binlog.compression.events`), without checksums, and their
+header's position means nothing. While the loop is among them the position stands still before the compressed event;
+each of them ends where that one ends, and so does their transaction. What a TRANSACTION_PAYLOAD held must be one whole
+transaction, and may go on in the next buffers.
 """
 
 from __future__ import annotations

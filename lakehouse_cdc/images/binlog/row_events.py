@@ -1,7 +1,7 @@
 """What the first pass over a buffer of binlog events hands to the second: which rows events there are, and where.
 
-The first pass walks event headers, table maps and transactions; the second (`rows.decode_rows`) decodes row images.
-They meet in these arrays and in nothing else, so either can be tested alone.
+The first pass walks event headers, table maps and transactions; the second (`images.rows.decode.decode_rows`) decodes
+row images. They meet in these arrays and in nothing else, so either can be tested alone.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ _levels: Any = intrinsic(_make_levels)
 
 @part
 def write_json(buf: Bytes, at: int, size: int, bare: int, out: Bytes, to: int) -> int:
-    """The text of the document of `size` bytes; one of none is JSON's null. For `bare` see `write_scalar`."""
+    """The text of the document of `size` bytes; one of none is JSON's null. For `bare` see `json_scalars`."""
     if size == 0:
         return put(out, to, NULL, 4)
     levels: Step = _levels()

@@ -1,4 +1,4 @@
-"""Row images as Arrow's columns, by the table's schema (see `typed_rows`)."""
+"""Row images as Arrow's columns, by the table's schema (see `images.typed.rows`)."""
 
 from __future__ import annotations
 

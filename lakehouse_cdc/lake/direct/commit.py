@@ -55,7 +55,7 @@ class Added(Protocol):
 
 @dataclass(frozen=True)
 class DataFile:
-    """One file of the change table; the fields are those of `files.LINE`."""
+    """One file of the change table; the fields are those of `model.bronze_arrow.LINE`."""
 
     source_table: str
     path: str

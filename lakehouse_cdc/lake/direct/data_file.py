@@ -1,4 +1,4 @@
-"""One Parquet file of a Delta table, written from Arrow's columns beside Spark (see `added` for its commit)."""
+"""One Parquet file of a Delta table, written from Arrow's columns beside Spark (`commit` adds it to the table)."""
 
 from __future__ import annotations
 

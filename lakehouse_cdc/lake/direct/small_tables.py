@@ -1,8 +1,8 @@
 """A few rows into a table of ours, or all rows of a small one, without a job of Spark's.
 
 A job takes a third of a second however little it does, and each batch would have several. The files are written and
-read by Arrow, and committed by Delta's own library (see `added`); where that cannot be asked, or the table's columns go
-by other names in its files, Spark does the same.
+read by Arrow, and committed by Delta's own library (see `commit`); where that cannot be asked, or the table's columns
+go by other names in its files, Spark does the same.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@ The socket is read directly, not through PyMySQL's packet reader: between two co
 COM_BINLOG_DUMP is sent every byte that arrives belongs to the dump. The dump blocks at the end of the binlog (a
 non-blocking one can end before a position that the server has already reported), so heartbeats are asked for, and
 silence for several of them is a lost connection. What `read` returns are whole events, byte for byte as they stand in
-the file, plus the few that the server makes up (see `BinlogScanner`, which tells them apart).
+the file, plus the few that the server makes up (see `scanner.BinlogScanner`, which tells them apart).
 
 A request has four bytes for the position to start at, and a transaction may be larger than that: a file that holds one
 is ended after it, but what was committed in one group with it still follows in the same file. A dump from past 4 GiB
-is requested from the file's begin and skips the events before its start (see `skip`).
+is requested from the file's begin and skips the events before its start (see `file_skip`).
 
 Sources: MySQL source documentation, "COM_BINLOG_DUMP" and "Replication Protocol"; the errors' texts as real servers
 (8.0.31, 9.7.4) send them.

@@ -110,11 +110,11 @@ class Scan:
     Of a large compressed transaction it may be a piece: then `end` is before that event, or `start` is, or both.
 
     `buffer` is the buffer that was fed, with its compressed events expanded, and behind it the rows of partial updates,
-    made whole; values of COMPRESSED columns are as they stand there (see `inflate`). `rows` has one entry for each rows
-    event of a captured table, with offsets into `buffer`; `row_end` has the position at which each of these events, or
-    the compressed event that held it, ends, `rows.table` indexes `tables`, `rows.txn` `transactions`. The indexes of
-    `tables` and `sources` keep their meaning over all scans of one scanner, the others count from 0 in each.
-    `boundary` is the last position that lies between transactions. `files` are the files of the buffer's events,
+    made whole; values of COMPRESSED columns are as they stand there (see `compression.columns`). `rows` has one entry
+    for each rows event of a captured table, with offsets into `buffer`; `row_end` has the position at which each of
+    these events, or the compressed event that held it, ends, `rows.table` indexes `tables`, `rows.txn` `transactions`.
+    The indexes of `tables` and `sources` keep their meaning over all scans of one scanner, the others count from 0 in
+    each. `boundary` is the last position that lies between transactions. `files` are the files of the buffer's events,
     in order; more than one where it holds a rotation.
     """
 

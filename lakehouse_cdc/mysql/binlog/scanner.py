@@ -3,7 +3,7 @@
 The stream's grammar is strict, and everything outside of it is an error with its position:
 
     file        = format description, previous GTIDs, group*, (rotate | stop | nothing, after a crash)
-    group       = [GTID], content | GTID, payload: a content that was compressed to one event (see `expand`)
+    group       = [GTID], content | GTID, payload: a content that was compressed to one event (see `compression.events`)
     content     = BEGIN, body, (XID | COMMIT | ROLLBACK)
                 | XA START, body, XA END, XA prepare
                 | one statement

@@ -5,7 +5,7 @@ leaves columns, key and rows as they are: an index, a foreign key, a default, a 
 
 What a statement may change that is not known, or changes rows, is not to be seen in its text alone. Of such a one only
 the names that it mentions are taken here, and of a definition (of a view, a trigger, a routine, a foreign key) those
-that it connects; `schema.references` says what they mean.
+that it connects; `sql.references` says what they mean.
 """
 
 from __future__ import annotations

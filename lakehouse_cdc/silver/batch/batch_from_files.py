@@ -3,7 +3,7 @@
 Of a file whose least and greatest op and schema are one, as of every chunk of a snapshot, Delta's statistics say all
 that is asked; of others three narrow columns are read, and all of the few s, t and x rows. So a batch is taken apart
 without a job of Spark's, of which it would take two or three. Where the log does not simply list the files, or they are
-not as they always are, Spark reads instead (see `batch.split`), and finds the same.
+not as they always are, Spark reads instead (see `batch.contents.split`), and finds the same.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _images(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _barriers(marks: Iterable[Mark]) -> dict[str, list[Barrier]]:
-    """As `batch.barriers_of` has them."""
+    """As `batch.contents.barriers_of` has them."""
     found: dict[str, list[Barrier]] = {}
     for name, row in marks:
         if row["op"] != Op.SCHEMA.value:
@@ -136,7 +136,7 @@ def _barriers(marks: Iterable[Mark]) -> dict[str, list[Barrier]]:
 
 
 def _changes(marks: Iterable[Mark]) -> tuple[dict[str, list[SchemaBoundary]], dict[str, int]]:
-    """The changes of each table's schema, and where it was left off, as `batch.split` finds them."""
+    """The changes of each table's schema, and where it was left off, as `batch.contents.split` finds them."""
     changes: dict[str, list[SchemaBoundary]] = {}
     left: dict[str, int] = {}
     for name, row in marks:

@@ -4,7 +4,7 @@
   schemas of bronze are seen through it, before and after a change alike. So a table whose columns are renamed evolves
   as any other does, and a name that the source gives a column counts where no other is wished for it.
 - `computed` columns are SQL over a row's own columns. They are a function of the row alone, which is held to (see
-  `derive`), so that a replay gives them again, and `verify` can ask the source for the same.
+  `batch.computed_columns`), so that a replay gives them again, and `verify` can ask the source for the same.
 - `filter` says which rows silver has. A change to a row that it does not let through (false, or NULL) is, to silver,
   the deletion of that row, at that change's seq: so it is replayed, reordered and kept in history as deletions are.
 - `metadata` columns say where a row comes from and when it changed, as Flink CDC offers them.

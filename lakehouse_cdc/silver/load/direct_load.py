@@ -2,8 +2,8 @@
 
 What a snapshot has read comes into silver as it is: typed, and nothing else. For Spark that is a cast of each image and
 a row of its own for each row; here tasks turn the images into Arrow's columns by a compiled kernel, and write files as
-Spark would (see `direct_load_task`), which Delta's own library commits (see `lake.added`). It takes a tenth of the
-time.
+Spark would (see `direct_load_task`), which Delta's own library commits (see `lake.direct.commit`). It takes a tenth of
+the time.
 
 It is a second way to the same table, and it is taken only where nothing but the plain case can come: rows of one read,
 each key once; a table without any property or feature that this module does not know; the lists of files clear from

@@ -1,6 +1,6 @@
 """What a table's schema is behind a DDL that may have changed it.
 
-Two things know. The statement itself, as far as its grammar is ours (`schema.ddl`): it also says which column is which,
+Two things know. The statement itself, as far as its grammar is ours (`sql.ddl`): it also says which column is which,
 and whether the rows are kept. And the server's catalog, which says what is there *now*: that is what there was behind
 the statement where no later one in the log touched columns. So the catalog's word counts where it can be had, and where
 the statement is then found to have been read otherwise, or could not be read, columns are told by their names and the
@@ -51,9 +51,9 @@ def resolved(
     """The effects of a statement behind `start`, with what it made of schemas, which is stored.
 
     `near`: the log is known up to its end, so the catalog may be asked. A table that was replaced by one of which
-    nothing is known is gone; `newcomers` finds it anew, as it does one that was created, if what it was born as cannot
-    be told. One that cannot be followed any more is quarantined. Raises DefiniteError where the user wants the stream
-    to stop instead.
+    nothing is known is gone; `planning.new_tables` finds it anew, as it does one that was created, if what it was born
+    as cannot be told. One that cannot be followed any more is quarantined. Raises DefiniteError where the user wants
+    the stream to stop instead.
     """
     found = []
     for effect in statement.effects or ():
@@ -84,7 +84,8 @@ def resolved(
 
 
 def _taken_up_later(statement: LoggedStatement, before: TableSchema) -> bool:
-    """Whether a table of which it is not known what became of it is left, for `newcomers` to find it as it is.
+    """Whether a table of which it is not known what became of it is left, for `planning.new_tables` to find it as it
+    is.
 
     So it is where the statement is not known either; but what is masked may then have another name.
     """

@@ -2,7 +2,7 @@
 
 Rows that such a statement changes are in no event. A statement that can change no captured table is passed over; where
 it may change some, these are read again: as of a position after it, which is settled first, so that what it did is
-visible. Which tables that are is a matter of what is defined on the server (see `schema.references`). That is asked
+visible. Which tables that are is a matter of what is defined on the server (see `sql.references`). That is asked
 when the first text is met, and again when definitions in the log, or hidden ones, have made it inexact; in between the
 definitions in the log are added to what was known, and no query is needed. What is known at an offset's position is a
 file that the offset names, so that tasks (see `text_guard`) and the next planner have the same.

@@ -74,7 +74,7 @@ class Chunks:
     def _cut(self, session: Session, state: TableState) -> Cursor | None:
         """The next chunk's upper bound, None for the last; that of a cursor that was put back is where it had been.
 
-        A table without a primary key is one chunk (see `whole_read`).
+        A table without a primary key is one chunk (see `reading.keyless_snapshot_read`).
         """
         if not self._store.get(state.schema).primary_key:
             return None

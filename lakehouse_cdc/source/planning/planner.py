@@ -5,8 +5,8 @@ offset here, and is proven before it is: W has been delivered by a dump (the ser
 floor is settled, the schemas are stored, and no DDL of a captured table lies between a table's schema and W.
 
 After a batch whose cursors moved, the binlog from W to the tip is scanned before anything else is offered: a chunk
-that met DDL in its window emitted nothing, and the same DDL, found here, puts the cursor back (see `follow`). DDL whose
-effects are not known stops the stream, when all that stands before it has been offered.
+that met DDL in its window emitted nothing, and the same DDL, found here, puts the cursor back (see `ddl.transitions`).
+DDL whose effects are not known stops the stream, when all that stands before it has been offered.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The as-of read of a table without a primary key: all its rows, as a multiset, exactly as they stood at W.
 
-A view is made of which the log, read up to a place behind it, proves what it holds of the table (see `view`); else
-another one. Then the view is read, as one chunk, and what it holds of (W, H] is taken back (see `model.multiset`).
-All of the table up to W must be among what it holds: F says so of most, the proof of the rest, so W need not be settled
-when it is chosen. Every such read gives the multiset at W, whatever view it was made of.
+A view is made of which the log, read up to a place behind it, proves what it holds of the table (see
+`settling.consistent_view`); else another one. Then the view is read, as one chunk, and what it holds of (W, H] is taken
+back (see `model.multiset`). All of the table up to W must be among what it holds: F says so of most, the proof of the
+rest, so W need not be settled when it is chosen. Every such read gives the multiset at W, whatever view it was made of.
 
 DDL in (W, H] means that the table is another one by then: as for any chunk nothing is emitted. There is none between H
 and the end of the SELECT, since the view's transaction holds the table's metadata lock from before H is read.

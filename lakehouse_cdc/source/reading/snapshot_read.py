@@ -1,12 +1,13 @@
 """One as-of read: the rows of a key range exactly as they stood at W, whenever it is executed.
 
 SELECT without locks, then ask for the high watermark H, then read the binlog (F, H] of that table and let
-`model.asof.truths` decide for every key that occurs there. See that module for why the result does not depend on what
-the SELECT saw, and `floor` for why F is settled.
+`model.as_of_rule.truths` decide for every key that occurs there. See that module for why the result does not depend on
+what the SELECT saw, and `settling.settled_position` for why F is settled.
 
 DDL in (W, H] means that the SELECT may have seen another table, so nothing is emitted and the task succeeds: the
 planner scans the same stretch before it offers anything else, and puts the table's cursor back. DDL in (F, W] cannot
-be, since the planner puts F behind it; it is an error. A table without a primary key is read whole (see `whole_read`).
+be, since the planner puts F behind it; it is an error. A table without a primary key is read whole (see
+`keyless_snapshot_read`).
 """
 
 from __future__ import annotations

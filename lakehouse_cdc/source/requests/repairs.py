@@ -3,11 +3,11 @@
 The keys that differ, and nothing else, is what a repair reads: no range of keys around them. A range has an order,
 which only the server knows, and holds rows that are right; and the source cannot know which keys silver has too much
 in it. A list of keys needs neither. What a batch emits for it is a function of the list and W alone: for each of the
-keys its row as of W, or, where there is none, a `d` (see `repair_read`). A list is as long as the number of keys that
-differ; beyond `model.repair.MOST_KEYS` the whole table is read again instead.
+keys its row as of W, or, where there is none, a `d` (see `reading.key_read`). A list is as long as the number of keys
+that differ; beyond `model.key_repair.MOST_KEYS` the whole table is read again instead.
 
 The list is stored, immutable, before anybody asks for it, and the offset of the batch that reads it names it, so a
-replay reads the same keys at the same W. A request is honoured once, as one for a whole table is (see `signals`).
+replay reads the same keys at the same W. A request is honoured once, as one for a whole table is (see `requests`).
 A read that meets DDL behind W emits nothing; the next offset, which knows, owes the keys still, and a later one has
 them read once more. That is all in the offset: the request's file is gone by then.
 

@@ -1,4 +1,5 @@
-"""One stream as Spark sees it, but for how Spark asks for the end of a batch: see `admission` and `remembering`."""
+"""One stream as Spark sees it, but for how Spark asks for the end of a batch: see `limited_reader` and
+`legacy_reader`."""
 
 from __future__ import annotations
 

@@ -4,13 +4,13 @@ Schemas stand in the offset with what is left out, masked or carried otherwise, 
 the rows that it would have given when it was planned. If the user has masked or excluded a column in between, these are
 rows that must not be written any more. So the end of each batch names a digest of every option on which its rows
 depend, and a batch whose digest differs is not executed: nothing of it is read. Whoever keeps the tables decides what
-becomes of it (see `pipeline.settling`); the source alone cannot know whether it was written.
+becomes of it (see `pipeline.start.settling`); the source alone cannot know whether it was written.
 
 A stream that goes on from a complete batch follows the schemas of its offset, too. What the configuration says now is
-compared with the catalog where the stream reaches the end of the log (see `newcomers`); until then, a column that is
-captured there and excluded or masked now would come in clear. So before anything is planned, the schemas of the offset
-are compared with the configuration by their own names of columns. Only what would reveal something is an error here:
-after a rename in the backlog the configuration names a column as it is called at the end of it.
+compared with the catalog where the stream reaches the end of the log (see `planning.new_tables`); until then, a column
+that is captured there and excluded or masked now would come in clear. So before anything is planned, the schemas of the
+offset are compared with the configuration by their own names of columns. Only what would reveal something is an error
+here: after a rename in the backlog the configuration names a column as it is called at the end of it.
 
 The digest covers options that differ from their default, so a release with more options gives the same one. Hash masks
 are in it with the fingerprint of their salt, which is keyed by the salt (see `schema.masks`), never with the salt.

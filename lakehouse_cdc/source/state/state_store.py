@@ -1,7 +1,7 @@
 """What offsets name: immutable files beside the checkpoint, named by their content, written before the offset is.
 
 Most are schemas, and their changes; the others are the states of tables, which would make an offset large (see
-`offsets`), and keys that are to be read again.
+`offset_codec`), and keys that are to be read again.
 
 An offset may thus be replayed at any time: the file that it names is there, whole, and says what it said.
 """

@@ -212,7 +212,7 @@ class _Columns:
 
 
 def _with_generated(action: Action, schema: TableSchema, given: Given) -> Action:
-    """An action that defines a generated column, with what is proven of its values (`schema.virtual`).
+    """An action that defines a generated column, with what is proven of its values (`sql.generated_columns`).
 
     Raises NotUnderstood where it is not proven to be one that is captured: a virtual one that depends on the session,
     one that may show what is masked, and any of a server that leaves them out of its updates, or may do so.

@@ -1,6 +1,6 @@
 """The clauses of ALTER TABLE, as what they do to the columns, the key and the rows.
 
-The grammar says what a clause may be (`schema.grammar`), this module what it does. The list is closed: a clause gives
+The grammar says what a clause may be (`sql.grammar`), this module what it does. The list is closed: a clause gives
 no action because it is known to change neither rows nor columns, and one that is not known here raises `NotUnderstood`.
 Whether IF EXISTS and IF NOT EXISTS let a clause do anything follows from the table as it was before the statement: the
 server asks the same (sql_table.cc of MariaDB, handle_if_exists_options).

@@ -47,7 +47,7 @@ _BIN, _CI = "COLLATE utf8mb4_bin", "COLLATE utf8mb4_general_ci"
 
 @dataclass(frozen=True)
 class Spec:
-    """A column as it is declared, and SQL literals of values; `carried` as in `schema.carry`."""
+    """A column as it is declared, and SQL literals of values; `carried` as in `schema.representation`."""
 
     declared: str
     values: tuple[str, ...]

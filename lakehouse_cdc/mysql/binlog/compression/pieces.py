@@ -1,4 +1,4 @@
-"""The pieces of a buffer: one, unless more is compressed in it than is expanded at once (see `expand`)."""
+"""The pieces of a buffer: one, unless more is compressed in it than is expanded at once (see `compression.events`)."""
 
 from __future__ import annotations
 
