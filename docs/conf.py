@@ -6,8 +6,9 @@ from sphinx.application import Sphinx
 project = "lakehouse-cdc"
 author = "The lakehouse-cdc authors"
 copyright = f"2026, {author}"
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinxcontrib.mermaid"]
 myst_enable_extensions = ["colon_fence"]
+myst_fence_as_directive = ["mermaid"]
 myst_heading_anchors = 3
 html_theme = "furo"
 html_title = project

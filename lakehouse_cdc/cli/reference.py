@@ -17,6 +17,7 @@ import typer
 from lakehouse_cdc.cli.exits import DIFFERENCE, FAILED, FINE, INTERRUPTED, WRONG_USE
 from lakehouse_cdc.cli.main import app
 from lakehouse_cdc.pipeline.config import reference
+from lakehouse_cdc.spec import table_states
 
 _INTRODUCTION = """\
 # Command line
@@ -73,6 +74,7 @@ MADE: Mapping[str, Callable[[], str]] = {
     "cli.md": commands,
     "configuration.md": reference.markdown,
     "pipeline.schema.json": reference.json_schema,
+    "table-states.md": table_states.page,
 }
 
 

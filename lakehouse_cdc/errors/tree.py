@@ -33,8 +33,8 @@ class CdcError(Exception):
         super().__init__(code.number, what, where, hint, table)
         self.code = code
         self.what = " ".join(what.split())
-        self.where = " ".join((where or table).split())
-        self.hint = " ".join((hint or code.remedy).split())
+        self.where = " ".join(where.split()) or " ".join(table.split())
+        self.hint = " ".join(hint.split()) or code.remedy
         self.table = table
         self.trailer = ""  # set by `codec.crossing`
 

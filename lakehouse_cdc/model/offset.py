@@ -4,26 +4,25 @@ It says: everything up to binlog position (`file`, `pos`) of the log `identity` 
 keys below that table's cursor. `{}` is the offset before the first one: no position, no table begun. Spark keeps every
 later offset and gives the same (start, end) again after a crash, so whatever a batch emits is a function of the two.
 
-A cursor is the list of a key's components. `[]` passes nothing, `done` passes everything, anything else passes the
-keys below it: half-open, like all ranges here.
+The states of the tables are in `model.table_state`; which follows which, in `model.state_machine`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.clock import Bounds
 from lakehouse_cdc.model.ddl_effect import Effect
 from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.position import Position
-from lakehouse_cdc.model.seq import Rank, Seq
+from lakehouse_cdc.model.seq import Rank, Seq, unpack
+from lakehouse_cdc.model.table_state import Quarantined, TableState
+from lakehouse_cdc.model.table_state_json import from_json, to_json
 from lakehouse_cdc.model.xa import Prepared
 
-Cursor = list[Any]
-Mode = Literal["first", "again", "never"]
 _VERSION = 1
 
 
@@ -34,122 +33,6 @@ class Identity:
     server_uuid: str
     file: str
     created: int  # seconds since 1970: header time of that file's FORMAT_DESCRIPTION event
-
-
-@dataclass(frozen=True)
-class TableState:
-    """How far one table is.
-
-    In mode `first`, events of keys beyond the cursor wait for their chunk. In mode `again` (the table was read before)
-    every event is emitted, and the pass, which began at the seq `since`, ends with an x row. In mode `never` there is
-    no snapshot: the table is done from birth. `floor` is the least floor of the table's reads, where it has one.
-    `moved_from`: the cursor before the batch that ends here, where that moved it. Its chunks emitted nothing if they
-    met DDL behind this offset; then the cursor is put back to there. Whether they did is not known, so events go on to
-    pass up to where the cursor had been: `passed` (True: everywhere), until all up to there has been read again.
-    `dropped`: there is no such table, though rows of one have been emitted. `quarantined`: why it is not followed. Such
-    a table is done if and only if rows of it have been emitted.
-    `repair` names stored keys (`model.key_repair`) that the batch which ends here reads again, at the seq `repaired`;
-    that batch emitted nothing if it met DDL behind this offset. `repaired` is None where they are yet to be read.
-    """
-
-    schema: str
-    cursor: Cursor = field(default_factory=list)
-    done: bool = False
-    mode: Mode = "first"
-    since: int | None = None
-    floor: Position | None = None
-    moved_from: Cursor | None = None
-    passed: Cursor | Literal[True] | None = None
-    dropped: bool = False
-    quarantined: str = ""
-    repair: str = ""
-    repaired: int | None = None
-
-    @property
-    def away(self) -> bool:
-        """True of a table that is not followed."""
-        return self.dropped or bool(self.quarantined)
-
-    @property
-    def announced(self) -> bool:
-        """Whether rows of the table may have been emitted, so that its schema must stand in bronze."""
-        return self.begun or self.mode == "again"
-
-    def left(self, reason: str = "") -> TableState:
-        """The state from where the table is gone, or, for that reason, is not followed."""
-        done = self.announced
-        return TableState(self.schema, done=done, since=self.since, dropped=not reason, quarantined=reason)
-
-    @property
-    def begun(self) -> bool:
-        """True once any of its rows, or its schema, has been emitted."""
-        return self.done or bool(self.cursor) or self.passed is not None
-
-    @property
-    def complete(self) -> bool:
-        """True once all of it has been read, and is known to have met no DDL; a repeated pass has its x row by then."""
-        return self.done and self.moved_from is None
-
-    @property
-    def owed(self) -> bool:
-        """Whether there are keys that are yet to be read again."""
-        return bool(self.repair) and self.repaired is None
-
-    @property
-    def unchecked(self) -> bool:
-        """Whether it is not known yet if the reads of the batch that ends here met DDL."""
-        return self.moved_from is not None or (bool(self.repair) and self.repaired is not None)
-
-    @property
-    def bound(self) -> Cursor | None:
-        """The key below which events pass; None where all do, [] where none does."""
-        if self.away:
-            return []
-        if self.done or self.mode == "again" or self.passed is True:
-            return None
-        return self.cursor if self.passed is None else self.passed
-
-    def to_json(self) -> dict[str, Any]:
-        """Only what differs from the default is written."""
-        data: dict[str, Any] = {"schema": self.schema, "cursor": self.cursor, "done": self.done}
-        if self.mode != "first":
-            data["mode"] = self.mode
-        if self.since is not None:
-            data["since"] = str(self.since)  # more digits than a JSON number keeps
-        if self.floor is not None:
-            data["floor"] = [self.floor.file, self.floor.pos]
-        if self.moved_from is not None:
-            data["moved_from"] = self.moved_from
-        if self.passed is not None:
-            data["passed"] = self.passed
-        if self.dropped:
-            data["dropped"] = True
-        if self.quarantined:
-            data["quarantined"] = self.quarantined
-        if self.repair:
-            data["repair"] = self.repair
-        if self.repaired is not None:
-            data["repaired"] = str(self.repaired)
-        return data
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> TableState:
-        """The inverse of `to_json`."""
-        floor = data.get("floor")
-        return cls(
-            schema=data["schema"],
-            cursor=list(data["cursor"]),
-            done=data["done"],
-            mode=data.get("mode", "first"),
-            since=int(data["since"]) if "since" in data else None,
-            floor=Position(*floor) if floor else None,
-            moved_from=data.get("moved_from"),
-            passed=data.get("passed"),
-            dropped=data.get("dropped", False),
-            quarantined=data.get("quarantined", ""),
-            repair=data.get("repair", ""),
-            repaired=int(data["repaired"]) if "repaired" in data else None,
-        )
 
 
 @dataclass(frozen=True)
@@ -191,29 +74,42 @@ class Offset:
         return Seq(self.epoch, self.position.number, self.position.pos, Rank.EVENT, 0).pack()
 
     @property
-    def there(self) -> dict[str, TableState]:
+    def captured(self) -> dict[str, TableState]:
         """The tables that are followed."""
-        return {name: state for name, state in self.tables.items() if not state.away}
+        return {name: state for name, state in self.tables.items() if state.captured}
 
     @property
-    def emitting(self) -> list[TableState]:
+    def published(self) -> list[TableState]:
         """Those of them of which rows may have been emitted."""
-        return [state for state in self.there.values() if state.announced]
+        return [state for state in self.captured.values() if state.published]
 
     @property
     def reading(self) -> dict[str, int]:
         """The tables of which rows are out, but not yet what they held at one position, each since which seq."""
-        reading = {name: state for name, state in self.there.items() if state.announced and not state.complete}
+        reading = {name: state for name, state in self.captured.items() if state.published and not state.complete}
         return {name: state.since or 0 for name, state in reading.items()}
 
     @property
     def quarantined(self) -> dict[str, str]:
         """The tables that are quarantined, and why."""
-        return {name: state.quarantined for name, state in self.tables.items() if state.quarantined}
+        phases = {name: state.phase for name, state in self.tables.items()}
+        return {name: phase.reason for name, phase in phases.items() if isinstance(phase, Quarantined)}
 
-    def with_table(self, name: str, state: TableState) -> Offset:
-        """A copy in which one table stands elsewhere."""
-        return replace(self, tables={**self.tables, name: state})
+    def next_reading(self, state: TableState | None) -> int:
+        """The seq of another reading of a table from the offset on: of the whole table, or of single keys.
+
+        Readings are counted: one that began earlier may have read its last rows at this very position.
+        """
+        earlier = () if state is None else (state.since, state.repaired)
+        last = max((unpack(seq or 0).ordinal for seq in earlier), default=0)
+        return Seq(self.epoch, self.position.number, self.position.pos, Rank.READ, last + 1).pack()
+
+    def with_table(self, name: str, state: TableState | None) -> Offset:
+        """A copy with another state of one table; without the table, where that is None."""
+        others = self.tables
+        if state is None:
+            return replace(self, tables={other: found for other, found in others.items() if other != name})
+        return replace(self, tables={**others, name: state})
 
     def to_json(self) -> dict[str, Any]:
         """The dict that Spark stores."""
@@ -233,7 +129,7 @@ class Offset:
             "commit_ts": self.commit_ts,
             **({"bounds": [self.bounds.after, self.bounds.by]} if self.bounds.by else {}),
             "floor": [self.floor.file, self.floor.pos],
-            "tables": {name: state.to_json() for name, state in sorted(self.tables.items())},
+            "tables": {name: to_json(state) for name, state in sorted(self.tables.items())},
             **xa,
             **ddl,
             **text,
@@ -259,7 +155,7 @@ class Offset:
             gtid_set=data["gtid"],
             last_gtid=data["last_gtid"],
             commit_ts=data["commit_ts"],
-            tables={name: TableState.from_json(state) for name, state in data["tables"].items()},
+            tables={name: from_json(state) for name, state in data["tables"].items()},
             ddl=tuple(Effect(*effect) for effect in data.get("ddl", [])),
             prepared=tuple(map(Prepared.from_json, data.get("prepared", []))),
             bounds=Bounds(*data.get("bounds", ())),

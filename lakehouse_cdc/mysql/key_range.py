@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lakehouse_cdc.errors import codes
-from lakehouse_cdc.model.offset import Cursor
+from lakehouse_cdc.model.table_state import Cursor
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.literals import (
     ORDERED_BY_SERVER,

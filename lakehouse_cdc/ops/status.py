@@ -17,8 +17,8 @@ from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.tables import exists, read
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import Standing
-from lakehouse_cdc.model.offset import Cursor, TableState
 from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.model.table_state import Cursor, Dropped, TableState
 from lakehouse_cdc.silver.apply import stream as silver
 from lakehouse_cdc.silver.definition.form import no_key
 from lakehouse_cdc.silver.tables.properties import told
@@ -104,10 +104,14 @@ def status(
     counts = read(spark, layout.changes).where("op <> 's'").groupBy(PARTITION).count().collect()
     rows = {row[PARTITION]: int(row["count"]) for row in counts}
     signals = Signals(schemas)
-    asked = {*signals.requests(), *signals.repairs(), *(name for name, state in offset.tables.items() if state.repair)}
+    asked = {
+        *signals.requests(),
+        *signals.repairs(),
+        *(name for name, state in offset.tables.items() if state.repair_asked),
+    }
     tables = {}
     for name, state in sorted(offset.tables.items()):
-        found = TableStatus(_snapshot(state), state.cursor, rows.get(name, 0), None, state.quarantined)
+        found = TableStatus(_snapshot(state), state.cursor, rows.get(name, 0), None, offset.quarantined.get(name, ""))
         keyed = bool(store.get(state.schema).key)
         tables[name] = _with_silver(spark, layout, name, replace(found, asked=name in asked), keyed=keyed)
     lag = None if logs is None else _lag(standing, logs)
@@ -116,8 +120,8 @@ def status(
 
 
 def _snapshot(state: TableState) -> Snapshot:
-    if state.away:
-        return "dropped" if state.dropped else "quarantined"
+    if not state.captured:
+        return "dropped" if isinstance(state.phase, Dropped) else "quarantined"
     if state.complete:
         return "done"
     return "running" if state.begun else "waiting"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.table_state import Dropped
 from lakehouse_cdc.pipeline.composition import Place
 from lakehouse_cdc.pipeline.report import VerifyReport
 from lakehouse_cdc.source.requests.repairs import pending
@@ -71,7 +72,7 @@ class Mending(Place):
         return offset
 
     def _matching(self, offset: Offset, patterns: Sequence[str]) -> list[str]:
-        there = [name for name, state in offset.tables.items() if not state.dropped]
+        there = [name for name, state in offset.tables.items() if not isinstance(state.phase, Dropped)]
         for pattern in patterns:
             if not any(fnmatchcase(name, pattern) for name in there):
                 raise codes.TABLE_UNKNOWN.error(
@@ -118,7 +119,7 @@ class Mending(Place):
         noted = [self.signals.requests(), {name: seq for name, (_, seq) in self.signals.repairs().items()}]
         return tuple(
             name
-            for name, state in sorted(then.there.items())
+            for name, state in sorted(then.captured.items())
             if name in last and pending([notes[name] for notes in noted if name in notes], state, last[name])
         )
 

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from lakehouse_cdc.model.offset import Offset, TableState
+from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.model.table_state import TableState
 from lakehouse_cdc.mysql.uncaptured import Uncaptured
 
 if TYPE_CHECKING:

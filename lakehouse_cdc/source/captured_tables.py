@@ -7,7 +7,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError, codes
-from lakehouse_cdc.model.offset import TableState
+from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.model.table_events import TableFound, TableRefused
+from lakehouse_cdc.model.table_state import TableState
 from lakehouse_cdc.mysql import catalog
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.key_range import place
@@ -119,14 +121,13 @@ class Tables:
             before, after = (self._store.get(states[name].schema) for states in (known, now))
             require_masks(before, after, SchemaChange.by_names(None, before, after).origin)
 
-    def quarantined(self, schema: TableSchema, reason: str, before: TableState | None) -> TableState:
-        """The state of a table that cannot be captured; `before` is its state, if it had one."""
-        return before.left(reason) if before else TableState(self._store.put(schema), quarantined=reason)
+    def refused(self, schema: TableSchema, reason: str) -> TableRefused:
+        """The event that a table cannot be captured; its schema is stored."""
+        return TableRefused(reason, self._store.put(schema))
 
-    def unstarted(self, schema: TableSchema) -> TableState:
-        """The state of a table of which nothing has been read."""
-        never = self.options.snapshot == "never"
-        return TableState(self._store.put(schema), done=never, mode="never" if never else "first")
+    def found_at(self, schema: TableSchema, *, seq: int, floor: Position | None = None) -> TableFound:
+        """The event that a table is to be captured; its schema is stored."""
+        return TableFound(self._store.put(schema), self.options.snapshot != "never", seq, floor)
 
 
 def wait_for_ddl(session: Session, tables: Iterable[TableSchema]) -> None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pyspark.sql.datasource import InputPartition
 
 from lakehouse_cdc.model.key_repair import Repair
-from lakehouse_cdc.model.offset import Cursor, Identity, Offset
+from lakehouse_cdc.model.offset import Identity, Offset
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.seq import unpack
+from lakehouse_cdc.model.table_state import Cursor
 from lakehouse_cdc.model.xa import Prepared
 from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.schema.table import TableSchema

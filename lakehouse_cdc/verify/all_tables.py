@@ -16,8 +16,9 @@ from lakehouse_cdc.errors import CdcError, TransientError, codes
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.lake.tables import exists
-from lakehouse_cdc.model.offset import Offset, TableState
+from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.model.table_state import Dropped, Quarantined, Streaming, TableState, with_all_keys
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.apply import stream as silver
 from lakehouse_cdc.silver.definition.column_mapping import Shape
@@ -132,7 +133,7 @@ class Verifier:
             reason = _without_like(state)
             if reason is not None:
                 found.left_out[name] = reason
-            elif not state.quarantined:
+            elif name not in found.offset.quarantined:
                 names.append(name)
         pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="verify")
         try:
@@ -146,19 +147,18 @@ class Verifier:
 
 def _without_like(state: TableState) -> str | None:
     """Why nothing of the source can be compared with what is held of a table; None if there is something."""
-    if state.dropped:
+    if isinstance(state.phase, Dropped):
         return "the source has dropped it; what was there is kept, and compared with nothing"
-    if state.quarantined:
+    if isinstance(state.phase, Quarantined):
         return None
-    if state.mode == "never":
+    if isinstance(state.phase, Streaming):
         return "snapshot: never, so what was there before the first change was never read"
     return None if state.begun else "its snapshot has not begun"
 
 
 def _whole(offset: Offset, table: str) -> Offset:
     """Of a table that is read again silver has all keys meanwhile, of one read first those below the cursor."""
-    state = offset.tables[table]
-    return offset.with_table(table, replace(state, cursor=[], done=True)) if state.mode == "again" else offset
+    return offset.with_table(table, with_all_keys(offset.tables[table]))
 
 
 def shape_of(store: SchemaStore, rows: TableSchema, held: Held) -> Shape:

@@ -22,8 +22,8 @@ from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.images.program import key_metadata
 from lakehouse_cdc.lake.tables import exists, read
 from lakehouse_cdc.model.key_repair import MOST_KEYS, Key, Repair
-from lakehouse_cdc.model.offset import TableState
 from lakehouse_cdc.model.table_layout import Layout, quoted
+from lakehouse_cdc.model.table_state import TableState
 from lakehouse_cdc.model.variant import decode
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
 from lakehouse_cdc.mysql.key_range import KeySpace
@@ -55,7 +55,7 @@ def keys_where(
     in which single rows cannot be looked for.
     """
     schema = store.get(state.schema)
-    if state.away or not schema.primary_key:
+    if not state.captured or not schema.primary_key:
         raise codes.PREDICATE_UNUSABLE.error("rows of this table cannot be looked for", where=name, hint=_AS_A_WHOLE)
     found = _in_source(connection, schema, predicate)
     if layout.silver is not None and exists(spark, silver := layout.silver_table(name)):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.key_repair import Key, Repair
-from lakehouse_cdc.model.offset import TableState
+from lakehouse_cdc.model.table_state import TableState
 from lakehouse_cdc.mysql.key_range import KeySpace
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.state.state_store import SchemaStore

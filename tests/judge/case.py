@@ -130,7 +130,7 @@ class Case:
         verdict, what = effect(before, after)
         if differs := difference(self._live, moment):
             verdict, what = Verdict.WRONG, differs
-        elif unfinished := [name for name, state in after.there.items() if not state.complete]:
+        elif unfinished := [name for name, state in after.captured.items() if not state.complete]:
             verdict, what = Verdict.WRONG, f"{unfinished} are never read to their end"
         self._find("live", len(self._units) - 1, verdict, what)
         if verdict is Verdict.WRONG:
@@ -186,7 +186,7 @@ class Case:
             before = after
         if stopped is None and (differs := difference(reading, last)):
             verdicts[-1] = Verdict.WRONG, f"at the end: {differs}"
-        elif stopped is None and (unfinished := [n for n, s in reading.offset.there.items() if not s.complete]):
+        elif stopped is None and (unfinished := [n for n, s in reading.offset.captured.items() if not s.complete]):
             verdicts[-1] = Verdict.WRONG, f"{unfinished} are never read to their end"
         self._find_backlog(verdicts, stopped)
 
@@ -229,7 +229,7 @@ class Case:
     def _snapshot(self, reading: Reading) -> None:
         for _ in range(60):
             reading.batch()
-            if reading.driver.offset and all(s.complete or s.away for s in reading.offset.tables.values()):
+            if reading.driver.offset and all(s.complete or not s.captured for s in reading.offset.tables.values()):
                 return
         raise AssertionError(f"the snapshot does not end: {reading.driver.offset}")
 

@@ -9,6 +9,7 @@ from typing import Any
 from lakehouse_cdc.model.changelog import Rows, apply
 from lakehouse_cdc.model.multiset import standing
 from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.table_state import Dropped
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.state_store import SchemaStore
@@ -63,15 +64,15 @@ def difference(reading: Reading, moment: Moment, *, newcomers: bool = True) -> s
     In the middle of a backlog, tables that were born, or got another name, need not be captured yet (`newcomers`).
     """
     offset, store = reading.offset, reading.store
-    for name in sorted(offset.there.keys() - moment.schemas.keys()):
+    for name in sorted(offset.captured.keys() - moment.schemas.keys()):
         return f"{name} is gone, and is followed as if it were there"
     for name, schema in moment.schemas.items():
         state = offset.tables.get(name)
-        if state is None or state.dropped:
+        if state is None or isinstance(state.phase, Dropped):
             if not newcomers:
                 continue
             return f"{name} is there, and is not captured"
-        if state.quarantined or not state.complete:
+        if name in offset.quarantined or not state.complete:
             continue
         ours, theirs = described(store.get(state.schema)), described(schema)
         if ours != theirs:
@@ -94,6 +95,6 @@ def effect(before: Offset, after: Offset) -> tuple[Verdict, str]:
     again = [
         name
         for name, state in after.tables.items()
-        if state.mode == "again" and (name not in before.tables or before.tables[name].since != state.since)
+        if state.in_repeated_pass and (name not in before.tables or before.tables[name].since != state.since)
     ]
     return (Verdict.READ_AGAIN, ", ".join(again)) if again else (Verdict.FOLLOWED, "")

@@ -1,8 +1,8 @@
 """Stored offsets: each is read and written again byte for byte, and means what it meant when it was stored.
 
-`offsets/` holds offsets recorded from streams on real servers, each with what it means of its tables: whether the pass of
-a table has emitted anything (`begun`), whether all of it has been read (`complete`), and the key below which its events
-pass (`bound`: `null` is all of them, `[]` none).
+`offsets/` holds offsets recorded from streams on real servers, each with what it means of its tables: whether the pass
+of a table has emitted anything (`begun`), whether all of it has been read (`complete`), and the key below which its
+events pass (`bound`: `null` is all of them, `[]` none).
 """
 
 from __future__ import annotations

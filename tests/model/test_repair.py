@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timezone
 from decimal import Decimal
 from typing import Any
@@ -9,9 +10,19 @@ from typing import Any
 from lakehouse_cdc.model.changelog import Change, Op, fold, invalid
 from lakehouse_cdc.model.history import Kept, Version, histories, kept
 from lakehouse_cdc.model.key_repair import Repair
-from lakehouse_cdc.model.offset import Offset, TableState
+from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.seq import Rank, Seq
-from lakehouse_cdc.source.ddl.transitions import next_reading
+from lakehouse_cdc.model.table_state import (
+    Complete,
+    FirstPass,
+    Repaired,
+    RepairPending,
+    RepairRead,
+    RepeatedPass,
+    TableState,
+    Waiting,
+)
+from lakehouse_cdc.model.table_state_json import from_json, to_json
 
 
 def at(pos: int, rank: Rank = Rank.EVENT) -> int:
@@ -65,21 +76,20 @@ def test_readings_are_counted_over_whole_ones_and_repairs() -> None:
     offset = found
 
     def ordinal(state: TableState) -> int:
-        return next_reading(state, offset) - Seq(1, 7, 100, Rank.READ, 0).pack()
+        return offset.next_reading(state) - Seq(1, 7, 100, Rank.READ, 0).pack()
 
     earlier = Seq(1, 7, 50, Rank.READ, 4).pack()
-    assert ordinal(TableState("s")) == 1
-    assert ordinal(TableState("s", since=earlier)) == 5  # it may have read its last rows at 100
-    assert ordinal(TableState("s", since=earlier, repaired=Seq(1, 7, 100, Rank.READ, 5).pack())) == 6
+    assert ordinal(TableState("s", Waiting())) == 1
+    read = TableState("s", Complete(RepeatedPass(earlier)))
+    assert ordinal(read) == 5  # it may have read its last rows at 100
+    assert ordinal(replace(read, repair=Repaired(Seq(1, 7, 100, Rank.READ, 5).pack()))) == 6
 
 
 def test_what_an_offset_says_of_repairs() -> None:
-    for state in (
-        TableState("s", repair="f"),
-        TableState("s", repair="f", repaired=10**37),
-        TableState("s", repaired=1),
-    ):
-        assert TableState.from_json(state.to_json()) == state
-    assert TableState("s", repair="f").owed
-    assert TableState("s", repair="f", repaired=1).unchecked
-    assert not TableState("s", repaired=1).unchecked
+    read = Complete(FirstPass())
+    for repair in (RepairPending("f"), RepairRead("f", 10**37), Repaired(1)):
+        state = TableState("s", read, repair=repair)
+        assert from_json(to_json(state)) == state
+    assert TableState("s", read, repair=RepairPending("f")).repair_pending
+    assert TableState("s", read, repair=RepairRead("f", 1)).unconfirmed
+    assert not TableState("s", read, repair=Repaired(1)).unconfirmed

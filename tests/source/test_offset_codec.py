@@ -14,23 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.offset import Identity, Offset, TableState
+from lakehouse_cdc.model.offset import Identity, Offset
 from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.model.table_state import Complete, FirstPass, Reading, TableState, Waiting
+from lakehouse_cdc.model.table_state_json import from_json
 from lakehouse_cdc.source.state.offset_codec import restored, stored
 from lakehouse_cdc.source.state.state_store import SchemaStore
+from tests.support.offset_json import STATES
 from tests.support.source.stage import Stage
 
-_states = st.builds(
-    TableState,
-    schema=st.sampled_from(["a" * 16, "b" * 16]),
-    cursor=st.sampled_from([[], [], [7], ["x", None]]),
-    done=st.booleans(),
-    mode=st.sampled_from(["first", "again", "never"]),
-    since=st.sampled_from([None, 10**37]),
-    floor=st.sampled_from([None, Position("bin.000001", 4)]),
-)
-# a batch: which of forty tables stand elsewhere afterwards, or are no more
-_moves = st.dictionaries(st.integers(0, 39), st.none() | _states, max_size=40)
+# a batch: which of forty tables have another state afterwards, or are no more
+_moves = st.dictionaries(st.integers(0, 39), st.none() | st.builds(from_json, STATES), max_size=40)
+WAITING, DONE = TableState("c" * 16, Waiting()), TableState("c" * 16, Complete(FirstPass()))
 
 
 def offset(tables: dict[str, TableState], pos: int = 4) -> Offset:
@@ -60,12 +55,12 @@ def test_an_offset_means_the_same_for_ever(tmp_path_factory: pytest.TempPathFact
 
 def test_a_snapshot_of_a_thousand_tables_has_small_offsets_and_few_files(tmp_path: Path) -> None:
     store = SchemaStore(str(tmp_path))
-    tables = {f"db.t{n}": TableState("c" * 16) for n in range(1000)}
+    tables = {f"db.t{n}": WAITING for n in range(1000)}
     data: dict[str, Any] = {}
     sizes = []
     for first in range(0, 1000, 4):  # four tables are read at a time, in two batches
         now = [f"db.t{n}" for n in range(first, first + 4)]
-        for state in (TableState("c" * 16, [1]), TableState("c" * 16, done=True)):
+        for state in (TableState("c" * 16, Reading(FirstPass(), [1])), DONE):
             tables = {**tables, **dict.fromkeys(now, state)}
             data = plain(stored(offset(tables), data, store))
             sizes.append(len(json.dumps(data)))
@@ -77,7 +72,7 @@ def test_a_snapshot_of_a_thousand_tables_has_small_offsets_and_few_files(tmp_pat
 
 
 def test_few_tables_need_no_file(tmp_path: Path) -> None:
-    tables = {f"db.t{n}": TableState("c" * 16, done=True) for n in range(16)}
+    tables = {f"db.t{n}": DONE for n in range(16)}
     data = stored(offset(tables), {}, SchemaStore(str(tmp_path)))
     assert data == offset(tables).to_json()
     assert not list(tmp_path.iterdir())
@@ -85,7 +80,7 @@ def test_few_tables_need_no_file(tmp_path: Path) -> None:
 
 def test_a_file_that_is_gone_or_was_changed_stops_the_stream(tmp_path: Path) -> None:
     store = SchemaStore(str(tmp_path))
-    data = stored(offset({f"db.t{n}": TableState("c" * 16) for n in range(40)}), {}, store)
+    data = stored(offset({f"db.t{n}": WAITING for n in range(40)}), {}, store)
     (path,) = tmp_path.iterdir()
     path.write_text(path.read_text().replace("db.t7", "db.t8"))
     with pytest.raises(DefiniteError, match="was changed"):

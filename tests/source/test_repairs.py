@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,16 @@ import pytest
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.changelog import Change, Op, fold
 from lakehouse_cdc.model.key_repair import Repair
-from lakehouse_cdc.model.offset import TableState
 from lakehouse_cdc.model.seq import Rank, unpack
+from lakehouse_cdc.model.table_state import (
+    CaughtUp,
+    Complete,
+    FirstPass,
+    Repaired,
+    RepairPending,
+    RepeatedPass,
+    TableState,
+)
 from lakehouse_cdc.source.requests.repairs import pending
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.source.state.state_store import SchemaStore
@@ -250,15 +258,15 @@ def test_the_request_cannot_be_changed_behind_the_back_of_an_offset(stage: Stage
 
 
 def test_pending_until_silver_holds_what_was_read() -> None:
-    rest = TableState("s", done=True)
-    read = TableState("s", done=True, repaired=7)
+    rest = TableState("s", Complete(FirstPass()))
+    read = replace(rest, repair=Repaired(7))
     assert not pending([], rest, rest)
     assert pending([""], rest, rest)  # asked for
     assert pending(["7"], rest, read)  # taken up, and not in silver yet
     assert pending([], rest, read)
     assert not pending(["7"], read, read)  # its file has just not gone yet
-    assert pending([], read, TableState("s", done=True, repair="x"))  # owed
-    again = TableState("s", done=True, mode="again", since=5, moved_from=[])
+    assert pending([], read, replace(rest, repair=RepairPending("x")))
+    again = TableState("s", CaughtUp(RepeatedPass(5), []))
     assert pending([], again, again)
 
 

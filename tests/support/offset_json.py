@@ -38,7 +38,8 @@ def _from_floor(state: Json, floor: Any) -> Json:
     return state if floor is None else _in_order({**state, "floor": floor})
 
 
-_NONE, _DONE, _UNFINISHED = st.just([]), st.just(True), st.just(False)
+_NONE: st.SearchStrategy[list[Any]] = st.just([])
+_DONE, _UNFINISHED = st.just(True), st.just(False)
 _AGAIN = {"mode": st.just("again"), "since": SEQS}
 _BEFORE: list[dict[str, Any]] = [{}, {"since": SEQS}]  # a table of that name that there was before
 _REPAIR = st.sampled_from(["c" * 16, "d" * 16])

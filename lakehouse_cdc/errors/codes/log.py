@@ -253,3 +253,21 @@ INVARIANT_BROKEN = Code(
     "Something happened that should be impossible: an error of this package.",
     "Report it with the last offset of the checkpoint.",
 )
+
+TRANSITION_REFUSED = Code(
+    3029,
+    "transition_refused",
+    DefiniteError,
+    Scope.PIPELINE,
+    "Something happened to a table that cannot happen in its state: an error of this package.",
+    "Report it with the last offset of the checkpoint.",
+)
+
+TABLE_STATE_UNREADABLE = Code(
+    3030,
+    "table_state_unreadable",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The checkpoint holds a state of a table that no release writes.",
+    "Restore the checkpoint as it was, or start with a new one.",
+)

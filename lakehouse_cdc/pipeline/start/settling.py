@@ -43,13 +43,16 @@ from lakehouse_cdc.model.belonging import (
     relation,
 )
 from lakehouse_cdc.model.commit_note import Standing
-from lakehouse_cdc.model.offset import Identity, Offset, TableState
+from lakehouse_cdc.model.offset import Identity, Offset
 from lakehouse_cdc.model.position import Position, file_name
 from lakehouse_cdc.model.seq import unpack
+from lakehouse_cdc.model.state_machine import advanced
+from lakehouse_cdc.model.table_events import TableRecorded
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.pipeline.composition import Folders
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.tables.ledger import bronze_of_ledger
+from lakehouse_cdc.source.ddl.transitions import left
 from lakehouse_cdc.source.spark.legacy_reader import forget_plan
 from lakehouse_cdc.source.state.planned_configuration import DIGEST
 from lakehouse_cdc.source.state.state_store import SchemaStore
@@ -190,7 +193,7 @@ def _standing(spark: SparkSession, layout: Layout, store: SchemaStore, bronze: B
     tables = {}
     for table in found:
         schema = store.put(TableSchema.from_json(table.schema))
-        state = TableState(schema, done=True)
-        tables[table.name] = state if table.left is None else state.left(table.left)
+        state = advanced(None, TableRecorded(schema))
+        tables[table.name] = state if table.left is None else advanced(state, left(table.left))
     epoch = max(top.epoch, last.standing.epoch if last is not None else 0)
     return Offset(epoch=epoch, identity=identity, position=place, floor=place, tables=tables)

@@ -17,7 +17,8 @@ from dataclasses import replace
 
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.ddl_effect import Effect, Kind
-from lakehouse_cdc.model.offset import Offset, TableState
+from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.table_state import Quarantined, TableState
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
 from lakehouse_cdc.mysql.catalog import logs_generated
@@ -186,7 +187,7 @@ def _born(
     session: Session, tables: Tables, tail: Tail, statement: LoggedStatement, before: TableState | None, name: str
 ) -> TableSchema | None:
     """What `statement` created; None where that is not what the catalog has, or cannot be captured."""
-    if before is not None and before.quarantined:
+    if before is not None and isinstance(before.phase, Quarantined):
         return None
     try:
         schema = tables.fresh(session, name)

@@ -25,6 +25,7 @@ from dataclasses import replace
 from lakehouse_cdc.model.ddl_effect import Effect
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.model.table_state import Streaming
 from lakehouse_cdc.model.xa import Prepared, open_at
 from lakehouse_cdc.mysql import object_references, server
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
@@ -100,7 +101,7 @@ class Texts:
         """The captured tables that a statement which mentions these names may change."""
         if names not in self._reached:
             assert self._known is not None
-            self._reached[names] = self._known.reached(names, self._start.there)
+            self._reached[names] = self._known.reached(names, self._start.captured)
         return self._reached[names]
 
     def understood(self, statements: Iterable[LoggedStatement]) -> list[LoggedStatement]:
@@ -109,7 +110,7 @@ class Texts:
 
     def _altering(self, found: LoggedStatement) -> LoggedStatement:
         assert found.names is not None
-        named = {table for table in self._start.there if found.names.mentions(table)}
+        named = {table for table in self._start.captured if found.names.mentions(table)}
         altered = sorted(named | self.changed(found.names))
         return replace(found, effects=tuple(Effect("alter", table) for table in altered))
 
@@ -120,8 +121,8 @@ class Texts:
         return tuple(self._effect(table) for table in sorted(tables))
 
     def _effect(self, table: str) -> Effect:
-        state = self._start.there[table]
-        if state.mode != "never":
+        state = self._start.captured[table]
+        if not isinstance(state.phase, Streaming):
             return Effect("again", table)
         change = SchemaChange.leaving(None, self._store.get(state.schema), _NEVER)
         return Effect("quarantine", table, self._store.put_change(change))
@@ -138,7 +139,7 @@ class Texts:
         return tables
 
     def _there(self, tables: Collection[str]) -> set[str]:
-        return set(self._start.there) if "*" in tables else self._start.there.keys() & set(tables)
+        return set(self._start.captured) if "*" in tables else self._start.captured.keys() & set(tables)
 
     def with_tables(self, prepared: Prepared) -> Prepared:
         """An XA transaction with the tables that the texts in it change."""
@@ -158,8 +159,8 @@ class Texts:
         committed = {event.xid for event in self._tail.xa.events(end) if event.prepared is None and event.committed}
         return {
             table
-            for table, state in self._start.there.items()
-            if state.unchecked
+            for table, state in self._start.captured.items()
+            if state.unconfirmed
             and TextGuard.at(self._start, table, self._stored(self._start)).met(names, made, committed)
         }
 

@@ -21,8 +21,20 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from lakehouse_cdc.model.ddl_effect import Effect
-from lakehouse_cdc.model.offset import Mode, Offset, TableState
-from lakehouse_cdc.model.seq import Rank, Seq, unpack
+from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.state_machine import advance, advanced
+from lakehouse_cdc.model.table_events import (
+    DdlCrossed,
+    Event,
+    ReadsConfirmed,
+    RowsChanged,
+    SchemaChanged,
+    TableBorn,
+    TableDropped,
+    TableRefused,
+    TableTruncated,
+)
+from lakehouse_cdc.model.table_state import TableState
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
 from lakehouse_cdc.mysql.literals import form
 from lakehouse_cdc.schema.change import SchemaChange
@@ -60,18 +72,9 @@ def without_met(
         met |= set(offset.tables) if statement.effects is None else {effect.table for effect in statement.effects}
     tables = {}
     for name, state in offset.tables.items():
-        again = name in met and state.moved_from is not None and keyless(state)
-        tables[name] = anew(replace(state, moved_from=None), offset) if again else _checked(state, name in met)
+        crossed = DdlCrossed(offset.next_reading(state) if name in met and keyless(state) else None)
+        tables[name] = advanced(state, crossed if name in met else ReadsConfirmed())
     return replace(offset, tables=tables, ddl=())
-
-
-def _checked(state: TableState, met: bool) -> TableState:
-    if met and state.moved_from is not None:
-        return replace(state, cursor=state.moved_from, done=False, moved_from=None, passed=state.done or state.cursor)
-    state = replace(state, moved_from=None)
-    if not state.unchecked:
-        return state
-    return replace(state, repaired=None) if met else replace(state, repair="")
 
 
 def together(texts: tuple[Effect, ...], effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
@@ -86,34 +89,33 @@ def followed(
     """`offset`, which stands behind the statement that has these effects, if any; `never`: no snapshots are wanted."""
     offset = replace(offset, ddl=effects)
     for effect in effects:
-        if effect.kind == "create":
-            mode: Mode = "never" if never else "first"
-            before = offset.tables.get(effect.table)  # one that is gone
-            since = before.since if before else None
-            born = TableState(effect.change, done=True, mode=mode, since=since, floor=offset.position)
-            offset = offset.with_table(effect.table, born)
-            continue
-        state = replace(offset.tables[effect.table], floor=offset.position)
-        if effect.kind in ("drop", "quarantine"):
-            offset = _without(offset, effect.table, change_of(effect.change).reason)
-            continue
-        again = effect.kind == "again"
-        if effect.kind == "alter":
-            change = change_of(effect.change)
-            again = not change.kept or not (state.done or _same_order(change))
-            state = replace(state, schema=change.schema.id)
-        if again and state.mode != "never" and (state.begun or state.mode == "again"):
-            state = anew(state, offset)
-        offset = offset.with_table(effect.table, state)
+        state = offset.tables.get(effect.table)
+        offset = offset.with_table(effect.table, advance(state, _event(effect, state, offset, change_of, never=never)))
     return offset
 
 
-def _without(offset: Offset, table: str, reason: str) -> Offset:
-    """The table is left off; one that is gone, and of which nothing has been emitted, never was."""
-    state = offset.tables[table].left(reason)
-    if state.dropped and not state.done:
-        return replace(offset, tables={name: s for name, s in offset.tables.items() if name != table})
-    return offset.with_table(table, state)
+def _event(
+    effect: Effect, state: TableState | None, offset: Offset, change_of: Callable[[str], SchemaChange], *, never: bool
+) -> Event:
+    """What an effect is to the table, whose state is `state`, at `offset`."""
+    floor, seq = offset.position, offset.next_reading(state)
+    match effect.kind:
+        case "create":
+            return TableBorn(effect.change, snapshots=not never, floor=floor)
+        case "drop" | "quarantine":
+            return left(change_of(effect.change).reason)
+        case "again":
+            return RowsChanged(seq, floor)
+        case "alter":
+            change = change_of(effect.change)
+            return SchemaChanged(change.schema.id, change.kept, _same_order(change), seq, floor)
+        case _:
+            return TableTruncated(floor)
+
+
+def left(reason: str) -> TableDropped | TableRefused:
+    """What it is to a table that it is not followed any more: for that reason, or, '', since it is gone."""
+    return TableRefused(reason) if reason else TableDropped()
 
 
 def _same_order(change: SchemaChange) -> bool:
@@ -125,18 +127,3 @@ def _same_order(change: SchemaChange) -> bool:
 def _ordered(column: Column) -> Column:
     """What the order of a key's column depends on."""
     return Column("", "int") if form(column) == "integer" else replace(column, name="", length=None)
-
-
-def anew(state: TableState, offset: Offset) -> TableState:
-    """The table is read again from the offset on: behind all that was read before, also at the same position."""
-    since = next_reading(state, offset)
-    return replace(state, cursor=[], done=False, mode="again", since=since, passed=None, repair="", repaired=None)
-
-
-def next_reading(state: TableState, offset: Offset) -> int:
-    """The seq of another reading of the table from the offset on.
-
-    Readings are counted: one that began earlier may have read its last rows at this very position.
-    """
-    last = max(unpack(seq or 0).ordinal for seq in (state.since, state.repaired))
-    return Seq(offset.epoch, offset.position.number, offset.position.pos, Rank.READ, last + 1).pack()

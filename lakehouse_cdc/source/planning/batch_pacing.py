@@ -33,13 +33,13 @@ class Pace:
 
         `looked`: whether it is known which tables there are at `start`.
         """
-        done = all(s.done for s in start.there.values())
+        done = all(s.done for s in start.captured.values())
         everything, checked = done and not self._signals.wanted(start), done and not _unchecked(start)
         if self._options.snapshot == "only" and everything and checked:
             return True
         if not self._available_now:
             return False
-        if not done or any(s.owed for s in start.there.values()):
+        if not done or any(s.repair_pending for s in start.captured.values()):
             self._target = None  # DDL has put a cursor back, or keys are to be read once more
         elif self._target is None and everything:
             self._target = tip()
@@ -61,5 +61,5 @@ class Pace:
 
 def _unchecked(start: Offset) -> bool:
     """Whether a batch must follow that says that the last chunks met no DDL."""
-    there = start.there.values()
-    return all(s.done for s in there) and not all(s.complete and not s.repair for s in there)
+    captured = start.captured.values()
+    return all(s.done for s in captured) and not all(s.complete and not s.repair_asked for s in captured)

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.offset import Cursor, Offset, TableState
+from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.state_machine import advance
+from lakehouse_cdc.model.table_events import ChunkPlanned, LastChunkPlanned
+from lakehouse_cdc.model.table_state import Cursor, PutBack, TableState
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.key_range import KeySpace
@@ -52,12 +54,12 @@ class Chunks:
         options = self._options
         most = options.chunks_per_trigger
         if max_rows is not None:
-            rows = min((self._chunk_rows(session, s.schema) for s in offset.there.values() if not s.done), default=1)
+            rows = min((self._chunk_rows(session, s.schema) for s in offset.captured.values() if not s.done), default=1)
             most = min(most, -(-max_rows // rows))
-        if most > 0 and not all(s.done for s in offset.there.values()):
+        if most > 0 and not all(s.done for s in offset.captured.values()):
             most = self._throttle.chunks(session, most)
         deadline = self._clock() + options.plan_seconds
-        while most > 0 and (unfinished := [n for n, s in offset.there.items() if not s.done]):
+        while most > 0 and (unfinished := [n for n, s in offset.captured.items() if not s.done]):
             for name in unfinished:
                 if most <= 0 or self._clock() > deadline:
                     return offset
@@ -65,9 +67,8 @@ class Chunks:
                 cut = self._cut(session, state)
                 if cut is not None:
                     self._cuts.setdefault(name, []).append(cut)
-                before = state.cursor if state.moved_from is None else state.moved_from
-                moved = replace(state, cursor=cut or [], done=cut is None, moved_from=before, passed=None)
-                offset = offset.with_table(name, moved)
+                planned = LastChunkPlanned() if cut is None else ChunkPlanned(cut)
+                offset = offset.with_table(name, advance(state, planned))
                 most -= 1
         return offset
 
@@ -78,8 +79,8 @@ class Chunks:
         """
         if not self._store.get(state.schema).primary_key:
             return None
-        if state.passed is not None:
-            return None if state.passed is True else state.passed
+        if isinstance(state.phase, PutBack):
+            return None if state.phase.passed is True else state.phase.passed
         rows = self._chunk_rows(session, state.schema)
         return self._keys(state.schema).cut(session, state.cursor or None, rows)
 

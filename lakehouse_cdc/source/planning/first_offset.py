@@ -16,6 +16,8 @@ from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.clock import SLACK, Bounds
 from lakehouse_cdc.model.offset import Identity, Offset
 from lakehouse_cdc.model.position import FIRST_EVENT, Position
+from lakehouse_cdc.model.state_machine import advance, advanced
+from lakehouse_cdc.model.table_events import EpochBegun, TableDropped
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.preflight import checks
@@ -54,7 +56,7 @@ def first_offset(options: SourceOptions, session: Session, floor: Floor, tables:
         # a file without a transaction says no more than when it was begun
         commit_ts = mark.commit_ts or tail.created(mark.position) * 1_000_000
         bounds = Bounds().later(by=sight(session).until, after=seen.since - SLACK, stamp=commit_ts)
-    return Offset(
+    offset = Offset(
         epoch=epoch,
         identity=identity,
         position=mark.position,
@@ -62,23 +64,22 @@ def first_offset(options: SourceOptions, session: Session, floor: Floor, tables:
         gtid_set=str(mark.gtids),
         last_gtid=mark.last_gtid,
         commit_ts=commit_ts,
-        tables={name: tables.unstarted(schema) for name, schema in found.items()},
         prepared=prepared,
         bounds=bounds,
     )
+    first = offset.next_reading(None)
+    states = {name: advanced(None, tables.found_at(schema, seq=first)) for name, schema in found.items()}
+    return replace(offset, tables=states)
 
 
 def read_again(offset: Offset, before: Offset) -> Offset:
     """`offset` as the first of a new epoch: what bronze knows from `before` ends its pass with x, or is gone."""
-    since = offset.first_seq
-    gone = {n: s.left() for n, s in before.tables.items() if n not in offset.tables and s.announced}
-    tables = {
-        name: replace(state, mode="again", since=since) if name in before.tables and not state.done else state
-        for name, state in offset.tables.items()
-    }
-    now = offset.bounds
+    now, begun = offset.bounds, EpochBegun(offset.first_seq)
     bounds = before.bounds.later(by=now.by, after=now.after)
-    return replace(offset, tables={**tables, **gone}, bounds=bounds)
+    tables = {n: advance(s, begun) if n in before.tables else s for n, s in offset.tables.items()}
+    gone = {n: advance(s, TableDropped()) for n, s in before.tables.items() if n not in tables}
+    found = {name: state for name, state in {**tables, **gone}.items() if state is not None}
+    return replace(offset, tables=found, bounds=bounds)
 
 
 def when_all_is_known(

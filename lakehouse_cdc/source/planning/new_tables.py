@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.state_machine import advance
+from lakehouse_cdc.model.table_events import TableDeselected
 from lakehouse_cdc.model.xa import Prepared
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.source.captured_tables import Tables, wait_for_ddl
-from lakehouse_cdc.source.ddl.transitions import anew
 from lakehouse_cdc.source.settling.settled_position import Floor
 from lakehouse_cdc.source.tail.log_tail import Tail
 
@@ -26,7 +27,7 @@ def with_new_tables(
     where none of its rows has been emitted: such a table is let go, or begins as it is to be captured now.
     """
     offset = _without_unmatched(tables, offset)
-    known = {name: state for name, state in offset.there.items() if state.announced}
+    known = {name: state for name, state in offset.captured.items() if state.published}
     if gone := sorted(name for name in known if not tables.selection.matches(name)):
         raise codes.TABLE_LEFT_SELECTION.error(
             f"{', '.join(gone[:5])} was captured before and is not in source.tables any more",
@@ -34,8 +35,8 @@ def with_new_tables(
         )
     found, faults = tables.found(session, known=offset.tables)
     tables.require_same_choice(known, found)
-    waiting = {n for n, state in offset.tables.items() if state.quarantined and n not in mended}
-    same = tables.same_choice({n: s for n, s in offset.there.items() if n not in known}, found)
+    waiting = offset.quarantined.keys() - set(mended)
+    same = tables.same_choice({n: s for n, s in offset.captured.items() if n not in known}, found)
     new = {n: schema for n, schema in found.items() if n not in known and n not in waiting and n not in same}
     if not new:
         return offset
@@ -46,16 +47,15 @@ def with_new_tables(
     # their last DDL may lie anywhere below W: only W itself, settled, is a safe floor for them
     floor.wait_for(offset.position)
     for name, schema in new.items():
-        before = offset.tables.get(name)
-        if (fault := faults.get(name)) is not None:
-            if tables.options.stops(name):
-                raise fault
-            offset = offset.with_table(name, tables.quarantined(schema, fault.what, before))
-            continue
-        state = replace(tables.unstarted(schema), floor=offset.position)
-        if before is not None and before.done and state.mode != "never":
-            state = anew(replace(state, since=before.since), offset)  # rows that stand since before go with its x
-        offset = offset.with_table(name, state)
+        before, fault = offset.tables.get(name), faults.get(name)
+        if fault is not None and tables.options.stops(name):
+            raise fault
+        event = (
+            tables.found_at(schema, seq=offset.next_reading(before), floor=offset.position)
+            if fault is None
+            else tables.refused(schema, fault.what)
+        )
+        offset = offset.with_table(name, advance(before, event))
     # their rows in what is prepared were not counted
     return replace(offset, prepared=tuple(_of_all(p, new) for p in offset.prepared))
 
@@ -67,5 +67,7 @@ def _of_all(prepared: Prepared, new: Collection[str]) -> Prepared:
 
 def _without_unmatched(tables: Tables, offset: Offset) -> Offset:
     """The offset without tables that are not to be captured any more, and have emitted nothing."""
-    left = {n for n, s in offset.there.items() if not s.announced and not tables.selection.matches(n)}
-    return replace(offset, tables={n: s for n, s in offset.tables.items() if n not in left}) if left else offset
+    for name, state in offset.captured.items():
+        if not state.published and not tables.selection.matches(name):
+            offset = offset.with_table(name, advance(state, TableDeselected()))
+    return offset

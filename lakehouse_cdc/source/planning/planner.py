@@ -17,8 +17,9 @@ from dataclasses import replace
 
 from lakehouse_cdc.errors import DefiniteError, TransientError, codes
 from lakehouse_cdc.model.ddl_effect import Effect
-from lakehouse_cdc.model.offset import Offset, TableState
+from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.model.table_state import TableState
 from lakehouse_cdc.model.xa import Prepared, follow, needed, open_at
 from lakehouse_cdc.mysql.connection.session import Session, connect
 from lakehouse_cdc.schema.selection import Selection
@@ -32,13 +33,13 @@ from lakehouse_cdc.source.planning.batch_pacing import Pace
 from lakehouse_cdc.source.planning.chunks import Chunks
 from lakehouse_cdc.source.planning.first_offset import first_offset, read_again
 from lakehouse_cdc.source.planning.new_tables import with_new_tables
-from lakehouse_cdc.source.planning.split_plan import Cut
+from lakehouse_cdc.source.planning.split_plan import Cut, KeyCuts
 from lakehouse_cdc.source.requests import repairs
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.source.settling import gaps
 from lakehouse_cdc.source.settling.clock_observations import Sightings, sight
 from lakehouse_cdc.source.settling.settled_position import Floor
-from lakehouse_cdc.source.splits import SnapshotSplit, Split
+from lakehouse_cdc.source.splits import Split
 from lakehouse_cdc.source.state.planned_configuration import require_nothing_revealed
 from lakehouse_cdc.source.state.state_store import SchemaStore
 from lakehouse_cdc.source.tail.log_tail import Mark, Tail
@@ -118,7 +119,7 @@ class Planner:
         if start is None or start is self._begins_after:
             return self._with_chunks(self._first(epoch=1) if start is None else self._epoch_after(start), max_rows)
         if not self._concealed:
-            require_nothing_revealed(self._options, (self._store.get(s.schema) for s in start.emitting))
+            require_nothing_revealed(self._options, (self._store.get(s.schema) for s in start.published))
             self._concealed = True
         if self._pace.finished(start, self._tip, looked=self._selection_checked):
             return None
@@ -144,10 +145,9 @@ class Planner:
 
     def all_chunks(self, offset: Offset) -> list[Split]:
         """As-of reads of all that an offset has passed: each table up to its cursor, at the offset's position."""
-        unread = {n: replace(s, cursor=[], done=False, moved_from=None, passed=None) for n, s in offset.tables.items()}
-        offset = replace(offset, ddl=())
-        splits = self.splits(replace(offset, tables=unread), offset)
-        return [s for s in splits if isinstance(s, SnapshotSplit)]
+        if (key_cuts := self._key_cuts(None, offset)) is None:
+            return []
+        return guarded(split_plan.snapshot_of(offset, self._store.get, key_cuts), offset, self._store)
 
     def splits(self, start: Offset | None, end: Offset) -> list[Split]:
         """The splits of a batch; cut as it was planned, or anew where that is forgotten (a replay).
@@ -155,16 +155,22 @@ class Planner:
         Where the binlog that it needs is gone: DefiniteError, or with `onGap` resnapshot no split at all; the next
         offset then begins a new epoch, in which every table is read again.
         """
-        planned_here = end == self._planned
-        if not planned_here and (gap := gaps.unreadable(self._session(), start, end)) is not None:
-            if self._options.on_gap != "resnapshot":
-                raise gap
-            self._store.mark_gap(end)
+        if (key_cuts := self._key_cuts(start, end)) is None:
             return []
-        key_cuts = self._chunks.remembered() if planned_here else self._chunks.anew(self._session())
         store = self._store
         splits = split_plan.plan(start, end, store.get, store.change, store.repair, key_cuts, self._log_cuts)
         return guarded(splits, end, store)
+
+    def _key_cuts(self, start: Offset | None, end: Offset) -> KeyCuts | None:
+        """Where the keys of a batch are cut; None where it cannot be read any more, and a new epoch follows."""
+        if end == self._planned:
+            return self._chunks.remembered()
+        if (gap := gaps.unreadable(self._session(), start, end)) is None:
+            return self._chunks.anew(self._session())
+        if self._options.on_gap != "resnapshot":
+            raise gap
+        self._store.mark_gap(end)
+        return None
 
     def _log_cuts(self, start: Offset, end: Offset) -> Sequence[Cut]:
         """Where the binlog of a batch is cut, and the XA transactions that are open there."""
@@ -197,7 +203,7 @@ class Planner:
             return gap
         if (gap := gaps.missing(self._session(), start)) is not None:
             return gap  # asked also where a tail stands there: what it reads may be a file that was deleted since
-        schemas = {state.schema for state in start.there.values()}
+        schemas = {state.schema for state in start.captured.values()}
         if self._tail is not None and self._tail.schema_ids == schemas and self._tail.continues(start.position):
             return None
         self._open_tail(start)
@@ -229,7 +235,7 @@ class Planner:
         tip = self._tip()
         reached(Step.AFTER_POSITION)
         end = self._pace.end(tip)
-        if any(state.unchecked for state in start.tables.values()):
+        if any(state.unconfirmed for state in start.tables.values()):
             tail.advance(tip)  # wherever their reads may have met DDL
         else:
             tail.advance(end, max_rows=max_rows, max_bytes=max_bytes)
@@ -315,7 +321,7 @@ class Planner:
             if self._tail is None:
                 self._open_tail(offset)
             assert self._tail is not None
-            wait_for_ddl(self._session(), [self._store.get(s.schema) for s in offset.there.values() if not s.done])
+            wait_for_ddl(self._session(), [self._store.get(s.schema) for s in offset.captured.values() if not s.done])
             self._tail.advance(self._tip())
             if self._tail.statements(after=offset.position):
                 raise _AlteredMeanwhile from error
@@ -353,6 +359,6 @@ class Planner:
             offset.position,
             matches=self._selection.matches,
             gtids=offset.gtids(),
-            schemas=[self._store.get(state.schema) for state in offset.there.values()],
+            schemas=[self._store.get(state.schema) for state in offset.captured.values()],
             prepared=offset.prepared,
         )

@@ -12,9 +12,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 from lakehouse_cdc.model.key_repair import Repair
-from lakehouse_cdc.model.offset import Cursor, Offset, TableState
+from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.position import FIRST_EVENT, Position, file_name
 from lakehouse_cdc.model.seq import Rank
+from lakehouse_cdc.model.table_state import CaughtUp, Cursor, Dropped, PutBack, RepairRead, Streaming, TableState
 from lakehouse_cdc.model.xa import Prepared, open_at
 from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.schema.table import TableSchema
@@ -73,6 +74,15 @@ def plan(
     return splits
 
 
+def snapshot_of(end: Offset, schema_of: SchemaOf, key_cuts: KeyCuts) -> list[Split]:
+    """As-of reads of all that the cursors of `end` have passed, at its position."""
+    return [
+        split
+        for state in end.tables.values()
+        for split in _snapshot(None, state, end, schema_of(state.schema), key_cuts)
+    ]
+
+
 def _begin(
     before: Mapping[str, TableState],
     end: Offset,
@@ -85,17 +95,17 @@ def _begin(
     schemas, changes, emptied = [], [], []
     for name, state in end.tables.items():
         known, schema = before.get(name) or last_epoch.get(name), schema_of(state.schema)
-        if not state.announced:
+        if not state.published:
             continue
-        if known is None or not known.announced:
+        if known is None or not known.published:
             schemas.append(schema)
-        elif known.away and not state.away:
+        elif state.captured and not known.captured:
             changes.append(SchemaChange.by_names(None, schema_of(known.schema), schema))
-            if known.dropped and (state.mode == "never" or name in born):
+            if isinstance(known.phase, Dropped) and (isinstance(state.phase, Streaming) or name in born):
                 emptied.append(schema)  # else what was there goes with the end of the pass
-        elif name in last_epoch and state.away and not known.away:
+        elif name in last_epoch and known.captured and not state.captured:
             changes.append(SchemaChange.leaving(None, schema))
-        elif name in last_epoch and not state.away:
+        elif name in last_epoch and state.captured:
             same = known.schema == state.schema
             schemas += [schema] if same else []
             changes += [] if same else [SchemaChange.by_names(None, schema_of(known.schema), schema)]
@@ -111,7 +121,7 @@ def _ddl(start: Offset, end: Offset, stamp: Stamp, schema_of: SchemaOf, change_o
     emptied = [end.tables[effect.table].schema for effect in end.ddl if effect.kind == "truncate"]
     if emptied:
         splits.append(TruncateSplit(stamp, tuple(map(schema_of, emptied))))
-    changed = [e for e in end.ddl if e.kind in ("alter", "drop", "quarantine") and start.tables[e.table].announced]
+    changed = [e for e in end.ddl if e.kind in ("alter", "drop", "quarantine") and start.tables[e.table].published]
     if changed:
         splits.append(AlterSplit(stamp, tuple(change_of(effect.change) for effect in changed)))
     return splits
@@ -119,16 +129,16 @@ def _ddl(start: Offset, end: Offset, stamp: Stamp, schema_of: SchemaOf, change_o
 
 def _ends_pass(before: TableState | None, state: TableState) -> bool:
     """Whether a repeated pass has its last row here: the batch before read the rest of it, and met no DDL."""
-    if before is None or not _same_pass(before, state) or state.away:
+    if before is None or not _same_pass(before, state) or not state.captured:
         return False
-    return before.done and before.moved_from is not None and state.done
+    return isinstance(before.phase, CaughtUp) and state.done
 
 
 def _snapshot(
     before: TableState | None, state: TableState, end: Offset, schema: TableSchema, key_cuts: KeyCuts
 ) -> list[SnapshotSplit]:
     """The as-of reads between two cursors of one table."""
-    if state.mode == "never" or not state.begun or state.passed is not None or state.away:
+    if not state.begun or not state.captured or isinstance(state.phase, Streaming | PutBack):
         return []
     if not _same_pass(before, state):
         before = None
@@ -147,11 +157,12 @@ def _repair(
     before: TableState | None, state: TableState, end: Offset, schema_of: SchemaOf, repair_of: RepairOf
 ) -> list[RepairSplit]:
     """The keys of one table that are read again by themselves."""
-    if not state.repair or state.repaired is None or (before is not None and before.repaired == state.repaired):
+    repair = state.repair
+    if not isinstance(repair, RepairRead) or (before is not None and before.repaired == repair.seq):
         return []
-    stamp, floor = stamp_of(end, state.repaired), _floor(state, end)
+    stamp, floor = stamp_of(end, repair.seq), _floor(state, end)
     prepared = open_at(end.prepared, floor)
-    return [RepairSplit(stamp, end.identity, schema_of(state.schema), floor, repair_of(state.repair), prepared)]
+    return [RepairSplit(stamp, end.identity, schema_of(state.schema), floor, repair_of(repair.keys), prepared)]
 
 
 def _floor(state: TableState, end: Offset) -> Position:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.images.program import key_metadata
 from lakehouse_cdc.model.bronze_arrow import SHARED
-from lakehouse_cdc.model.offset import Cursor
+from lakehouse_cdc.model.table_state import Cursor
 from lakehouse_cdc.model.variant import decode
 from lakehouse_cdc.mysql.connection.session import Session, connect
 from lakehouse_cdc.mysql.key_range import KeySpace

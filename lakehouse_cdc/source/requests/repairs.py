@@ -18,10 +18,11 @@ again. A request is void where the table is not followed any more, or has been r
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
-from lakehouse_cdc.model.offset import Offset, TableState
-from lakehouse_cdc.source.ddl.transitions import anew, next_reading
+from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.state_machine import advance, advanced
+from lakehouse_cdc.model.table_events import RepairAsked, RepairRetried, RereadAsked
+from lakehouse_cdc.model.table_state import RepairPending, TableState
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.source.state.state_store import SchemaStore
 
@@ -34,25 +35,26 @@ def taken_up(start: Offset, offset: Offset, signals: Signals, store: SchemaStore
     for name, (fingerprint, noted) in signals.repairs().items():
         state, before = offset.tables.get(name), start.tables.get(name)
         done = before is not None and noted == str(before.repaired)
-        if state is None or state.away or done or (state.since or 0) != store.repair(fingerprint).since:
+        if state is None or not state.captured or done or (state.since or 0) != store.repair(fingerprint).since:
             signals.drop_repair(name)
-        elif near and state.complete and not state.repair and (before is None or before.complete):
-            state = _read(replace(state, repair=fingerprint), offset, store)
+        elif near and state.complete and not state.repair_asked and (before is None or before.complete):
+            seq = offset.next_reading(state)
+            same_key = _same_key(fingerprint, state, store)
+            state = advanced(state, RepairAsked(fingerprint, seq) if same_key else RereadAsked(seq))
             signals.note_repair(name, fingerprint, str(state.repaired))
             offset = offset.with_table(name, state)
-    for name, state in offset.there.items():
-        if near and state.owed and state.complete:
-            offset = offset.with_table(name, _read(state, offset, store))
+    for name, state in offset.captured.items():
+        if near and isinstance(state.repair, RepairPending) and state.complete:
+            seq = offset.next_reading(state)
+            same_key = _same_key(state.repair.keys, state, store)
+            offset = offset.with_table(name, advance(state, RepairRetried(seq) if same_key else RereadAsked(seq)))
     return offset
 
 
-def _read(state: TableState, offset: Offset, store: SchemaStore) -> TableState:
-    """The state with which a batch reads the keys; those of another key, the whole table."""
-    found = store.get(store.repair(state.repair).schema)
-    now = store.get(state.schema)
-    if found.key_columns != now.key_columns or not now.primary_key:
-        return anew(state, offset)
-    return replace(state, repaired=next_reading(state, offset))
+def _same_key(fingerprint: str, state: TableState, store: SchemaStore) -> bool:
+    """Whether the keys of a repair still mean what they did."""
+    then, now = store.get(store.repair(fingerprint).schema), store.get(state.schema)
+    return then.key_columns == now.key_columns and bool(now.primary_key)
 
 
 def pending(noted: Collection[str], then: TableState, last: TableState) -> bool:
@@ -62,6 +64,6 @@ def pending(noted: Collection[str], then: TableState, last: TableState) -> bool:
     """
     if any(seq not in (str(then.since), str(then.repaired)) for seq in noted):
         return True
-    if (last.since, last.repaired) != (then.since, then.repaired) or last.repair:
+    if (last.since, last.repaired) != (then.since, then.repaired) or last.repair_asked:
         return True
-    return then.mode == "again" and not then.complete
+    return then.in_repeated_pass and not then.complete

@@ -14,7 +14,9 @@ from urllib.parse import quote, unquote
 
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.path_element import fitted
-from lakehouse_cdc.source.ddl.transitions import anew
+from lakehouse_cdc.model.state_machine import advance
+from lakehouse_cdc.model.table_events import RereadAsked
+from lakehouse_cdc.model.table_state import Dropped
 from lakehouse_cdc.source.state.state_store import mounted, write_whole
 
 _REQUEST = "snapshot-"
@@ -41,7 +43,7 @@ class Signals:
     def wanted(self, start: Offset) -> bool:
         """Whether there is a request that the offset `start` has not taken up."""
         noted = self.requests()
-        states = {name: state for name, state in start.tables.items() if not state.dropped}
+        states = {name: state for name, state in start.tables.items() if not isinstance(state.phase, Dropped)}
         keys = {name: seq for name, (_, seq) in self.repairs().items()}
         return any(
             (name in noted and noted[name] != str(state.since)) or (name in keys and keys[name] != str(state.repaired))
@@ -50,7 +52,7 @@ class Signals:
 
     def mended(self, offset: Offset) -> set[str]:
         """The quarantined tables that are to be tried again."""
-        return {name for name in self.requests() if name in offset.tables and offset.tables[name].quarantined}
+        return self.requests().keys() & offset.quarantined.keys()
 
     def taken_up(self, start: Offset, offset: Offset, *, near: bool) -> Offset:
         """`offset`, which follows `start`, with a new pass for the tables asked for.
@@ -60,15 +62,16 @@ class Signals:
         """
         for name, noted in self.requests().items():
             state, before = offset.tables.get(name), start.tables.get(name)
-            done = before is not None and noted == str(before.since) and not before.away
-            if state is None or state.dropped or done or (state.quarantined and near):
+            done = before is not None and noted == str(before.since) and before.captured
+            refused = name in offset.quarantined
+            if state is None or isinstance(state.phase, Dropped) or done or (refused and near):
                 self._path(name).unlink(missing_ok=True)
-            elif before is not None and before.quarantined and not state.quarantined:
+            elif name in start.quarantined and not refused:
                 self._note(name, str(state.since))  # it is read anew as it is
-            elif state.done and not state.away and (before is None or before.complete):
-                state = anew(state, offset)
-                self._note(name, str(state.since))
-                offset = offset.with_table(name, state)
+            elif state.done and state.captured and (before is None or before.complete):
+                seq = offset.next_reading(state)
+                self._note(name, str(seq))
+                offset = offset.with_table(name, advance(state, RereadAsked(seq)))
         return offset
 
     def request_repair(self, table: str, fingerprint: str) -> None:

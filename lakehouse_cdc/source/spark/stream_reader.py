@@ -66,7 +66,7 @@ class StreamReader(DataSourceStreamReader):
         last = restored(end, self._store)
         if last is None or start == end or self._store.has_held(end):
             return []
-        require_same_configuration(end, self._options, (self._store.get(state.schema) for state in last.emitting))
+        require_same_configuration(end, self._options, (self._store.get(state.schema) for state in last.published))
         first, planner = restored(start, self._store), self.planner
         first = first or Beginning(self._options.schema_folder).before(start, end)
         return patiently(lambda: planner.splits(first, last), before_next=planner.close)
