@@ -183,7 +183,7 @@ def _eras(spark: SparkSession, layout: Layout) -> Iterator[tuple[str, Eras]]:
 
 
 def _require_fed(spark: SparkSession, layout: Layout, plan: AutoCdcPlan) -> None:
-    """Refuse to feed a table behind a change that AUTO CDC cannot bring it through, unless it is refreshed fully."""
+    """Refuse to feed a table after a change that AUTO CDC cannot bring it through, unless it is refreshed fully."""
     if not exists(spark, plan.target):
         return
     properties = dict(tuple(row) for row in spark.sql(f"SHOW TBLPROPERTIES {plan.target.sql}").collect())

@@ -1,6 +1,6 @@
 """The last runs of a bundle's jobs and pipelines, as the workspace tells them.
 
-They are found by their names, which begin with the bundle's, behind the `[dev somebody]` that Databricks puts before
+They are found by their names, which begin with the bundle's, after the `[dev somebody]` that Databricks puts before
 those of a target in development mode. What counts is the last run that came to an end: while a continuous job is
 running again, its last failure is still to be seen. A run that was skipped, since another one was on, has not been
 one; a person's stop is no failure; and an end whose reason is not known here is one.

@@ -47,7 +47,7 @@ def init(
     """Write a bundle for the tables of a live source: its configuration, its jobs, and what cannot be captured.
 
     No secret is written. Files that are there are never overwritten. Exit code 1, with the files written, if `doctor`
-    finds what must be mended on the source first.
+    finds what must be fixed on the source first.
     """
     name = name or _name(tables)
     plan = Plan(

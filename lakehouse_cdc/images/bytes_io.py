@@ -32,7 +32,7 @@ def _make_pointer(typing: Any, array: Any) -> Any:
 
 
 def _make_behind(typing: Any, start: Any, count: Any) -> Any:
-    """The address `count` elements behind another."""
+    """The address `count` elements after another."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         return builder.gep(values[0], [values[1]])
@@ -125,7 +125,7 @@ def big(buf: Bytes, at: int, size: int) -> int:
 
 @part
 def put(out: Bytes, to: int, number: int, size: int) -> int:
-    """`number` little-endian in `size` bytes, two's complement; returns the position behind it."""
+    """`number` little-endian in `size` bytes, two's complement; returns the position after it."""
     for i in range(size):
         out[to + i] = (number >> (8 * i)) & 0xFF
     return to + size
@@ -133,7 +133,7 @@ def put(out: Bytes, to: int, number: int, size: int) -> int:
 
 @part
 def decimal(number: int, digits: int, out: Bytes, to: int) -> int:
-    """That many last digits of a number, as text; returns the position behind."""
+    """That many last digits of a number, as text; returns the position after."""
     for i in range(digits - 1, -1, -1):
         out[to + i] = 0x30 + number % 10
         number //= 10
@@ -142,7 +142,7 @@ def decimal(number: int, digits: int, out: Bytes, to: int) -> int:
 
 @part
 def move(buf: Bytes, at: int, size: int, out: Bytes, to: int) -> int:
-    """Copy; the two do not overlap. Returns the position behind."""
+    """Copy; the two do not overlap. Returns the position after."""
     _memcpy(behind(out, to), behind(buf, at), size)
     return to + size
 

@@ -3,7 +3,7 @@
 numba files compiled code under the stamp of one source file, but compiles the functions and constants of other files
 into it: a kernel whose callee changed elsewhere would be loaded as it was. It also reuses the names of data files, so
 that for a moment a new index leads to an old file. Here the name of every cache file holds a digest of all files that
-kernels are made of: a change in any of them compiles anew, beside the old, and a cache that was built on one machine
+kernels are made of: a change in any of them compiles again, beside the old, and a cache that was built on one machine
 serves another (NUMBA_CACHE_DIR). Where no directory can be written the kernels are compiled in each process.
 """
 

@@ -12,7 +12,7 @@ LONG_HEADER = 5  # bytes before a long string: its type and its length
 
 @part
 def text_header(size: int, step: Step, out: Bytes, to: int) -> int:
-    """The header of a string of that size; the position behind it."""
+    """The header of a string of that size; the position after it."""
     if size <= MAX_SHORT_STRING:
         out[to] = size << 2 | SHORT_STRING
         return to + 1

@@ -131,7 +131,7 @@ class _Doubts:
         self._rekeyed: dict[str, int] = {}  # the seq that a repeated read must have begun at to end it
 
     def note(self, change: Change) -> None:
-        """A change of the schema makes doubts, the end of a read that began behind it takes them away."""
+        """A change of the schema makes doubts, the end of a read that began after it takes them away."""
         if change.leaves:
             self._rekeyed[change.table] = change.seq
         if change.alters:

@@ -3,7 +3,7 @@
 An `s` row of a change holds the schema before and after, and the origin of each column that was there before. A column
 that has an origin keeps its values under its new name; one without begins as NULL, or as the constant that `filled` has
 of it; one without a successor, or left out from now on, goes. A column whose type changes keeps its values as they are.
-Where the source holds others (what a narrower type made of them) it reads the table again behind the change, so nothing
+Where the source holds others (what a narrower type made of them) it reads the table again after the change, so nothing
 is computed here.
 
 A row is found by its key. Where the key gets other columns, rows are found by what they hold in these; a row that
@@ -20,7 +20,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Migration:
-    """One change. `origin` maps captured columns to the captured ones they were; `retyped` are those declared anew."""
+    """One change. `origin` maps captured columns to the captured ones they were; `retyped` are those declared again."""
 
     origin: Mapping[str, str]
     added: frozenset[str]

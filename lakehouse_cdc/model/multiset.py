@@ -3,7 +3,7 @@
 The as-of rule (see `model.as_of_rule`) looks at what the log says of a *key*, and needs not know what the SELECT
 happened to see. Without a key nothing says which of the rows that are alike an event concerns, so here the SELECT has
 to be one of which that is known: a consistent view that holds all transactions of the table up to some place in the log
-and none behind it (see `source.settling.consistent_view`, which proves that before the SELECT). Let H be that place,
+and none after it (see `source.settling.consistent_view`, which proves that before the SELECT). Let H be that place,
 and W <= H.
 
 A transaction turns the multiset M of a table's rows into M - before images + after images, as sums of signed counts:
@@ -16,7 +16,7 @@ Excluded columns do not matter: leaving columns out maps each row to a row, and 
 sums. Two rows that differ in these columns alone become two alike, and an update of these alone is -1 and +1 of one.
 
 Bronze of such a table folds likewise: r, c and an update's `after` count +1, d and an update's `before` -1. What begins
-anew: all r of one seq are *all* rows at that position, so older rows count no more; so they do behind t, and behind
+again: all r of one seq are *all* rows at that position, so older rows count no more; so they do after t, and after
 x, which carries the seq of the read that it ends (a read of an empty table has no r).
 """
 
@@ -33,7 +33,7 @@ Image = TypeVar("Image", bound=Hashable)
 
 
 def rollback(events: Iterable[tuple[Image | None, Image | None]]) -> Counter[Image]:
-    """What has to be added to the rows behind `events` (before, after; None: no row) to have those in front of them.
+    """What has to be added to the rows after `events` (before, after; None: no row) to have those in front of them.
 
     Images that cancel out are not in it.
     """
@@ -52,7 +52,7 @@ def standing(changes: Iterable[Change]) -> Counter[Any]:
     A count below zero is a breach of the invariant of bronze.
     """
     counts: Counter[Any] = Counter()
-    read = 0  # the seq of the last read that began anew
+    read = 0  # the seq of the last read that began again
     ordered = sorted(changes, key=lambda c: c.seq)
     for change in ordered:
         if change.op is Op.TRUNCATE:

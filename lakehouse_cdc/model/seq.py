@@ -2,8 +2,8 @@
 
     epoch (4 digits) | file number (10) | end position (13) | rank (1) | ordinal (10)
 
-Within an epoch the binlog's order is (file number, end position); `rank` puts schema changes and truncations behind
-the events that end at the same position, snapshot rows behind those, and the end of a repeated snapshot last;
+Within an epoch the binlog's order is (file number, end position); `rank` puts schema changes and truncations after
+the events that end at the same position, snapshot rows after those, and the end of a repeated snapshot last;
 `ordinal` counts the rows of a whole transaction (a key update takes two), so rows that share an end position differ; of
 snapshot rows it counts the readings of one table at one position.
 """

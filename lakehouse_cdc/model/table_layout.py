@@ -80,7 +80,7 @@ class Layout:
     """The tables of the pipeline `pipeline`: give `path` (an absolute folder or a URL) or `catalog`.
 
     `silver` is None for a pipeline that keeps bronze alone. `silver_name` is a pattern of {database} and {table}.
-    `into` are the names of silver tables that several source tables go into, behind the patterns of these; the last
+    `into` are the names of silver tables that several source tables go into, after the patterns of these; the last
     pattern that matches decides.
     """
 

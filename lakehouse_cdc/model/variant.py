@@ -4,7 +4,7 @@ Follows "Variant Binary Encoding" of the Apache Parquet format, version 1. The c
 row images from the constants here; this module is the plain statement of the format, for small values (keys, schema
 rows) and for tests. What makes it one format is that both are minimal: the metadata dictionary is sorted, holds exactly
 the names in use, and every count, id and offset takes the fewest bytes that hold its maximum; the values of an object
-may lie in any order behind its header, as the format allows.
+may lie in any order after its header, as the format allows.
 
 Names sort by their UTF-8 bytes, as the format says. Spark's builder and its binary search compare UTF-16 units, which
 is the same order for all characters below U+10000, and MySQL has no others in the names of columns.

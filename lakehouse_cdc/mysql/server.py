@@ -45,7 +45,7 @@ def binlog_status(session: Session) -> tuple[str, ...]:
 
 
 def log_position(session: Session) -> ServerPosition:
-    """The position behind the last event in the binlog. Raises DefiniteError if the binlog is off.
+    """The position after the last event in the binlog. Raises DefiniteError if the binlog is off.
 
     A file that is larger than max_binlog_size (1 GiB at most) is ended when the transaction that made it so has
     committed. So where the position is one that no dump can start at, the next file is waited for, for some seconds.
@@ -98,7 +98,7 @@ def threads_running(session: Session) -> int:
 
 
 def replica_lags(session: Session) -> list[int | None]:
-    """How many seconds this server is behind each server that it replicates from; None where it cannot tell."""
+    """How many seconds this server lags behind each server that it replicates from; None where it cannot tell."""
     if session.is_mariadb:
         sql, lag = "SHOW ALL SLAVES STATUS", "Seconds_Behind_Master"
     elif session.version >= (8, 0, 22):
@@ -126,7 +126,7 @@ def prepared_xids(session: Session) -> set[str] | None:
 
 
 def _hex_xid(text: str, size: int, branch: int) -> str:
-    """MySQL's form: both parts in one, behind 0x."""
+    """MySQL's form: both parts in one, after 0x."""
     digits = text[2:].lower()
     return f"{digits[: 2 * size]},{digits[2 * size : 2 * (size + branch)]}"
 

@@ -1,6 +1,6 @@
 """Tables as the source held them at one moment, all at the same one; and how far back each can go, and why.
 
-Bronze has all changes of a table, but these make the table only where all of it has been read: behind the end of its
+Bronze has all changes of a table, but these make the table only where all of it has been read: after the end of its
 first snapshot, and not while it is read again (after a gap, or DDL whose effect nobody can compute), for then it holds
 rows whose history was not seen. The ledger tells that. Its rows cut the order of changes into steps: at a row, tables
 that are not being read there are exact; between two rows, those that were exact at the one and are at the other, unless
@@ -143,7 +143,7 @@ class _Around:
         if self.before is None or self.before["reading"] is None:
             return "the ledger begins later"
         if self.before["position"]["epoch"] != unpack(self.seq).epoch:
-            return "the source's log began anew, and where it began is later"
+            return "the source's log began again, and where it began is later"
         if table not in self.before["tables"] or table in self.before["reading"]:
             return "it had not been read wholly"
         return None
@@ -160,7 +160,7 @@ def _in_bronze_alone(spark: SparkSession, layout: Layout, name: str, mets: list[
 
 
 def _passes_over(spark: SparkSession, layout: Layout, seq: int) -> dict[str, int]:
-    """The tables that were read again from before `seq` to behind it, and since which seq."""
+    """The tables that were read again from before `seq` to after it, and since which seq."""
     ends = read(spark, layout.changes).where(f"op = '{Op.END.value}' AND seq > {seq}BD")
     found = ends.selectExpr("source_table", f"{BEGUN} AS since").collect()
     # compared here: in a filter Spark knows what op is, and would cast every row of the file (see

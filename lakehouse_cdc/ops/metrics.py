@@ -66,7 +66,7 @@ class Metrics:
         self._lock = threading.Lock()
         self._waiting: list[tuple[Any, ...]] = []
         self._counted: dict[int, _Counts] = {}  # by commit of bronze, those that silver has not had yet
-        self._since, self._last = -1, -1  # what has rows behind the one and up to the other is counted
+        self._since, self._last = -1, -1  # what has rows after the one and up to the other is counted
         self._held = _newest_with_rows(spark, layout)
         self._written = time.monotonic()
         if exists(spark, layout.metrics):
@@ -147,7 +147,7 @@ class Metrics:
 
 
 def _newest_with_rows(spark: SparkSession, layout: Layout) -> int:
-    """The last commit of bronze's so far that holds rows; behind it, an earlier run may have left empty ones."""
+    """The last commit of bronze's so far that holds rows; after it, an earlier run may have left empty ones."""
     if not exists(spark, layout.changes):
         return _NONE
     found = (c.version for c in newest_first(spark, layout.changes) if c.note is not None and c.rows != 0)

@@ -1,13 +1,13 @@
 """From a time, a GTID or a binlog position to the one order that all tables share: a seq, up to which changes count.
 
-A seq stands for the state of the source behind the last transaction whose rows are not above it. Transactions that
+A seq stands for the state of the source after the last transaction whose rows are not above it. Transactions that
 change no captured table have no rows, and do not matter: a moment may lie anywhere between the rows around it.
 
 - A position counts all transactions that end there or before.
 - A time counts those before the first one whose *effective* commit time (see `model.clock`) is later, in the order of
   the binlog. A transaction that says an earlier time after that one is not counted, for then there would be no such
   state of the source; and a time that no clock could have said when the transaction was read does not count at all.
-- A GTID stands for the moment just behind its transaction; a set for the state that holds just its transactions. Where
+- A GTID stands for the moment just after its transaction; a set for the state that holds just its transactions. Where
   the rows of bronze do not tell that moment from another, or the source was never in that state, it is refused.
 """
 
@@ -125,13 +125,13 @@ def _of_gtid(text: str, changes: DataFrame, newest: Standing) -> int:
     if low is not None and high is not None and low > high:
         what = "the source was in no such state: other transactions came in between"
         raise codes.MOMENT_UNRESOLVED.error(
-            what, where=text, hint="ask for one GTID, uuid:n, to have the moment behind it"
+            what, where=text, hint="ask for one GTID, uuid:n, to have the moment after it"
         )
     return _between(text, low, high, newest)
 
 
 def _behind(text: str, known: DataFrame, source: str, number: int, newest: Standing) -> int:
-    """Behind one transaction, or, where it has no rows, between those of its source that stand around it."""
+    """After one transaction, or, where it has no rows, between those of its source that stand around it."""
     same = F.col("source") == source
     found = known.agg(
         _max_where(same & (F.col("number") == number)),
@@ -153,10 +153,10 @@ def _behind(text: str, known: DataFrame, source: str, number: int, newest: Stand
 
 
 def _between(text: str, low: int | None, high: int | None, newest: Standing) -> int:
-    """Any seq behind the one and below the other: no row lies between."""
+    """Any seq after the one and below the other: no row lies between."""
     next_epoch = newest.epoch if high is None else unpack(int(high)).epoch
     if low is not None and unpack(int(low)).epoch != next_epoch:
-        what = f"{text} cannot be had: the source's log has a gap around there, or began anew"
+        what = f"{text} cannot be had: the source's log has a gap around there, or began again"
         raise codes.MOMENT_UNRESOLVED.error(
             what, where=text, hint="ask for a GTID that changed a captured table, or for a later moment"
         )

@@ -238,7 +238,7 @@ class Pipeline(Mending):
         gtid: str | None = None,
         position: str | None = None,
     ) -> DataFrame:
-        """A silver table as the source held it at a time, behind a GTID (or set), or at a position, `FILE:POS`.
+        """A silver table as the source held it at a time, after a GTID (or set), or at a position, `FILE:POS`.
 
         It has the table's columns, `_seq` and `_commit_ts`; of type 2, the rows that were open. Raises ConfigError for
         what cannot be read, DefiniteError where the table cannot be had exactly, with how far back it goes.

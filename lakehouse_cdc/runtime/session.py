@@ -187,7 +187,7 @@ def _settings(cores: int, log: Path | None, python: PythonPrograms) -> dict[str,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
         "spark.sql.shuffle.partitions": str(max(2, cores)),
-        # 100 by default, which a batch of bronze and silver exceeds: all code would be compiled anew for each batch
+        # 100 by default, which a batch of bronze and silver exceeds: all code would be compiled again for each batch
         "spark.sql.codegen.cache.maxEntries": "2000",
         "spark.python.daemon.module": python.daemon_module,
         # 50 by default; the code that each such task writes for itself costs more than its work on one machine's tables

@@ -68,7 +68,7 @@ _PAIRS = {  # several bytes: characters that differ from the codec's
     "sjis": {0x815F: "\\"},
     "ujis": {0xA1C0: "\\"},
 }
-# rows that eucjpms adds behind 0x8F: IBM's characters from 0xF3F3 on
+# rows that eucjpms adds after 0x8F: IBM's characters from 0xF3F3 on
 _IBM = (
     "ⅰⅱⅲⅳⅴⅵⅶⅷⅸⅹⅠⅡⅢⅣⅤⅥⅦⅧⅨⅩ＇＂㈱№℡炻仼僴凬匇匤\ufa0e咊坙\ufa0f\ufa10增寬峵嵓\ufa11德悅愠敎昻晥\ufa12\uf929栁\ufa13\ufa14橫櫢淸"
     "淲瀨\ufa15\ufa16甁皂皞\ufa17礰\ufa18\ufa19\ufa1a\ufa1b竧\ufa1c\ufa1d綠緖\ufa1e荢\ufa1f薰\ufa20\ufa21蠇\ufa22譿"

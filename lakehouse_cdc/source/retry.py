@@ -37,7 +37,7 @@ def patiently(
 
 def read_patiently(open_: Callable[[], Iterator[T]], *, sleep: Callable[[float], None] = time.sleep) -> Iterator[T]:
     """The items of `open_()`; a TransientError before the first item opens it again. Later ones are raised: Spark,
-    which has some of the rows already, must discard them and run the task anew."""
+    which has some of the rows already, must discard them and run the task again."""
 
     def begin() -> tuple[Iterator[T], list[T]]:
         items = open_()

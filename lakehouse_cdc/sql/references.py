@@ -174,7 +174,7 @@ class References:
 class Sources:
     """The uses that lead to one table, at a place in the log; `known` are uses of which it is seen where they lead.
 
-    What a task has in place of all references: whether statements that lie behind that place may have changed the
+    What a task has in place of all references: whether statements that are after that place may have changed the
     table. Where a definition among them touches one of the uses, any text may have.
     """
 

@@ -19,7 +19,7 @@ from lakehouse_cdc.schema.table import Column
 from lakehouse_cdc.verify.json_values import of_variant
 
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
-_PLAIN_SCALE = 6  # digits behind the point up to which Java prints a decimal without an exponent
+_PLAIN_SCALE = 6  # digits after the point up to which Java prints a decimal without an exponent
 _FLOATS = "concat_ws(',', transform({0}, one -> CAST(CAST(one AS DOUBLE) AS STRING)))"
 _EPOCH = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
 

@@ -9,7 +9,7 @@ Three things are brought to one canonical form, each by code of its own:
 No form is made by the loader's kernels, and none by the casts that fill silver. By the column's MySQL type:
 
     whole numbers, BIT, YEAR   decimal digits: of `column + 0`, so that the server decides on sign and width
-    DECIMAL                    digits, with as many behind the point as the server prints
+    DECIMAL                    digits, with as many after the point as the server prints
     FLOAT, DOUBLE              a double: of `column + 0e0`, since the server prints a FLOAT with six digits alone
     DATE, DATETIME, TIMESTAMP  2024-02-29 12:34:56.789, in UTC, without trailing zeros of the fraction
     binary, geometry           the bytes

@@ -5,7 +5,7 @@ Both texts are brought to one canonical form by Python's own parser; neither the
 the last digit: 1.0 is 1, and 0.1 is not 0.10000000000000001. The order of an object's fields, white space and the
 spelling of escapes do not count, nor does the sign of a zero.
 
-A VARIANT holds a number as a decimal of at most 38 digits, 38 of them behind the point, or as a double, and Spark
+A VARIANT holds a number as a decimal of at most 38 digits, 38 of them after the point, or as a double, and Spark
 takes one that is written with an exponent for a double. What neither holds exactly has no place in silver: `of_source`
 then gives the value that is nearest, which silver should have instead, and says that it is not the source's. The same
 holds for a name that an object has twice, and for half of a surrogate pair.

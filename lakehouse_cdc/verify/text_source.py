@@ -55,7 +55,7 @@ class MySqlTextReader(DataSourceReader):
     def __init__(self, given: Mapping[str, str]) -> None:
         named = {name.lower(): value for name, value in given.items()}
         exact, raw = (named.pop(flag.lower(), "false") == "true" for flag in _FLAGS)
-        self._options = SourceOptions.parse({**named, "ongap": "fail"})  # nothing is planned anew from here
+        self._options = SourceOptions.parse({**named, "ongap": "fail"})  # nothing is planned again from here
         self._offset = _offset(self._options)
         [state] = self._offset.tables.values()
         schema = SchemaStore(self._options.schema_folder).get(state.schema)

@@ -1,6 +1,6 @@
 """The Python that Spark is told to start, for the one process of which a copy may be had: that which plans a source.
 
-Spark starts it anew for each stream, as `python -m MODULE`, and it imports for a second before it plans anything. Here
+Spark starts it again for each stream, as `python -m MODULE`, and it imports for a second before it plans anything. Here
 the host, which has imported all of that before (see `fork_server`), is asked for a copy of itself instead: it is handed
 our environment and our three files, and becomes that process. We stay for as long as it runs, for Spark ends us where
 it wants it ended, and end as it does. Without a host that answers we are the process ourselves.

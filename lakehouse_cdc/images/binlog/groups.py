@@ -8,7 +8,7 @@ does not know by its type, and each event is seen by exactly one of the two.
 Positions are sums of event sizes; each event's header must agree in its 32 bits. Every read is inside the event, and
 every event inside the buffer, before it happens. Formats: MySQL source documentation, "Replication events".
 
-Events that were compressed stand behind a marker (see `mysql.binlog.compression.events`), without checksums, and their
+Events that were compressed are after a marker (see `mysql.binlog.compression.events`), without checksums, and their
 header's position means nothing. While the loop is among them the position stands still before the compressed event;
 each of them ends where that one ends, and so does their transaction. What a TRANSACTION_PAYLOAD held must be one whole
 transaction, and may go on in the next buffers.
@@ -86,8 +86,8 @@ from lakehouse_cdc.images.binlog.words import (
 )
 from lakehouse_cdc.images.compiled import compiled
 
-# flags of a MariaDB GTID: one statement follows; a commit id stands behind the flags; rows are prepared only, or were
-# (XA); and more flags that may stand behind all that: an ALTER begins, or is given up (binlog_alter_two_phase)
+# flags of a MariaDB GTID: one statement follows; a commit id is after the flags; rows are prepared only, or were
+# (XA); and more flags that may be after all that: an ALTER begins, or is given up (binlog_alter_two_phase)
 _STANDALONE, _COMMIT_ID, _PREPARED, _COMPLETED = 1, 2, 64, 128
 _ALTER_BEGINS, _ALTER_FAILED, _KNOWN = 2, 8, 31
 
@@ -169,7 +169,7 @@ def _open(state: NDArray[np.int64], txns: NDArray[np.int64], source: int, number
 
 @compiled
 def _more_flags(data: NDArray[np.uint8], at: int, end: int, flags: int) -> int:
-    """The flags behind what the first ones say stands behind them; -1 where they are not known, or cut off."""
+    """The flags after those that the first ones announce; -1 where they are not known, or cut off."""
     if flags & _COMMIT_ID:
         at += 8
     if flags & (_PREPARED | _COMPLETED):

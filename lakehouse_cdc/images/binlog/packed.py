@@ -1,7 +1,7 @@
 """Events that are compressed by the server: where a buffer has them, and how the scan goes through them.
 
 `find_packed` is one walk over the headers of raw events, before they are expanded. It stops at the first one that does
-not fit into the buffer: that event is the scan's to refuse, and nothing behind it is looked at. Types: MySQL 8.0.20's
+not fit into the buffer: that event is the scan's to refuse, and nothing after it is looked at. Types: MySQL 8.0.20's
 TRANSACTION_PAYLOAD, and MariaDB 10.2's compressed QUERY, rows events of version 1, and rows events of version 2
 (writes, updates and deletes each). `whole_events` cuts what was expanded. `enter` and `leave` are for what stands in
 their place then.
@@ -72,7 +72,7 @@ def whole_events(data: NDArray[np.uint8]) -> int:
 
 @compiled
 def enter(data: NDArray[np.uint8], at: int, state: NDArray[np.int64]) -> int:
-    """Go in behind the marker at `at`: DONE, or what is wrong with it."""
+    """Go in after the marker at `at`: DONE, or what is wrong with it."""
     size, inner = u32(data, at + HEADER), u32(data, at + HEADER + 8) | u32(data, at + HEADER + 12) << 32
     if not stands_right(data, at, size, state):
         return WRONG_POSITION
@@ -90,7 +90,7 @@ def enter(data: NDArray[np.uint8], at: int, state: NDArray[np.int64]) -> int:
 
 @compiled
 def leave(state: NDArray[np.int64]) -> int:
-    """Behind the last event of a compressed one; DONE, or NOT_ONE."""
+    """After the last event of a compressed one; DONE, or NOT_ONE."""
     if state[WHOLE] and state[GROUP] != OUTSIDE:
         return NOT_ONE
     state[POS] += state[WITHIN]

@@ -22,8 +22,8 @@ Ints = npt.NDArray[np.int64]
 class RowEvents:
     """The rows events of captured tables in one buffer, in the log's order; all arrays have one entry an event.
 
-    `start` and `end` are offsets into the buffer: of the first byte behind the event's post-header (the length-encoded
-    count of columns) and of the first byte behind its last row (the checksum is outside). `kind` is WRITE, UPDATE or
+    `start` and `end` are offsets into the buffer: of the first byte after the event's post-header (the length-encoded
+    count of columns) and of the first byte after its last row (the checksum is outside). `kind` is WRITE, UPDATE or
     DELETE, `table` an index into the `ProgramSet`, `txn` a number that is the same for all events of one transaction
     and differs between neighbours. `ordinal_base` counts the ordinals that the first transaction has used already,
     where an earlier buffer ended inside it.

@@ -10,7 +10,7 @@ WRITE_ROWS, UPDATE_ROWS, XA_PREPARE, PARTIAL_UPDATE, HEARTBEAT_V2 = 30, 31, 38, 
 MARIADB_FIRST, MARIADB_GTID, START_ENCRYPTION = 160, 162, 164
 PAYLOAD = 40  # a transaction of MySQL's that was compressed to one event
 PACKED_QUERY, PACKED_ROWS, LAST_PACKED = 165, 166, 171  # MariaDB's compressed events
-MARKER = HEADER + 16  # in place of a compressed event: behind the header its size, its bytes of checksum, and ...
+MARKER = HEADER + 16  # in place of a compressed event: after the header its size, its bytes of checksum, and ...
 FAULTY = 1 << 62  # ... the bytes of events that follow, or this where it could not be expanded
 
 # slots of `state`

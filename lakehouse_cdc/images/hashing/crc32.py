@@ -1,6 +1,6 @@
 """The CRC32 of events, sixteen bytes at a step (slicing-by-16); to call zlib's for each event costs more than that.
 
-`TABLES` are sixteen tables of 256: the n-th has what a byte becomes behind which n more have been taken in.
+`TABLES` are sixteen tables of 256: the n-th has what a byte becomes after which n more have been taken in.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TABLES = _tables()
 
 @part
 def _word(word: int, table: Table) -> int:
-    """Four bytes, behind which as many have been taken in as tables stand before this one."""
+    """Four bytes, after which as many have been taken in as tables stand before this one."""
     high = table[word >> 24] ^ table[256 + (word >> 16 & 0xFF)]
     return int(high ^ table[512 + (word >> 8 & 0xFF)] ^ table[768 + (word & 0xFF)])
 
@@ -57,7 +57,7 @@ def _crc32(data: Bytes, at: int, end: int, table: Table) -> int:
 
 @compiled
 def pass_right(data: NDArray[np.uint8], at: int, written: bool, tables: NDArray[np.uint32]) -> int:
-    """Go from `at` over events whose CRC32, if it is `written` behind them, is right, and those made up by the server.
+    """Go from `at` over events whose CRC32, if it is `written` after them, is right, and those made up by the server.
 
     The position of the first other one: of a FORMAT, of one that does not fit into the buffer, or of a wrong sum.
     """

@@ -1,7 +1,7 @@
 """Masks on finished values: the VARIANT value that was just written is replaced by its hash, or by part of its text.
 
 What a mask sees is one of few forms, since dates, times and decimals are written as text for it (see
-`schema.masks.unmasked`): text, bytes, whole numbers, floating point numbers, true and false. Numbers are printed behind
+`schema.masks.unmasked`): text, bytes, whole numbers, floating point numbers, true and false. Numbers are printed after
 the value, where a row's writer has room. The result lies where the value lay and may be longer (a hash) than it was.
 
 A mask is a page in a program's pool: its kind, then the states of the salt, or two numbers of 4 bytes.
@@ -30,7 +30,7 @@ from lakehouse_cdc.model.variant import (
     header,
 )
 
-MASK_ROOM = 80  # bytes that a mask may need behind where a value begins, besides the value's own
+MASK_ROOM = 80  # bytes that a mask may need after where a value begins, besides the value's own
 _HASHED, _KEPT = 1, 2
 _SHORT = 3  # the two low bits of a value's first byte
 _LONG, _BINARY, _TRUE = header(LONG_STRING), header(BINARY), header(TRUE)
@@ -50,7 +50,7 @@ def keeping(first: int, last: int) -> bytes:
 
 @part
 def write_masked(out: Bytes, begin: int, end: int, page: Bytes, work: Step) -> int:
-    """Mask the value in out[begin:end]; the position behind what stands there now."""
+    """Mask the value in out[begin:end]; the position after what stands there now."""
     at, behind_text = _text(out, begin, end)
     size = behind_text - at
     if page[0] == _HASHED:
@@ -61,7 +61,7 @@ def write_masked(out: Bytes, begin: int, end: int, page: Bytes, work: Step) -> i
 
 @part
 def _headed(size: int, out: Bytes, to: int) -> int:
-    """The header of a text of that size; the position behind it."""
+    """The header of a text of that size; the position after it."""
     if size <= MAX_SHORT_STRING:
         out[to] = size << 2 | SHORT_STRING
         return to + 1
@@ -71,7 +71,7 @@ def _headed(size: int, out: Bytes, to: int) -> int:
 
 @part
 def _text(out: Bytes, begin: int, end: int) -> tuple[int, int]:
-    """Where the value's text begins and ends: in it, or behind it."""
+    """Where the value's text begins and ends: in it, or after it."""
     first = out[begin]
     if first & _SHORT == SHORT_STRING:
         return begin + 1, end

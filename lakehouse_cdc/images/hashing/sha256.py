@@ -50,7 +50,7 @@ def key_states(key: bytes) -> bytes:
 
 @compiled
 def _begin(block: Bytes, work: Step) -> None:
-    """The state of `work` behind a first block."""
+    """The state of `work` after a first block."""
     words, data = pointer(work), pointer(block)
     for i in range(DIGEST_WORDS):
         words[_STATE + i] = _FIRST[i]
@@ -61,7 +61,7 @@ def _begin(block: Bytes, work: Step) -> None:
 
 @part
 def write_hmac(data: Bytes, at: int, size: int, states: Bytes, work: Step, out: Bytes, to: int) -> int:
-    """The HMAC of `size` bytes as 64 hexadecimal digits; the position behind. It may be written over the bytes."""
+    """The HMAC of `size` bytes as 64 hexadecimal digits; the position after. It may be written over the bytes."""
     _absorb(data, at, size, states, work)
     for i in range(DIGEST_WORDS):
         work[_DIGEST + i] = work[_STATE + i]
@@ -84,7 +84,7 @@ def _open(states: Bytes, work: Step) -> None:
 
 @part
 def _absorb(data: Bytes, at: int, size: int, states: Bytes, work: Step) -> None:
-    """The inner hash: whole blocks, then what is left with a bit and the length (the key's block counts) behind."""
+    """The inner hash: whole blocks, then what is left with a bit and the length (the key's block counts) after."""
     _open(states, work)
     end = at + size
     while end - at >= BLOCK:

@@ -2,7 +2,7 @@
 
 Where several of that length are, the nearest; where two are as near, the one with an even last digit: what David Gay's
 dtoa gives in its mode 0, which MySQL's `strings/dtoa.cc` calls. Python's `repr` takes the same digits. The form is that
-of `my_gcvt` with room for all digits: 15 digits before the point and 14 zeros behind it, then an exponent.
+of `my_gcvt` with room for all digits: 15 digits before the point and 14 zeros after it, then an exponent.
 
 The digits are found with integers alone, after Raffaele Giulietti, "The Schubfach way to render doubles" (2021). A
 double is c * 2^q, and what rounds to it lies between (4c - 2) * 2^(q-2) (4c - 1 where c is the least of its binade,
@@ -62,7 +62,7 @@ def write_double(bits: int, out: Bytes, to: int) -> int:
         digits //= _10
         exponent += 1
     count = count_digits(digits)
-    point = count + exponent  # digits before the point, or below 0 the zeros behind it
+    point = count + exponent  # digits before the point, or below 0 the zeros after it
     if point < -_LEADING_ZEROS or (point > _WHOLE_DIGITS and point >= count):
         to = _pointed(digits, count, 1, out, to) if count > 1 else write_digits(digits, 1, out, to)
         out[to] = 0x65
@@ -87,7 +87,7 @@ def write_double(bits: int, out: Bytes, to: int) -> int:
 
 @part
 def _pointed(digits: int, count: int, point: int, out: Bytes, to: int) -> int:
-    """All digits, a point behind the first `point` of them."""
+    """All digits, a point after the first `point` of them."""
     write_digits(digits, count, out, to + 1)
     for i in range(point):
         out[to + i] = out[to + i + 1]

@@ -1,7 +1,7 @@
 """Packed decimals to text, as the server prints them.
 
 The form is that of MySQL's `decimal2bin` (`strings/decimal.cc`): groups of 9 digits in 4 bytes, big-endian, before and
-behind the point apart, so that the first and the last group have what digits remain, in fewer bytes. The first bit is
+after the point apart, so that the first and the last group have what digits remain, in fewer bytes. The first bit is
 inverted, so that bytes sort as numbers, and below zero all bits are.
 """
 
@@ -17,7 +17,7 @@ _POWERS = np.array([10**n for n in range(10)], dtype=np.int64)
 
 @part
 def packed_size(precision: int, scale: int) -> int:
-    """The bytes of a number of `precision` digits, `scale` of them behind the point."""
+    """The bytes of a number of `precision` digits, `scale` of them after the point."""
     whole = precision - scale
     return whole // 9 * 4 + (whole % 9 + 1) // 2 + scale // 9 * 4 + (scale % 9 + 1) // 2
 

@@ -1,6 +1,6 @@
 """One row to one VARIANT object, and the object of its key.
 
-The values come first, in the table's order, behind room for the header; then the header is written, whose offsets have
+The values come first, in the table's order, after room for the header; then the header is written, whose offsets have
 the fewest bytes that hold the object's size. The room is a guess (what the table's last row needed), and where it was
 wrong the values are shifted: so the bytes depend on the row alone. A key is made of the row's finished values.
 
@@ -119,7 +119,7 @@ def pointers(sink: Sink) -> Output:
 
 @part
 def lenenc(buf: Bytes, at: int, end: int) -> tuple[int, int]:
-    """A length-encoded integer: (number, position behind it); a number below 0 is minus a status."""
+    """A length-encoded integer: (number, position after it); a number below 0 is minus a status."""
     if at >= end:
         return -TRUNCATED, at
     first = np.int64(buf[at])
@@ -183,7 +183,7 @@ def _offset_size(total: int) -> int:
 
 @part
 def _head(out: Bytes, to: int, size: int, head: Bytes, fields: int) -> int:
-    """All of an object's header but its offsets, most of it as the program has it; the position behind it."""
+    """All of an object's header but its offsets, most of it as the program has it; the position after it."""
     id_size, large = 1 if fields <= 256 else 2, 1 if fields > 255 else 0
     out[to] = ((size - 1) | (id_size - 1) << 2 | large << 4) << 2 | OBJECT
     return move(head, 0, (4 if large else 1) + fields * id_size, out, to + 1)
@@ -216,7 +216,7 @@ def write_image(
     to: int,
     scratch: Scratch,
 ) -> tuple[int, int]:
-    """The row whose values begin at `at`: (position behind it, output position behind its image or minus a status).
+    """The row whose values begin at `at`: (position after it, output position after its image or minus a status).
 
     It ends before `end`, the buffer at `limit`. `bitmap` is where its NULL bits begin, `bit` that of its first column.
     `present` is where the bits of the columns that the row has begin, or -1 where it has all; those that it lacks have
@@ -285,7 +285,7 @@ def _finish(out: Bytes, room: int, to: int, body: int, pos: int, table: Table, s
 
 @part
 def write_key(image: Bytes, limit: int, table: Table, out: Bytes, room: int, to: int, scratch: Scratch) -> int:
-    """The key's object from the values of an image that was just written; the position behind it, or -FULL.
+    """The key's object from the values of an image that was just written; the position after it, or -FULL.
 
     The image's memory ends at `limit`.
     """

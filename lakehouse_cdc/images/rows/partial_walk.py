@@ -17,7 +17,7 @@ from lakehouse_cdc.images.extents import CUT_OFF, MARKED, value_at
 
 OTHER_OPTIONS = -2
 # `spots`: where the image before ends, the bits are (0: there are none), the image after begins; then for each JSON
-# column where its value is in both images, behind its length, and how long (-1: NULL)
+# column where its value is in both images, after its length, and how long (-1: NULL)
 OPTIONS, BITS, AFTER, FIRST_JSON = range(4)
 OLD_AT, OLD_SIZE, NEW_AT, NEW_SIZE, JSON_FIELDS = range(5)
 _PARTIAL_JSON = 1
@@ -27,7 +27,7 @@ _PARTIAL_JSON = 1
 def _image(
     data: NDArray[np.uint8], at: int, end: int, columns: NDArray[np.int64], spots: NDArray[np.int64], place: int
 ) -> int:
-    """The position behind the image at `at`, or CUT_OFF; where JSON values are goes to `place` and the one behind."""
+    """The position after the image at `at`, or CUT_OFF; where JSON values are goes to `place` and the one after."""
     bitmap, n = at, columns.shape[0]
     at += (n + 7) >> 3
     if at > end:
@@ -50,7 +50,7 @@ def _image(
 def find_parts(
     data: NDArray[np.uint8], at: int, columns: NDArray[np.int64], documents: int, spots: NDArray[np.int64]
 ) -> int:
-    """Fill `spots` for a row of a table with that many JSON columns; the position behind it, or what is wrong."""
+    """Fill `spots` for a row of a table with that many JSON columns; the position after it, or what is wrong."""
     end = data.size
     at = _image(data, at, end, columns, spots, OLD_AT)
     if at < 0 or at >= end:

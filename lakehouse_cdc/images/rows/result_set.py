@@ -28,7 +28,7 @@ NO_ROW = 100  # a status of `read_rows`: the packet at PACKET is not a row, but 
 def find_packets(buf: Bytes, at: int, filled: int, sequence: int, starts: Step, ends: Step) -> tuple[int, int, int]:
     """Bounds of the whole payloads in buf[at:filled], as many as there is room for.
 
-    Returns (payloads, position behind the last, next sequence number); -1 payloads if a sequence number is wrong.
+    Returns (payloads, position after the last, next sequence number); -1 payloads if a sequence number is wrong.
     """
     found = 0
     while found < starts.size:

@@ -151,7 +151,7 @@ def _vector(buf: Bytes, at: int, size: int, step: Step, out: Bytes, to: int) -> 
 
 @inlined
 def _number(buf: Bytes, at: int, size: int, limit: int, step: Step, out: Bytes, to: int) -> int:
-    """Of 1 to 8 bytes: what is read beside them is shifted out, what is written behind WIDTH is overwritten."""
+    """Of 1 to 8 bytes: what is read beside them is shifted out, what is written after WIDTH is overwritten."""
     out[to] = step[HEADER]
     number = load8(buf, at) if at + 8 <= limit else _last_number(buf, at, size)
     shift = (64 - 8 * size) & 63

@@ -147,7 +147,7 @@ def walk(buf: Bytes, events: Events, program: Program, state: Step, out: Changes
 def _row(
     buf: Bytes, at: int, end: int, limit: int, kind: int, table: Table, state: Step, out: Outputs, scratch: Scratch
 ) -> int:
-    """One change from its one or two images; the position behind it, or minus a status."""
+    """One change from its one or two images; the position after it, or minus a status."""
     row = state[ROWS]
     key_at, old_at, new_at = out.key.offsets[row], out.before.offsets[row], out.after.offsets[row]
     key_end, old_end, new_end, new_key = key_at, old_at, new_at, key_at
@@ -192,7 +192,7 @@ def _image(
     key_to: int,
     scratch: Scratch,
 ) -> tuple[int, int, int]:
-    """(position behind the image, output positions behind the object and its key); minus a status in the first.
+    """(position after the image, output positions after the object and its key); minus a status in the first.
 
     Then the second is below 0 if the image was at fault, and not if the key had no room.
     """
@@ -265,7 +265,7 @@ def count(buf: Bytes, events: Events, program: Program, counts: Step, state: Ste
 
 @part
 def _pass_over(buf: Bytes, at: int, end: int, present: int, nulls: int, table: Table, report: Step) -> int:
-    """The position behind an image, or minus a status."""
+    """The position after an image, or minus a status."""
     bitmap, bit = at, 0
     at += nulls
     report[STEP] = 0

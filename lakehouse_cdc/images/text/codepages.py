@@ -5,7 +5,7 @@ and its bytes; length 0 means that more bytes follow (among single bytes) or tha
 
     256 entries: single bytes
     128 * 256 entries: two bytes, the first from 0x80 on (character sets of several bytes)
-    128 * 256 entries: the two bytes behind 0x8F (those of three)
+    128 * 256 entries: the two bytes after 0x8F (those of three)
     39420 entries: four bytes, by their rank (gb18030), as far as they are below U+10000
 
 Labels are their count n, n + 1 offsets, and the labels in UTF-8; numbers have four bytes.

@@ -64,7 +64,7 @@ def write_scalar(buf: Bytes, at: int, most: int, kind: int, bare: int, out: Byte
 
 @part
 def _length(buf: Bytes, at: int, end: int) -> tuple[int, int]:
-    """(length, position behind it): 7 bits a byte, the lowest first, in 5 bytes at most; below 0 where it is none."""
+    """(length, position after it): 7 bits a byte, the lowest first, in 5 bytes at most; below 0 where it is none."""
     length = np.int64(0)
     for i in range(min(5, end - at)):
         length |= (np.int64(buf[at + i]) & 0x7F) << (7 * i)
@@ -179,7 +179,7 @@ def _moment(packed: int, kind: int, out: Bytes, to: int) -> int:
 
 @part
 def _field(number: int, digits: int, sign: int, out: Bytes, to: int) -> int:
-    """That many digits, and a sign behind them."""
+    """That many digits, and a sign after them."""
     to = decimal(number, digits, out, to)
     out[to] = sign
     return to + 1

@@ -6,7 +6,7 @@ or 4 in the large form. Then come an object's key entries (an offset, 2 bytes of
 and the value itself where it is small enough, else its offset. Offsets count from the beginning of the object or array,
 and after an update in place (JSON_SET and the like) there may be bytes between the values that belong to none.
 
-Damaged bytes: a value is looked for only inside of its object or array, behind its entries, and there are no more than
+Damaged bytes: a value is looked for only inside of its object or array, after its entries, and there are no more than
 100 levels, as on the server. `left` counts the bytes of which no text was made yet: those of a value, its entry and its
 key are taken from it before their text is written, and where too few are left the document is refused, since in a sound
 one nothing shares bytes. So neither time nor text can outgrow the document, wherever its offsets lead.

@@ -100,7 +100,7 @@ def _head(buf: Bytes, at: int, end: int, count: int) -> tuple[int, int]:
 
 @part
 def _fixed(buf: Bytes, at: int, end: int, column: Step, there: bool, out: Bytes, place: int, row: int) -> int:
-    """Copy the value at `at`; the position behind it, or -1 where it is none of the column's."""
+    """Copy the value at `at`; the position after it, or -1 where it is none of the column's."""
     form = column[FORM]
     size: int = column[SIZE]
     if form == FLAG:
@@ -163,7 +163,7 @@ def _exact(buf: Bytes, at: int, end: int, column: Step, out: Bytes, to: int) -> 
 
 @part
 def _varying(buf: Bytes, at: int, end: int, column: Step) -> tuple[int, int, int]:
-    """(where the content of the value at `at` begins, its bytes or elements, the position behind it, or -1)."""
+    """(where the content of the value at `at` begins, its bytes or elements, the position after it, or -1)."""
     first, form = np.int64(buf[at]), column[FORM]
     if form == FLOATS:
         return _floats(buf, at, end)
@@ -181,7 +181,7 @@ def _varying(buf: Bytes, at: int, end: int, column: Step) -> tuple[int, int, int
 
 @part
 def _floats(buf: Bytes, at: int, end: int) -> tuple[int, int, int]:
-    """An array of floats, each behind its own first byte; it begins with the first of these."""
+    """An array of floats, each after its own first byte; it begins with the first of these."""
     first = np.int64(buf[at])
     width, large = (first >> 2 & 3) + 1, first >> 4 & 1
     counted = 4 if large else 1
@@ -203,7 +203,7 @@ def _floats(buf: Bytes, at: int, end: int) -> tuple[int, int, int]:
 
 @compiled
 def gather(data: Bytes, starts: Step, sizes: Step, out: Bytes) -> None:
-    """Put the parts of `data` one behind another."""
+    """Put the parts of `data` one after another."""
     buf, to, at = pointer(data), pointer(out), np.int64(0)
     for k in range(len(starts)):
         at = move(buf, starts[k], sizes[k], to, at)

@@ -1,4 +1,5 @@
-"""Data files that a batch has written, and that no commit names: what is left when a process dies amid a batch.
+"""Data files that a batch has written, and that no commit names: what is left when a process dies in the middle of a
+batch.
 
 They are part of no table, and VACUUM deletes them after a week. But where the batch was planned under a configuration
 that hides less than the one of now, they hold what is to be hidden now. So they go with the batch's plan.

@@ -66,7 +66,7 @@ def _actions(log: str, first: int, last: int) -> Iterator[dict[str, Any]]:
 def _followed(
     action: dict[str, Any], found: dict[str, Listed], partition: Mapping[str, str] | None, *, whole: bool
 ) -> bool:
-    """Bring `found` behind an action; False where that says something of which this module knows nothing."""
+    """Bring `found` after an action; False where that says something of which this module knows nothing."""
     if (added := action.get("add")) is not None:
         its = added["partitionValues"]
         if not (whole or added["dataChange"]) or (partition is not None and its != partition):

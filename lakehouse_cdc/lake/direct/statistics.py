@@ -1,7 +1,7 @@
 """What Delta keeps of a file's columns (protocol, "Per-file Statistics"): rows, NULLs, the least and greatest values.
 
 Queries leave files out by them, so a bound that is said holds for all of the file: texts are cut to a prefix, where
-the greatest one gets a character behind it that is greater than what was cut off. Times are cut to milliseconds, as
+the greatest one gets a character after it that is greater than what was cut off. Times are cut to milliseconds, as
 Delta's own are; whoever reads them adds one. Of types without an order that Delta uses, NULLs alone are counted.
 """
 

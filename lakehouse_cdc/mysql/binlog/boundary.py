@@ -1,6 +1,6 @@
 """Where a stretch of binlog ends inside a buffer of events.
 
-What lies behind the end of a batch must not be looked at: a replay may find DDL there that the first attempt did not,
+What is after the end of a batch must not be looked at: a replay may find DDL there that the first attempt did not,
 and the batch must be finished all the same. So buffers are cut before they are scanned, by event headers alone. A file
 that ends is followed by a ROTATE, real or made up by the server, which is read here to know the next file's name.
 """

@@ -43,7 +43,7 @@ _NET_WRITE_TIMEOUT = 600  # seconds that the server waits while our reader is bu
 _NO_EVENTS: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
 _FATAL_READ = 1236  # ER_SOURCE_FATAL_ERROR_READING_BINLOG
 _SAME_ID = 4052  # MariaDB's ER_SLAVE_SAME_ID, for which MySQL has 1236 with the same text
-_GAP_HINT = "what was purged cannot be read again: set source.on_gap: resnapshot, or begin anew with a fresh snapshot"
+_GAP_HINT = "what was purged cannot be read again: set source.on_gap: resnapshot, or begin again with a fresh snapshot"
 
 
 class BinlogDump:

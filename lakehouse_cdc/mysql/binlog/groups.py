@@ -23,7 +23,7 @@ XA_GROUPS = (("XA", "START"), *XA_DECISIONS)
 
 class Groups:
     """`state`, `rows` and `txns` as the kernel fills them. Methods that take `size` are about the event under the
-    cursor, behind which the position is that much higher; `where` names it in errors.
+    cursor, after which the position is that much higher; `where` names it in errors.
     """
 
     def __init__(self, pos: int) -> None:
@@ -78,7 +78,7 @@ class Groups:
         self.state[k.TXNS] = int(is_open)
 
     def pass_by(self, size: int) -> None:
-        """Go behind an event of `size` bytes; a compressed one is passed as a whole, by the kernel."""
+        """Go past an event of `size` bytes; a compressed one is passed as a whole, by the kernel."""
         self.state[k.AT] += size
         self.state[k.POS] += 0 if self.within else size
 
@@ -178,7 +178,7 @@ class Groups:
         )
 
     def row_events(self, buffer_size: int) -> tuple[RowEvents, Matrix]:
-        """The rows events of this scan, and the position at which each one ends; `aside` stands behind the buffer."""
+        """The rows events of this scan, and the position at which each one ends; `aside` is after the buffer."""
         rows = self.rows[: self.state[k.ROWS]]
         places = rows[:, [k.ROW_START, k.ROW_END]]
         places[rows[:, k.ROW_START] >= _ASIDE] += buffer_size - _ASIDE

@@ -1,6 +1,6 @@
 """The events that are too rare for the kernel: format descriptions, rotations, GTID sets, tags, statements, XA.
 
-Each function takes an event's body: what stands behind the 19 bytes of its header, without the checksum. Sources: MySQL
+Each function takes an event's body: what is after the 19 bytes of its header, without the checksum. Sources: MySQL
 source documentation, "Replication events"; WL#15294 (tagged GTIDs) and WL#14190 (serialization library), both checked
 against what 9.7.4 writes.
 """
@@ -151,7 +151,7 @@ def _tagged(source: str, tag: bytes) -> str:
 
 
 def tagged_gtid(body: bytes, where: str) -> TaggedGtid:
-    """Fields in the order of their numbers, each with its number in front; those behind the times are not needed."""
+    """Fields in the order of their numbers, each with its number in front; those after the times are not needed."""
     data = Cursor(body, where)
     if data.varint() != 1 or data.varint() != len(body):
         raise data.fail()

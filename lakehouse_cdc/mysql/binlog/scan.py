@@ -3,7 +3,7 @@
 Rows of a transaction are given out with the buffer they came in, also when its end has not been seen yet. That is
 right because a transaction with rows of a captured (InnoDB) table is written to the binlog only when it commits;
 should a ROLLBACK end one all the same, its rows are taken back if they lie in the same buffer, and otherwise the
-scanner stops with an error before anything behind them is given out.
+scanner stops with an error before anything after them is given out.
 """
 
 from __future__ import annotations
@@ -105,11 +105,11 @@ class Decision:
 
 @dataclass(frozen=True)
 class Scan:
-    """The events of one buffer: `start` and `end` are the positions before the first and behind the last.
+    """The events of one buffer: `start` and `end` are the positions before the first and after the last.
 
     Of a large compressed transaction it may be a piece: then `end` is before that event, or `start` is, or both.
 
-    `buffer` is the buffer that was fed, with its compressed events expanded, and behind it the rows of partial updates,
+    `buffer` is the buffer that was fed, with its compressed events expanded, and after it the rows of partial updates,
     made whole; values of COMPRESSED columns are as they stand there (see `compression.columns`). `rows` has one entry
     for each rows event of a captured table, with offsets into `buffer`; `row_end` has the position at which each of
     these events, or the compressed event that held it, ends, `rows.table` indexes `tables`, `rows.txn` `transactions`.

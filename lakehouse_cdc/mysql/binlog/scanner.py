@@ -84,7 +84,7 @@ class BinlogScanner:
 
     @property
     def position(self) -> Position:
-        """Behind the last event."""
+        """After the last event."""
         return Position(self._file, int(self._groups.state[k.POS]))
 
     @property
@@ -273,7 +273,7 @@ class BinlogScanner:
             raise codes.BINLOG_DISCONTINUED.error("a binlog file ends inside a transaction", where=where)
         if pos != FIRST_EVENT or file != file_name(here.base, here.number + 1):
             raise codes.BINLOG_DISCONTINUED.error(
-                f"the binlog goes on at {file}:{pos} instead of the file behind {here}", where=where
+                f"the binlog goes on at {file}:{pos} instead of the file after {here}", where=where
             )
         self._file = file
         self._files.append(file)
@@ -285,7 +285,7 @@ class BinlogScanner:
         self._add_ended()
         if self.gtids_complete and not self.gtids.contains(previous):
             raise codes.TRANSACTIONS_MISSING.error(
-                f"the file begins behind transactions that the files before did not hold: {str(previous)[:500]}",
+                f"the file begins after transactions that the files before did not hold: {str(previous)[:500]}",
                 where=self._where(),
                 hint="the end of a file is lost, or GTIDs were set without it (gtid_purged); take a fresh snapshot",
             )

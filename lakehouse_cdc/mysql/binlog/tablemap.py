@@ -77,7 +77,7 @@ class TableMap:
 
 
 def parse(body: bytes, where: str, *, mariadb: bool = False, bare_doubles: bool = False) -> TableMap:
-    """Read a table map's body, from behind its six bytes of table id to before its checksum.
+    """Read a table map's body, from after its six bytes of table id to before its checksum.
 
     `mariadb`: that server counts columns of geometry among those that have a character set (seen on 10.11 and 11.8).
 

@@ -2,7 +2,7 @@
 
 A table map stands in front of the rows of every statement and hardly ever changes, so each one is parsed and checked
 once; after that the same bytes under the same table id are recognised by comparing them, and other bytes under that
-id are parsed anew. A table id alone proves nothing: it changes with every DDL and starts again with the server.
+id are parsed again. A table id alone proves nothing: it changes with every DDL and starts again with the server.
 """
 
 from __future__ import annotations

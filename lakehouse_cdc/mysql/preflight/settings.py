@@ -16,7 +16,7 @@ from lakehouse_cdc.mysql.connection.session import Session, Version
 
 Severity = Literal["ok", "warning", "error"]
 DAY = 86_400
-_ANEW = "then let the sessions that write connect anew; on a managed server, set it in the parameter group"
+_RECONNECT = "then let the sessions that write connect again; on a managed server, set it in the parameter group"
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _wanted(name: str, wanted: str, otherwise: str) -> Callable[[Settings], Find
         value = settings.get(name, wanted)
         if value.upper() == wanted:
             return Finding(name, "ok", f"{name} is {value or 'empty'}")
-        return Finding(name, "error", f"{name} is {value}: {otherwise}", f"{settings.remedy(name, wanted)}, {_ANEW}")
+        return Finding(name, "error", f"{name} is {value}: {otherwise}", f"{settings.remedy(name, wanted)}, {_RECONNECT}")
 
     return judged
 

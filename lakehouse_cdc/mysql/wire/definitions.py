@@ -58,7 +58,7 @@ def _check(column: Column, definition: bytes, table: str) -> None:
 
 
 def _behind_text(data: bytes, at: int) -> int:
-    """The position behind a length-encoded string; names are shorter than 64 KiB."""
+    """The position after a length-encoded string; names are shorter than 64 KiB."""
     if data[at] < 251:
         return at + 1 + data[at]
     return at + 3 + int.from_bytes(data[at + 1 : at + 3], "little")

@@ -101,7 +101,7 @@ class Applier:
             self._tried(part, versions, note, tries - 1)
 
     def _once(self, part: TableBatch, versions: Versions, note: CommitNote) -> None:
-        # a table that fails is looked at anew in the next batch
+        # a table that fails is looked at again in the next batch
         keeper = self._keepers.pop(part.table, None)
         if keeper is None:
             policy = self._policy(part.table)

@@ -24,7 +24,7 @@ from lakehouse_cdc.sinks.port import CommittedBatch
 class SilverBatch:
     """One batch that silver now holds: where all its tables stand, those it touched, and those that are set aside.
 
-    It holds the commits of bronze behind `after` (None: from the first one on), and took `seconds`.
+    It holds the commits of bronze after `after` (None: from the first one on), and took `seconds`.
     """
 
     batch: int

@@ -112,7 +112,7 @@ class TableApplier:
         return note, self._rows(session, Versions(None, max(last, newest)))
 
     def _holding(self, held: Held, note: CommitNote, seq: int = 0) -> CommitNote:
-        """What a commit says behind which the table holds all up to `seq`, or what it held before if that is more."""
+        """What a commit says after which the table holds all up to `seq`, or what it held before if that is more."""
         self._through = max(self._through, seq)
         frozen = None if held.frozen is None else held.frozen.text(held.schema_seq)
         return replace(note, through=self._through, frozen=frozen)
@@ -159,7 +159,7 @@ class TableApplier:
             return derived(session, shape)
         except TableError as error:
             raise codes.TRANSFORM_INVALID.error(
-                error.what, where=error.where, hint="mend the configuration, and run again"
+                error.what, where=error.where, hint="fix the configuration, and run again"
             ) from error
 
     def _require_same(self, held: Held) -> None:
@@ -168,13 +168,13 @@ class TableApplier:
             raise codes.SILVER_FORM_CHANGED.error(
                 f"the silver table of {self._name} is of {held.form.title}, and is to be of {wanted.form.title}",
                 where=table,
-                hint="move it away to have it built anew from bronze, or set scd and deletes back",
+                hint="move it away to have it built again from bronze, or set scd and deletes back",
             )
         if held.transform != wanted.transform:
             raise codes.SILVER_TRANSFORM_CHANGED.error(
                 f"the silver table of {self._name} was made with another rename, computed, filter or metadata",
                 where=table,
-                hint="move it away to have it built anew from bronze, or set these back",
+                hint="move it away to have it built again from bronze, or set these back",
             )
 
     def _shape(self, session: SparkSession, schema: TableSchema, held: Held, rows: DataFrame) -> Shape:
@@ -189,7 +189,7 @@ class TableApplier:
             raise codes.SILVER_FROZEN_EARLIER.error(
                 f"the silver table of {self._name} was frozen while its source changed, and is to evolve now",
                 where=str(self._layout.silver_table(self._name)),
-                hint="move it away to have it built anew from bronze, or let its schema_changes be freeze",
+                hint="move it away to have it built again from bronze, or let its schema_changes be freeze",
             )
         form = held.form
         added = derived(session, shape)
@@ -280,7 +280,7 @@ class TableApplier:
         return codes.SILVER_CHANGE_INTERRUPTED.error(
             f"the silver table of {self._name} is amid a change of its schema, which bronze does not go on with",
             where=f"{self._layout.silver_table(self._name)} seq {held.changing}",
-            hint="restore bronze, or move the silver table away to have it built anew",
+            hint="restore bronze, or move the silver table away to have it built again",
         )
 
 

@@ -41,7 +41,7 @@ class Call:
 
 @dataclass(frozen=True)
 class AutoCdcPlan:
-    """One table: where it goes, from which schemas, and what is wished of it. `properties` are the table's."""
+    """One table: where it goes, from which schemas, and what is configured for it. `properties` are the table's."""
 
     target: Table
     eras: Eras

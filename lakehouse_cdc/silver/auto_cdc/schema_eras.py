@@ -71,7 +71,7 @@ class Eras:
                 raise codes.SCHEMA_CHANGE_INCOMPLETE.error(
                     f"a change of the schema of {name} does not say what became of its columns",
                     where=f"{name} seq {seq}",
-                    hint="bronze was written by another release; move it away, with its checkpoint, to begin anew",
+                    hint="bronze was written by another release; move it away, with its checkpoint, to begin again",
                 )
             era = Era(seq, schema, data.get("origin", {}), data.get("filled", {}))
             if found and _rekeys(found[-1].schema, era):
@@ -137,7 +137,8 @@ class Eras:
         return {**held, **kept}
 
     def rebuild_since(self, seq: int) -> str | None:
-        """Why a table that was fed up to the change at `seq`, and no later one, must be made anew; None if it need not.
+        """Why a table that was fed up to the change at `seq`, and no later one, must be made again; None if it need
+        not.
 
         AUTO CDC adds a column as NULL, and leaves one that goes; it can do nothing else to the rows that stand.
         """

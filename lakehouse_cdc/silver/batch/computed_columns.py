@@ -57,7 +57,7 @@ def derived(session: SparkSession, shape: Shape) -> Columns:
 
 
 def with_computed(rows: DataFrame, shape: Shape) -> DataFrame:
-    """`rows` with the computed columns behind the other fields of their column `row`."""
+    """`rows` with the computed columns after the other fields of their column `row`."""
     if not shape.transform.computed:
         return rows
     others = [name for name in rows.columns if name != "row"]
@@ -100,5 +100,5 @@ def _refused(table: str, what: str) -> TableError:
     return codes.TRANSFORM_REFUSED.error(
         f"{what} ({table})",
         where=f"tables.{table}",
-        hint="change rename, computed, filter or metadata, and move the silver table away to have it built anew",
+        hint="change rename, computed, filter or metadata, and move the silver table away to have it built again",
     )

@@ -40,7 +40,7 @@ class Barrier:
 class SchemaBoundary:
     """A table got the schema `new` at `seq`; `origin` maps its columns to those of `old` that they were.
 
-    `filled` is what all rows hold in some of the others, as text; `commit_ts` are microseconds since 1970. Rows behind
+    `filled` is what all rows hold in some of the others, as text; `commit_ts` are microseconds since 1970. Rows after
     it are written under `schema_id`.
     """
 
@@ -62,7 +62,7 @@ class SchemaBoundary:
             raise codes.SCHEMA_CHANGE_INCOMPLETE.error(
                 f"a change of the schema of {new.name} to {schema_id} is not whole",
                 where=f"{new.name} seq {seq}",
-                hint="bronze was written by another release; move it away, with its checkpoint, to begin anew",
+                hint="bronze was written by another release; move it away, with its checkpoint, to begin again",
             )
         return cls(seq, commit_ts, old, new, after["origin"], after.get("filled", {}), schema_id)
 

@@ -42,7 +42,7 @@ def key_type(schema: TableSchema) -> str:
 def keyed(rows: DataFrame, shape: Shape, *, deleted: bool = False) -> DataFrame:
     """The row changes among bronze rows of one table: key (typed), seq, op, commit_ts, after (VARIANT).
 
-    `deleted`: with the image that a deleted row had, which is NULL elsewise. A change to a row that silver's filter
+    `deleted`: with the image that a deleted row had, which is NULL otherwise. A change to a row that silver's filter
     does not let through is a delete.
     """
     changes = rows.where(F.col("op").isin(*ROW_OPS))
@@ -79,7 +79,7 @@ def require_unique(rows: DataFrame, shape: Shape) -> None:
         raise codes.DECLARED_KEY_NOT_UNIQUE.error(
             f"{twice['count']} rows of {name} have the key ({', '.join(key)}) = {tuple(twice['key'])}",
             where=name,
-            hint=f"tables.{name}.key says that there is one; mend the rows, or choose other columns in a new pipeline",
+            hint=f"tables.{name}.key says that there is one; fix the rows, or choose other columns in a new pipeline",
         )
 
 

@@ -1,6 +1,6 @@
 """The shape of a silver table, and where in the rows of the source its values come from: pure.
 
-As a rule the two are one: silver has the columns and the key of the source's schema, by the names that are wished for
+As a rule the two are one: silver has the columns and the key of the source's schema, by the names that are configured
 them (see `transform`). A table that is frozen keeps its
 shape while the schema of the source moves on. Then each of its columns follows the column of the source that it was,
 through renames and other types, as long as there is one that silver was told of:
@@ -46,7 +46,7 @@ class Shape:
 
     @classmethod
     def of(cls, schema: TableSchema, transform: Transform = NOTHING) -> Shape:
-        """Silver is as the source, but for what is wished."""
+        """Silver is as the source, but for what is configured."""
         names = transform.renamed(schema).captured
         sources = {name.name: c.name for name, c in zip(names, schema.captured, strict=True)}
         return cls(schema, schema, sources, transform)
@@ -82,7 +82,7 @@ class Shape:
 
     @property
     def frozen(self) -> bool:
-        """True if silver's columns, their types or the key are others than those wished of the source's."""
+        """True if silver's columns, their types or the key are others than those configured for the source's."""
         return not self._is_like(Shape.of(self.rows, self.transform))
 
     def _is_like(self, other: Shape) -> bool:
@@ -99,7 +99,7 @@ class Shape:
         return tuple(c.name for c in self.rows.captured if c.name not in followed)
 
     def after(self, new: TableSchema, origin: Mapping[str, str], filled: Mapping[str, str], where: str) -> Frozen:
-        """The same shape behind a change of the source's schema to `new`; `where` it is, for an error.
+        """The same shape after a change of the source's schema to `new`; `where` it is, for an error.
 
         `origin` maps columns of `new` to those that they were, `filled` has what all rows hold in some of the others.
         Raises TableError for another key, and for a column whose new type silver's cannot hold.
@@ -144,7 +144,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Frozen:
-    """A shape behind a change, and what every row holds from there on in columns that follow another (None: NULL)."""
+    """A shape after a change, and what every row holds from there on in columns that follow another (None: NULL)."""
 
     shape: Shape
     retaken: Mapping[str, str | None]

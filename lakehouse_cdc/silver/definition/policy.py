@@ -1,4 +1,4 @@
-"""What is wished of one silver table."""
+"""What is configured for one silver table."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 - `rename` gives columns other names. Everything of silver's (keys, tracked columns, expressions) then uses these; the
   schemas of bronze are seen through it, before and after a change alike. So a table whose columns are renamed evolves
-  as any other does, and a name that the source gives a column counts where no other is wished for it.
+  as any other does, and a name that the source gives a column counts where no other is configured.
 - `computed` columns are SQL over a row's own columns. They are a function of the row alone, which is held to (see
   `batch.computed_columns`), so that a replay gives them again, and `verify` can ask the source for the same.
 - `filter` says which rows silver has. A change to a row that it does not let through (false, or NULL) is, to silver,

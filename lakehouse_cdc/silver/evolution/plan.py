@@ -17,13 +17,14 @@ After a crash in either phase the steps that are found are those that are not ye
 step, so as long as it is not there the table is as it was, and batches are applied to it by the old schema; once it is
 there, all that is older than the change has been applied, and is not applied again. `Finish` comes last, in one commit.
 
-A column that the new schema lacks is kept, under its name, or dropped while joining, as is wished. One that is kept and
-whose name comes to be needed goes; where every version of a row is kept it gets a name that is free instead. One whose
-type changes, other than to a wider one, is rewritten; or, as is wished, it stays beside a new one. Then it parts under
-a name that says whose it was, and while joining the new one takes over its values before it gets a name that is free.
+A column that the new schema lacks is kept, under its name, or dropped while joining, as configured. One that is kept
+and whose name comes to be needed goes; where every version of a row is kept it gets a name that is free instead. One
+whose type changes, other than to a wider one, is rewritten; or, as configured, it stays beside a new one. Then it parts
+under a name that says whose it was, and while joining the new one takes over its values before it gets a name that is
+free.
 
 A value is carried over only where the way back gives the same value again, so no two keys become one; else it is NULL.
-Whatever the source holds elsewise it reads again (see `model.migration`). Still two rows may meet under a key of other
+Whatever the source holds otherwise it reads again (see `model.migration`). Still two rows may meet under a key of other
 columns, where an earlier change of the key has not been read to its end: a row that the source has and one that it has
 no more. They would be one to every MERGE from then on, and stay two, so both go, and the one returns with the read that
 follows every change of the key.
@@ -101,7 +102,7 @@ def _check(old: TableSchema, new: TableSchema, origin: Mapping[str, str]) -> Non
         raise codes.SCHEMA_CHANGE_INCOMPLETE.error(
             f"a change of the schema of {new.name} does not say where its columns come from",
             where=new.name,
-            hint="bronze was written by another release; move it away, with its checkpoint, to begin anew",
+            hint="bronze was written by another release; move it away, with its checkpoint, to begin again",
         )
 
 

@@ -31,7 +31,7 @@ class RenameColumn:
 
 @dataclass(frozen=True)
 class AddColumn:
-    """NULL in every row; behind the column `after`, or first."""
+    """NULL in every row; after the column `after`, or first."""
 
     name: str
     type: str
@@ -78,7 +78,7 @@ class TakeOver:
 
 @dataclass(frozen=True)
 class Compute:
-    """Computed columns anew, where what they are computed from has got other values; some get a wider type first."""
+    """Computed columns again, where what they are computed from has got other values; some get a wider type first."""
 
     wider: tuple[tuple[str, str], ...]
     expressions: tuple[tuple[str, str], ...]
@@ -86,7 +86,7 @@ class Compute:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """All rows anew, in one commit. `key` are the new key's columns that stay as they are."""
+    """All rows again, in one commit. `key` are the new key's columns that stay as they are."""
 
     columns: tuple[Recast, ...]
     key: tuple[str, ...]

@@ -77,7 +77,7 @@ def load_files(
     told, files = planned
     context = session.sparkContext
     runs = spread(files, context.defaultParallelism)
-    # a task whose process dies, rather than give up, fails the batch: the load comes again, and begins anew
+    # a task whose process dies, rather than give up, fails the batch: the load comes again, and begins again
     found = context.parallelize(runs, len(runs)).map(partial(convert, told)).collect()
     made = [file for files in found if not isinstance(files, str) for file in files]
     for reason in found:

@@ -165,7 +165,7 @@ def held_by(spark: SparkSession, layout: Layout, name: str) -> Held | None:
         raise codes.TOMBSTONES_MISSING.error(
             f"the tombstones of {name} are gone",
             where=str(beside),
-            hint="restore them, or move the silver table away to have both built anew from bronze",
+            hint="restore them, or move the silver table away to have both built again from bronze",
         )
     require_marked(spark, beside, layout.pipeline, mark)
     return found

@@ -138,7 +138,7 @@ def clusterable(columns: Columns, names: Iterable[str]) -> list[str]:
 
 
 def _make_tombstones(spark: SparkSession, layout: Layout, schema: TableSchema, mark: Mapping[str, str]) -> None:
-    """They come first, and anew: those of an earlier silver table mean nothing to this one."""
+    """They come first, and again: those of an earlier silver table mean nothing to this one."""
     beside = layout.tombstones(schema.name)
     if exists(spark, beside):
         require_marked(spark, beside, layout.pipeline, mark)
@@ -178,7 +178,7 @@ def require_same(schema: TableSchema, others: Mapping[str, TableSchema]) -> None
             raise codes.SCHEMA_CHANGE_INCOMPLETE.error(
                 f"the columns of {schema.name} changed (schema {schema.id} to {other.id}), but bronze does not say how",
                 where=schema.name,
-                hint="move the silver table and the checkpoint of silver away to have it built anew",
+                hint="move the silver table and the checkpoint of silver away to have it built again",
             )
 
 

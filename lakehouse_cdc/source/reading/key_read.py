@@ -7,7 +7,7 @@ are equal just where the stored bytes are. The SELECT finds rows by the server's
 equal to itself under every collation, and is sent as it was received, with the column's own type.
 
 A `d` says that the source holds no such row at W, and not when that began; it has no image, for nobody here has seen
-one. All rows stand at W with the rank of a read, behind every event up to W.
+one. All rows stand at W with the rank of a read, after every event up to W.
 """
 
 from __future__ import annotations

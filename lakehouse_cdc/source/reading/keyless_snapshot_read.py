@@ -1,6 +1,6 @@
 """The as-of read of a table without a primary key: all its rows, as a multiset, exactly as they stood at W.
 
-A view is made of which the log, read up to a place behind it, proves what it holds of the table (see
+A view is made of which the log, read up to a place after it, proves what it holds of the table (see
 `settling.consistent_view`); else another one. Then the view is read, as one chunk, and what it holds of (W, H] is taken
 back (see `model.multiset`). All of the table up to W must be among what it holds: F says so of most, the proof of the
 rest, so W need not be settled when it is chosen. Every such read gives the multiset at W, whatever view it was made of.
@@ -42,7 +42,7 @@ _EVENT_ROWS = 10_000  # rows in a piece that is made of the window's images
 
 
 def read_whole(split: SnapshotSplit, session: Session, options: SourceOptions, server_id: int) -> Iterator[Pair] | None:
-    """The rows at W, or None where DDL of the table lies behind W; `session` is to ask the server.
+    """The rows at W, or None where DDL of the table is after W; `session` is to ask the server.
 
     Raises DefiniteError where view and log contradict each other, TransientError where no view can be proven.
     """
@@ -90,7 +90,7 @@ def proven_view(
 
 
 class Past:
-    """What a view holds of the log behind W; `doubt`: it is not known of some transaction, or one up to W lacks."""
+    """What a view holds of the log after W; `doubt`: it is not known of some transaction, or one up to W lacks."""
 
     def __init__(self, split: SnapshotSplit, view: View) -> None:
         self._low, self._view = split.stamp.position, view
@@ -111,14 +111,14 @@ class Past:
 
 
 def _rolled_back(split: SnapshotSplit, selected: Iterable[Pair], past: Past) -> Iterator[Pair]:
-    """The rows at W: those of the view, without what came behind W, and with what went there."""
+    """The rows at W: those of the view, without what came after W, and with what went there."""
     counts = rollback(past.events)
     came = Counter({image: -n for image, n in counts.items() if n < 0})
     for pair in selected:
         yield _without(pair, came)
     if lacking := came.total():
         raise codes.INVARIANT_BROKEN.error(
-            f"{lacking} rows that came behind {split.stamp.position} are not among those that were read",
+            f"{lacking} rows that came after {split.stamp.position} are not among those that were read",
             where=split.schema.name,
             hint="this should be impossible; please report it with the checkpoint's last offset",
         )

@@ -1,7 +1,7 @@
 """A stretch of binlog, read and decoded: what binlog splits and the windows of as-of reads have in common.
 
 The dump blocks until the server has delivered the end of the stretch (for a moment the server reports positions that a
-dump cannot reach yet); an end of the stream before it is an error. Nothing behind the end is looked at.
+dump cannot reach yet); an end of the stream before it is an error. Nothing after the end is looked at.
 
 Rows of an XA transaction are left out where they were prepared. When the stretch is through, the groups of those that
 are committed in it are read by themselves, from wherever they lie, and come as if their rows stood at the commit.

@@ -6,7 +6,7 @@ what the SELECT saw, and `settling.settled_position` for why F is settled.
 
 DDL in (W, H] means that the SELECT may have seen another table, so nothing is emitted and the task succeeds: the
 planner scans the same stretch before it offers anything else, and puts the table's cursor back. DDL in (F, W] cannot
-be, since the planner puts F behind it; it is an error. A table without a primary key is read whole (see
+be, since the planner puts F after it; it is an error. A table without a primary key is read whole (see
 `keyless_snapshot_read`).
 """
 
@@ -55,7 +55,7 @@ def read_snapshot(split: SnapshotSplit, options: SourceOptions, server_id: int) 
     if rows is None:
         if options.as_of:
             raise codes.ROWS_MISSING.error(
-                f"a statement behind {split.stamp.position} changes the table, whose rows there are gone",
+                f"a statement after {split.stamp.position} changes the table, whose rows there are gone",
                 where=split.schema.name, hint="run again when the pipeline has passed that statement",
             )  # fmt: skip
         return
@@ -71,7 +71,7 @@ def looked_at(
     session: Session,
     select: Callable[[], list[Selected]],
 ) -> tuple[list[Selected], list[Event]] | None:
-    """What `select` finds, and what the binlog says of the table from the floor to behind that; None if it met DDL."""
+    """What `select` finds, and what the binlog says of the table from the floor to after that; None if it met DDL."""
     table = split.schema.name
     reached(Step.BEFORE_SELECT, table)
     selected: list[Selected] = []

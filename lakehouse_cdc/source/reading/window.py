@@ -29,7 +29,7 @@ def read_window(
     """Hand the parts of (F, `high`] that hold changes of the split's table to `take`; rows of XA transactions last.
 
     False where DDL of the table lies in (W, `high`], or a text that may change it: what was taken is of no use then.
-    Raises DefiniteError for DDL in (F, W], which the planner puts F behind.
+    Raises DefiniteError for DDL in (F, W], which the planner puts F after.
     """
     if not split.floor < high:
         return True
@@ -45,7 +45,7 @@ def read_window(
                 take(part)
             return not found.met
     except DefiniteError:
-        # rows behind DDL do not fit the schema: look for the DDL alone, without looking at rows
+        # rows after DDL do not fit the schema: look for the DDL alone, without looking at rows
         with LogReader(options, split.floor, high, [], split.identity, server_id, watched=split.schema) as log:
             for part in log:
                 found.take(part)

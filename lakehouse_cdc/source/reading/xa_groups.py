@@ -75,7 +75,7 @@ class Commits:
     """Takes the rows of XA transactions out of the scans of a stretch, and notes (`found`) which come true in it.
 
     `prepared` are those that are open where it begins. A commit of one that is not known is passed over: it can only
-    stand behind W, and the planner does not go on past it.
+    are after W, and the planner does not go on past it.
     """
 
     def __init__(self, prepared: Sequence[Prepared]) -> None:

@@ -1,6 +1,6 @@
 """A consistent view of which it is proven what it holds: what the read of a table without a key needs.
 
-A transaction becomes visible after it was written to the binlog, so a view holds nothing behind a position that was
+A transaction becomes visible after it was written to the binlog, so a view holds nothing after a position that was
 read after the view was made. Whether it holds what lies in front of that is another matter: MySQL shows a transaction
 in the position before it is visible, and does not say at which position a view stands. So for each transaction that
 touches the table there are three answers. The view surely holds it: that is proven before the view is made, by what
@@ -8,7 +8,7 @@ touches the table there are three answers. The view surely holds it: that is pro
 surely does not: only MariaDB tells, whose consistent snapshots name their position. Or it is not known, and then the
 view is of no use, and another one is made. None of that is guessed from the rows.
 
-Between the proof and the position that is read behind the view there are two statements, so the doubt is about the
+Between the proof and the position that is read after the view there are two statements, so the doubt is about the
 transactions that are in their commit at that moment, and a view without a doubtful one is soon found where the table
 is not written at all times. (`age` proves what is older than its margin alone, so it needs a table that rests as long.)
 
@@ -36,7 +36,7 @@ _LONGEST_COMMIT = 5.0  # seconds that one attempt waits for statements that are 
 
 @dataclass(frozen=True)
 class View:
-    """What is known of a view: it holds nothing behind `high`, all up to `low`, and all of `gtids`.
+    """What is known of a view: it holds nothing after `high`, all up to `low`, and all of `gtids`.
 
     `exact`: of what is no XA transaction it holds all up to there, and nothing else. `low` is not settled for the XA
     transactions `xids`, which were prepared then; None: for none that is younger than `aged`, up to where all is old.

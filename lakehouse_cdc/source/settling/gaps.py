@@ -1,4 +1,4 @@
-"""What keeps a log from being read on: another server, files that are gone, a log that was begun anew.
+"""What keeps a log from being read on: another server, files that are gone, a log that was begun again.
 
 The identity of a log is the server's uuid, the base name and the time at which the file was made: RESET leaves the
 first two as they were, and starts the file numbers again, so that a position of the old log may exist in the new one
@@ -58,7 +58,7 @@ def unknown_xa(at: Position) -> DefiniteError:
     return codes.XA_PREPARED_EARLIER.error(
         "an XA transaction is committed that was prepared before the stream began",
         where=str(at),
-        hint=f"GRANT XA_RECOVER_ADMIN ON *.* to the user, and begin anew; {_READ_AGAIN}",
+        hint=f"GRANT XA_RECOVER_ADMIN ON *.* to the user, and begin again; {_READ_AGAIN}",
     )
 
 

@@ -65,7 +65,7 @@ class Floor:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`xa`: XA COMMITs may lie behind `settled` that nobody tells of.
+        """`xa`: XA COMMITs may be after `settled` that nobody tells of.
 
         Raises DefiniteError if `proof` cannot be had on this server.
         """

@@ -63,7 +63,7 @@ class RememberingReader(StreamReader):
             raise codes.CHECKPOINT_DAMAGED.error(
                 "Spark's checkpoint and the schema folder do not belong together",
                 where=self._options.schema_folder,
-                hint="keep or delete them as one; a stream that begins anew has a schemaFolder of its own",
+                hint="keep or delete them as one; a stream that begins again has a schemaFolder of its own",
             )
         if not last.planned:
             self._keep(replace(last, planned=True))

@@ -52,7 +52,7 @@ class Mark:
 
 
 class _Ended:
-    """The transactions that ended behind the origin; one array a field, in log order."""
+    """The transactions that ended after the origin; one array a field, in log order."""
 
     def __init__(self) -> None:
         self._pieces: list[Mapping[str, Ints]] = []
@@ -135,7 +135,7 @@ class Tail:
     # ------------------------------------------------------------------ reading
 
     def advance(self, tip: Position, *, max_rows: int | None = None, max_bytes: int | None = None) -> None:
-        """Scan until `tip`, or until the transactions behind the origin reach a limit. Blocks until it is delivered."""
+        """Scan until `tip`, or until the transactions after the origin reach a limit. Blocks until it is delivered."""
         while self._scanner.position < tip and not self._full(max_rows, max_bytes):
             here = self._scanner.position
             file_end = here.next_file
@@ -201,9 +201,9 @@ class Tail:
     # ------------------------------------------------------------------ what is known
 
     def mark(self, *, max_rows: int | None = None, max_bytes: int | None = None, until: Position | None = None) -> Mark:
-        """The furthest boundary within the limits: at least one transaction behind the origin, if there is one.
+        """The furthest boundary within the limits: at least one transaction after the origin, if there is one.
 
-        None that lies behind `until`, in any case. One past 4 GiB in its file, where no dump can start, gives way to
+        None that is after `until`, in any case. One past 4 GiB in its file, where no dump can start, gives way to
         the begin of the next file, with what stands in between, where that is before `until`.
         """
         ended = self._ended.columns()
@@ -240,7 +240,7 @@ class Tail:
         return [s for s in self._statements if (s.concerns or s.unknown) and s.position > after]
 
     def naming(self, table: str, after: Position) -> list[LoggedStatement]:
-        """The statements behind `after` that name the table, or may mean it; also those that are proven harmless."""
+        """The statements after `after` that name the table, or may mean it; also those that are proven harmless."""
         name, database = self._cased(table), self._cased(table.partition(".")[0])
         behind = [s for s in self._statements if s.position > after]
         return [
@@ -254,7 +254,7 @@ class Tail:
         return name.lower() if self._lower_case else name
 
     def stop_before(self, statement: LoggedStatement) -> Position:
-        """Where a batch must end at the latest: behind a statement whose effects are known, else before it."""
+        """Where a batch must end at the latest: after a statement whose effects are known, else before it."""
         return statement.position if statement.effects is not None else self.end_before(statement)
 
     def end_before(self, statement: LoggedStatement) -> Position:
@@ -269,7 +269,7 @@ class Tail:
         return self._created[position.number]
 
     def continues(self, position: Position) -> bool:
-        """Whether the stream stands at the origin, or at a boundary behind it, which then becomes the origin."""
+        """Whether the stream stands at the origin, or at a boundary after it, which then becomes the origin."""
         if position == self.origin:
             return True
         count = self._ended.until(position)
@@ -287,7 +287,7 @@ class Tail:
         """Boundaries between the origin and `end` that lie at least `size` bytes apart, and all files' first bytes.
 
         Without a size, so many that tasks can share the pieces evenly: where a transaction makes one longer, those
-        behind it are shorter.
+        after it are shorter.
         """
         found: list[Position] = []
         columns = self._ended.columns()

@@ -98,7 +98,7 @@ class XaHistory:
         return open_at(follow(self._at_origin, self.events(position)), position)
 
     def first_unknown(self, after: Position) -> Position | None:
-        """The first XA COMMIT behind `after` of a transaction that was prepared nobody knows where."""
+        """The first XA COMMIT after `after` of a transaction that was prepared nobody knows where."""
         return next((at for at in self._unknown if at > after), None)
 
     def begin_at(self, position: Position) -> None:

@@ -35,7 +35,7 @@ class Drop:
 
 @dataclass(frozen=True)
 class Change:
-    """A column is defined anew, perhaps under a new name."""
+    """A column is defined again, perhaps under a new name."""
 
     old: str
     definition: Definition

@@ -11,7 +11,7 @@ Two things change values besides the new type, so they have lists of their own:
 - **The session.** An entry with `strict` holds only under STRICT_TRANS_TABLES or STRICT_ALL_TABLES: there the server
   refuses the statement, where otherwise it would change a value with a warning. ALTER IGNORE has no such protection and
   is not to be judged here. The mode is the one in the statement's own event.
-- **The copy.** An ALTER that copies the table stores every column anew, also those that it does not name: see
+- **The copy.** An ALTER that copies the table stores every column again, also those that it does not name: see
   `survives_copy`. Whether a statement copies is the server's decision, so each is taken to do it.
 
 Sources: MySQL `sql/field_conv.cc` (`Copy_field::get_copy_func`, `do_field_temporal`, `do_field_enum`), `sql/field.cc`

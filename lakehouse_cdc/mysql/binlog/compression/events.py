@@ -3,7 +3,7 @@
 Where the scan meets a packed event it has the rest of its buffer expanded: each packed event is replaced by a marker
 and the events that were packed in it. The marker is an event by its header, of the packed event's type and with its
 position, and holds three numbers: the packed event's size, how many of these bytes are its checksum, and how many bytes
-of events follow. So the scan always knows where in the file it is, and what it meets behind a marker is what it would
+of events follow. So the scan always knows where in the file it is, and what it meets after a marker is what it would
 have met had the server not compressed. A buffer without packed events is not looked at here, nor copied.
 
 What was packed may be thousands of times larger than the event, and is never held whole: once `PIECE` bytes have been
@@ -15,7 +15,7 @@ number, all length-encoded: 2 the compression (0 zstd, 255 none), 3 the size of 
 the size of what follows the fields; 0 ends them. Then come whole events, without checksums. Sources: MySQL source
 documentation, "Transaction_payload_event" and `codecs::binary::Transaction_payload`, and what 8.0.31 and 9.7.4 write.
 
-MariaDB (10.2: log_bin_compress) compresses single events: in a QUERY the text, in a rows event all behind the bitmaps
+MariaDB (10.2: log_bin_compress) compresses single events: in a QUERY the text, in a rows event all after the bitmaps
 of present columns. There stands a record instead: a byte 0x80 | algorithm << 4 | n, where zlib is algorithm 0, the
 size in n bytes, big-endian, and the compressed bytes. Source: MariaDB's `sql/log_event.cc`, and what 10.11 writes.
 
@@ -63,7 +63,7 @@ _zstd = pa.Codec("zstd")
 
 @dataclass(frozen=True)
 class Expanded:
-    """What stands in place of a buffer: `data`, and behind it, where that is not all, the pieces of `later`.
+    """What stands in place of a buffer: `data`, and after it, where that is not all, the pieces of `later`.
 
     A packed event that cannot be expanded ends it, with a marker that says so; `fault` is the reason, to be raised when
     the scan comes to it.
@@ -158,7 +158,7 @@ class _Payload:
 
 
 def _in_pieces(payload: _Payload, behind: memoryview) -> Iterator[Events]:
-    """The events of a payload, whole ones in each piece, and in the last one what stands behind it in its buffer."""
+    """The events of a payload, whole ones in each piece, and in the last one what is after it in its buffer."""
     kept = bytearray()
     for found in payload.read():
         kept += found
@@ -224,7 +224,7 @@ def _single(event: memoryview) -> tuple[int, list[Any]]:
 
 
 def _query_text(event: memoryview) -> int:
-    """Where the text of a QUERY begins: behind the status variables, the database and a zero byte."""
+    """Where the text of a QUERY begins: after the status variables, the database and a zero byte."""
     data = Cursor(bytes(event[HEADER : HEADER + 13]), "")
     data.skip(8)
     database = data.byte()
@@ -233,7 +233,7 @@ def _query_text(event: memoryview) -> int:
 
 
 def _first_row(event: memoryview, packed: int) -> int:
-    """Where the rows of a rows event begin: behind its bitmaps of present columns."""
+    """Where the rows of a rows event begin: after its bitmaps of present columns."""
     kind, start = _rows_kind(packed), HEADER + 8
     if kind >= WRITE_ROWS:  # version 2: extra data, its length counts itself
         start += int.from_bytes(event[start : start + 2], "little")
@@ -251,7 +251,7 @@ def _rows_kind(packed: int) -> int:
 
 
 def _tail(event: memoryview, end: int) -> int:
-    """How many bytes stand behind the content, which ends at `end`: those of a right checksum, or none."""
+    """How many bytes are after the content, which ends at `end`: those of a right checksum, or none."""
     tail = len(event) - end
     if tail not in (0, _CRC_BYTES):
         raise Cursor(b"", "").fail()

@@ -16,7 +16,7 @@ class Pieces:
         self.fault: DefiniteError | None = None  # why the last event of what was expanded is not
 
     def of(self, buffer: Events) -> Iterator[Events]:
-        """The buffer, and behind it what was put off when it, and that in turn, was `expanded`.
+        """The buffer, and after it what was put off when it, and that in turn, was `expanded`.
 
         Raises DefiniteError, without its place, for a payload that does not hold what it says.
         """

@@ -5,7 +5,7 @@ they stand, since offsets count from the begin of their own object or array. One
 fits, as MySQL does, and members in MySQL's order: by the length of their keys, then by their bytes. For the format see
 `kernels.json_text`.
 
-Damaged bytes: an element is taken only from within its object or array, behind the entries, and all elements together
+Damaged bytes: an element is taken only from within its object or array, after the entries, and all elements together
 may not be larger than that is, so that nothing grows by standing in many places.
 """
 

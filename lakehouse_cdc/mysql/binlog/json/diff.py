@@ -3,7 +3,7 @@
 MySQL logs an UPDATE by JSON_SET, JSON_REPLACE or JSON_REMOVE as the changes that it made, one after the other: an
 operation (REPLACE, INSERT, REMOVE), a path, and for the first two a value in binary JSON. A path leads through members
 and array cells to exactly one place; there are no wildcards, and a cell may be counted from the end. What is inserted
-behind an array's end goes to its end. A change that has no place in the document means that it was made of another
+after an array's end goes to its end. A change that has no place in the document means that it was made of another
 document: an error, never passed over.
 
 Sources: MySQL source documentation, "Json_diff_vector" and `Json_path_leg`; `apply_json_diffs` in `sql/json_diff.cc`,
@@ -44,7 +44,7 @@ class Diff(NamedTuple):
 
 
 def diffs(data: bytes, where: str) -> list[Diff]:
-    """The changes of one document, as a rows event holds them behind their length."""
+    """The changes of one document, as a rows event holds them after their length."""
     cursor, found = Cursor(data, where), []
     while cursor.left:
         operation = cursor.byte()

@@ -77,7 +77,7 @@ def _after(view: memoryview, spots: list[int], end: int, where: str) -> list[Any
 
 
 def _first_row(head: bytes, table: TableMap, where: str) -> int:
-    """The offset of the first row: behind the count of columns, and which of them either image has."""
+    """The offset of the first row: after the count of columns, and which of them either image has."""
     data = Cursor(head, where)
     if data.length() != len(table.types):
         raise data.fail()

@@ -3,11 +3,11 @@
 Versions depend on all changes of a key in their order, so they can only be written in that order. As a rule a batch is
 newer than all that the table holds: then the versions that stand open, of the batch's keys, are all that has to be
 known of the past, and one MERGE ends or continues them and inserts the others. Where it is not (an older checkpoint,
-batches in another order) what the table holds since the schema came into force is made anew from bronze, by one commit:
-it is a function of bronze alone, so whatever came how often and in what order, the table ends as the same.
+batches in another order) what the table holds since the schema came into force is made again from bronze, by one
+commit: it is a function of bronze alone, so whatever came how often and in what order, the table ends as the same.
 
 Proof of that. A batch that is not newer leaves what bronze holds up to B, the newest commit met so far. Of the batches
-behind the last such one each is newer than all before it. Had one left out a commit of bronze, that commit's batch
+after the last such one each is newer than all before it. Had one left out a commit of bronze, that commit's batch
 would be yet to come, and then not be newer, which none of these is. So none was left out: each has added just the next
 changes of every key, in their order.
 """

@@ -1,5 +1,5 @@
 """What the writers have in common whose tables depend on the order of changes: a batch that is newer than all that the
-table holds is added to it, and with any other the table is made anew from bronze. Each in one commit.
+table holds is added to it, and with any other the table is made again from bronze. Each in one commit.
 """
 
 from __future__ import annotations

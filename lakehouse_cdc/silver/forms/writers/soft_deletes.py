@@ -3,13 +3,13 @@
 A row that is deleted keeps what it held last, and `_deleted_at` says since when it is gone; `_seq` and `_commit_ts` are
 those of its last change, the delete included. A barrier (a truncation, or the end of a repeated read that did not find
 the row) is no change of the row: it only marks it. So what a row is depends on its last change and on the first barrier
-behind that which takes it away, and what a batch that is newer than all that the table holds does to it needs nothing
+after that which takes it away, and what a batch that is newer than all that the table holds does to it needs nothing
 of the past: one MERGE. A deleted row is its own tombstone.
 
 A `d` without an image (a key that was looked for, and is not there) is the last change of a row that stands: it keeps
 what it held. Of one that is gone already, or was never here, it says nothing new.
 
-A batch that is not newer (an older checkpoint, batches in another order) has the table made anew, as of type 2 and for
+A batch that is not newer (an older checkpoint, batches in another order) has the table made again, as of type 2 and for
 the same reason (see `history`). Rows without a change in bronze since the schema came into force are as they were, but
 for their mark: of a row whose last change is a delete it is that change's time, and of any other what all the barriers
 of bronze up to there say. Both are told apart by `_commit_ts`. Where a barrier's time is just that of the row's last

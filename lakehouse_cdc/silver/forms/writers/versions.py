@@ -1,6 +1,6 @@
 """From the changes of a table to the versions of its rows: one sort of each key's changes, whatever their number.
 
-The changes of a key stand in the order of seq, behind the version that silver holds open for it, if there is one, and
+The changes of a key stand in the order of seq, after the version that silver holds open for it, if there is one, and
 among the barriers of the table (a truncation; the end of a repeated read), which stand among the changes of every key.
 Then each line needs to know of those around it only: a barrier takes the row away if the last change before it is
 older than what it says; a change begins a version if no row stood before it, or one that differs in a tracked column;
@@ -39,7 +39,7 @@ def whole_key(schema: TableSchema) -> str:
 
 
 def standing(versions: DataFrame, shape: Shape, kept: Sequence[str]) -> DataFrame:
-    """Versions of a silver table, each as the line that the changes of its key stand behind."""
+    """Versions of a silver table, each as the line that the changes of its key follow."""
 
     def struct(names: Sequence[str]) -> Column:
         return F.struct(*[F.col(quoted(name)).alias(name) for name in names])
