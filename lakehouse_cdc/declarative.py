@@ -12,9 +12,9 @@ tables: which tables there are, and of what columns, `<bronze>.schemas` says as 
 bronze has its silver table from the next update on, with all its rows; the first update fills bronze alone. A row of a
 schema that is newer than the update makes its flow fail with an error that asks for the next update, which has the
 columns. The batch that failed comes again then, whole: what is in front of the row in the same batch waits with it,
-what was in earlier batches is through, and other tables go on.
+what was in earlier batches is through, and other tables continue.
 
-What AUTO CDC cannot do to rows that stand (another name, type or key of a column, a value in all rows) is done by a
+What AUTO CDC cannot do to rows that exist (another name, type or key of a column, a value in all rows) is done by a
 full refresh of the silver table, which reads bronze from its begin by the last schema. Each silver table says up to
 which change of the schema it was fed (`FED`), so such a change is found before the next update feeds anything, and
 refused until it is confirmed, for that one schema, in the configuration of the update that refreshes it (`REBUILT`).

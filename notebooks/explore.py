@@ -110,7 +110,7 @@ else:
 # COMMAND ----------
 
 reach = pipeline.reach()[table]
-assert reach is not None, f"{table} cannot be had as of a moment yet: its snapshot goes on"
+assert reach is not None, f"{table} cannot be had as of a moment yet: its snapshot continues"
 print(f"{table} can be had from {reach}")
 then = pipeline.as_of(table, position=f"{reach.file}:{reach.pos}")
 last = spark.sql(f"SELECT position FROM {pipeline.layout.ledger.sql} ORDER BY seq DESC").first()

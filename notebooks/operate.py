@@ -39,9 +39,9 @@ status = pipeline.status()
 if status.bronze is None:
     print("nothing has been read yet: run the pipeline first")
 else:
-    print(f"bronze stands at {status.bronze.file}:{status.bronze.pos}")
+    print(f"bronze is at {status.bronze.file}:{status.bronze.pos}")
     if status.silver is not None:
-        print(f"silver stands at {status.silver.file}:{status.silver.pos}")
+        print(f"silver is at {status.silver.file}:{status.silver.pos}")
     if status.lag is not None:
         print(f"behind the source by {status.lag.bytes} bytes, {status.lag.seconds:.0f} s")
     for name, of_table in status.tables.items():
@@ -79,7 +79,7 @@ plt.show()
 
 # MAGIC %md
 # MAGIC ## Is it right?
-# MAGIC Row by row against the source, at the position that silver stands at. What differs is named.
+# MAGIC Row by row against the source, at the position that silver is at. What differs is named.
 
 # COMMAND ----------
 

@@ -3,7 +3,7 @@
 The frame of a micro-batch is evaluated exactly once: every further action would read the source again. It holds either
 rows, which are appended, and counted in the commit; or a line for each file that the source's tasks have written, which
 are added (see `lake.direct.commit`). Schemas come with the files, or are read back from the commit. All that is
-idempotent by (query, batch); the end of the batch stands in the checkpoint before the batch runs, and goes into the
+idempotent by (query, batch); the end of the batch is in the checkpoint before the batch runs, and goes into the
 commit's note. A crash after the commit leaves a batch that Spark runs again: the commit is skipped, the rest is done
 again.
 """
@@ -65,7 +65,7 @@ def start(
     Each table must exist when `ready`, which is called before it is written to, has returned.
 
     Without `every_seconds` it takes what is there now and ends (availableNow), else it runs until it is stopped.
-    `reading` tells of an offset which tables are being read there (see `CommitNote`).
+    `reading` says of an offset which tables are being read there (see `CommitNote`).
     `on_batch` is called after each batch, on a thread of Spark's; an exception of it fails the query.
     """
     place = Checkpoint(checkpoint)

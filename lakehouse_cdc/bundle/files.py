@@ -3,8 +3,8 @@
 The jobs are not a copy: `resources/*.yml` are the ones of the project's own bundle, which its tests validate, with the
 wheel that is built there replaced by the user's package, and the place of the pipeline's file. A path of the project's
 that is left over is an error, so the two cannot drift apart unnoticed. What comes from the source or the command line
-stands in the files as JSON strings, which YAML reads as they are, or in comments without a character that could end
-one. A password stands there only as a reference: `Secret` refuses anything else.
+is in the files as JSON strings, which YAML reads as they are, or in comments without a character that could end
+one. A password is there only as a reference: `Secret` refuses anything else.
 """
 
 from __future__ import annotations

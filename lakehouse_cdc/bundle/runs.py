@@ -1,4 +1,4 @@
-"""The last runs of a bundle's jobs and pipelines, as the workspace tells them.
+"""The last runs of a bundle's jobs and pipelines, as the workspace reports them.
 
 They are found by their names, which begin with the bundle's, after the `[dev somebody]` that Databricks puts before
 those of a target in development mode. What counts is the last run that came to an end: while a continuous job is
@@ -36,7 +36,7 @@ class LastRun:
     """A job or a pipeline, and its last run (a pipeline's update) that has ended.
 
     `target` is known in development mode only. `result` is Databricks' own word, "" where no run has ended;
-    `running` tells that one is on. `began` and `seconds` (None: not told) are of the run that has ended.
+    `running` says that one is running. `began` and `seconds` (None: not reported) are of the run that has ended.
     """
 
     kind: str

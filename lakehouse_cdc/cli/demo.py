@@ -47,11 +47,11 @@ def run_demo(screen: Screen, *, rows: int, folder: Path | None, url: str) -> boo
         log_to(pipeline.log)
         with ShopWriter(shop, rate=_RATE) as writer:
             with Ticker(screen, shop.counts()) as ticker:
-                screen.say("reading the snapshot, while the shop goes on")
+                screen.say("reading the snapshot, while the shop keeps writing")
                 first = _run(pipeline, ticker)
-                screen.say("following the binlog, while the shop goes on")
+                screen.say("following the binlog, while the shop keeps writing")
                 second = _run(pipeline, ticker)
-            screen.say("comparing silver with the source at one position, while the shop goes on")
+            screen.say("comparing silver with the source at one position, while the shop keeps writing")
             report = pipeline.verify()
         data = {
             **report.to_json(),
@@ -103,7 +103,7 @@ def _load(screen: Screen, shop: Shop, rows: int) -> bool:
     shop.create()
     present = sum(shop.counts().values())
     if present:
-        screen.say(f"the shop is there already, with {present:,} rows: going on where it was")
+        screen.say(f"the shop is there already, with {present:,} rows: continuing where it was")
         return True
     began = time.monotonic()
     loaded = sum(shop.load(rows).values())
@@ -139,7 +139,7 @@ def _summary(screen: Screen, pipeline: Pipeline, report: VerifyReport, data: dic
     screen.say(compared, verdict, style)
     layout = pipeline.layout
     if not kept:
-        screen.say("The tables were temporary; run with --keep to keep them, and again to go on.")
+        screen.say("The tables were temporary; run with --keep to keep them, and again to continue.")
         return
     screen.say(f"bronze: {layout.changes}")
     for t in report.tables:

@@ -34,7 +34,7 @@ def exit_codes(*, as_json: bool = False, verbose: bool = False) -> Iterator[None
             print(json.dumps(error.as_json()))
         raise typer.Exit(WRONG_USE if isinstance(error, ConfigError) else FAILED) from None
     except KeyboardInterrupt:
-        print("interrupted; what was committed stays, and the next run goes on from there", file=sys.stderr)
+        print("interrupted; what was committed stays, and the next run continues from there", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
 
 

@@ -133,7 +133,7 @@ def verify(
     = Layers.SILVER,
     repair: Annotated[bool, typer.Option("--repair", help="Have what differs be read again.")] = False,
 ) -> None:  # fmt: skip
-    """Compare silver, or bronze, with the source at one position, while writes go on.
+    """Compare silver, or bronze, with the source at one position, while writes continue.
 
     Exit code 0: all that can be compared is equal. 1: a row differs, silver's type cannot hold a value, a table is
     quarantined, or one could not be compared. Each table's line says which.
@@ -203,7 +203,7 @@ def as_of(
 
 
 def _say_again(screen: Screen, tables: list[str]) -> None:
-    screen.say(f"to be read again by the run that goes on, or the next: {', '.join(tables)}")
+    screen.say(f"to be read again by the current run or the next: {', '.join(tables)}")
 
 
 class Action(str, Enum):
@@ -221,7 +221,7 @@ def signal(
     tables: Annotated[list[str] | None, typer.Argument(help="For snapshot: names or patterns, as shop.orders.")] = None,
     where: Annotated[str, typer.Option(help="For snapshot: SQL that says of which rows, as \"status = 'paid'\".")] = "",
 ) -> None:
-    """Ask something of the pipeline: of the run that goes on, or of the next one."""
+    """Ask something of the pipeline: of the current run or of the next one."""
     pipeline = call.pipeline()
     if bool(tables) != (action is Action.SNAPSHOT):
         raise codes.COMMAND_MISUSED.error(f"{action.value} takes {'the tables to read' if not tables else 'no tables'}")

@@ -34,12 +34,12 @@ class Screen:
             self.console.width = 200
 
     def say(self, text: str, mark: str = "", style: str = "") -> None:
-        """One line; `mark` stands before it, in that style. Neither is markup: names and keys may hold brackets."""
+        """One line; `mark` is before it, in that style. Neither is markup: names and keys may hold brackets."""
         line = Text(mark, style=style) if mark else Text()
         self.console.print(line.append(f" {text}" if mark else text, style="none"))
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """A table; numbers stand right."""
+        """A table; numbers are aligned right."""
         shown = Table(title=Text(title), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
         for i, name in enumerate(columns):
             numeric = bool(rows) and all(isinstance(row[i], int | float) for row in rows)
@@ -113,17 +113,15 @@ class Screen:
             self.uncaptured(status.uncaptured or {})
             return
         self.table(status.pipeline, ["table", "snapshot", "bronze rows", "silver rows"], rows)
-        self.say(f"bronze stands at {status.bronze.file}:{status.bronze.pos}, {_lag(status.lag)}")
+        self.say(f"bronze is at {status.bronze.file}:{status.bronze.pos}, {_lag(status.lag)}")
         if status.silver is not None:
-            self.say(f"silver stands at {status.silver.file}:{status.silver.pos}")
+            self.say(f"silver is at {status.silver.file}:{status.silver.pos}")
         if any(status.texts.values()):
             passed, again = status.texts["passed_over"], status.texts["read_again"]
             self.say(f"statements logged as text: {passed:,} passed over, {again:,} had tables read again")
         for name, table in status.tables.items():
             if table.asked:
-                self.say(
-                    f"{name} is to be read again, the whole of it or some keys, by the run that goes on, or the next"
-                )
+                self.say(f"{name} is to be read again, the whole of it or some keys, by the current run or the next")
             if table.ignored:
                 self.say(f"silver's {name} is frozen: it does not hold {', '.join(table.ignored)}")
         self.quarantined({name: t.quarantined for name, t in status.tables.items() if t.quarantined})

@@ -3,7 +3,7 @@
     CdcError                  base of all; has a code, and says what, where and which hint
     ├── DefiniteError         stays until the user, the data or the source changes: trying again cannot help
     │   ├── ConfigError       wrong use: a command line, a configuration file, an option (exit code 2)
-    │   └── TableError        one table cannot go on, the others can: silver sets that table aside
+    │   └── TableError        one table cannot continue, the others can: silver sets that table aside
     └── TransientError        may pass by itself: a time-out, a lost connection, a server that restarts
 
 The class decides how the package reacts (try again, stop, set aside); the code says which error it is, and the scope of

@@ -72,7 +72,7 @@ class ConfigError(DefiniteError):
 
 
 class TableError(DefiniteError):
-    """One table cannot go on until something changes; the others can, so it alone may be quarantined."""
+    """One table cannot continue until something changes; the others can, so it alone may be quarantined."""
 
 
 class TransientError(CdcError):
@@ -119,7 +119,7 @@ class Code(Generic[E]):
 
     @property
     def sets_aside(self) -> bool:
-        """Whether silver sets the table aside, and goes on with the others."""
+        """Whether silver sets the table aside, and continues with the others."""
         return issubclass(self.of, TableError)
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """Bytes and numbers: what all kernels read and write with.
 
 Inside the kernels arrays travel as bare pointers: numba counts references to arrays at every call, which costs more
-than the work on a value. Whoever calls a kernel holds the arrays; every position is proven inside before it is used.
+than the work on a value. The caller of a kernel holds the arrays; every position is proven inside before it is used.
 """
 
 from __future__ import annotations

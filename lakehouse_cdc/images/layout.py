@@ -33,7 +33,7 @@ def binlog_types(schema: TableSchema) -> list[BinlogType | None]:
 
 
 def binlog_type(column: Column) -> BinlogType | None:
-    """The type byte and the metadata of a column, or None where the schema does not tell."""
+    """The type byte and the metadata of a column, or None where the schema does not say."""
     declared = TYPES.get(column.type)
     if declared is not None and declared.binlog is not None:
         return declared.binlog

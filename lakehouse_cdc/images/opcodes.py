@@ -6,7 +6,7 @@ A step says how many bytes a value takes on its wire, and how those bytes become
 from __future__ import annotations
 
 # A step's fields: how to read, the field's number in the object (-1: excluded), the bytes on the wire (-1: a length
-# stands in front), the bytes of that length (0: length-encoded), the first byte and the payload bytes to write, the
+# is in front), the bytes of that length (0: length-encoded), the first byte and the payload bytes to write, the
 # most bytes that one byte of the value can become, two arguments, and where in the pool its mask is (0: it has none).
 OP, SLOT, FIXED, PREFIX, HEADER, WIDTH, GROWTH, ARG, ARG2, MASK = range(10)
 STEP_FIELDS = 10

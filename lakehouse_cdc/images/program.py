@@ -113,7 +113,7 @@ class Program(NamedTuple):
 
 
 class _Pool:
-    """The bytes of a pool while steps are made; equal pages stand in it once."""
+    """The bytes of a pool while steps are made; equal pages are in it once."""
 
     def __init__(self, salt: str = "") -> None:
         self.salt = salt  # that masks are made with
@@ -152,7 +152,7 @@ class ProgramSet:
         """Programs for `schemas`.
 
         `table_maps[t]`, if given, is what the binlog says of all columns of table t. It is checked against the schema,
-        and it is needed to pass over excluded columns of types whose length the schema does not tell (ENUM, JSON, ...).
+        and it is needed to pass over excluded columns of types whose length the schema does not say (ENUM, JSON, ...).
         `salt` is what columns are hashed with that are masked so. `bare_doubles[t]`: the server that wrote the binlog
         of table t prints whole doubles in JSON without a fraction.
         Raises DefiniteError for a captured column of a type that is not supported, for a table map that differs, and

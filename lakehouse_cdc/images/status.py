@@ -1,4 +1,4 @@
-"""Why a kernel stopped, and what to tell the user: every code that is no success becomes a precise error.
+"""Why a kernel stopped, and what to report to the user: every code that is no success becomes a precise error.
 
 Kernels return these codes, never raise: a value writer returns its next position, or minus a code.
 """

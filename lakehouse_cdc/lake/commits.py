@@ -1,4 +1,4 @@
-"""Commits that happen once, and say where they stand.
+"""Commits that happen once, and say which position they bring a table to.
 
 Delta records (application id, version) with a commit and skips a later commit of the same application whose version
 is not greater (Delta protocol, "Transaction Identifiers"). The application is the streaming query's id and the step,
@@ -96,7 +96,7 @@ def newest_version(spark: SparkSession, table: Table) -> int:
 
 
 def newest_first(spark: SparkSession, table: Table) -> Iterator[Commit]:
-    """The table's commits, newest first; the long tail of them is only read by whoever goes on that far.
+    """The table's commits, newest first; the long tail of them is only read by a caller that gets that far.
 
     Of a part of a table, those that are about others are none.
     """

@@ -1,8 +1,8 @@
 """What Delta's own library says of a table that lies in a folder here, asked of it directly.
 
 Its SQL (DESCRIBE DETAIL) makes all of a table's state to answer, with jobs that take half a second; the library itself
-reads the few bytes that it keeps of each version. It is no public interface, so whoever asks can do without: where it
-is not there (Databricks, Spark Connect, tables of a catalog) there is no answer.
+reads the few bytes that it keeps of each version. It is no public interface, so its callers can do without: where
+it is not there (Databricks, Spark Connect, tables of a catalog) there is no answer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakehouse_cdc.model.table_layout import Table
 
 
 def reachable(spark: SparkSession, table: Table) -> bool:
-    """Whether Delta's library can be asked about the table, and be told to commit to it (see `direct.commit`)."""
+    """Whether Delta's library can be asked about the table, and be asked to commit to it (see `direct.commit`)."""
     if table.path is None or not table.path.startswith("/") or not hasattr(spark, "_jvm"):
         return False
     delta = library(spark)

@@ -1,4 +1,4 @@
-"""The as-of rule: from a lock-free SELECT and a stretch of binlog to the rows as they stood at a position W.
+"""The as-of rule: from a lock-free SELECT and a stretch of binlog to the rows as they were at a position W.
 
 Let F <= W <= H. Every transaction at or before F was visible to the SELECT, and H was asked for after the SELECT
 ended, so every transaction that the SELECT saw lies at or before H. Take a key.
@@ -29,7 +29,7 @@ class Event(NamedTuple):
 
 
 def truths(events: Iterable[Event]) -> dict[bytes, bytes | None]:
-    """The image at W of every key that occurs in (F, H], in log order; None where no row stood then."""
+    """The image at W of every key that occurs in (F, H], in log order; None where no row existed then."""
     forward: dict[bytes, bytes | None] = {}
     back: dict[bytes, bytes | None] = {}
     for event in events:

@@ -11,8 +11,8 @@ ties them:
 
 Why this suffices. Spark writes down the end of batch n before it executes it, and its completion after it, so when
 nothing runs bronze's newest batch is the last complete one or the one after it, which is planned. A checkpoint from a
-backup is older than that: bronze has a batch that it has not planned, or planned with another end. To go on from there
-would lose rows, because bronze takes a batch number once. A change table from a backup lacks a complete batch. A
+backup is older than that: bronze has a batch that it has not planned, or planned with another end. To continue from
+there would lose rows, because bronze takes a batch number once. A change table from a backup lacks a complete batch. A
 checkpoint of another pipeline, or of a deleted table, names another id.
 
 `relation` compares what was found, `decide` is a table of every combination. Both are pure.

@@ -1,12 +1,12 @@
 """The changelog and its meaning: a small fold from change events to rows.
 
 This is the specification of silver. `fold` takes the change events of bronze in seq order and gives the rows that
-stand after the last of them; MERGE, and any other engine, is tested against it. `invalid` is the invariant that
+there are after the last of them; MERGE, and any other engine, is tested against it. `invalid` is the invariant that
 bronze keeps for each key: it begins with r or c, each `before` equals the state before it, and after a d only a c (or
 another read) follows. t, x and repeated reads reset it, a d among these: a key that was looked for and not found,
 which has no image. A table that is left off keeps its rows; they are no state of
 what comes under its name. A key is compared by its stored bytes: under a
-case-insensitive collation 'a' -> 'A' is a delete and an insert. A change of the schema migrates the rows that stand
+case-insensitive collation 'a' -> 'A' is a delete and an insert. A change of the schema migrates the rows that exist
 (see `migration`); what it may have done to their values is not held against the images that follow.
 """
 
@@ -22,7 +22,7 @@ from lakehouse_cdc.model.seq import Rank, unpack
 
 
 class Op(str, Enum):
-    """What a bronze row says; the value is what stands in its `op` column."""
+    """What a bronze row says; the value is what is in its `op` column."""
 
     READ = "r"
     INSERT = "c"
@@ -124,7 +124,7 @@ def invalid(changes: Iterable[Change]) -> str | None:
 
 
 class _Doubts:
-    """What the state does not know of rows that stand since before a change of their table's schema."""
+    """What the state does not know of rows that exist since before a change of their table's schema."""
 
     def __init__(self) -> None:
         self._columns: dict[str, list[tuple[int, frozenset[str]]]] = {}  # by the change's seq, under today's names
@@ -144,7 +144,7 @@ class _Doubts:
             self._rekeyed.pop(change.table, None)
 
     def rekeyed(self, table: str) -> bool:
-        """True while rows of the table cannot be told by their keys."""
+        """True while rows of the table are not identified by their keys."""
         return table in self._rekeyed
 
     def differ(self, change: Change, seq: int, held: Any) -> bool:

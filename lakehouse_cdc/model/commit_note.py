@@ -1,4 +1,4 @@
-"""Where a table of the lakehouse stands: a place in the source's log, as each Delta commit carries it.
+"""The position of a table of the lakehouse: a place in the source's log, as each Delta commit carries it.
 
 Bronze's commit of a batch carries the end of that batch, a transaction boundary up to which everything has been
 emitted; silver's carries the standing of the last bronze commit in it. So a table's version and the source's position

@@ -3,9 +3,9 @@
 A version begins with a change that gives a key another state, and ends with the next one that does, or that takes the
 row away; the row as it is now has a version without an end. Versions of a key never overlap, and between two there is
 a gap where the row was gone. A change of columns that are not tracked, and one that changes nothing (a row read again
-as it was), belong to the version that stands: it takes over their image, and remembers the seq.
+as it was), belong to the current version: it takes over their image, and remembers the seq.
 
-Soft deletes are less than that: of each row what stands, or what was known of it last and since when it is gone.
+Soft deletes are less than that: of each row what is current, or what was known of it last and since when it is gone.
 
 What a repeated read finds is known from there on, not from when it happened: such a version, or end, has the seq of
 the reading, whose rank says so.

@@ -1,6 +1,6 @@
 """Keys of a table that are to be read again: what a partial repair is asked for by, immutable once it is stored.
 
-A key stands here as what it is to silver, decoded and encoded again, so that it compares with a key of the source by
+A key is here as what it is to silver, decoded and encoded again, so that it compares with a key of the source by
 its values: 'a' and 'A' are two, whatever a collation says of them.
 """
 

@@ -1,4 +1,4 @@
-"""What a change of a table's schema does to the rows that stand: the meaning, apart from any engine.
+"""What a change of a table's schema does to the rows that exist: the meaning, apart from any engine.
 
 An `s` row of a change holds the schema before and after, and the origin of each column that was there before. A column
 that has an origin keeps its values under its new name; one without begins as NULL, or as the constant that `filled` has
@@ -7,7 +7,7 @@ Where the source holds others (what a narrower type made of them) it reads the t
 is computed here.
 
 A row is found by its key. Where the key gets other columns, rows are found by what they hold in these; a row that
-holds nothing there yet cannot be found by anybody until the table was read again, and stands under a name of its own.
+holds nothing there yet cannot be found by anybody until the table was read again, and is under a name of its own.
 """
 
 from __future__ import annotations

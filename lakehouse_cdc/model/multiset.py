@@ -9,7 +9,7 @@ and W <= H.
 A transaction turns the multiset M of a table's rows into M - before images + after images, as sums of signed counts:
 no event says more than that one row of these bytes went and one of those came. So the rows at W are the rows at H
 minus every after image and plus every before image of (W, H]. Sums do not depend on the order, nor on whether a count
-is below zero on the way; but the result is a multiset of rows that stood, so a count below zero in it proves that the
+is below zero on the way; but the result is a multiset of rows that existed, so a count below zero in it proves that the
 view, the log and the schema do not belong together.
 
 Excluded columns do not matter: leaving columns out maps each row to a row, and so each multiset to one, and sums to

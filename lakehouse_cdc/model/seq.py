@@ -39,7 +39,7 @@ class Seq(NamedTuple):
     ordinal: int
 
     def pack(self) -> int:
-        """The number as it stands in bronze. Raises DefiniteError if a part has too many digits."""
+        """The number as it is in bronze. Raises DefiniteError if a part has too many digits."""
         for name, value in self._asdict().items():
             if not 0 <= value < _LIMITS[name]:
                 raise codes.SEQ_OVERFLOW.error(f"seq: {name} = {value} does not fit its digits")

@@ -115,7 +115,7 @@ class Layout:
 
     @property
     def metrics(self) -> Table:
-        """What each batch was, for whoever operates the pipeline."""
+        """What each batch was, for the operator of the pipeline."""
         return self._table(self.bronze, "metrics")
 
     @property

@@ -3,11 +3,11 @@
 An XA PREPARE logs the rows in a group of its own; an XA COMMIT, perhaps files later and by another session, is a group
 without rows that makes them true, and an XA ROLLBACK makes them nothing. So the rows are events of the XA COMMIT: with
 its position, GTID and time, numbered through the group that was prepared. Their keys are locked from the one to the
-other, so no event of any other transaction stands between them that they could be out of order with.
+other, so no event of any other transaction is between them that they could be out of order with.
 
-Whoever reads a stretch of the log meets an XA COMMIT and must know where its rows lie. If they were prepared in the
+A reader of a stretch of the log meets an XA COMMIT and must know where its rows lie. If they were prepared in the
 stretch he has seen it himself; else they were open, prepared and not decided on, where the stretch begins. So the
-offset lists what is open at its position, and goes on listing, with its decision, what was open at any place where a
+offset lists what is open at its position, and continues listing, with its decision, what was open at any place where a
 stretch may still begin: the start of the batch, the files in it, the floor of an as-of read. What was prepared and
 decided between two such places is never listed, and offsets stay small however many XA transactions there are.
 """

@@ -13,8 +13,8 @@ stored one has one value, and the image and the SELECT both hold that.
 The views show a user only what that user has a right to, and a schema that lacks a column would misread every image:
 the columns of a table must be numbered without a hole.
 
-The two queries are not one snapshot. A table that is altered between them is caught by whoever uses the schema: the
-change stands in the binlog, and each table map is checked against the schema. Nothing that INFORMATION_SCHEMA caches
+The two queries are not one snapshot. A table that is altered between them is noticed where the schema is used: the
+change is in the binlog, and each table map is checked against the schema. Nothing that INFORMATION_SCHEMA caches
 (information_schema_stats_expiry concerns sizes and cardinalities) is read.
 """
 
@@ -104,7 +104,7 @@ def read_catalog(
     left_out = uncaptured(session, selection)
     found = Catalog(faults=_unmatched(selection, names, chosen, known, left_out), uncaptured=left_out)
     if chosen and not session.is_mariadb and session.version >= _GENERATED_KEYS_SHOWN:
-        # else a server may hide a generated key that stands in every row image
+        # else a server may hide a generated key that is in every row image
         session.query("SET SESSION show_gipk_in_create_table_and_information_schema = ON")
     columns = _grouped(session, _COLUMNS, chosen.values())
     keys = _grouped(session, _KEYS, chosen.values())

@@ -1,8 +1,8 @@
 """What leads from one name to others on a server, as INFORMATION_SCHEMA has it now: see `sql.references`.
 
-Views, triggers, stored routines and foreign keys are read whole, in four queries. They are no one snapshot, so whoever
-asks must know from the log that nothing was defined meanwhile. What a user may see of each, by the manuals of MySQL 5.7
-and 8.4 and MariaDB ("The INFORMATION_SCHEMA ... Table", "Privileges Provided"):
+Views, triggers, stored routines and foreign keys are read whole, in four queries. They are no one snapshot, so the
+caller must know from the log that nothing was defined meanwhile. What a user may see of each, by the manuals of
+MySQL 5.7 and 8.4 and MariaDB ("The INFORMATION_SCHEMA ... Table", "Privileges Provided"):
 
 * tables and views: those on which there is any right; a view's text with SHOW VIEW alone, else it is empty;
 * triggers: those of tables on which there is the right TRIGGER, no others, and without a word;

@@ -215,15 +215,15 @@ def has_process_right(session: Session) -> bool:
 def commit_waits(session: Session) -> set[tuple[int, int]]:
     """The (thread, statement) pairs that wait in their commit right now.
 
-    A transaction that stands in the binlog and is not visible yet is one of them. The statement's number (the
-    innermost one's: a procedure may commit many times) tells a thread that still waits from one that waits again with
-    its next transaction. State and statement are asked for in this order, in two statements: a thread that went on in
-    between has made its first transaction visible, and is taken for the next one, which only waits too long. In the
-    other order it would be taken for one that is over. A thread without a statement (its instrumentation is off) goes
-    by the number 0.
+    A transaction that is in the binlog and is not visible yet is one of them. The statement's number (the
+    innermost one's: a procedure may commit many times) distinguishes a thread that still waits from one that waits
+    again with its next transaction. State and statement are asked for in this order, in two statements: a thread that
+    continued in between has made its first transaction visible, and is taken for the next one, which only waits too
+    long. In the other order it would be taken for one that is over. A thread without a statement (its instrumentation
+    is off) goes by the number 0.
     """
     states = " OR ".join(f"LOWER(PROCESSLIST_STATE) LIKE '{state}'" for state in _IN_COMMIT)
-    # whoever commits a user's transaction stands in the process list; InnoDB's own threads do not, and one of them
+    # a session that commits a user's transaction is in the process list; InnoDB's own threads are not, and one of them
     # sleeps in that state
     waiting = session.query(
         f"SELECT THREAD_ID FROM performance_schema.threads WHERE PROCESSLIST_ID IS NOT NULL AND ({states})"

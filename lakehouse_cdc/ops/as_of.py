@@ -2,7 +2,7 @@
 
 Bronze has all changes of a table, but these make the table only where all of it has been read: after the end of its
 first snapshot, and not while it is read again (after a gap, or DDL whose effect nobody can compute), for then it holds
-rows whose history was not seen. The ledger tells that. Its rows cut the order of changes into steps: at a row, tables
+rows whose history was not seen. The ledger says which. Its rows cut the order of changes into steps: at a row, tables
 that are not being read there are exact; between two rows, those that were exact at the one and are at the other, unless
 a reading began and ended in between, of which bronze has the end (an x row, which says where it began).
 """
@@ -82,7 +82,7 @@ def seq_at(spark: SparkSession, layout: Layout, moment: Moment) -> int:
 
 
 def reach(spark: SparkSession, layout: Layout, table: str) -> Reach | None:
-    """How far back a table goes, as far as the ledger and bronze can tell; None if it does not yet."""
+    """How far back a table goes, as far as the ledger and bronze show; None if it does not yet."""
     if not require_ledger(spark, layout):
         return None
     first = _ledger(spark, layout).where(_exact(table)).orderBy("seq").head()

@@ -14,12 +14,12 @@ others, and the ledger's versions stay readable.
 
 Beside a running pipeline one of two commits to one table may fail: a MERGE or ALTER and an OPTIMIZE that read the same
 files. Delta refuses the later one, whole. Then the OPTIMIZE is tried again, and at last the table is left for the next
-time, which the result says; the pipeline, too, does its part again (see `silver.apply.applier`), and goes on.
+time, which the result says; the pipeline, too, does its part again (see `silver.apply.applier`), and continues.
 
 VACUUM deletes what was taken out of a table longer ago than Delta keeps it (seven days, unless the table says
 otherwise; Delta's own check stays on). Older versions cannot be read any more, so `as_of` of them ends there. Bronze's
-commits are read by version, by whoever has not applied them yet: its files stay while silver, or a table that silver
-has set aside, is so far behind that it may need one.
+commits are read by version, by readers that have not applied them yet: its files stay while silver, or a table that
+silver has set aside, is so far behind that it may need one.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def _size(spark: SparkSession, table: Table) -> tuple[int, int]:
 
 
 def _readable_since(spark: SparkSession, table: Table) -> str:
-    """Where the version stands that was the newest when what VACUUM keeps begins, as far as its commits say."""
+    """Where the version is that was the newest when what VACUUM keeps begins, as far as its commits say."""
     horizon = _horizon(spark, table)
     noted = [(at, note) for _, at, note in _noted(spark, table)]
     older = [one for one in noted if one[0] <= horizon]

@@ -1,4 +1,4 @@
-"""What each batch was, for whoever operates the pipeline: rows and seconds, and how far behind the source it left us.
+"""What each batch was, for the operator of the pipeline: rows and seconds, and how far behind the source it left us.
 
 One row a batch and layer in `<bronze>.metrics`, which is only appended to. A commit of its own for each batch would
 cost as much as a small batch does, so rows are kept here and written together, at most every `every_seconds` and at
@@ -9,7 +9,7 @@ So this is no ledger: a process that is killed takes the rows of its last second
 after a crash has a second row, with the same layer, batch and bronze_version. What decides anything is read elsewhere.
 
 Silver's rows are those of the bronze commits that its batch covers, as this run counted them. Where it has not counted
-all of them (a commit of an earlier run's, or one that bronze has not told of yet) they are not known, and NULL. A
+all of them (a commit of an earlier run's, or one that bronze has not reported yet) they are not known, and NULL. A
 commit in between that is nobody's batch (an OPTIMIZE) adds no rows. The lag compares two clocks, the source's and ours.
 """
 

@@ -8,7 +8,7 @@ change no captured table have no rows, and do not matter: a moment may lie anywh
   the binlog. A transaction that says an earlier time after that one is not counted, for then there would be no such
   state of the source; and a time that no clock could have said when the transaction was read does not count at all.
 - A GTID stands for the moment just after its transaction; a set for the state that holds just its transactions. Where
-  the rows of bronze do not tell that moment from another, or the source was never in that state, it is refused.
+  the rows of bronze do not distinguish that moment from another, or the source was never in that state, it is refused.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ Marks = Callable[[int], Timeline]
 
 
 def seq_of(moment: Moment, changes: DataFrame, newest: Standing, marks: Marks = lambda _: Timeline(())) -> int:
-    """The seq of a moment, by the rows of bronze, which stands at `newest`.
+    """The seq of a moment, by the rows of bronze, which is at `newest`.
 
     `marks` gives those that matter for a time (microseconds since 1970): see `ops.timeline`.
-    Raises ConfigError for one that cannot be read, DefiniteError for one that bronze has not reached or cannot tell.
+    Raises ConfigError for one that cannot be read, DefiniteError for one that bronze has not reached or cannot
+    determine.
     """
     if moment.position is not None:
         return _of_position(moment.position, newest)
@@ -131,7 +132,7 @@ def _of_gtid(text: str, changes: DataFrame, newest: Standing) -> int:
 
 
 def _behind(text: str, known: DataFrame, source: str, number: int, newest: Standing) -> int:
-    """After one transaction, or, where it has no rows, between those of its source that stand around it."""
+    """After one transaction, or, where it has no rows, between those of its source that are around it."""
     same = F.col("source") == source
     found = known.agg(
         _max_where(same & (F.col("number") == number)),

@@ -1,4 +1,4 @@
-"""What a pipeline stands on: where its tables, checkpoints and logs lie, and the session that it works in."""
+"""What a pipeline is built on: where its tables, checkpoints and logs lie, and the session that it works in."""
 
 from __future__ import annotations
 

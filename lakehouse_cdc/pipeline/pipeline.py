@@ -2,7 +2,7 @@
 
     Pipeline.from_yaml("pipeline.yml").run(once=True)
 
-Nothing is decided here; every part is told where its tables and checkpoints lie and what its options are.
+Nothing is decided here; every part is given where its tables and checkpoints lie and what its options are.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from lakehouse_cdc.ops.status import Status
 
 _OTHER_RUN = "let the other run end, or signal pause"
-_REST_SECONDS = 1.0  # between looks whether a paused pipeline may go on
+_REST_SECONDS = 1.0  # between looks whether a paused pipeline may continue
 
 
 class Pipeline(Mending):
@@ -102,7 +102,7 @@ class Pipeline(Mending):
         """Bring bronze and silver up to the source: all that is there now (`once`), or until it is interrupted.
 
         `progress` is called after each batch. Raises DefiniteError or TransientError; everything that was committed
-        before stays consistent, and the next run goes on from there.
+        before stays consistent, and the next run continues from there.
         """
         from lakehouse_cdc.bronze.tables import Making
         from lakehouse_cdc.pipeline.start.settling import Naming, settle
@@ -294,11 +294,11 @@ class Pipeline(Mending):
             return maintain(self.spark, self.layout, self.checkpoint("silver"), vacuum=vacuum)
 
     def verify(self, layer: Layer = "silver") -> VerifyReport:
-        """Compare every table of a layer with the source, as both stood at the position that the layer stands at.
+        """Compare every table of a layer with the source, as both were at the position that the layer is at.
 
-        Of bronze, what its changes come to. Writes, and this pipeline itself, may go on meanwhile. A table that cannot
-        be compared is named in the report; raises DefiniteError before the layer's first batch, and TransientError
-        where the source cannot be reached.
+        Of bronze, what its changes come to. Writes, and this pipeline itself, may continue meanwhile. A table that
+        cannot be compared is named in the report; raises DefiniteError before the layer's first batch, and
+        TransientError where the source cannot be reached.
         """
         from lakehouse_cdc.verify.all_tables import Verifier
 
@@ -318,7 +318,7 @@ class Pipeline(Mending):
         )  # fmt: skip
 
     def status(self) -> Status:
-        """Where the pipeline stands, and how far behind its source, if that can be reached."""
+        """The position of the pipeline, and how far behind its source, if that can be reached."""
         from lakehouse_cdc.ops.status import status
 
         logs, left_out = None, None

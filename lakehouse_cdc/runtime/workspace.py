@@ -3,7 +3,7 @@
 The SDK is an extra (every cluster brings it), so it is imported when somebody asks for a workspace, and never before.
 Its errors leave this module as ours, told apart by whether trying again can help: what the workspace refuses
 (400 to 404) stays refused until somebody changes a right, a name or the login; time-outs, 429 and 5xx may pass. Only
-the error's code is repeated, never its text or an answer: a secret that is asked for could stand in either.
+the error's code is repeated, never its text or an answer: a secret that is asked for could be in either.
 """
 
 from __future__ import annotations

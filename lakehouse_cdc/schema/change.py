@@ -1,4 +1,4 @@
-"""One change of a table's schema: what the stream hands on where a DDL stands in it.
+"""One change of a table's schema: what the stream hands on where a DDL is in it.
 
 Rows before it were written under `before`, rows after it under `after`. The two schemas say what there was and what
 there is; `origin` says which column is which, so that a rename is not a column dropped and another one added.

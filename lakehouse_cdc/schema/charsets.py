@@ -2,7 +2,7 @@
 
 Snapshot and binlog both deliver text in the column's own character set, so one reading of its bytes serves both, and
 it must be the server's: text is what `CONVERT(... USING utf8mb4)` gives. Python knows most of these character sets by
-another name and differs in a few characters; the differences stand here as data, found by asking an 8.0 server for
+another name and differs in a few characters; the differences are here as data, found by asking an 8.0 server for
 every byte sequence (a test asks again). What a server stores without knowing a character for it is `?`, as for it.
 """
 

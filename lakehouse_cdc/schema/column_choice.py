@@ -104,7 +104,7 @@ def _masked_otherwise(old: Column, now: Column, table: str) -> DefiniteError:
 def require_masks(before: TableSchema, now: TableSchema, origin: Mapping[str, str]) -> None:
     """Raise DefiniteError where a new column, not masked, may be a masked one under another name.
 
-    That is for changes that no statement tells of: `origin` maps the columns that are known to those that they were.
+    That is for changes that no statement describes: `origin` maps the columns that are known to those that they were.
     """
     lost = [c.name for c in before.columns if c.mask and c.name not in origin.values()]
     new = [c.name for c in now.captured if not c.mask and c.name not in origin]

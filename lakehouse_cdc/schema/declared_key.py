@@ -46,7 +46,7 @@ def with_key(schema: TableSchema, keys: Keys) -> TableSchema:
         what = f"{where} has the primary key ({', '.join(schema.key)}), and is to have another key"
         raise codes.KEY_DECLARATION_INVALID.error(what, where=where, hint=f"take key out of tables.{where}")
     if nullable := [column.name for column in columns if column.nullable]:
-        hint = "make it NOT NULL, or choose other columns; rows whose key is NULL cannot be told apart"
+        hint = "make it NOT NULL, or choose other columns; rows whose key is NULL cannot be distinguished"
         raise codes.KEY_DECLARATION_INVALID.error(
             f"the key of {where} is to hold {nullable[0]}, which may be NULL", where=where, hint=hint
         )

@@ -1,7 +1,7 @@
 """Which tables are captured: globs over `database.table`, with exclusions.
 
 The answer depends on the name alone, not on the order of the patterns or on what else exists: an exclusion wins
-wherever it stands, so adding a pattern can never bring back what another one shuts out. MySQL's own schemas never
+wherever it is, so adding a pattern can never bring back what another one shuts out. MySQL's own schemas never
 match, whatever the patterns say: their tables are not the user's data, and several are not in the binlog at all.
 
 Nor does a glob match the tables that gh-ost and pt-online-schema-change work in, named as their sources name them: what

@@ -49,7 +49,7 @@ class MySqlType:
 
     `kind`: what it becomes; None where the column's length or precision decides. `unsigned`: what it becomes UNSIGNED,
     if that is different. `wire`: the type byte of a result set's column definition. `wire_bytes`: of a value there;
-    None where a length stands in front. `binlog`: the type byte and the metadata in a table map; None where these
+    None where a length is in front. `binlog`: the type byte and the metadata in a table map; None where these
     depend on the column. `key`: how a component of a key is written; None: it cannot be part of a key. `has_charset`:
     its character set decides how it is read. `may_be_text`: it can be carried as the text that the server prints.
     """

@@ -87,7 +87,7 @@ def faults(schema: TableSchema) -> list[DefiniteError]:
 
     That is each captured column that `mapped` does not know, that has a name of silver's or a mask that its type cannot
     have, and each column of the key that is excluded, masked, a floating point number (their text and their order are
-    not exact) or an ENUM whose values are not told apart by their labels. A table needs no key to be captured.
+    not exact) or an ENUM whose values are not distinguished by their labels. A table needs no key to be captured.
     """
     name = schema.name
     found = [_unsupported(column, name) for column in schema.captured if mapped(column) is None]
@@ -111,7 +111,7 @@ def _key_fault(column: Column, table: str, of_key: str) -> DefiniteError | None:
         what = f"column {column.name} is part of the {of_key} of {table} and cannot be excluded"
         return codes.KEY_UNUSABLE.error(what, where=table, hint="take it out of exclude")
     if column.mask:
-        what = f"column {column.name} is part of the {of_key} of {table} and cannot be masked: rows are told by it"
+        what = f"column {column.name} is part of the {of_key} of {table} and cannot be masked: it identifies the rows"
         return codes.KEY_UNUSABLE.error(what, where=table, hint=f"take it out of masks, or {_leave_out(table)}")
     holds = f"the {of_key} of {table} holds {column.name} {column.declared}"
     if column.carried and not (column.carried == "text" and column.type in DATES):
@@ -119,7 +119,7 @@ def _key_fault(column: Column, table: str, of_key: str) -> DefiniteError | None:
             f"{holds}, which cannot be carried as {column.carried}", where=table, hint="see types"
         )
     if column.type == "enum" and "" in column.values:
-        hint = "the empty label cannot be told from a value that was refused; leave the table out"
+        hint = "the empty label cannot be distinguished from a value that was refused; leave the table out"
         return codes.KEY_UNUSABLE.error(f"{holds}: an ENUM with an empty label", where=table, hint=hint)
     if column.type in ("float", "double"):
         hint = "floating point keys have no exact order; leave the table out"

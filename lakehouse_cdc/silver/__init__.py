@@ -1,7 +1,7 @@
 """Typed tables, one for each source table, kept by MERGE from bronze: rows as they are now, or every version.
 
 Of rows as they are now (SCD type 1) the specification is `model.changelog.fold`. It can be said without an order: a row
-stands if its key's change with the greatest seq is not a delete, and that seq is not below the table's barrier, the
+exists if its key's change with the greatest seq is not a delete, and that seq is not below the table's barrier, the
 greatest seq of a truncation or of the beginning of a repeated snapshot. Both are maxima, so they may be taken in any
 order, any number of times. Silver keeps what they need beyond the rows themselves (deleted keys, barriers) in a table
 of tombstones beside each silver table.

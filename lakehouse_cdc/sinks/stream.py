@@ -96,7 +96,7 @@ def _sources(spark: SparkSession, layout: Layout, versions: Versions) -> list[Co
 def no_note(layout: Layout, version: int) -> DefiniteError:
     """Why bronze up to a version has no position of the source."""
     return codes.BRONZE_POSITION_MISSING.error(
-        f"no commit of bronze up to version {version} says where the source stood",
+        f"no commit of bronze up to version {version} says where the source was",
         where=str(layout.changes),
         hint="only this pipeline may write the change table",
     )

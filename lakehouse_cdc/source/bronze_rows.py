@@ -4,7 +4,7 @@ Columns are built whole, from numpy and Arrow buffers; no row becomes a Python o
 part (epoch, file number) is constant in a file and is added once, the rest is `pos * 10^11 + ordinal`, multiplied in
 two 32-bit halves with the carry done by hand.
 
-What most rows of a batch share (the names of an image's fields above all, which are longer than many an image) stands
+What most rows of a batch share (the names of an image's fields above all, which are longer than many an image) is
 in it once: such columns are dictionaries with an index a row. Parquet has them so, too; Spark's rows do not (`plain`).
 """
 
@@ -143,7 +143,7 @@ def at_one_position(
     after: pa.Array,
     before: pa.Array | None = None,
 ) -> pa.RecordBatch:
-    """Rows that all stand at `stamp`: snapshot rows, schemas, the end of a repeated pass."""
+    """Rows that all are at `stamp`: snapshot rows, schemas, the end of a repeated pass."""
     n = len(after)
     gtid = shared(stamp.gtid or None, n)
     where = positions(stamp.server_uuid, stamp.position.file, np.full(n, stamp.position.pos, dtype=np.int64), gtid)

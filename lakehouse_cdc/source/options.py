@@ -145,7 +145,7 @@ def _masks(masks: Mapping[str, Mapping[str, Any]], salt: str) -> dict[str, dict[
 def replica_ids(ids: tuple[int, int], begin: int | None = None) -> Iterator[int]:
     """Ids of the range but for its first, which is the planner's, for ever: `begin`, if it is given, then any.
 
-    A server ends the older of two readers with one id. That one goes on with another, or both would end each other in
+    A server ends the older of two readers with one id. That one continues with another, or both would end each other in
     turn. Which it is decides about no row.
     """
     first, last = ids

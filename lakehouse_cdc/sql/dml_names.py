@@ -3,8 +3,8 @@
 A table changes by such a statement only if the statement writes it, or something that the statement writes, reads or
 calls does (a trigger, a foreign key, a view, a stored routine; see `sql.references`). So what counts is that no name
 is missed. Of INSERT, REPLACE, LOAD, and of an UPDATE or DELETE of one table, the grammar says which table is written:
-it stands at a fixed place, after words that are reserved. Whatever else stands in them is read at most. Of every other
-form each identifier counts as written. A name may stand unquoted, in backticks, or (ANSI_QUOTES) in double quotes, as
+it is at a fixed place, after words that are reserved. Whatever else is in them is read at most. Of every other
+form each identifier counts as written. A name may be unquoted, in backticks, or (ANSI_QUOTES) in double quotes, as
 `table`, `database.table` or `database.table.column`; `a.b` may be a table's column, too, so both readings count.
 Where it depends on the session's sql_mode or character set where the quotes end, all words of the text count, also
 those within strings and comments, in any database.
@@ -113,7 +113,7 @@ def dml_names(text: str, database: str, *, plain_quotes: bool) -> Names | None:
 
 
 def raw_names(text: str, *, unreadable: bool = False) -> Names:
-    """Every word of a text, wherever it stands."""
+    """Every word of a text, wherever it is."""
     return Names(words=frozenset(map(lower, _WORD.findall(text))), unreadable=unreadable)
 
 
@@ -253,7 +253,7 @@ class _Chain:
     quoted: bool
 
     def table(self, database: str) -> Name:
-        """The table that it is, where nothing but a table may stand."""
+        """The table that it is, where nothing but a table may be."""
         return (self.names[0], self.names[1]) if len(self.names) > 1 else (lower(database), self.names[0])
 
     def tables(self, database: str) -> list[Name]:

@@ -1,4 +1,4 @@
-"""Whether a virtual generated column has one value, whoever reads its row: a proof from its expression.
+"""Whether a virtual generated column has one value, whichever session reads its row: a proof from its expression.
 
 A virtual column is not stored. The server computes it for each statement, under the settings of that session: the image
 in the binlog holds what the writer saw, a SELECT gives what the reader sees. These are one value where nothing in the

@@ -6,8 +6,8 @@ doubled quote stands for one, a backslash escapes in strings but not in names. W
 depends on the session's sql_mode, which the log has with each statement.
 
 A text is read only as far as it is asked for: a statement whose first words settle what it is costs the same whatever
-its length. Where the text breaks the rules there is a token of the form `broken`, and none after it: whoever needs to
-know what stands there raises `NotUnderstood`.
+its length. Where the text breaks the rules there is a token of the form `broken`, and none after it: a caller that
+needs to know what is there raises `NotUnderstood`.
 (sqlglot's tokenizer takes executable comments for comments and the rest of a RENAME for one string, so it cannot
 serve here.)
 """
@@ -188,14 +188,14 @@ class Reader:
         return token.form if token is not None else ""
 
     def more(self) -> bool:
-        """Whether something other than semicolons stands at the cursor or after it."""
+        """Whether something other than semicolons is at the cursor or after it."""
         at = self.at
         while (token := self.tokens.at(at)) == Token("mark", ";"):
             at += 1
         return token is not None
 
     def skip(self, *words: str) -> bool:
-        """Go past `words` if all of them stand here."""
+        """Go past `words` if all of them are here."""
         here = all(self.word(i) == word for i, word in enumerate(words))
         self.at += len(words) if here else 0
         return here
@@ -242,7 +242,7 @@ class Reader:
         self.at = 1 << 62
 
     def outside_parentheses(self) -> list[int]:
-        """The indexes of the tokens from the cursor on that stand in no parentheses.
+        """The indexes of the tokens from the cursor on that are in no parentheses.
 
         Raises NotUnderstood for a semicolon there that is not at the end, and for a text that is broken.
         """

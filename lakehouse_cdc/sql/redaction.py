@@ -1,6 +1,6 @@
 """A statement's text without the constants in it, which may be values of masked columns.
 
-A default stands in every row that was there before its column, and a condition or a label may be somebody's name. What
+A default is in every row that was there before its column, and a condition or a label may be somebody's name. What
 is left says which tables and columns the statement was about. Numbers other than defaults stay: they are lengths.
 """
 

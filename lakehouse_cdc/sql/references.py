@@ -10,9 +10,9 @@ reached than is ever changed, and never less.
 Which edges are in force. The catalog has those of the moment at which it is asked. For any other place in the log,
 those count that were known at some place before it, and every definition (CREATE, ALTER, RENAME) that the log holds
 since that place: what was in force is either one of the former, or was made by one of the latter. Of a definition in
-the log all names that it mentions lead to each other. What was dropped in between only goes on to count. Where nothing
-is known of a place before (the first time that a statement is met, in a backlog), the catalog of now is taken, and each
-name that a definition since has touched leads everywhere: see `References.without`.
+the log all names that it mentions lead to each other. What was dropped in between only continues to count. Where
+nothing is known of a place before (the first time that a statement is met, in a backlog), the catalog of now is taken,
+and each name that a definition since has touched leads everywhere: see `References.without`.
 
 What the user of the session may not see leads everywhere, too: a view or a routine without its text, a call of what is
 no routine that is seen where not all are, the triggers of a database. Nobody can make a trigger on a system table.

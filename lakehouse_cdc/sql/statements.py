@@ -167,7 +167,7 @@ def _create_table(reader: Reader, found: Node, names: tuple[str, ...]) -> Statem
 
 
 def _may_hold_a_query(reader: Reader) -> bool:
-    """Whether one of the words with which a query may begin stands after the table's name."""
+    """Whether one of the words with which a query may begin is after the table's name."""
     words = [reader.word(i) for i in range(reader.tokens.count() - reader.at)]
     limits = [after in ("LESS", "IN") for word, after in pairwise([*words, ""]) if word == "VALUES"]  # partitions
     return not all(limits) or bool({"SELECT", "WITH", "TABLE"} & set(words))

@@ -93,7 +93,7 @@ _STAND_INS: dict[str, tuple[int, dict[str, list[str]]]] = {
 
 @dataclass(frozen=True)
 class Distribution:
-    """An unpacked server: the command that runs it, and what the server and its loader must be told of its place."""
+    """An unpacked server: the command that runs it, and what the server and its loader must know of its place."""
 
     command: tuple[str, ...]
     share: Path

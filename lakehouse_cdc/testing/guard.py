@@ -1,4 +1,4 @@
-"""A program: run a server for as long as whoever started this holds the other end of standard input.
+"""A program: run a server for as long as the process that started this holds the other end of standard input.
 
     python guard.py TEMPORARY mysqld ARGUMENT ...
 

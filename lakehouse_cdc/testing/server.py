@@ -2,7 +2,7 @@
 
 What may be trusted:
 
-- *Which server runs from a directory* is told by the lock that InnoDB holds on `ibdata1` as long as it lives: a pid
+- *Which server runs from a directory* is known by the lock that InnoDB holds on `ibdata1` as long as it lives: a pid
   file could name a process that has nothing to do with us.
 - *What is stopped* is only what this very process started. A server that another process started from the directory is
   used, and left running.

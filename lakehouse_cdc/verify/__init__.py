@@ -1,1 +1,1 @@
-"""Source against silver, at one position, while writes go on."""
+"""Source against silver, at one position, while writes continue."""

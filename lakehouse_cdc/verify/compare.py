@@ -6,7 +6,7 @@ bucket: the count, the xor of one hash and the sum of the other. Rows that diffe
 hashes collide at once. Spark's xxhash64 passes over NULL, so (NULL, 1) and (1, NULL) would be alike: whether each value
 is NULL is hashed as well. Rows without a key are compared whole, each kind by how often it is there.
 
-A key that one side has twice is told by the counts; each row of it but one is then a difference by itself.
+A key that one side has twice is seen by the counts; each row of it but one is then a difference by itself.
 """
 
 from __future__ import annotations

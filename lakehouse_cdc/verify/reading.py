@@ -1,4 +1,4 @@
-"""One table of the source as text, exactly as it stood at W: what the server prints, and nothing that the loader reads.
+"""One table of the source as text, exactly as it was at W: what the server prints, and nothing that the loader reads.
 
 It is the as-of read (see `model.as_of_rule`, `source.reading.snapshot_read`), with a SELECT whose rows come as text
 through PyMySQL. What it shares with the loader, and why that is sound:

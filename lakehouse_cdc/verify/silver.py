@@ -1,6 +1,6 @@
-"""One silver table against its source, both as they stood at one position.
+"""One silver table against its source, both as they were at one position.
 
-The source side is an as-of read at the position at which silver stands, so writes that go on meanwhile change neither
+The source side is an as-of read at the position at which silver is, so writes that continue meanwhile change neither
 side. It is read as text (see `reading`), and silver by the types of its own columns (see `canonical`), so that neither
 side goes through what filled silver. Of a table whose snapshot is unfinished the keys that silver can have are
 compared, those below the cursor.

@@ -29,7 +29,7 @@ def main(path: str) -> None:
         listener.bind(path)
         listener.listen()
         import_once(PLANNER)
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for copies: they tell how they ended
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for copies: they report how they ended
         while listener in select.select([listener, sys.stdin], [], [])[0]:
             asker, _ = listener.accept()
             if os.fork() == 0:

@@ -1,4 +1,4 @@
-"""The Python that Spark is told to start, for the one process of which a copy may be had: that which plans a source.
+"""The Python that Spark is given to start, for the one process of which a copy may be had: that which plans a source.
 
 Spark starts it again for each stream, as `python -m MODULE`, and it imports for a second before it plans anything. Here
 the host, which has imported all of that before (see `fork_server`), is asked for a copy of itself instead: it is handed

@@ -136,7 +136,7 @@ def test_operate_tells_the_state_and_has_a_table_read_again(
     assert left["read_again"] == [AGAIN]
     said = capsys.readouterr().out
     place = quickstart["runs"][-1]["position"]
-    assert f"bronze stands at {place['file']}:{place['pos']}" in said
+    assert f"bronze is at {place['file']}:{place['pos']}" in said
     counts = Counter(table for table, op in bronze(quickstart["pipeline"]) if op != "s")
     for table, count in counts.items():
         assert f"{table}: snapshot done, {count} changes" in said

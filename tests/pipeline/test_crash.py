@@ -113,7 +113,7 @@ def test_interrupted_and_killed_it_goes_on(spark: SparkSession, mysql: MySqlServ
             driver.wait_for(checkpoint, last(checkpoint) + 1)
             code, out, err = driver.interrupt()
         assert code == 130, (out, err)
-        assert err == "interrupted; what was committed stays, and the next run goes on from there\n"
+        assert err == "interrupted; what was committed stays, and the next run continues from there\n"
         assert "Traceback" not in out
         assert "Exception" not in out
         lake.run(once=True)

@@ -11,7 +11,7 @@ every event inside the buffer, before it happens. Formats: MySQL source document
 Events that were compressed are after a marker (see `mysql.binlog.compression.events`), without checksums, and their
 header's position means nothing. While the loop is among them the position stands still before the compressed event;
 each of them ends where that one ends, and so does their transaction. What a TRANSACTION_PAYLOAD held must be one whole
-transaction, and may go on in the next buffers.
+transaction, and may continue in the next buffers.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ def scan_events(  # noqa: C901, PLR0915
                 return NOT_ONE
         else:
             again = kind == START_ENCRYPTION and group == OUTSIDE and u32(data, at + 13) == 0
-            if again or kind in (HEARTBEAT, HEARTBEAT_V2):  # made up by the server: it stands in no file
+            if again or kind in (HEARTBEAT, HEARTBEAT_V2):  # made up by the server: it is in no file
                 state[AT] += size
                 continue
             if kind in (ROTATE, FORMAT) or state[CHECKSUM] < 0:

@@ -1,4 +1,4 @@
-"""Numbers in event headers. Whoever asks has seen that the bytes are there."""
+"""Numbers in event headers. The caller has seen that the bytes are there."""
 
 from __future__ import annotations
 

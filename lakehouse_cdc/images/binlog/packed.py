@@ -3,7 +3,7 @@
 `find_packed` is one walk over the headers of raw events, before they are expanded. It stops at the first one that does
 not fit into the buffer: that event is the scan's to refuse, and nothing after it is looked at. Types: MySQL 8.0.20's
 TRANSACTION_PAYLOAD, and MariaDB 10.2's compressed QUERY, rows events of version 1, and rows events of version 2
-(writes, updates and deletes each). `whole_events` cuts what was expanded. `enter` and `leave` are for what stands in
+(writes, updates and deletes each). `whole_events` cuts what was expanded. `enter` and `leave` are for what is in
 their place then.
 """
 

@@ -35,7 +35,7 @@ TABLES = _tables()
 
 @part
 def _word(word: int, table: Table) -> int:
-    """Four bytes, after which as many have been taken in as tables stand before this one."""
+    """Four bytes, after which as many have been taken in as tables are before this one."""
     high = table[word >> 24] ^ table[256 + (word >> 16 & 0xFF)]
     return int(high ^ table[512 + (word >> 8 & 0xFF)] ^ table[768 + (word & 0xFF)])
 

@@ -50,7 +50,7 @@ def keeping(first: int, last: int) -> bytes:
 
 @part
 def write_masked(out: Bytes, begin: int, end: int, page: Bytes, work: Step) -> int:
-    """Mask the value in out[begin:end]; the position after what stands there now."""
+    """Mask the value in out[begin:end]; the position after what is there now."""
     at, behind_text = _text(out, begin, end)
     size = behind_text - at
     if page[0] == _HASHED:

@@ -43,7 +43,7 @@ class ChangeImages:
 
     `event` is an index into the RowEvents, `op` is ord of c, u or d, `ordinal` counts from 0 through the transaction.
     `key` and `before` of u and d are the old row's, `after` of c and u (and c's key) the new row's. `ordinals` is how
-    many ordinals the last event's transaction has used so far: the next buffer's `ordinal_base`, if it goes on there.
+    many ordinals the last event's transaction has used so far: the next buffer's `ordinal_base`, if it continues there.
     """
 
     n: int

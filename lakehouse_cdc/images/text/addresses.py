@@ -14,7 +14,7 @@ from lakehouse_cdc.images.status import BAD_NUMBER
 from lakehouse_cdc.model.variant import SHORT_STRING
 
 UUID, INET4, INET6 = 16, 4, 6  # a step's ARG
-_DASHES = (4, 6, 8, 10)  # bytes of a UUID after which none stands
+_DASHES = (4, 6, 8, 10)  # bytes of a UUID that none follows
 _COLON, _DOT, _DASH = 0x3A, 0x2E, 0x2D
 
 

@@ -259,7 +259,7 @@ def _utf32(buf: Bytes, at: int, size: int, out: Bytes, to: int) -> int:
 
 @part
 def _utf8(code: int, out: Bytes, to: int) -> int:
-    """One character; a surrogate that stands alone is none."""
+    """One character; a surrogate alone is none."""
     if code < 0x80 or code > 0x10FFFF or 0xD800 <= code < 0xE000:
         out[to] = code if code < 0x80 else _QUESTION
         return to + 1

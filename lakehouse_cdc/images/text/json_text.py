@@ -118,7 +118,7 @@ def _open(buf: Bytes, at: int, end: int, form: int, left: int, level: Step) -> i
 
 @part
 def _close(levels: Step, depth: int, out: Bytes, to: int) -> tuple[int, int]:
-    """End all objects and arrays that have no further element; (levels that go on, next output position)."""
+    """End all objects and arrays that have no further element; (levels that continue, next output position)."""
     while depth > 0:
         level = behind(levels, (depth - 1) * _LEVEL_FIELDS)
         if level[_NEXT] < level[_COUNT]:

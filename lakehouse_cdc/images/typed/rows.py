@@ -3,7 +3,7 @@
 A row is read as it was written: the header, then the values in the table's order, each of which must begin where the
 one before it ends and where the header says, and the last end where the image does. A value has the one form that the
 writer gives its column, or is NULL. So an image that is read is one that the writer could have written, up to what
-texts hold, and nothing is ever read outside of it. Any other stops the kernel; whoever called it asks somebody else.
+texts hold, and nothing is ever read outside of it. Any other stops the kernel; its caller then asks Spark.
 
 Values of a fixed width are copied at once. Of texts, binaries and arrays it is noted where they begin and how much
 they hold; they are gathered column by column when that is known of all rows.

@@ -2,7 +2,7 @@
 
 The log is a file of JSON for each version (protocol, "Delta Log Entries"). Of the rows of a range of versions, those
 files count that these versions added as changes; of all rows up to a version, those that are part of the table then:
-added, and not removed since. There is no answer (whoever asks then lets Spark read) where the log does not go back as
+added, and not removed since. There is no answer (the caller then lets Spark read) where the log does not go back as
 far, and where it says more than that rows were appended, or files put together.
 """
 

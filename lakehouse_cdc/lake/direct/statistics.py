@@ -2,7 +2,7 @@
 
 Queries leave files out by them, so a bound that is said holds for all of the file: texts are cut to a prefix, where
 the greatest one gets a character after it that is greater than what was cut off. Times are cut to milliseconds, as
-Delta's own are; whoever reads them adds one. Of types without an order that Delta uses, NULLs alone are counted.
+Delta's own are; readers add one. Of types without an order that Delta uses, NULLs alone are counted.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Bounds:
 
 
 def _said_in(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values of a column; of one of dictionaries, each of those that stand in a row."""
+    """The values of a column; of one of dictionaries, each of those that are in a row."""
     if not pa.types.is_dictionary(column.type):
         return column
     chunks = [chunk.unique() for chunk in column.chunks]

@@ -1,9 +1,9 @@
 """Every event's checksum is verified before its bytes become rows.
 
-A bit that is turned over on a disk or on the way makes another value of a row, and nothing else would tell. Where the
-server writes checksums (binlog_checksum, on by default) each event ends with its CRC32; a file's first event, the
+A bit that is turned over on a disk or on the way makes another value of a row, and nothing else would show it. Where
+the server writes checksums (binlog_checksum, on by default) each event ends with its CRC32; a file's first event, the
 format description, says so. That one is sent as in a closed file, and sent again for a start in mid-file, with a sum
-that is right. What else the server makes up for its readers, heartbeats and rotations, stands in no file and is not
+that is right. What else the server makes up for its readers, heartbeats and rotations, is in no file and is not
 looked at. Source: MySQL source documentation, "Log_event_footer", and what 5.7 to 9.7 and MariaDB 10.11 and 11.4 send.
 
 Readers of rows do this, the driver does not: it offers nothing that a reader does not read. It takes about 4 % of a

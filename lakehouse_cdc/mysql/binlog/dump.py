@@ -3,7 +3,7 @@
 The socket is read directly, not through PyMySQL's packet reader: between two commands nothing is in flight, so once
 COM_BINLOG_DUMP is sent every byte that arrives belongs to the dump. The dump blocks at the end of the binlog (a
 non-blocking one can end before a position that the server has already reported), so heartbeats are asked for, and
-silence for several of them is a lost connection. What `read` returns are whole events, byte for byte as they stand in
+silence for several of them is a lost connection. What `read` returns are whole events, byte for byte as they are in
 the file, plus the few that the server makes up (see `scanner.BinlogScanner`, which tells them apart).
 
 A request has four bytes for the position to start at, and a transaction may be larger than that: a file that holds one
@@ -84,7 +84,7 @@ class BinlogDump:
         self._failure: CdcError | None = None
         try:
             self._register(heartbeat_seconds, replica_uuid or str(uuid.uuid4()))
-            # MariaDB else leaves out events that stand in the file, and a position would not be a sum of sizes
+            # MariaDB else leaves out events that are in the file, and a position would not be a sum of sizes
             flags = _SEND_ANNOTATE_ROWS if "MariaDB" in str(connection.get_server_info()) else 0  # type: ignore[no-untyped-call]
             request = struct.pack("<IHI", requested.pos, flags, server_id) + start.file.encode()
             connection._execute_command(COM_BINLOG_DUMP, request)  # type: ignore[attr-defined]

@@ -40,7 +40,7 @@ class Skip:
             return events[:0]
         if self._cutter.position != self._start or self._head is None:
             raise codes.POSITION_INVALID.error(
-                f"{self._start} is no position between two events: the file goes on at {self._cutter.position}",
+                f"{self._start} is no position between two events: the file continues at {self._cutter.position}",
                 where=str(self._start),
                 hint="the checkpoint is of another binlog; begin again with a fresh one",
             )

@@ -32,7 +32,7 @@ class Groups:
         self.state[k.CHECKSUM] = -1  # not known before the format description
         self.rows: Matrix = np.empty((1024, k.ROW_COLUMNS), dtype=np.int64)
         self.txns: Matrix = np.empty((1024, k.TXN_COLUMNS), dtype=np.int64)
-        self.aside = bytearray()  # content of rows events that is not what stands in the buffer
+        self.aside = bytearray()  # content of rows events that is not what is in the buffer
         self._carried = 0  # rows events of the open transaction that earlier scans gave out
 
     @property
@@ -73,7 +73,7 @@ class Groups:
             self.txns[0, k.TXN_FILE] = 0
         self._carried = int(self.txns[0, k.EVENTS]) if is_open else 0
         self.aside = bytearray()
-        self.state[k.INNER_END] -= self.state[k.AT]  # a payload may go on
+        self.state[k.INNER_END] -= self.state[k.AT]  # a payload may continue
         self.state[[k.AT, k.ROWS, k.FILE, k.EXPANDED]] = 0
         self.state[k.TXNS] = int(is_open)
 

@@ -35,7 +35,7 @@ class Query:
     """A QUERY event.
 
     `sql_mode` are the session's modes as bits, None where they are not known. `readable`: every character of `text` is
-    what the server read. Otherwise what could not be decoded stands in it as U+FFFD or as backslash escapes of its
+    what the server read. Otherwise what could not be decoded is in it as U+FFFD or as backslash escapes of its
     bytes. Where it is not certain then where a quote ends, the text is cut off there, with a quote that does not end.
     """
 
@@ -79,7 +79,7 @@ class Format:
 def format_description(event: bytes, where: str) -> Format:
     """Read a format description (a whole event, with header).
 
-    The algorithm stands five bytes before the event's end, and the description itself always has a checksum field.
+    The algorithm is five bytes before the event's end, and the description itself always has a checksum field.
     Raises DefiniteError for a format whose fixed parts have other sizes than those read here.
     """
     body = Cursor(event[19:], where)
@@ -107,7 +107,7 @@ def rotation(body: bytes, where: str) -> tuple[str, int]:
 
 
 def previous_gtids(body: bytes, where: str) -> GtidSet:
-    """The GTIDs of all files before this one. With tags (8.3), 1 stands in the first and last byte of the count."""
+    """The GTIDs of all files before this one. With tags (8.3), 1 is in the first and last byte of the count."""
     data = Cursor(body, where)
     count = data.u64()
     tagged = count >> 56 == 1

@@ -110,7 +110,7 @@ class Scan:
     Of a large compressed transaction it may be a piece: then `end` is before that event, or `start` is, or both.
 
     `buffer` is the buffer that was fed, with its compressed events expanded, and after it the rows of partial updates,
-    made whole; values of COMPRESSED columns are as they stand there (see `compression.columns`). `rows` has one entry
+    made whole; values of COMPRESSED columns are as they are there (see `compression.columns`). `rows` has one entry
     for each rows event of a captured table, with offsets into `buffer`; `row_end` has the position at which each of
     these events, or the compressed event that held it, ends, `rows.table` indexes `tables`, `rows.txn` `transactions`.
     The indexes of `tables` and `sources` keep their meaning over all scans of one scanner, the others count from 0 in
@@ -145,7 +145,7 @@ class Scan:
         return gtid_text(self.sources[source], int(self.transactions.number[transaction])) if source >= 0 else ""
 
     def boundaries(self) -> list[Position]:
-        """Every transaction's end, and the begin of every file that the log went on to, in order."""
+        """Every transaction's end, and the begin of every file that the log continued to, in order."""
         done = self.ended
         places = list(zip(self.transactions.file[:done].tolist(), self.transactions.end[:done].tolist(), strict=True))
         places += [(file, 4) for file in range(1, len(self.files))]

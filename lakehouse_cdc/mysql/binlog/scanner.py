@@ -42,7 +42,7 @@ from lakehouse_cdc.sql.statements import StatementKind
 
 _PREVIOUS_GTIDS, _TAGGED, _EXECUTE_LOAD, _GTID_LIST = 35, 42, 18, 163
 _SHOWN = 1000  # characters that are kept of a statement that changes rows
-_ARTIFICIAL = 0x20  # a flag of an event that the server made up for its readers: it stands in no file
+_ARTIFICIAL = 0x20  # a flag of an event that the server made up for its readers: it is in no file
 
 
 class BinlogScanner:
@@ -229,7 +229,7 @@ class BinlogScanner:
         groups.pass_by(size)
 
     def _add_source(self, source: str, shown: bytes = bytes(16)) -> None:
-        """Give the kernel a source of GTIDs as their events show it; a tagged one never stands in these."""
+        """Give the kernel a source of GTIDs as their events show it; a tagged one never is in these."""
         line = len(self._sources)
         if line == len(self._uuids):
             self._uuids = np.concatenate((self._uuids, np.zeros_like(self._uuids)))
@@ -273,7 +273,7 @@ class BinlogScanner:
             raise codes.BINLOG_DISCONTINUED.error("a binlog file ends inside a transaction", where=where)
         if pos != FIRST_EVENT or file != file_name(here.base, here.number + 1):
             raise codes.BINLOG_DISCONTINUED.error(
-                f"the binlog goes on at {file}:{pos} instead of the file after {here}", where=where
+                f"the binlog continues at {file}:{pos} instead of the file after {here}", where=where
             )
         self._file = file
         self._files.append(file)

@@ -146,5 +146,5 @@ class Watch:
         return name in self._tables or any(known(name) for known in self._predicates)
 
     def _has_in(self, database: str) -> bool:
-        """Whether a dropped database may hold a captured table; a predicate over tables cannot tell."""
+        """Whether a dropped database may hold a captured table; a predicate over tables cannot know."""
         return self._captured_predicate or database in self._databases

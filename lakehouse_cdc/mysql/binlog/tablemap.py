@@ -5,8 +5,8 @@ before a row under it is believed: the number of columns, each column's type wit
 nullability, and as much of the rest as the server writes. Under binlog_row_metadata=FULL that is everything: names,
 signs, character sets, labels, and the primary key. MINIMAL (MySQL's default) has signs and character sets, 5.7 and
 MariaDB's NO_LOG have neither. What is not written needs no belief: the schema was right at a position, and a shape
-changes only by DDL, which stands in the log and is followed. So FULL is a second proof, and finds what was done behind
-the log's back (DDL under sql_log_bin = 0) also where no type tells. That a column is COMPRESSED is no part of its
+changes only by DDL, which is in the log and is followed. So FULL is a second proof, and finds what was done behind
+the log's back (DDL under sql_log_bin = 0) also where no type shows it. That a column is COMPRESSED is no part of its
 schema: it says how values are stored, and each table map says it for its rows.
 
 Source: MySQL source documentation, "Table_map_event"; that YEAR counts as numeric in the list of signs, and that the
@@ -53,7 +53,7 @@ _SET_LABELS, _ENUM_LABELS, _SIMPLE_KEY, _PREFIX_KEY = 5, 6, 8, 9
 class TableMap:
     """One table map. The tuples have one entry a column, in the table's order.
 
-    `types` are the type bytes with each column's metadata as they stand in the log. `unsigned` and `collations` are
+    `types` are the type bytes with each column's metadata as they are in the log. `unsigned` and `collations` are
     None where the column is not a number or a text (63 is binary), or the server does not say. `names` is None without
     FULL metadata; then `labels` (of an ENUM or SET, in the column's character set) and `key` (the primary key's columns
     as (index, length of the prefix or 0)) are empty, too. `bare_doubles`: the server that wrote it prints whole doubles
@@ -121,7 +121,7 @@ def _metadata(code: int, meta: Cursor, where: str) -> bytes:
 
 
 def _is_character(kind: BinlogType) -> bool:
-    """ENUM and SET stand as STRING, too, and have a list of character sets of their own."""
+    """ENUM and SET are logged as STRING, too, and have a list of character sets of their own."""
     code, metadata = kind
     return code in _CHARACTER and not (code == layout.STRING and metadata[0] in (layout.ENUM, layout.SET))
 
@@ -193,7 +193,7 @@ def check(found: TableMap, schema: TableSchema, where: str) -> None:
 
 
 def _require_plain_labels(schema: TableSchema, where: str) -> None:
-    """INFORMATION_SCHEMA has `?` for a character beyond utf8mb3; a table map with labels would tell."""
+    """INFORMATION_SCHEMA has `?` for a character beyond utf8mb3; a table map with labels would show it."""
     for column in schema.captured:
         if any("?" in label for label in column.values):
             raise codes.LABEL_UNREADABLE.error(

@@ -1,6 +1,6 @@
 """Which table maps are known: bytes seen before, in arrays that the kernel compares with.
 
-A table map stands in front of the rows of every statement and hardly ever changes, so each one is parsed and checked
+A table map is in front of the rows of every statement and hardly ever changes, so each one is parsed and checked
 once; after that the same bytes under the same table id are recognised by comparing them, and other bytes under that
 id are parsed again. A table id alone proves nothing: it changes with every DDL and starts again with the server.
 """

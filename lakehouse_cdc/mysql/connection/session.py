@@ -4,7 +4,7 @@ A session never relies on the server's defaults, since a global setting may chan
 UNCOMMITTED (rows that never were), sql_select_limit (rows left out, without a word), a secondary engine (rows of some
 time ago), PAD_CHAR_TO_FULL_LENGTH, a time zone, a result character set. All are set when it opens. There are two
 purposes: `query` sessions speak utf8mb4; `data` sessions have character_set_results = NULL, so that text columns come
-in their own character set, as they stand in the binlog.
+in their own character set, as they are in the binlog.
 
 Errors of the client library leave this module as DefiniteError or TransientError, by their number.
 """

@@ -96,7 +96,7 @@ def _semi_sync(session: Session, settings: Settings) -> Finding:
     what = f"commits wait up to {found.timeout_seconds:.0f} s for a replica"
     if not found.endless or settings.get("gtid_mode") == "ON":
         return Finding("semi_sync", "ok", what)
-    what = f"{what}, and gtid_mode is not ON: time does not tell when a commit becomes visible"
+    what = f"{what}, and gtid_mode is not ON: time does not show when a commit becomes visible"
     if server.has_process_right(session):
         return Finding("semi_sync", "warning", f"{what}; the PROCESS right serves", "turn GTIDs on")
     return Finding("semi_sync", "error", what, "GRANT PROCESS ON *.* TO the user, or turn GTIDs on")
@@ -162,7 +162,7 @@ def _replica(session: Session, settings: Settings) -> Finding:
             "log_replica_updates", "error", "the server is a replica and does not log the changes that it applies",
             "set log_replica_updates in its option file and restart it, or read from its source",
         )  # fmt: skip
-    return Finding("log_replica_updates", "ok", "every change is logged, whoever made it")
+    return Finding("log_replica_updates", "ok", "every change is logged, by any session")
 
 
 def _filters(session: Session, tables: Mapping[str, TableSchema]) -> Finding:

@@ -21,7 +21,7 @@ _RECONNECT = "then let the sessions that write connect again; on a managed serve
 
 @dataclass(frozen=True)
 class Finding:
-    """One condition: its name, how it stands, what was found, and what to do ("" where nothing is to be done).
+    """One condition: its name, how serious it is, what was found, and what to do ("" where nothing is to be done).
 
     `code` is that of the error that a finding of severity `error` becomes.
     """
@@ -77,7 +77,9 @@ def _wanted(name: str, wanted: str, otherwise: str) -> Callable[[Settings], Find
         value = settings.get(name, wanted)
         if value.upper() == wanted:
             return Finding(name, "ok", f"{name} is {value or 'empty'}")
-        return Finding(name, "error", f"{name} is {value}: {otherwise}", f"{settings.remedy(name, wanted)}, {_RECONNECT}")
+        return Finding(
+            name, "error", f"{name} is {value}: {otherwise}", f"{settings.remedy(name, wanted)}, {_RECONNECT}"
+        )
 
     return judged
 

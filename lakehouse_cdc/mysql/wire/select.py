@@ -1,7 +1,7 @@
 """A SELECT to images: prepared, executed and closed on a connection of PyMySQL's, its rows read by kernels.
 
 The binary protocol is what makes the values exact: a FLOAT arrives as its four bytes, where the text protocol prints
-5592410 for 5592405.5. The statement has no parameters; keys stand in its text.
+5592410 for 5592405.5. The statement has no parameters; keys are in its text.
 
 The session must have `character_set_results = NULL` (bytes come in the column's own character set; checked), and
 `time_zone = '+00:00'` (a TIMESTAMP is UTC; cannot be seen from here).

@@ -1,4 +1,4 @@
-"""From the configuration to what the `mysql_cdc` source, and a session beside it, are told."""
+"""From the configuration to what the `mysql_cdc` source, and a session beside it, are given."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def connection_options(config: PipelineConfig, home: Path) -> ConnectionOptions:
 
 
 def choice(config: PipelineConfig) -> Choice:
-    """Which columns are captured and masked, as far as the configuration tells without its secrets."""
+    """Which columns are captured and masked, as far as the configuration says without its secrets."""
     tables = config.tables.items()
     return Choice(
         exclude={pattern: t.exclude for pattern, t in tables if t.exclude},

@@ -21,7 +21,7 @@ from lakehouse_cdc.errors import codes
 
 @dataclass
 class _Lock:
-    """One that this process holds; whoever leaves last lets it go."""
+    """One that this process holds; the last one that leaves releases it."""
 
     handle: BinaryIO
     holders: int = 1

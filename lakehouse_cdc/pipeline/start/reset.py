@@ -3,10 +3,10 @@
 Tables are this pipeline's if their first commit says so (see `lake.tables`), whatever the configuration names by now:
 so tables of sources that were dropped, or renamed, go with the others.
 
-The order is such that a crash at any moment leaves something from which `run` or `reset` can go on. The checkpoint goes
-first: a run then begins a new epoch over the tables. Silver goes from the ledger on, each table before its tombstones:
-a run then builds again from bronze what is gone. Bronze goes last, the change table after all others. Each folder is
-renamed before it is deleted, so none is ever there in part.
+The order is such that a crash at any moment leaves something from which `run` or `reset` can continue. The checkpoint
+goes first: a run then begins a new epoch over the tables. Silver goes from the ledger on, each table before its
+tombstones: a run then builds again from bronze what is gone. Bronze goes last, the change table after all others. Each
+folder is renamed before it is deleted, so none is ever there in part.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ class Applier:
 
 
 def _refusal(table: str, error: Exception) -> TableError | None:
-    """What one table alone cannot go on for, if that is what the error says."""
+    """What one table alone cannot continue for, if that is what the error says."""
     ours = error if isinstance(error, CdcError) else raised_in_sql(error)
     if isinstance(ours, TableError):
         return ours

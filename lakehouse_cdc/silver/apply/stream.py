@@ -22,7 +22,7 @@ from lakehouse_cdc.sinks.port import CommittedBatch
 
 @dataclass(frozen=True)
 class SilverBatch:
-    """One batch that silver now holds: where all its tables stand, those it touched, and those that are set aside.
+    """One batch that silver now holds: where all its tables are, those it touched, and those that are set aside.
 
     It holds the commits of bronze after `after` (None: from the first one on), and took `seconds`.
     """
@@ -38,7 +38,7 @@ class SilverBatch:
 
 @dataclass(frozen=True)
 class Applied:
-    """Where silver stands after its last complete batch: the source at `standing`, bronze at `bronze_version`.
+    """Where silver is after its last complete batch: the source at `standing`, bronze at `bronze_version`.
 
     `bronze_batch` is the batch of bronze's stream that ends there; its checkpoint holds the source's whole offset.
     """
@@ -92,7 +92,7 @@ class SilverSink:
 
 
 def applied(spark: SparkSession, layout: Layout, checkpoint: str) -> Applied | None:
-    """Where silver stands, None before its first complete batch.
+    """Where silver is, None before its first complete batch.
 
     Commits of bronze that hold no rows start no batch of silver; they move its standing all the same.
     """
@@ -118,7 +118,7 @@ def applied(spark: SparkSession, layout: Layout, checkpoint: str) -> Applied | N
 def version_at(spark: SparkSession, table: Table, bronze_version: int) -> int | None:
     """The version of a silver table that holds bronze up to that commit and nothing later; None if there is none.
 
-    A table that a later batch has changed is thus read as it stood, while silver goes on.
+    A table that a later batch has changed is thus read as it was, while silver continues.
     """
     found: int | None = None
     for commit in newest_first(spark, table):

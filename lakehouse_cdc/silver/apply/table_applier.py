@@ -4,9 +4,9 @@ A batch is cut at the changes of the schema, in the order of seq: the rows below
 those above of the schema after it, and so on. Each segment is applied by a writer for its schema, with commits of its
 own; between two, the table evolves. Bronze is written and read in the order of seq, so a table that has gone through a
 change, or has begun to, has had everything older: of a batch that comes again, after a crash at any point or from an
-older checkpoint, the segments below are passed over, the change that was under way goes on (see `evolution`), and what
-remains is known to Delta, or moves no row backwards. A table that is left off stays as it is, and says so. So does one
-that is quarantined here, because silver cannot hold what comes: it says which part of bronze it holds, and takes up
+older checkpoint, the segments below are passed over, the change that was under way continues (see `evolution`), and
+what remains is known to Delta, or moves no row backwards. A table that is left off stays as it is, and says so. So does
+one that is quarantined here, because silver cannot hold what comes: it says which part of bronze it holds, and takes up
 from there when it is tried again.
 
 A table that is met for the first time, or was moved away, is built from the whole of bronze, which may hold changes as
@@ -88,7 +88,7 @@ class TableApplier:
     def set_aside(self, session: SparkSession, reason: str, note: CommitNote) -> None:
         """Quarantine the table, as the batch that has just failed found it. The keeper is of no more use.
 
-        One that was refused before it was made has no place to say so: whoever looks sees the same reason.
+        One that was refused before it was made has no place to say so: a reader sees the same reason.
         """
         if not exists(session, self._layout.silver_table(self._name)):
             return
@@ -278,7 +278,7 @@ class TableApplier:
 
     def _amid_a_change(self, held: Held) -> DefiniteError:
         return codes.SILVER_CHANGE_INTERRUPTED.error(
-            f"the silver table of {self._name} is amid a change of its schema, which bronze does not go on with",
+            f"the silver table of {self._name} is amid a change of its schema, which bronze does not continue with",
             where=f"{self._layout.silver_table(self._name)} seq {held.changing}",
             hint="restore bronze, or move the silver table away to have it built again",
         )

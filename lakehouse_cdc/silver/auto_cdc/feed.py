@@ -7,14 +7,14 @@ MERGE does.
 AUTO CDC knows nothing of a barrier (a truncation; the end of a repeated read, which takes away what the pass did not
 find), and its own truncation only for type 1. So each barrier becomes a delete of every key that it takes away, at its
 own seq: `gone`. That is one line for each key of which the last change before the barrier left a row, and is older than
-what the barrier says. All changes before a barrier stand in bronze when the barrier does, and none is ever added there,
+what the barrier says. All changes before a barrier are in bronze when the barrier is, and none is ever added there,
 so it is the same whenever it is asked for, be it long after. A key that an earlier barrier has taken away may be among
 them once more, which deletes nothing.
 
 Why that is the fold: a key's changes and deletes have seqs that differ. For type 1 the last of them decides, and it is
 a delete just where the fold has none: a row older than what a barrier says goes at the barrier, whose seq is greater
 than the row's. For type 2 the fold ends a version where the key's next line is a delete, and the barrier's is one at
-the barrier's own moment just where the version that stands there took its last change before what the barrier says.
+the barrier's own moment just where the current version there took its last change before what the barrier says.
 
 Barriers are rare, and what they take away is found by a look at all keys of the table. So they are in a small table of
 their own (`barriers`) and have a flow of their own, which has work only where there is one.

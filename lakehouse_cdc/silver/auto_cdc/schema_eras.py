@@ -3,7 +3,7 @@
 A declarative pipeline has no place for steps between two batches (see `evolution`): its tables are what their feed says
 of each key. So the feed reads every row as the changes of the schema since then have left it, by the same rules as the
 MERGE. A change at `seq` parts an era from the next; which one a row is of, its seq says, and its `schema_id` must say
-the same, else it is of a schema that nobody has told of yet, and reading it is an error. Through each change
+the same, else it is of a schema that nothing has announced yet, and reading it is an error. Through each change
 
 - a column keeps its value under its new name; with another type the value that the way back proves the same, else NULL:
   what a statement did to values beyond that, the source reads again;
@@ -54,7 +54,7 @@ class Eras:
 
     @classmethod
     def of(cls, name: str, met: Iterable[tuple[int, str | None]]) -> Eras | None:
-        """From the rows of `<bronze>.schemas` of one table, as (seq, schema), in order; None if they tell of no schema.
+        """From the rows of `<bronze>.schemas` of one table, as (seq, schema), in order; None if they have no schema.
 
         Raises DefiniteError where a change does not say what became of the columns.
         """
@@ -140,7 +140,7 @@ class Eras:
         """Why a table that was fed up to the change at `seq`, and no later one, must be made again; None if it need
         not.
 
-        AUTO CDC adds a column as NULL, and leaves one that goes; it can do nothing else to the rows that stand.
+        AUTO CDC adds a column as NULL, and leaves one that goes; it can do nothing else to the rows that exist.
         """
         if self.begins > seq:
             return f"its key is ({', '.join(self.last.schema.key)}) now"

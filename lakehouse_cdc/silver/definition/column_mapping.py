@@ -3,7 +3,7 @@
 As a rule the two are one: silver has the columns and the key of the source's schema, by the names that are configured
 them (see `transform`). A table that is frozen keeps its
 shape while the schema of the source moves on. Then each of its columns follows the column of the source that it was,
-through renames and other types, as long as there is one that silver was told of:
+through renames and other types, as long as there is one that silver was informed of:
 
 - A column that comes is not followed. So the shape stays, whatever the source adds.
 - A column that goes leaves its silver column without a source: NULL in every row written from then on. If one of its

@@ -133,7 +133,7 @@ def register(form: Form) -> None:
     """Make a form known by its name."""
     for other in _REGISTERED.values():
         if other.name == form.name or other.properties == form.properties:
-            raise ValueError(f"forms {other.name} and {form.name} cannot be told apart by their names or properties")
+            raise ValueError(f"forms {other.name} and {form.name} have equal names or properties")
     _REGISTERED[form.name] = form
 
 

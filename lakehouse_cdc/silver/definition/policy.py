@@ -17,7 +17,7 @@ class Policy:
     beside a new one, else it is rewritten. `freezes`: silver keeps its shape, whatever comes and goes (see
     `column_mapping`). `form` is what it keeps of rows; of every version (SCD type 2), a new one for each change of the
     columns `track` (None: of all). `transform` is what it makes of the source's columns. `properties`: what Delta is
-    told of the table as it is made; `cluster_by`: the columns that its files are clustered by, where it has them.
+    set as the table is made; `cluster_by`: the columns that its files are clustered by, where it has them.
     """
 
     drops: bool = False

@@ -38,7 +38,7 @@ _CHANGES = ("c", "u", "d")
 
 @dataclass(frozen=True)
 class Conversion:
-    """What a task is told: the folders of both tables; the rows' schema, the ids that it goes by, their one seq.
+    """What a task is given: the folders of both tables; the rows' schema, the ids that it goes by, their one seq.
 
     `own` are the columns that the form adds, each with whether it is NULL; if not, it is (seq, commit time). `columns`
     are those of the silver table as its files have them: the source's, then the form's, seq and commit time.

@@ -1,6 +1,6 @@
 """What a silver table says of itself, in its own properties and in the notes of its commits.
 
-What was applied to a table stands with it, so that it cannot part from its rows: the schema that it is of, the seq of
+What was applied to a table is kept with it, so that it cannot part from its rows: the schema that it is of, the seq of
 the last change of the schema that it went through, and how far it is with the next (see `evolution`). Of a table that
 several source tables go into each says so for its part.
 """

@@ -1,6 +1,6 @@
 """The schemas that a batch's rows were written under, by their ids.
 
-They stand in `<bronze>.schemas`; those that came with this very batch may not be there yet where bronze is still at
+They are in `<bronze>.schemas`; those that came with this very batch may not be there yet where bronze is still at
 work on it, and are taken from the batch's own s rows. A schema is named by its content, so it cannot be another one.
 """
 

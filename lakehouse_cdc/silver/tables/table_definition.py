@@ -8,7 +8,7 @@ Column mapping by name lets a column be called anything, and be renamed without 
 from rewriting whole files. A table that is there must be this pipeline's, for this source table, with just the columns
 of its schema and those that it keeps of columns dropped on the source, or nothing is touched.
 
-What was applied to a table stands with it (see `properties`).
+What was applied to a table is kept with it (see `properties`).
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Guards:
 
 
 def guards(spark: SparkSession, table: Table) -> Guards:
-    """The guards that stand in the table. Only one writer adds to it, so it need not ask twice."""
+    """The guards that are in the table. Only one writer adds to it, so it need not ask twice."""
     rows = read(spark, table).groupBy("op").agg(F.max("seq").alias("seq")).collect()
     found = {row["op"]: int(row["seq"]) for row in rows}
     return Guards(found.get(DELETE, -1), found.get(BARRIER, 0), found.get(HORIZON, -1))

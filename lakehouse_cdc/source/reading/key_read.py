@@ -1,13 +1,13 @@
 """One as-of read of some keys: what each of them held at W, a row (`r`) or nothing (`d`), whenever it is executed.
 
 It is the as-of read of `snapshot_read`, for a set of keys in place of a range. Of a key that the window speaks of, the
-window tells; of any other the SELECT does. Both are asked by the key's values as a reader of bronze has them, which
+window says; of any other the SELECT does. Both are asked by the key's values as a reader of bronze has them, which
 are equal just where the stored bytes are. The SELECT finds rows by the server's own comparison, so it may find more
 (of 'a' also 'A', of 'a' also 'a '): what is not among the keys is passed over. It never finds less, for a value is
 equal to itself under every collation, and is sent as it was received, with the column's own type.
 
 A `d` says that the source holds no such row at W, and not when that began; it has no image, for nobody here has seen
-one. All rows stand at W with the rank of a read, after every event up to W.
+one. All rows are at W with the rank of a read, after every event up to W.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def read_repair(split: RepairSplit, options: SourceOptions, server_id: int) -> I
 
 
 def values(key: Key, schema: TableSchema) -> Values:
-    """A decoded key as what it is told from others by."""
+    """A decoded key as what distinguishes it from others."""
     return tuple(key[name] for name in schema.key)
 
 

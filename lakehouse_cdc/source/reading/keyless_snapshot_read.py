@@ -1,4 +1,4 @@
-"""The as-of read of a table without a primary key: all its rows, as a multiset, exactly as they stood at W.
+"""The as-of read of a table without a primary key: all its rows, as a multiset, exactly as they were at W.
 
 A view is made of which the log, read up to a place after it, proves what it holds of the table (see
 `settling.consistent_view`); else another one. Then the view is read, as one chunk, and what it holds of (W, H] is taken
@@ -74,7 +74,7 @@ def proven_view(
         failure: DefiniteError | None = None
         try:
             view = views.make()
-        except DefiniteError as error:  # the table may be gone, or another: the binlog tells
+        except DefiniteError as error:  # the table may be gone, or another: the binlog shows which
             failure, view = error, View(server.log_position(session).position)
         past = Past(split, view)
         if not read_window(split, options, server_id, view.high, past.take):

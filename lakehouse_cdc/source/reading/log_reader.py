@@ -4,7 +4,7 @@ The dump blocks until the server has delivered the end of the stretch (for a mom
 dump cannot reach yet); an end of the stream before it is an error. Nothing after the end is looked at.
 
 Rows of an XA transaction are left out where they were prepared. When the stretch is through, the groups of those that
-are committed in it are read by themselves, from wherever they lie, and come as if their rows stood at the commit.
+are committed in it are read by themselves, from wherever they lie, and come as if their rows were at the commit.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class LogReader:
                 for scan in self._scanner.scans(part):
                     self._check_log(scan)
                     yield decoder.decode(self._commits.without_xa(scan))
-        self.close()  # whoever reads on has the same server_id
+        self.close()  # the next reader has the same server_id
         yield from read_groups(self._commits.found, self._options, self._by_name, self._identity, self._server_id)
 
     def _check_log(self, scan: Scan) -> None:

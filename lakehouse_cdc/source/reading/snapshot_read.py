@@ -1,4 +1,4 @@
-"""One as-of read: the rows of a key range exactly as they stood at W, whenever it is executed.
+"""One as-of read: the rows of a key range exactly as they were at W, whenever it is executed.
 
 SELECT without locks, then ask for the high watermark H, then read the binlog (F, H] of that table and let
 `model.as_of_rule.truths` decide for every key that occurs there. See that module for why the result does not depend on
@@ -78,7 +78,7 @@ def looked_at(
     failure: CdcError | None = None
     try:
         selected = select()
-    except DefiniteError as error:  # the table may be gone, or another: the binlog tells
+    except DefiniteError as error:  # the table may be gone, or another: the binlog shows which
         failure = error
     reached(Step.AFTER_SELECT, table)
     high = server.log_position(session).position
@@ -145,7 +145,7 @@ def _roll_back(split: SnapshotSplit, session: Session, selected: list[Pair], eve
 def keys_in_range(
     split: SnapshotSplit, session: Session, known: dict[bytes, bytes | None], selected: set[bytes]
 ) -> set[bytes]:
-    """The keys of the window that lie in [lo, hi): the SELECT's do, the server tells of the others."""
+    """The keys of the window that lie in [lo, hi): the SELECT's do, the server says it of the others."""
     unsure = [k for k, image in known.items() if image is not None and k not in selected]
     metadata = key_metadata(split.schema)
     space = KeySpace(split.schema)

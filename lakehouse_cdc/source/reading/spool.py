@@ -1,6 +1,6 @@
 """Rows that have been read and may not be handed on yet: on disk, where they are many.
 
-A table that is read as one chunk may be larger than memory, and whoever takes the rows may be slow; the transaction
+A table that is read as one chunk may be larger than memory, and the consumer of the rows may be slow; the transaction
 that reads them, and the metadata lock that it holds, must end as soon as they have arrived.
 """
 

@@ -1,7 +1,7 @@
 """The rows of XA transactions, read where they were prepared and stamped with where they came true.
 
 Where XA is used at all, most transactions are of that kind, and their groups lie close together. So groups that are
-neighbours share one dump; what stands between them is passed by event headers alone, and each group has a scanner of
+neighbours share one dump; what is between them is passed by event headers alone, and each group has a scanner of
 its own. That also keeps what lies outside of the stretch that is read, DDL of other times above all, out of sight.
 """
 
@@ -56,7 +56,7 @@ class PreparedPart(LogPart):
 
     @property
     def statements(self) -> list[LoggedStatement]:
-        return []  # what stands in the group is no DDL
+        return []  # what is in the group is no DDL
 
     def end_positions(self) -> npt.NDArray[np.int64]:
         return np.full(self.changes.n, self.commit.at.pos, np.int64)
@@ -75,7 +75,7 @@ class Commits:
     """Takes the rows of XA transactions out of the scans of a stretch, and notes (`found`) which come true in it.
 
     `prepared` are those that are open where it begins. A commit of one that is not known is passed over: it can only
-    are after W, and the planner does not go on past it.
+    are after W, and the planner does not continue past it.
     """
 
     def __init__(self, prepared: Sequence[Prepared]) -> None:

@@ -8,14 +8,14 @@ wait), so the position alone proves nothing about what a SELECT sees. Four proof
 * process: a transaction at or below W that is not visible belongs to a statement that waits in its commit. The
   statements that wait at a moment after W was read are taken once; when each of them has ended, W is settled. Later
   ones do not matter: they lie beyond W. Needs MySQL 8.0 and the PROCESS right.
-* snapshot: MariaDB says at which position of the binlog a consistent snapshot stands; all up to it is visible from
+* snapshot: MariaDB says at which position of the binlog a consistent snapshot is; all up to it is visible from
   then on.
 * age: a position that this process saw long ago is settled, where "long" exceeds what a commit can take. It is a
   margin, not a proof, so it must exceed the server's semi-sync time-out, and is refused where that is endless.
 
 An XA COMMIT waits in no state that `process` looks at, and has no place in the order that `snapshot` tells of. But XA
-RECOVER goes on listing its transaction until it is visible: of those that were decided on at or before W, the ones that
-are listed after W was read are waited for. Where they are not listed to us, an XA COMMIT needs age as well.
+RECOVER continues listing its transaction until it is visible: of those that were decided on at or before W, the ones
+that are listed after W was read are waited for. Where they are not listed to us, an XA COMMIT needs age as well.
 
 A floor that is too old costs bytes (more binlog is read again), never correctness; so the last settled position serves
 while a newer one is not proven, and a restart begins with the floor that the offset holds.
@@ -65,7 +65,7 @@ class Floor:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`xa`: XA COMMITs may be after `settled` that nobody tells of.
+        """`xa`: XA COMMITs may be after `settled` that nothing shows.
 
         Raises DefiniteError if `proof` cannot be had on this server.
         """
@@ -165,7 +165,7 @@ def choose_proof(session: Session, proof: Settle, margin: float) -> tuple[str, f
         return "process", beyond
     if semi_sync.enabled and semi_sync.endless:
         raise codes.SETTLE_UNAVAILABLE.error(
-            "with an endless semi-sync time-out, age does not tell when a commit becomes visible",
+            "with an endless semi-sync time-out, age does not show when a commit becomes visible",
             hint="turn GTIDs on, or GRANT PROCESS ON *.* to the user",
         )
     return "age", beyond

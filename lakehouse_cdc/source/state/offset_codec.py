@@ -1,9 +1,9 @@
 """Offsets as Spark stores them: small, however many tables there are.
 
 Spark writes the offset of every micro-batch, and some thousand tables would make each a quarter of a megabyte. Few of
-them are being read at a time; the others are at rest, done or not begun. So the states of tables at rest stand in a
+them are being read at a time; the others are at rest, done or not begun. So the states of tables at rest are in a
 file beside the checkpoint, named by its fingerprint, and the offset holds the fingerprint and the exceptions: tables
-that stand elsewhere, with their state, and tables that are no more, with null. A file is immutable and written before
+that are elsewhere, with their state, and tables that are no more, with null. A file is immutable and written before
 the offset that names it, so an offset means the same at any replay.
 
 A new file is written when the exceptions at rest outgrow a sixteenth of the old one. A table comes to rest once for

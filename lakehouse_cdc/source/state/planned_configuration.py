@@ -1,12 +1,12 @@
 """The configuration that a batch was planned under, and that a batch is never executed under another one.
 
-Schemas stand in the offset with what is left out, masked or carried otherwise, so a batch that is executed again gives
+Schemas are in the offset with what is left out, masked or carried otherwise, so a batch that is executed again gives
 the rows that it would have given when it was planned. If the user has masked or excluded a column in between, these are
 rows that must not be written any more. So the end of each batch names a digest of every option on which its rows
-depend, and a batch whose digest differs is not executed: nothing of it is read. Whoever keeps the tables decides what
+depend, and a batch whose digest differs is not executed: nothing of it is read. The owner of the tables decides what
 becomes of it (see `pipeline.start.settling`); the source alone cannot know whether it was written.
 
-A stream that goes on from a complete batch follows the schemas of its offset, too. What the configuration says now is
+A stream that continues from a complete batch follows the schemas of its offset, too. What the configuration says now is
 compared with the catalog where the stream reaches the end of the log (see `planning.new_tables`); until then, a column
 that is captured there and excluded or masked now would come in clear. So before anything is planned, the schemas of the
 offset are compared with the configuration by their own names of columns. Only what would reveal something is an error

@@ -2,7 +2,7 @@
 
 `tables.json` names the change table that the checkpoint belongs to, by the id that Delta gave it. `begin.json` exists
 where the stream is the first of a new checkpoint, and its table held rows before: it names an offset (a file of its
-own, see `state_store`) at which that table stands. The stream then begins as after a gap in the log: with a new epoch,
+own, see `state_store`) at which that table is. The stream then begins as after a gap in the log: with a new epoch,
 in which every table of that offset is read again, so that rows which are gone since are deleted.
 
 Both are written before Spark plans a batch. The end of the first batch names the offset that it begins after, so its

@@ -26,7 +26,7 @@ class XaHistory:
     """
 
     def __init__(self, known: Iterable[Prepared], *, counted: bool) -> None:
-        self._open = {p.xid: p for p in known if p.decided is None}  # where the scan stands
+        self._open = {p.xid: p for p in known if p.decided is None}  # where the scan is
         self._at_origin = tuple(self._open.values())
         self._events: list[XaEvent] = []
         self._unknown: list[Position] = []

@@ -55,7 +55,7 @@ class Node:
         return next(part for part in self.parts if part.name in names)
 
     def says(self, *words: str) -> bool:
-        """Whether all of these keywords stand in the production itself."""
+        """Whether all of these keywords are in the production itself."""
         return set(words) <= set(self.words)
 
     def walk(self) -> Iterator[Node]:

@@ -16,7 +16,7 @@ the size of what follows the fields; 0 ends them. Then come whole events, withou
 documentation, "Transaction_payload_event" and `codecs::binary::Transaction_payload`, and what 8.0.31 and 9.7.4 write.
 
 MariaDB (10.2: log_bin_compress) compresses single events: in a QUERY the text, in a rows event all after the bitmaps
-of present columns. There stands a record instead: a byte 0x80 | algorithm << 4 | n, where zlib is algorithm 0, the
+of present columns. There is a record instead: a byte 0x80 | algorithm << 4 | n, where zlib is algorithm 0, the
 size in n bytes, big-endian, and the compressed bytes. Source: MariaDB's `sql/log_event.cc`, and what 10.11 writes.
 
 A size is only a claim, so it is not believed beyond what that many compressed bytes can become: a block of zstd has at
@@ -63,7 +63,7 @@ _zstd = pa.Codec("zstd")
 
 @dataclass(frozen=True)
 class Expanded:
-    """What stands in place of a buffer: `data`, and after it, where that is not all, the pieces of `later`.
+    """What is in place of a buffer: `data`, and after it, where that is not all, the pieces of `later`.
 
     A packed event that cannot be expanded ends it, with a marker that says so; `fault` is the reason, to be raised when
     the scan comes to it.

@@ -1,7 +1,7 @@
 """Binary JSON, taken apart one level at a time and put together again.
 
 Only an object or array that is to be changed is opened. What is in it keeps its bytes, which mean the same wherever
-they stand, since offsets count from the begin of their own object or array. One is written in the small form if it
+they are, since offsets count from the begin of their own object or array. One is written in the small form if it
 fits, as MySQL does, and members in MySQL's order: by the length of their keys, then by their bytes. For the format see
 `kernels.json_text`.
 
@@ -26,7 +26,7 @@ _LARGEST_SMALL = 0xFFFF
 
 
 class Value(NamedTuple):
-    """A value as it stands in a document: its type, and its bytes."""
+    """A value as it is in a document: its type, and its bytes."""
 
     kind: int
     data: bytes
@@ -108,7 +108,7 @@ def _size(data: bytes, at: int, end: int, kind: int) -> int:
 
 
 def written(node: Node) -> Value:
-    """A node as it stands in a document."""
+    """A node as it is in a document."""
     if isinstance(node, Value):
         return node
     keys, values = node.keys, [written(value) for value in node.values]

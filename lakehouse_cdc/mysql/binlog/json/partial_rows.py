@@ -1,6 +1,6 @@
 """Partial JSON updates, made whole: a PARTIAL_UPDATE_ROWS event as the UPDATE_ROWS event that says the same.
 
-With binlog_row_value_options = PARTIAL_JSON MySQL writes every UPDATE in this form. Most rows only lose what stands
+With binlog_row_value_options = PARTIAL_JSON MySQL writes every UPDATE in this form. Most rows only lose what is
 between their images; where the image after holds changes of a document, the document of the image before is changed
 and put in their place. So the image before must have it: events that leave columns out are refused.
 """

@@ -1,7 +1,7 @@
 """Bring one silver table of type 2 from one position of the source to the next: every version of its rows.
 
 Versions depend on all changes of a key in their order, so they can only be written in that order. As a rule a batch is
-newer than all that the table holds: then the versions that stand open, of the batch's keys, are all that has to be
+newer than all that the table holds: then the versions that are open, of the batch's keys, are all that has to be
 known of the past, and one MERGE ends or continues them and inserts the others. Where it is not (an older checkpoint,
 batches in another order) what the table holds since the schema came into force is made again from bronze, by one
 commit: it is a function of bronze alone, so whatever came how often and in what order, the table ends as the same.

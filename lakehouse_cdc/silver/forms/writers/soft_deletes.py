@@ -6,7 +6,7 @@ the row) is no change of the row: it only marks it. So what a row is depends on 
 after that which takes it away, and what a batch that is newer than all that the table holds does to it needs nothing
 of the past: one MERGE. A deleted row is its own tombstone.
 
-A `d` without an image (a key that was looked for, and is not there) is the last change of a row that stands: it keeps
+A `d` without an image (a key that was looked for, and is not there) is the last change of a row that exists: it keeps
 what it held. Of one that is gone already, or was never here, it says nothing new.
 
 A batch that is not newer (an older checkpoint, batches in another order) has the table made again, as of type 2 and for
@@ -92,7 +92,7 @@ class SoftWriter(OrderedWriter):
         return joined.select(*others, *(F.expr(value).alias(name) for name, value in told.items()))
 
     def _last(self, part: TableBatch, changes: DataFrame, barriers: Sequence[Barrier]) -> DataFrame:
-        """What each key's last change says: key, row, seq, commit_ts, and deleted_at, NULL if the row stands.
+        """What each key's last change says: key, row, seq, commit_ts, and deleted_at, NULL if the row exists.
 
         Where all that is said of a key is that it was missed, row is NULL.
         """

@@ -1,9 +1,9 @@
 """From the changes of a table to the versions of its rows: one sort of each key's changes, whatever their number.
 
-The changes of a key stand in the order of seq, after the version that silver holds open for it, if there is one, and
-among the barriers of the table (a truncation; the end of a repeated read), which stand among the changes of every key.
+The changes of a key are in the order of seq, after the version that silver holds open for it, if there is one, and
+among the barriers of the table (a truncation; the end of a repeated read), which are among the changes of every key.
 Then each line needs to know of those around it only: a barrier takes the row away if the last change before it is
-older than what it says; a change begins a version if no row stood before it, or one that differs in a tracked column;
+older than what it says; a change begins a version if no row existed before it, or one that differs in a tracked column;
 and a version lasts to the next line that begins one or takes the row away. It holds what its last change says, of the
 columns that are not tracked, too.
 
@@ -34,7 +34,7 @@ def moment(seq: int, commit_ts: int) -> str:
 
 
 def whole_key(schema: TableSchema) -> str:
-    """SQL: whether a change can meet a version. One that stands since the key was another may have no such key yet."""
+    """SQL: whether a change can meet a version. One that exists since the key was another may have no such key yet."""
     return " AND ".join(f"{quoted(name)} IS NOT NULL" for name in schema.key)
 
 
@@ -56,7 +56,7 @@ def standing(versions: DataFrame, shape: Shape, kept: Sequence[str]) -> DataFram
 
 
 def first_read(changes: DataFrame) -> DataFrame:
-    """The versions of rows that were read at one position, each key once, where none stood before."""
+    """The versions of rows that were read at one position, each key once, where there was none before."""
     start = F.struct("seq", "commit_ts").alias("start")
     return changes.select("key", "row", start, F.lit(None).cast(MOMENT).alias("end"), "seq", "commit_ts")
 
@@ -68,8 +68,8 @@ def versions(
     shape: Shape,
     track: Sequence[str] | None,
 ) -> DataFrame:
-    """The versions that stand after `changes` (key, seq, op, commit_ts, row) of which each seq is greater than those
-    of `open_ones` (see `standing`).
+    """The versions that there are after `changes` (key, seq, op, commit_ts, row) of which each seq is greater than
+    those of `open_ones` (see `standing`).
 
     Columns: key, row, start, end, seq, commit_ts; `held`: it is one of `open_ones`, and `moved`: not as it was; `kept`.
     """
@@ -139,7 +139,7 @@ def _cut(lines: DataFrame) -> DataFrame:
 
 
 def _tracked(shape: Shape, track: Sequence[str] | None) -> Column:
-    """What a version is told from the next one by; a VARIANT cannot be compared, its JSON can.
+    """What distinguishes a version from the next one; a VARIANT cannot be compared, its JSON can.
 
     Of all columns, the computed ones say nothing that the others do not.
     """
