@@ -168,7 +168,7 @@ def other_columns(table: Table, odd: tuple[str, str]) -> DefiniteError:
     return codes.TABLE_COLUMNS_DIFFER.error(
         f"the table has other columns than expected: {' '.join(odd).strip()} differs",
         where=str(table),
-        hint="the table was altered by hand or by another release; move it away to have it built anew",
+        hint="the table was altered by hand or by another release; move it away to have it built again",
     )
 
 
@@ -198,7 +198,7 @@ def set_properties(spark: SparkSession, table: Table, properties: Mapping[str, s
 
 
 def table_id(spark: SparkSession, table: Table) -> str:
-    """The id that Delta gave the table when it was made; one that is made anew in its place has another."""
+    """The id that Delta gave the table when it was made; one that is made again in its place has another."""
     if (state := delta_log.state(spark, table)) is not None:
         return state.id
     found = delta_table(spark, table).detail().select("id").head()

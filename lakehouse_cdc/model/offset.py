@@ -42,8 +42,8 @@ class Offset:
     `floor` is a position at or before (`file`, `pos`) of which the driver knows that every transaction up to it is
     committed and visible. `gtid_set` are the transactions up to the position, `last_gtid` and `commit_ts`
     (microseconds since 1970) those of the last transaction, for the snapshot rows that carry this position. `prepared`
-    are the XA transactions that a reader of what lies behind the floor does not find by itself (see `model.xa`).
-    `ddl`: the effects of the statement that the position stands behind, where that is a DDL on captured tables, and of
+    are the XA transactions that a reader of what is after the floor does not find by itself (see `model.xa`).
+    `ddl`: the effects of the statement that the position is after, where that is a DDL on captured tables, and of
     the statements in the batch that were logged as text. `references` names what leads to captured tables from the
     position on (see `sql.references`), once that has been asked for. `texts`: how many statements logged as text
     have been passed over, and how many have had tables read again.

@@ -7,7 +7,7 @@ deletes what is older than the seq at which it began.
 The chunks of a batch emit nothing if they crossed a DDL of their table after that batch's position, and the batch is
 committed all the same. So a phase whose cursor moved in the batch that ends here (`Unconfirmed`, `CaughtUp`) keeps the
 cursor from before. Where a DDL was crossed the cursor is put back (`PutBack`). Whether the chunks were read before it
-or after is not known, so events go on to pass up to where the cursor had been, until all up to there is read again.
+or after is not known, so events continue to pass up to where the cursor had been, until all up to there is read again.
 
 Which phase follows which is decided in `model.state_machine` alone. How a state is stored: `model.table_state_json`.
 
@@ -200,7 +200,7 @@ class TableState:
 
     @property
     def in_repeated_pass(self) -> bool:
-        """Whether the pass that goes on, or was the last one, is a repeated one."""
+        """Whether the current pass, or else the last one, is a repeated one."""
         return isinstance(getattr(self.phase, "in_pass", None), RepeatedPass)
 
     @property
@@ -226,7 +226,7 @@ class TableState:
 
     @property
     def cursor(self) -> Cursor:
-        """How far the pass is; [] at its start, and where none goes on."""
+        """How far the pass is; [] at its start, and where there is none."""
         match self.phase:
             case Reading() | Unconfirmed() | PutBack():
                 return self.phase.cursor

@@ -32,7 +32,7 @@ from lakehouse_cdc.mysql.literals import (
 from lakehouse_cdc.schema.table import TableSchema
 
 MOST_GAPS = 4  # keys per row up to which integer keys are split by arithmetic; see `even`
-_EXPLAINED_ROWS = {12: 9, 10: 8}  # where `rows` stands in a line of EXPLAIN: of MySQL, of MariaDB
+_EXPLAINED_ROWS = {12: 9, 10: 8}  # where `rows` is in a line of EXPLAIN: of MySQL, of MariaDB
 _KEYS_AT_ONCE = 1000
 _CHARACTERS_AT_ONCE = 256 << 10  # of one statement: a quarter of the least max_allowed_packet in use
 
@@ -181,7 +181,7 @@ class KeySpace:
         return int(row[_EXPLAINED_ROWS[len(row)]] or 0)
 
     def _one(self, session: Session, where: str, direction: str, skip: int) -> Cursor | None:
-        """The key behind `skip` others, in the index's order (forced: a smaller index would be sorted as a whole)."""
+        """The key after `skip` others, in the index's order (forced: a smaller index would be sorted as a whole)."""
         rows = session.query(
             f"SELECT {', '.join(selected(c) for c in self._key)} FROM {self.table} FORCE INDEX (PRIMARY)"
             + (f" WHERE {where}" if where else "")

@@ -1,4 +1,4 @@
-"""Where a pipeline stands, as its checkpoints and tables say, and how far that is behind its source.
+"""The position of a pipeline, as its checkpoints and tables say, and how far that is behind its source.
 
 Everything is read, nothing is written, so it may be asked while the pipeline runs. The numbers are of slightly
 different moments then; positions are exact, each for itself.
@@ -88,7 +88,7 @@ def status(
     schemas: str,
     logs: Sequence[tuple[str, int]] | None,
 ) -> Status:
-    """Where the pipeline stands.
+    """The state of the pipeline.
 
     `schemas` is the source's folder beside the checkpoints; `logs` are the binlog files that the server has, with sizes
     (None: not known).

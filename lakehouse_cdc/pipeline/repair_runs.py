@@ -1,6 +1,6 @@
 """What a person, or `verify`, has read again: whole tables, rows that match a predicate, keys that differ.
 
-Each is asked for by a file beside the schemas (see `source.requests`), and read by the run that goes on, or the next.
+Each is asked for by a file beside the schemas (see `source.requests`), and read by the current run or the next.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Mending(Place):
     def read_again(self, patterns: Sequence[str]) -> list[str]:
         """Have the captured tables that match be read again as of now, beside the stream; their names.
 
-        What the pass does not find is deleted in silver, so it mends whatever differs; a table that is quarantined is
+        What the pass does not find is deleted in silver, so it repairs whatever differs; a table that is quarantined is
         followed again, if it can be. Raises ConfigError for a pattern that no captured table matches, DefiniteError
         before the first run.
         """
@@ -85,7 +85,7 @@ class Mending(Place):
         """What would have to be deleted to begin again, to be looked at and then executed, while no run can begin.
 
         These are the checkpoints and the tables of this pipeline; with `keep_tables` the checkpoints alone, and the
-        next run begins a new epoch, in which every table is read again. Raises DefiniteError while a run goes on.
+        next run begins a new epoch, in which every table is read again. Raises DefiniteError while a run is active.
         """
         from lakehouse_cdc.pipeline.start.reset import Reset
 
@@ -96,14 +96,14 @@ class Mending(Place):
         """Have the keys that differ be read again as of now, beside the stream: by table how many.
 
         None means the whole table: too many keys differ, or one is none that the source can be asked for. Tables are
-        left out that are being mended already. What is read mends silver in the run that goes on, or the next.
+        left out that are being repaired already. What is read repairs silver in the current run or the next.
         """
         from lakehouse_cdc.verify.repair import stored
 
         asked: dict[str, int | None] = {}
         store = SchemaStore(self.schemas)
         for result in report.tables:
-            if not result.differing or result.table in report.pending:  # nothing mends what cannot be held
+            if not result.differing or result.table in report.pending:  # nothing repairs what cannot be held
                 continue
             name = stored(store, report.states[result.table], result.table, result.keys)
             if name is None:
@@ -114,7 +114,7 @@ class Mending(Place):
         return asked
 
     def _pending(self, then: Offset) -> tuple[str, ...]:
-        """The tables that are being mended, since an offset that silver stands at or before."""
+        """The tables that are being repaired, since an offset that silver is at or before."""
         last = (self._offset() or then).tables
         noted = [self.signals.requests(), {name: seq for name, (_, seq) in self.signals.repairs().items()}]
         return tuple(

@@ -1,4 +1,4 @@
-"""What a run and a verification tell: plain data for machines, numbers for people."""
+"""What a run and a verification report: plain data for machines, numbers for people."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RunReport:
 
     def __init__(self, progress: Callable[[Progress], None] | None = None) -> None:
         self._progress = progress
-        self.metrics: Metrics | None = None  # which is told of each batch, too
+        self.metrics: Metrics | None = None  # which gets each batch, too
         self.rows: dict[str, Counter[str]] = {}
         self.batches: Counter[str] = Counter()
         self.standing: dict[str, Any] | None = None
@@ -89,7 +89,7 @@ class RunReport:
         self.uncaptured = found
 
     def end_at(self, offset: Offset) -> None:
-        """Where the source stands at the end."""
+        """Where the source is at the end."""
         place = offset.position
         uuid = offset.identity.server_uuid
         self.standing = {"server_uuid": uuid, "file": place.file, "pos": place.pos, "gtid": offset.gtid_set}
@@ -131,7 +131,7 @@ class VerifyReport:
     gtid_set: str
     tables: tuple[TableResult, ...]
     quarantined: Mapping[str, str] = field(default_factory=dict)
-    pending: tuple[str, ...] = ()  # tables that are being read again, as a whole or in part, for silver to mend
+    pending: tuple[str, ...] = ()  # tables that are being read again, as a whole or in part, for silver to repair
     states: Mapping[str, TableState] = field(default_factory=dict, repr=False)  # of the tables, there
     uncaptured: Uncaptured = field(default_factory=Uncaptured)  # what matches source.tables and is in no layer
     failed: Mapping[str, str] = field(default_factory=dict)

@@ -46,7 +46,7 @@ class TruncateSplit(InputPartition):
 @dataclass
 class EndSplit(InputPartition):
     """The `x` row of a repeated pass that ends in this batch, the seq that the pass began at, and that below which no
-    row stands: the same, but where all rows were read at one position."""
+    row exists: the same, but where all rows were read at one position."""
 
     stamp: Stamp
     schema: TableSchema
@@ -56,7 +56,7 @@ class EndSplit(InputPartition):
 
 @dataclass
 class SnapshotSplit(InputPartition):
-    """as_of(table, [lo, hi), W): W stands in the stamp, the floor is at or before it. None is unbounded.
+    """as_of(table, [lo, hi), W): W is in the stamp, the floor is at or before it. None is unbounded.
 
     `prepared` are the XA transactions that are open at the floor. `texts` says which statements logged as text may
     change the table.
@@ -108,7 +108,7 @@ Split = SchemaSplit | AlterSplit | TruncateSplit | EndSplit | SnapshotSplit | Re
 
 
 def stamp_of(offset: Offset, since: int | None = None) -> Stamp:
-    """What the rows that stand at an offset's position share, in the reading of a table that began at seq `since`."""
+    """What the rows that are at an offset's position share, in the reading of a table that began at seq `since`."""
     reading = unpack(since).ordinal if since is not None else 0
     place = offset.identity.server_uuid, offset.position, offset.last_gtid, offset.commit_ts
     return Stamp(offset.epoch, *place, reading)

@@ -1,6 +1,6 @@
-"""All tables of a layer against the source, as both stood at the position at which the layer stands.
+"""All tables of a layer against the source, as both were at the position at which the layer is.
 
-One table's trouble is that table's: what cannot be compared is said by name, with the reason, and the others go on.
+One table's trouble is that table's: what cannot be compared is said by name, with the reason, and the others continue.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Verifier:
         return self._each(found, compared)
 
     def _begin(self, bronze_version: int | None) -> tuple[Verified, int]:
-        """What stands at the end of the newest commit of bronze up to a version, and that commit's."""
+        """What is at the end of the newest commit of bronze up to a version, and that commit's."""
         self.spark.dataSource.register(MySqlTextSource)
         options = SourceOptions.parse(self.options)
         offset, version = _offset_of(

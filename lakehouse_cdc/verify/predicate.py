@@ -91,12 +91,12 @@ def _in_source(connection: ConnectionOptions, schema: TableSchema, predicate: st
 
 
 def _in_silver(rows: DataFrame, shape: Shape, predicate: str) -> list[Key]:
-    """By the source's names; `rows` are those that stand."""
+    """By the source's names; `rows` are those that exist."""
     schema = shape.rows
     clear = {c.name for c in schema.captured if not c.mask}
     columns = [F.col(quoted(mine)).alias(its) for mine, its in shape.sources.items() if its in clear]
     try:
-        named = rows.select(*columns).alias("t")  # without a name Spark would look for columns behind the projection
+        named = rows.select(*columns).alias("t")  # without a name Spark would look for columns after the projection
         chosen = named.where(f"(\n{predicate}\n)")
         return [*distinct_keys(chosen, [shape.sources[name] for name in shape.schema.key], MOST_KEYS + 1)]
     except PySparkException as error:

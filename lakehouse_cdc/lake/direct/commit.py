@@ -146,7 +146,7 @@ def _streamed(spark: SparkSession, note: CommitNote) -> Any:
 
 
 def _appended(spark: SparkSession, note: CommitNote) -> Any:
-    """What the append of a DataFrameWriter says; how many options there are behind the note depends on the release."""
+    """What the append of a DataFrameWriter says; how many options there are after the note depends on the release."""
     jvm: Any = spark._jvm
     operation = getattr(library(spark), APPENDED)
     none = getattr(jvm.scala, "None$").__getattr__("MODULE$")

@@ -6,10 +6,10 @@ again, with the same result:
 
 - A planned batch is removed by the removal of one file, and only where bronze has no commit of it. The data files that
   its tasks had written are part of no table; they are deleted before (of a table in a catalog, by VACUUM).
-- A new epoch: the offset at which bronze stands is stored first, then the file that names it, then the file that names
+- A new epoch: the offset of bronze is stored first, then the file that names it, then the file that names
   the table. Before the last is there, or Spark has planned a batch, the checkpoint is a new one as before.
 - A batch that bronze holds, planned under another configuration: what comes after the commit (its schemas) is done
-  here, and the source is told that there is nothing to read; Spark then completes the batch.
+  here, and the source is informed that there is nothing to read; Spark then completes the batch.
 - Silver's checkpoint is moved aside in one step, and deleted there.
 
 Silver's stream needs no such care about its configuration: its plan says only which commits of bronze a batch covers.
@@ -182,7 +182,7 @@ def _done(
 
 
 def _standing(spark: SparkSession, layout: Layout, store: SchemaStore, bronze: BronzeFound | None) -> Offset:
-    """Where bronze stands: the epoch of its last row, and the tables of which it has rows."""
+    """The position of bronze: the epoch of its last row, and the tables of which it has rows."""
     greatest, found = tables_in(spark, layout)
     last, top = None if bronze is None else bronze.last, unpack(greatest)
     place = Position(file_name("bronze", top.file), top.pos)

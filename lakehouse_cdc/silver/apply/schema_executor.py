@@ -81,7 +81,7 @@ def evolve(
     """Bring the table to the schema after `change`; the columns that it keeps beside, as `policy` says.
 
     `phase` is how far it has come, in an attempt that failed. `done` is the note of the last commit. `added` are the
-    columns of the transform, behind the change. Raises TableError for one whose type cannot become what it would be.
+    columns of the transform, after the change. Raises TableError for one whose type cannot become what it would be.
     """
     table, transform = layout.silver_table(change.new.name), policy.transform
     change = change.renamed(transform)
@@ -105,7 +105,7 @@ def _compute(session: SparkSession, table: Table, transform: Transform, added: C
             raise codes.COMPUTED_TYPE_CHANGED.error(
                 f"computed column {name} is {held[name]}, and would be {kind} from here on",
                 where=str(table),
-                hint="cast it in its expression, and move the silver table away to have it built anew",
+                hint="cast it in its expression, and move the silver table away to have it built again",
             )
     return Compute(tuple(wider), tuple(transform.computed.items()))
 
@@ -119,7 +119,7 @@ def stay(
     done: CommitNote,
     policy: Policy,
 ) -> None:
-    """Leave the table in its shape: it follows the source's columns by what they are called behind `change`.
+    """Leave the table in its shape: it follows the source's columns by what they are called after `change`.
 
     Done again, before anything was applied after it, it makes the same. `done` is the note of the last commit.
     """

@@ -1,7 +1,7 @@
 """What silver held when: for each batch the version of every silver table, and the place in the source.
 
 A row is appended as the last step of a batch, tied to it: a crash before that has the batch repeated, which changes no
-table any more and appends the row; a crash behind it has it repeated, too, and the row is skipped. So no batch that is
+table any more and appends the row; a crash after it has it repeated, too, and the row is skipped. So no batch that is
 complete lacks its row. A batch that comes again from an older checkpoint, where the tables hold more by now, adds none.
 A table's version is the newest when the batch was in; nobody else changes its rows, so whatever a user's OPTIMIZE adds
 in between holds the same. `reading` are the tables that are being read there (see `CommitNote`), NULL if nobody said.
@@ -123,7 +123,7 @@ class Ledger:
         self._last = at.seq
 
     def _begin(self) -> int:
-        """The seq of its last row, whose versions go on to count."""
+        """The seq of its last row, whose versions continue to count."""
         self.prepare()
         assert self._opened is not None
         if (last := self._opened.result()) is not None:

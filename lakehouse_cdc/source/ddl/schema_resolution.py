@@ -1,10 +1,10 @@
 """What a table's schema is behind a DDL that may have changed it.
 
 Two things know. The statement itself, as far as its grammar is ours (`sql.ddl`): it also says which column is which,
-and whether the rows are kept. And the server's catalog, which says what is there *now*: that is what there was behind
+and whether the rows are kept. And the server's catalog, which says what is there *now*: that is what there was after
 the statement where no later one in the log touched columns. So the catalog's word counts where it can be had, and where
-the statement is then found to have been read otherwise, or could not be read, columns are told by their names and the
-rows are read again. In a backlog, where the table was altered again since, the statement is all there is.
+the statement is then found to have been read otherwise, or could not be read, columns are matched by their names and
+the rows are read again. In a backlog, where the table was altered again since, the statement is all there is.
 
 What the catalog says belongs to a place in the log: DDL that was under way while it was asked has ended, and is in the
 log, when a SELECT on the table returns; the log is then read up to there.
@@ -49,12 +49,12 @@ def resolved(
     *,
     near: bool,
 ) -> tuple[Effect, ...]:
-    """The effects of a statement behind `start`, with what it made of schemas, which is stored.
+    """The effects of a statement after `start`, with what it made of schemas, which is stored.
 
     `near`: the log is known up to its end, so the catalog may be asked. A table that was replaced by one of which
-    nothing is known is gone; `planning.new_tables` finds it anew, as it does one that was created, if what it was born
-    as cannot be told. One that cannot be followed any more is quarantined. Raises DefiniteError where the user wants
-    the stream to stop instead.
+    nothing is known is gone; `planning.new_tables` finds it again, as it does one that was created, if what it was born
+    as cannot be determined. One that cannot be followed any more is quarantined. Raises DefiniteError where the user
+    wants the stream to stop instead.
     """
     found = []
     for effect in statement.effects or ():
@@ -146,13 +146,13 @@ def not_followed(statement: LoggedStatement, options: SourceOptions, table: str 
         return codes.STATEMENT_NOT_FOLLOWED.error(
             f"{what} (at {statement.position}; the table was altered again since)", where=table
         )
-    hint = "begin anew with a fresh checkpoint and fresh tables, or leave the table out (source.tables)"
+    hint = "begin again with a fresh checkpoint and fresh tables, or leave the table out (source.tables)"
     return codes.STATEMENT_STOPS_STREAM.error(what, where=str(statement.position), hint=hint)
 
 
 def stopped(what: str, table: str, where: str) -> DefiniteError:
     """The error for a table that the user wants no change of."""
-    hint = f"tables.{table}.schema_changes is stop; make it evolve for the next run to go on"
+    hint = f"tables.{table}.schema_changes is stop; make it evolve for the next run to continue"
     return codes.SCHEMA_CHANGE_STOPPED.error(what, where=where, hint=hint)
 
 
@@ -169,7 +169,7 @@ def _altered(statement: LoggedStatement, schema: TableSchema, session: Session) 
 def _now(
     session: Session, tables: Tables, tail: Tail, statement: LoggedStatement, before: TableSchema
 ) -> TableSchema | None:
-    """The table as the catalog has it, None where that is not what stood behind `statement`."""
+    """The table as the catalog has it, None where that is not what was after `statement`."""
     found: TableSchema | None = None
     failure: DefiniteError | None = None
     try:
@@ -197,7 +197,7 @@ def _born(
 
 
 def _altered_since(session: Session, tail: Tail, statement: LoggedStatement, schema: TableSchema) -> bool:
-    """Whether DDL behind `statement` touched the table before the catalog was asked, or may have."""
+    """Whether DDL after `statement` touched the table before the catalog was asked, or may have."""
     wait_for_ddl(session, [schema])
     tail.advance(server.log_position(session).position)
     return any(not _silent(later, schema, session) for later in tail.naming(schema.name, after=statement.position))
@@ -243,7 +243,7 @@ def _agree(said: Altered, now: TableSchema, before: TableSchema) -> bool:
 
 
 def _plain(schema: TableSchema, unknown: Collection[str]) -> TableSchema:
-    """What a statement tells of a schema: no collations, no expressions, and nothing that is the user's choice.
+    """What a statement says of a schema: no collations, no expressions, and nothing that is the user's choice.
 
     Of `unknown` columns no (M,D), either.
     """

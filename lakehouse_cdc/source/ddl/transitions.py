@@ -1,16 +1,16 @@
 """What DDL in the log means for the tables of the next offset.
 
-A chunk that meets DDL of its table behind W emits nothing, and its batch is committed all the same. So an offset keeps
+A chunk that meets DDL of its table after W emits nothing, and its batch is committed all the same. So an offset keeps
 for each table the cursor from which its batch moved; the next offset, for which the log has been read to its end since,
 puts the cursor back where DDL of the table lies in between. Only then does a repeated pass end. The chunks may also
-have been read before that DDL: then their rows are there, so events of their keys must go on to pass (a delete that
+have been read before that DDL: then their rows are there, so events of their keys must continue to pass (a delete that
 waited for a chunk which does not hold the row any more would be lost), and the rows come twice.
 
 A batch ends at each DDL that is followed, so what it does is part of an offset: rows before it were written under the
-state that the offset before has, and whatever is read later has a floor behind it. (Its metadata lock proves that all
+state that the offset before has, and whatever is read later has a floor after it. (Its metadata lock proves that all
 before it is visible.)
 
-Of keys that were read again by themselves the same holds: they are owed until nothing was met behind them.
+Of keys that were read again by themselves the same holds: they are owed until nothing was met after them.
 
 A table that such a DDL creates is empty there, so nothing of it is to be read: it is done from its birth.
 """
@@ -44,7 +44,7 @@ _BIRTHS = 8  # tables
 
 
 def to_follow(statements: Sequence[LoggedStatement]) -> list[LoggedStatement]:
-    """Those of the statements behind a position at which a batch must end.
+    """Those of the statements after a position at which a batch must end.
 
     A batch for each of many tables that are created would take longer than to read them all in one, when it is their
     turn: more than a few are not followed from their birth.
@@ -86,7 +86,7 @@ def together(texts: tuple[Effect, ...], effects: tuple[Effect, ...]) -> tuple[Ef
 def followed(
     offset: Offset, effects: tuple[Effect, ...], change_of: Callable[[str], SchemaChange], *, never: bool = False
 ) -> Offset:
-    """`offset`, which stands behind the statement that has these effects, if any; `never`: no snapshots are wanted."""
+    """`offset`, which is after the statement that has these effects, if any; `never`: no snapshots are wanted."""
     offset = replace(offset, ddl=effects)
     for effect in effects:
         state = offset.tables.get(effect.table)

@@ -29,7 +29,7 @@ class Pace:
         return tip if self._target is None else min(tip, self._target)
 
     def finished(self, start: Offset, tip: Callable[[], Position], *, looked: bool) -> bool:
-        """True where no further batch may be offered; `tip` tells where the log ends.
+        """True where no further batch may be offered; `tip` says where the log ends.
 
         `looked`: whether it is known which tables there are at `start`.
         """

@@ -1,7 +1,7 @@
 """Where the chunks of a batch are cut: how far each cursor moves, and into which key ranges that is split.
 
 How far the cursors move is part of the end offset, so it is decided once. Where the way is cut is not: a planner that
-has forgotten its cuts (a replay) asks the server anew, and the splits, cut otherwise, hold the same rows.
+has forgotten its cuts (a replay) asks the server again, and the splits, cut otherwise, hold the same rows.
 
 A task holds all rows of a chunk until its window is read, so chunks are sized by bytes: of a table with wide rows they
 have fewer. Each costs some queries, a task, and a file of bronze, so of a table with narrow rows they have more.
@@ -105,14 +105,14 @@ class Chunks:
         return cuts_of
 
     def anew(self, session: Session) -> KeyCuts:
-        """Cuts between any two cursors, as the table stands now."""
+        """Cuts between any two cursors, as the table is now."""
 
         def cuts_of(schema: TableSchema, lo: Cursor | None, hi: Cursor | None) -> Sequence[Cursor]:
             cuts: list[Cursor] = []
             if not schema.primary_key:
                 return cuts
             space, rows = self._keys(schema.id), self._chunk_rows(session, schema.id)
-            with suppress(DefiniteError):  # the table may be gone since; whoever reads the split finds out why
+            with suppress(DefiniteError):  # the table may be gone since; the reader of the split finds out why
                 while (lo := space.cut(session, lo, rows)) is not None:
                     if hi is not None and not space.below(session, [lo], hi)[0]:
                         break

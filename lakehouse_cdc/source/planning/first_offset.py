@@ -1,9 +1,9 @@
-"""The first offset of an epoch: W at the tip, settled, with the captured tables as they stood at W.
+"""The first offset of an epoch: W at the tip, settled, with the captured tables as they were at W.
 
-An XA transaction that is prepared at W comes true behind it, where the log has its XA COMMIT alone; so where it was
-prepared must be known. The file at the tip is read from its begin, which tells of most. One that was prepared in a file
+An XA transaction that is prepared at W comes true after it, where the log has its XA COMMIT alone; so where it was
+prepared must be known. The file at the tip is read from its begin, which shows most. One that was prepared in a file
 before, and is not decided on at W, is listed by XA RECOVER at any moment before W was read. So W is read after a list
-on which nothing stands but what the file tells of; what else stands on it is waited for.
+on which nothing is but what the file shows; what else is on it is waited for.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def first_offset(options: SourceOptions, session: Session, floor: Floor, tables:
             tail.advance(now)
             if not tail.statements(after=mark.position):
                 break
-            tip = now  # DDL came between W and the schemas: begin again behind it
+            tip = now  # DDL came between W and the schemas: begin again after it
         identity = Identity(session.server_uuid, mark.position.file, tail.created(mark.position))
         prepared = tail.xa.open_at(mark.position)
         # a file without a transaction says no more than when it was begun

@@ -6,7 +6,7 @@ floor is settled, the schemas are stored, and no DDL of a captured table lies be
 
 After a batch whose cursors moved, the binlog from W to the tip is scanned before anything else is offered: a chunk
 that met DDL in its window emitted nothing, and the same DDL, found here, puts the cursor back (see `ddl.transitions`).
-DDL whose effects are not known stops the stream, when all that stands before it has been offered.
+DDL whose effects are not known stops the stream, when all that is before it has been offered.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _OTHER_IDS = 5  # how often another id is tried where another reader has taken t
 
 
 class _AlteredMeanwhile(Exception):
-    """DDL came between W and the look at the tables: it is in the log by now, and W must be chosen anew."""
+    """DDL came between W and the look at the tables: it is in the log by now, and W must be chosen again."""
 
 
 class Planner:
@@ -72,10 +72,10 @@ class Planner:
         self._chunks = Chunks(options, self._store, clock)
         self._texts = Texts(options, self._store)
         self._begins_after: Offset | None = None
-        self._concealed = False  # whether what is hidden now was hidden in the offset that this stream goes on from
+        self._concealed = False  # whether what is hidden now was hidden in the offset that this stream continues from
 
     def begin_after(self, offset: Offset) -> None:
-        """Begin a new epoch, as after a gap, where a batch begins at `offset`: a table stands there, but no stream."""
+        """Begin a new epoch, as after a gap, where a batch begins at `offset`: a table is there, but no stream."""
         self._begins_after = offset
 
     def available_now(self) -> None:
@@ -95,7 +95,7 @@ class Planner:
         """The end of the next batch, or None if there is nothing to offer now.
 
         `max_rows` and `max_bytes` bound the captured rows and the binlog bytes of the batch, to the next transaction
-        boundary. Raises DefiniteError where going on would lose or invent rows.
+        boundary. Raises DefiniteError where continuing would lose or invent rows.
         """
         others = _OTHER_IDS
         while True:
@@ -105,7 +105,7 @@ class Planner:
             except _AlteredMeanwhile:
                 continue
             except TransientError as error:
-                # another reader began with the same server_id, and the server ended this one; another id can go on
+                # another reader began with the same server_id, and the server ended this one; another id can continue
                 if error.code is not codes.SERVER_ID_TAKEN:
                     raise
                 self.close()
@@ -150,7 +150,7 @@ class Planner:
         return guarded(split_plan.snapshot_of(offset, self._store.get, key_cuts), offset, self._store)
 
     def splits(self, start: Offset | None, end: Offset) -> list[Split]:
-        """The splits of a batch; cut as it was planned, or anew where that is forgotten (a replay).
+        """The splits of a batch; cut as it was planned, or again where that is forgotten (a replay).
 
         Where the binlog that it needs is gone: DefiniteError, or with `onGap` resnapshot no split at all; the next
         offset then begins a new epoch, in which every table is read again.
@@ -188,13 +188,13 @@ class Planner:
         return first_offset(self._options, self._session(), self._floors(None), self._tables, epoch)
 
     def _epoch_after(self, start: Offset) -> Offset:
-        """The first offset of a new epoch, in which the tables that stand at `start` are read again."""
+        """The first offset of a new epoch, in which the tables that are at `start` are read again."""
         first = self._first(start.epoch + 1)
         self._tables.require_masks(start.tables, first.tables)
         return read_again(first, start)
 
     def _gap(self, start: Offset) -> DefiniteError | None:
-        """What keeps the log from being continued at `start`, if anything does; else the tail stands there."""
+        """What keeps the log from being continued at `start`, if anything does; else the tail is there."""
         if self._store.has_gap(start):
             return codes.POSITION_PURGED.error(
                 f"the batch that ended at {start.position} could not be read: its binlog was purged"
@@ -202,7 +202,7 @@ class Planner:
         if (gap := gaps.other_server(self._session(), start)) is not None:
             return gap
         if (gap := gaps.missing(self._session(), start)) is not None:
-            return gap  # asked also where a tail stands there: what it reads may be a file that was deleted since
+            return gap  # asked also where a tail is there: what it reads may be a file that was deleted since
         schemas = {state.schema for state in start.captured.values()}
         if self._tail is not None and self._tail.schema_ids == schemas and self._tail.continues(start.position):
             return None
@@ -227,7 +227,7 @@ class Planner:
     # ------------------------------------------------------------------ going on
 
     def _advance(self, start: Offset, max_rows: int | None, max_bytes: int | None) -> tuple[Offset, bool, int]:
-        """Move W; True if it stands at the tip; and the captured rows in between."""
+        """Move W; True if it is at the tip; and the captured rows in between."""
         session, tail, floor = self._session(), self._tail, self._floors(start)
         assert tail is not None
         reached(Step.BEFORE_POSITION)
@@ -292,7 +292,7 @@ class Planner:
         )
 
     def _prepared(self, start: Offset, end: Position, settled: Position) -> tuple[Prepared, ...]:
-        """The XA transactions that whoever reads this batch, or a later one, must be told of: see `model.xa`."""
+        """The XA transactions that readers of this batch, or of a later one, must know: see `model.xa`."""
         assert self._tail is not None
         begins = [start.position, settled, *split_plan.file_begins(start.position, end)]
         begins += self._floors(start).waiting()

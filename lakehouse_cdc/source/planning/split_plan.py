@@ -68,7 +68,7 @@ def plan(
     for name, state in end.tables.items():
         if start is not None and state.since is not None and _ends_pass(before.get(name), state):
             schema, below = schema_of(state.schema), state.since
-            if not schema.primary_key:  # it was read at once, in the batch before: nothing older than that stands
+            if not schema.primary_key:  # it was read at once, in the batch before: nothing older than that counts
                 below = stamp_of(start, state.since).seq(Rank.READ)
             splits.append(EndSplit(stamp_of(end, state.since), schema, state.since, below))
     return splits
@@ -111,7 +111,7 @@ def _begin(
             changes += [] if same else [SchemaChange.by_names(None, schema_of(known.schema), schema)]
     splits: list[Split] = [SchemaSplit(stamp, tuple(schemas))] if schemas else []
     splits += [AlterSplit(stamp, tuple(changes))] if changes else []
-    # behind the change of the schema, of which its rows are
+    # after the change of the schema, of which its rows are
     return [*splits, TruncateSplit(replace(stamp, reading=1), tuple(emptied))] if emptied else splits
 
 

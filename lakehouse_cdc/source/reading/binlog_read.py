@@ -49,7 +49,7 @@ def read_binlog(split: BinlogSplit, options: SourceOptions, server_id: int) -> I
                         continue
                     raise codes.STATEMENT_STOPS_STREAM.error(
                         f"the stream cannot pass a statement: {options.shown(found.text)}", where=str(found.position),
-                        hint="begin anew with a fresh checkpoint and fresh tables, or leave the table out",
+                        hint="begin again with a fresh checkpoint and fresh tables, or leave the table out",
                     )  # fmt: skip
                 if part.changes.n:
                     yield from _batches(split, part, filters)

@@ -8,7 +8,7 @@ that differ; beyond `model.key_repair.MOST_KEYS` the whole table is read again i
 
 The list is stored, immutable, before anybody asks for it, and the offset of the batch that reads it names it, so a
 replay reads the same keys at the same W. A request is honoured once, as one for a whole table is (see `requests`).
-A read that meets DDL behind W emits nothing; the next offset, which knows, owes the keys still, and a later one has
+A read that meets DDL after W emits nothing; the next offset, which knows, owes the keys still, and a later one has
 them read once more. That is all in the offset: the request's file is gone by then.
 
 Keys mean what they did as long as the key's columns are what they were. Where they are not, the whole table is read
@@ -58,7 +58,7 @@ def _same_key(fingerprint: str, state: TableState, store: SchemaStore) -> bool:
 
 
 def pending(noted: Collection[str], then: TableState, last: TableState) -> bool:
-    """Whether a table whose state was `then` is going to be mended: it is asked for, or was read behind that.
+    """Whether a table whose state was `then` will be repaired: it is asked for, or was read after that.
 
     `noted` is what requests for it say; `last` is its newest state.
     """

@@ -1,8 +1,8 @@
 """What a person asks of a pipeline, as files beside its schemas: read a table, or some keys of it, again; pause.
 
 A request must be honoured once, though the process may die at any moment. So the planner notes in the request's file
-the seq at which the new pass begins, before it offers the offset that holds the same seq. A request whose seq stands in
-the offset that a later batch starts from has been taken up for good, and is dropped; any other one is taken up anew.
+the seq at which the new pass begins, before it offers the offset that holds the same seq. A request whose seq is in
+the offset that a later batch starts from has been taken up for good, and is dropped; any other one is taken up again.
 
 A file is called after its table, which its second line names, too: names may be longer than those of files.
 """
@@ -67,7 +67,7 @@ class Signals:
             if state is None or isinstance(state.phase, Dropped) or done or (refused and near):
                 self._path(name).unlink(missing_ok=True)
             elif name in start.quarantined and not refused:
-                self._note(name, str(state.since))  # it is read anew as it is
+                self._note(name, str(state.since))  # it is read again as it is
             elif state.done and state.captured and (before is None or before.complete):
                 seq = offset.next_reading(state)
                 self._note(name, str(seq))
@@ -104,7 +104,7 @@ class Signals:
         write_whole(self._folder / _PAUSED, "")
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Let it continue."""
         (self._folder / _PAUSED).unlink(missing_ok=True)
 
     def _note(self, table: str, text: str, kind: str = _REQUEST) -> None:

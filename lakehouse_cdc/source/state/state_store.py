@@ -163,7 +163,7 @@ class SchemaStore:
         except FileNotFoundError as error:
             raise codes.CHECKPOINT_DAMAGED.error(
                 f"{path.name}, which the checkpoint names, is missing", where=str(path),
-                hint="the folder of schemas belongs to the checkpoint: restore it, or start anew with both",
+                hint="the folder of schemas belongs to the checkpoint: restore it, or start again with both",
             ) from error  # fmt: skip
 
     def _write(self, path: Path, text: str) -> None:

@@ -1,12 +1,12 @@
 """Bring one silver table of a source without a key, to which rows are only ever added, from one position to the next.
 
 Such rows have no name by which a MERGE could find them, so an update or a delete there stops the table (it is
-quarantined; bronze goes on). What is added is appended: each row once, by the place in the order up to which the table
-holds bronze. What takes rows away does it to all that are older than some seq: a truncation; and a repeated read, whose
-rows are all there are (see `model.multiset`), so that they replace the older ones in the commit that adds them.
+quarantined; bronze continues). What is added is appended: each row once, by the place in the order up to which the
+table holds bronze. What takes rows away does it to all that are older than some seq: a truncation; and a repeated read,
+whose rows are all there are (see `model.multiset`), so that they replace the older ones in the commit that adds them.
 
-A batch that is not newer than what the table holds (an older checkpoint) has the table made anew, as of type 2: what it
-held when the schema came into force, and all that bronze has since. So nothing is appended twice.
+A batch that is not newer than what the table holds (an older checkpoint) has the table made again, as of type 2: what
+it held when the schema came into force, and all that bronze has since. So nothing is appended twice.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class AppendWriter(OrderedWriter):
 
 
 def added(part: TableBatch | None, rows: DataFrame, shape: Shape) -> tuple[int, DataFrame]:
-    """What bronze's `rows` of one table without a key add, in silver's columns, and the seq below which none stands.
+    """What bronze's `rows` of one table without a key add, in silver's columns, and the seq below which none counts.
 
     0 where none is taken away. Raises TableError for an update or a delete that a later read does not cover.
     """

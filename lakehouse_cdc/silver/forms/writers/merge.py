@@ -6,7 +6,7 @@ not know (a new checkpoint) cannot move a row backwards.
 
 A MERGE costs what it reads, twice: the files whose range of the first key column meets the batch's. So a table is
 loaded in files of a limited number of rows, each as narrow a range as the snapshot's order gives, and no commit may
-undo that: what Delta compacts by itself behind a MERGE are the small files of batches alone, put together among
+undo that: what Delta compacts by itself after a MERGE are the small files of batches alone, put together among
 themselves. Left to its defaults it takes a large file along each time, which costs more than the MERGE.
 """
 
@@ -109,7 +109,7 @@ def merge_marked(
     """Merge the last change of each key (key, row, seq, commit_ts, deleted_at), newer than all that the table holds.
 
     Other rows are marked as deleted by the first of `barriers` that takes them away; so is one that was missed later,
-    of which row is NULL: it is marked as it stands. The rest is as in `merge`.
+    of which row is NULL: it is marked as it is. The rest is as in `merge`.
     """
     matches = [*_same_key(table, shape.schema), *_within(shape.schema, None if barriers else bounds)]
     values = _values(table, shape) | {DELETED_AT: "s.deleted_at"}
