@@ -51,7 +51,7 @@ class Survey:
 
 
 def survey(session: Session, patterns: Sequence[str]) -> Survey:
-    """Look at the tables that match. Raises DefiniteError where a pattern matches none, as `doctor` tells it."""
+    """Look at the tables that match. Raises DefiniteError where a pattern matches none, as `doctor` reports it."""
     catalog = read_catalog(session, Selection(patterns))
     for fault in catalog.faults:
         if fault.where not in catalog.tables:

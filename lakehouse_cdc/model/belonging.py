@@ -61,7 +61,7 @@ class Action(Enum):
     """What a start does first."""
 
     BEGIN = "begin with the first epoch"
-    GO_ON = "go on"
+    GO_ON = "continue"
     BEGIN_EPOCH = "begin a new epoch over the tables, in which every table is read again"
     REFUSE = "refuse"
 

@@ -83,7 +83,7 @@ class CommitNote:
 
     In bronze, `reading` are the tables that are being read there, each with the seq since which it is not exact (None
     where it is not said). In a silver table, `through` is a seq: its current rows are what bronze's rows up to there
-    make, no less and no more (None amid a change of the schema); `frozen` is what it keeps its shape by, if it does;
+    make, no less and no more (None during a change of the schema); `frozen` is what it keeps its shape by, if it does;
     `part` is the source table that it is about, of a table that several go into.
     """
 

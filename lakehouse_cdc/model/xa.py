@@ -1,4 +1,4 @@
-"""Two-phase XA transactions: their rows lie in the log where they were prepared, and come true elsewhere in it.
+"""Two-phase XA transactions: their rows lie in the log where they were prepared, and take effect elsewhere in it.
 
 An XA PREPARE logs the rows in a group of its own; an XA COMMIT, perhaps files later and by another session, is a group
 without rows that makes them true, and an XA ROLLBACK makes them nothing. So the rows are events of the XA COMMIT: with
@@ -97,7 +97,7 @@ def follow(known: Iterable[Prepared], events: Iterable[XaEvent]) -> list[Prepare
 def needed(known: Sequence[Prepared], begins: Sequence[Position], floor: Position) -> tuple[Prepared, ...]:
     """Those that are not decided on, or were open at one of the places where a reader may begin.
 
-    And the one that was decided on last, if that is behind the floor: as a sign that there was one.
+    And the one that was decided on last, if that is after the floor: as a sign that there was one.
     """
     places = sorted(begins)
     last = max((p.decided for p in known if p.decided is not None), default=floor)

@@ -184,7 +184,7 @@ class CapturedTable(Keys):
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """What the pipeline tells the source, beside the file."""
+    """What the pipeline passes to the source, besides the file."""
 
     schema_folder: str = option(
         Text(), "folder for the schemas and other files beside the checkpoint; a stream requires it",

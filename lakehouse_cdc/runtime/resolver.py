@@ -31,7 +31,7 @@ def resolve(jvm: Any, directory: str, coordinates: str, heard: Any) -> str:
 
 
 def reason(heard: str, error: str) -> str:
-    """Why a resolution failed: Ivy ends with "not found", whatever the cause, and tells causes among all else."""
+    """Why a resolution failed: Ivy ends with "not found", whatever the cause, and lists causes among all else."""
     causes = re.findall(r"Server access error at url \S+ \((.*)\)|(Host \S+ not found)", heard)
     every = [first or second for first, second in causes] + error.splitlines()[:1]
     return "; ".join(dict.fromkeys(every))

@@ -3,7 +3,8 @@
 MySQL writes 1.3 GB to make a directory of 155 MB, which takes seconds each time; the copy takes tenths of one. What is
 made depends on the build, on the settings that it is made with, and on the accounts' SQL. A hash of all that is in its
 name, so another recipe never finds it. It is copied after the server has shut down in order, when files are all there
-is. MySQL's `auto.cnf` is left out: each server makes its own, and with it the `server_uuid` that tells it from others.
+is. MySQL's `auto.cnf` is left out: each server makes its own, and with it the `server_uuid` that distinguishes it from
+others.
 """
 
 from __future__ import annotations

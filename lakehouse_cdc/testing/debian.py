@@ -1,6 +1,6 @@
 """Debian packages, fetched and verified by the machine's own apt, without any change to the machine.
 
-Where packages come from is what this machine's apt is configured with (`apt-get update --print-uris` tells it), with
+Where packages come from is what this machine's apt is configured with (`apt-get update --print-uris` prints it), with
 its proxies and certificates. The suite may be another one than the machine's: each configured archive is asked for it,
 and one that does not have it, or that Debian has not signed, is passed over. Lists, cache and the status of installed
 packages lie in a scratch directory, and that status is empty: so the plan is the package with all that it depends on,

@@ -1,4 +1,4 @@
-"""The Python that a local session has Spark start, and the host behind it (see `launch_program` and
+"""The Python that a local session has Spark start, and the host that serves it (see `launch_program` and
 `fork_server`)."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a process imports and loads once, before it gives copies of itself to Spark: Spark's own modules, and ours.
 
 It begins no thread and opens nothing, for a fork copies neither. What is there by then is kept out of the garbage
-collector's sight: a worker runs it behind each task, which took 80 ms of the 200 ms in which a task read 50,000 rows
+collector's sight: a worker runs it after each task, which took 80 ms of the 200 ms in which a task read 50,000 rows
 and wrote them.
 """
 

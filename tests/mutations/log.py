@@ -43,7 +43,7 @@ LOG = (
     ),
     Mutation(
         name="xa-open-at-a-position",
-        rule="A reader is told of each XA transaction that is prepared, and not decided on, where it begins.",
+        rule="A reader gets each XA transaction that is prepared, and not decided on, where it begins.",
         file="lakehouse_cdc/model/xa.py",
         function="Prepared.open_at",
         old="self.end <= position and (self.decided is None or self.decided > position)",
@@ -70,7 +70,7 @@ LOG = (
     ),
     Mutation(
         name="gap-purged",
-        rule="A stream does not go on where the file of its position is gone, or ends before it.",
+        rule="A stream does not continue where the file of its position is gone, or ends before it.",
         file="lakehouse_cdc/source/settling/gaps.py",
         function="missing",
         old="if size is not None and size >= start.position.pos:",
@@ -88,7 +88,7 @@ LOG = (
     ),
     Mutation(
         name="gap-other-server",
-        rule="A stream goes on only from the server that its offset is of.",
+        rule="A stream continues only from the server that its offset is of.",
         file="lakehouse_cdc/source/settling/gaps.py",
         function="other_server",
         old="if session.server_uuid == start.identity.server_uuid:",

@@ -66,7 +66,7 @@ PLANNING = (
     ),
     Mutation(
         name="events-of-chunks-put-back",
-        rule="Events go on to pass up to where a cursor was before it was put back.",
+        rule="Events continue to pass up to where a cursor was before it was put back.",
         file="lakehouse_cdc/source/ddl/transitions.py",
         function="_checked",
         old="passed=state.done or state.cursor)",
@@ -194,7 +194,7 @@ PLANNING = (
     ),
     Mutation(
         name="checkpoint-of-another-table",
-        rule="A checkpoint goes on only with the change table that it names.",
+        rule="A checkpoint continues only with the change table that it names.",
         file="lakehouse_cdc/model/belonging.py",
         function="relation",
         old="if checkpoint.names not in (None, bronze.id):",
@@ -203,7 +203,7 @@ PLANNING = (
     ),
     Mutation(
         name="older-checkpoint",
-        rule="A checkpoint that lacks a batch of its change table does not go on.",
+        rule="A checkpoint that lacks a batch of its change table does not continue.",
         file="lakehouse_cdc/model/belonging.py",
         function="_by_batch",
         old="if last.batch > planned or (end is not None and end != last.standing):",

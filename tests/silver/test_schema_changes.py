@@ -301,9 +301,9 @@ def test_a_change_that_has_begun_goes_on_before_anything_else(spark: SparkSessio
     place = lake.layout.silver_table(one.name)
     set_properties(spark, place, {CHANGING: f"{seq(3, Rank.SCHEMA)}:1"})
     # bronze was restored to before the change, and goes another way
-    with pytest.raises(DefiniteError, match=r"amid a change of its schema"):
+    with pytest.raises(DefiniteError, match=r"in the middle of a change of its schema"):
         apply(lake, Applier(spark, lake.layout), [insert(one, 4, 2, n=6)], first)
     other = altered(one, two, 5, m="n")
-    with pytest.raises(DefiniteError, match=r"amid a change of its schema"):
+    with pytest.raises(DefiniteError, match=r"in the middle of a change of its schema"):
         apply(lake, Applier(spark, lake.layout), [other], first + 1)
     assert held_rows(lake, one.name, "id", "n") == [(1, 5)]

@@ -239,7 +239,7 @@ def scan_events(  # noqa: C901, PLR0915
     rows: NDArray[np.int64],
     txns: NDArray[np.int64],
 ) -> int:
-    """Go on from state[AT], until the buffer is DONE, `rows` or `txns` is FULL, or an event needs another's eye.
+    """Continue from state[AT], until the buffer is DONE, `rows` or `txns` is FULL, or an event needs another's eye.
 
     For every answer but DONE and FULL, state[AT] is the event it is about, and nothing of it has been applied.
     """

@@ -1,6 +1,6 @@
 """SHA-256 (FIPS 180-4) and HMAC (RFC 2104) over bytes in a buffer.
 
-A HMAC is two hashes, each of which begins with a block made of the key alone. What these two blocks leave behind, the
+A HMAC is two hashes, each of which begins with a block made of the key alone. What these two blocks leave, the
 key's states, is computed once (`key_states`); then a short value takes two blocks, not four. Numbers of 32 bits are
 held in 64, so sums are cut after the fact. The constants are computed from their definition: the first bits of the
 fractions of square roots and cube roots of the first primes.

@@ -1,4 +1,4 @@
-"""The kernels behind result sets: find the packets in what a socket delivered, turn row packets into images.
+"""The kernels of result sets: find the packets in what a socket delivered, turn row packets into images.
 
 A payload of 0xffffff bytes or more travels in several packets, all but the last of that length; its parts are moved
 together in the buffer, so that a row is always in one piece. Sources: MySQL's documentation of "MySQL Packets" and of

@@ -1,4 +1,4 @@
-"""The kernels behind `rows`: walk rows events, write each row wholly or not at all.
+"""The kernels of `rows`: walk rows events, write each row wholly or not at all.
 
 Every extent is checked against the end of its event before it is read, so damaged bytes give a status, never a read
 outside the buffer. Layout: MySQL's `mysql::binlog::event::Rows_event`, versions 1 and 2, from the count of columns on.

@@ -39,7 +39,7 @@ class Transactions:
     transaction has no GTID. `commit_us` is the commit time in microseconds since 1970 as the server states it, or the
     whole second of the group's first event before MySQL 8.0. `events` and `bytes` count the rows events of captured
     tables from the transaction's begin on, also those of earlier buffers. `xa` marks the groups of an XA transaction's
-    rows, which come true elsewhere unless `outcome` is COMMITTED (XA COMMIT ... ONE PHASE).
+    rows, which take effect elsewhere unless `outcome` is COMMITTED (XA COMMIT ... ONE PHASE).
     """
 
     file: Ints

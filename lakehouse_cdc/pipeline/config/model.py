@@ -160,7 +160,7 @@ class PipelineConfig(Keys):
 
     @property
     def keys(self) -> dict[str, tuple[str, ...]]:
-        """What tells the rows of tables without a primary key apart, by pattern."""
+        """The columns that identify the rows of tables without a primary key, by pattern."""
         return {pattern: tuple(t.key or ()) for pattern, t in self.said("key").items()}
 
     def said(self, setting: str) -> dict[str, TableConfig]:

@@ -121,7 +121,7 @@ class TableApplier:
         return versions.rows(session, self._layout.changes).where(F.col("source_table") == self._name)
 
     def _open(self, session: SparkSession, held: Held | None, part: TableBatch, rows: DataFrame) -> Held:
-        """Make the table, or see that it is what it says, and be ready to write; not so amid a change."""
+        """Make the table, or see that it is what it says, and be ready to write; not so during a change."""
         schema = part.changes[0].old if part.changes else self._schemas[min(part.schema_ids)]
         if held is None:
             steps, policy = bool(part.changes), self._policy
@@ -278,7 +278,8 @@ class TableApplier:
 
     def _amid_a_change(self, held: Held) -> DefiniteError:
         return codes.SILVER_CHANGE_INTERRUPTED.error(
-            f"the silver table of {self._name} is amid a change of its schema, which bronze does not continue with",
+            f"the silver table of {self._name} is in the middle of a change of its schema,"
+            " which bronze does not continue",
             where=f"{self._layout.silver_table(self._name)} seq {held.changing}",
             hint="restore bronze, or move the silver table away to have it built again",
         )

@@ -92,7 +92,7 @@ def load_files(
 def _planned(
     session: SparkSession, layout: Layout, table: Table, segment: Segment, shape: Shape, form: Form
 ) -> tuple[Conversion, list[Listed]] | None:
-    """What tasks are told, and the files of bronze that they read; None where it is not the plain case."""
+    """What tasks are given, and the files of bronze that they read; None where it is not the plain case."""
     part, rows = segment.part, shape.rows
     whole = segment.versions is not None and segment.whole is None and part.single_read and not part.barriers
     if not whole or not shape.plain or shape.transform != NOTHING or table.part is not None:

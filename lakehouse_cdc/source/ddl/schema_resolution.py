@@ -1,4 +1,4 @@
-"""What a table's schema is behind a DDL that may have changed it.
+"""What a table's schema is after a DDL that may have changed it.
 
 Two things know. The statement itself, as far as its grammar is ours (`sql.ddl`): it also says which column is which,
 and whether the rows are kept. And the server's catalog, which says what is there *now*: that is what there was after

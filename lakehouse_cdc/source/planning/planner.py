@@ -218,13 +218,13 @@ class Planner:
         return gap
 
     def _gap_of_xa(self, start: Offset, end: Offset) -> DefiniteError | None:
-        """Whether rows that come true on the way to `end` lie where they cannot be read, or nobody knows where."""
+        """Whether rows that take effect on the way to `end` lie where they cannot be read, or nobody knows where."""
         assert self._tail is not None
         if (unknown := self._tail.xa.first_unknown(after=start.position)) is not None:
             return gaps.unknown_xa(unknown)
         return gaps.unreadable_xa(self._session(), start, end)
 
-    # ------------------------------------------------------------------ going on
+    # ------------------------------------------------------------------ moving along the log
 
     def _advance(self, start: Offset, max_rows: int | None, max_bytes: int | None) -> tuple[Offset, bool, int]:
         """Move W; True if it is at the tip; and the captured rows in between."""

@@ -1,4 +1,4 @@
-"""The rows of XA transactions, read where they were prepared and stamped with where they came true.
+"""The rows of XA transactions, read where they were prepared and stamped with where they took effect.
 
 Where XA is used at all, most transactions are of that kind, and their groups lie close together. So groups that are
 neighbours share one dump; what is between them is passed by event headers alone, and each group has a scanner of
@@ -72,7 +72,7 @@ class PreparedPart(LogPart):
 
 
 class Commits:
-    """Takes the rows of XA transactions out of the scans of a stretch, and notes (`found`) which come true in it.
+    """Takes the rows of XA transactions out of the scans of a stretch, and notes (`found`) which take effect in it.
 
     `prepared` are those that are open where it begins. A commit of one that is not known is passed over: it can only
     are after W, and the planner does not continue past it.

@@ -63,7 +63,7 @@ def unknown_xa(at: Position) -> DefiniteError:
 
 
 def unreadable_xa(session: Session, start: Offset | None, end: Offset) -> DefiniteError | None:
-    """Whether rows that come true on the way to `end` were prepared in a file that is gone.
+    """Whether rows that take effect on the way to `end` were prepared in a file that is gone.
 
     One that is not decided on harms nobody, however old it is: it may have been lost in a crash of the server.
     """

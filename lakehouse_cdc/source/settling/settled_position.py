@@ -13,7 +13,7 @@ wait), so the position alone proves nothing about what a SELECT sees. Four proof
 * age: a position that this process saw long ago is settled, where "long" exceeds what a commit can take. It is a
   margin, not a proof, so it must exceed the server's semi-sync time-out, and is refused where that is endless.
 
-An XA COMMIT waits in no state that `process` looks at, and has no place in the order that `snapshot` tells of. But XA
+An XA COMMIT waits in no state that `process` looks at, and has no place in the order that `snapshot` shows. But XA
 RECOVER continues listing its transaction until it is visible: of those that were decided on at or before W, the ones
 that are listed after W was read are waited for. Where they are not listed to us, an XA COMMIT needs age as well.
 
@@ -121,7 +121,7 @@ class Floor:
         return [seen.position for seen in self._seen]
 
     def wait_for(self, position: Position) -> None:
-        """Return when `position`, which `saw` was told of, is settled. Raises TransientError after ten minutes."""
+        """Return when `position`, which `saw` was given, is settled. Raises TransientError after ten minutes."""
         began = self._clock()
         while (settled := self.settled()) is None or settled < position:
             if self._clock() - began > max(_PATIENCE, 3 * self.margin):

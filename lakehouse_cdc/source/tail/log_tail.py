@@ -84,7 +84,7 @@ class _Ended:
 
 
 class Tail:
-    """The binlog from `origin` on, scanned as far as `advance` was told. A context manager.
+    """The binlog from `origin` on, scanned as far as `advance` was asked to. A context manager.
 
     `schemas` are the captured tables by name; without them nothing is counted, and statements on tables for which
     `matches` is true are found all the same. `prepared` are the XA transactions that the offset at `origin` lists.

@@ -17,7 +17,7 @@ MODES = ("strict", "empty")
 _HEAD = """\
 # What DDL does to stored values
 
-A DDL statement stands in the binlog as text: it changes rows without an event for any of them. So for each statement
+A DDL statement is in the binlog as text: it changes rows without an event for any of them. So for each statement
 on a captured table it is decided whether every row is **proven** to hold the same values afterwards. Where it is, the
 change of the schema is all that is done. Where it is not, the table is **read again**, beside the stream, which is
 always exact and costs one read of the table. Nothing is assumed to be unchanged because nothing spoke against it.
@@ -40,7 +40,7 @@ _MORE = """
 - ENUM and SET with another character set are read again: some servers lose values as they convert the labels. Where the
   labels themselves are not what they were, the table is quarantined.
 - FLOAT and DOUBLE with (M,D): without a copy of the table (`ALGORITHM=INPLACE`, which the server takes by itself from
-  DOUBLE to DOUBLE(10,2)) it rounds what it *shows* as text, and goes on storing all digits, which are what this
+  DOUBLE to DOUBLE(10,2)) it rounds what it *shows* as text, and still stores all digits, which are what this
   pipeline holds. With a copy, and from FLOAT to DOUBLE(10,2), it rounds what it stores.
 
 ## Columns that the statement does not name
