@@ -15,7 +15,7 @@ columns. The batch that failed comes again then, whole: what is in front of the 
 what was in earlier batches is through, and other tables continue.
 
 What AUTO CDC cannot do to rows that exist (another name, type or key of a column, a value in all rows) is done by a
-full refresh of the silver table, which reads bronze from its begin by the last schema. Each silver table says up to
+full refresh of the silver table, which reads bronze from its beginning by the last schema. Each silver table says up to
 which change of the schema it was fed (`FED`), so such a change is found before the next update feeds anything, and
 refused until it is confirmed, for that one schema, in the configuration of the update that refreshes it (`REBUILT`).
 

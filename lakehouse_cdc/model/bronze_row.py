@@ -19,7 +19,7 @@ it had, and may have `filled`: what all rows that exist hold in some of the new 
 exist do not hold the same values under the new schema, the source reads the table again.
 
 Of a table that was dropped, `after` has no schema but `dropped`, and of one that is not followed from there on
-`quarantined`, the reason. If it comes back it begins with a change, and is read from its begin.
+`quarantined`, the reason. If it comes back it begins with a change, and is read from its beginning.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Position:
 
     @property
     def startable(self) -> bool:
-        """Whether a dump can be requested from here; a file's end past that is the begin of the next file."""
+        """Whether a dump can be requested from here; a file's end past that is the beginning of the next file."""
         return self.pos < START_LIMIT
 
     @property

@@ -3,7 +3,7 @@
 - `null`: nothing; the column is always NULL, of its own type.
 - `hash`: HMAC-SHA256 of the value's text under the user's secret salt, in 64 hexadecimal digits: equal values have
   equal hashes, in every column, table and pipeline with that salt, and nobody without it can try values out.
-- `keep_first`, `keep_last`: so many characters of the value's text at its begin and its end; each other one becomes
+- `keep_first`, `keep_last`: so many characters of the value's text at its beginning and its end; each other one becomes
   `*`. A text that is not longer than what is to be kept is `*` throughout.
 
 NULL stays NULL. The text of a value is: a text as bronze would hold it, in UTF-8; numbers, dates and times as the
@@ -67,7 +67,7 @@ def hashed_under(mask: str) -> str | None:
 
 
 def kept(mask: str) -> tuple[int, int] | None:
-    """How many characters a mask keeps at the begin and at the end; None for another mask."""
+    """How many characters a mask keeps at the beginning and at the end; None for another mask."""
     kind, *numbers = mask.split(":")
     return (int(numbers[0]), int(numbers[1])) if kind == _KEEP else None
 

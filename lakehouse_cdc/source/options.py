@@ -82,7 +82,7 @@ class SourceOptions(Tuning, Places):
         return said_last(self.schema_changes, table) == "stop"
 
     def shown(self, statement: str) -> str:
-        """What an error says of a statement: its begin, without constants where any column is masked."""
+        """What an error says of a statement: its beginning, without constants where any column is masked."""
         return (without_constants(statement) if self.choice.masks else statement)[:200]
 
 

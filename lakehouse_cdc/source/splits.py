@@ -87,7 +87,7 @@ class RepairSplit(InputPartition):
 
 @dataclass
 class BinlogSplit(InputPartition):
-    """The events in (start, end], both transaction boundaries in one file; or `end` is the begin of the next file.
+    """The events in (start, end], both transaction boundaries in one file; or `end` is the beginning of the next file.
 
     `schemas` are the tables whose events are wanted; of those in `bounds`, only the keys below the cursor. `prepared`
     are the XA transactions that are open at `start`. `ddl`: the statement that ends at `end` is followed, by other

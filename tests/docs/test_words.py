@@ -29,6 +29,7 @@ INSTEAD = {
     r"(?:stands?|stood)(?! for| still|-|ing| in the way)": "is, exists",
     r"(?:told|tells|telling)(?! apart| \w+(?: \w+){0,6} apart| (?:so|otherwise))": "reports, shows, knows",
     r"(?:goes|go|went|going) on": "continues",
+    r"(?:the|its|their|file's) begin(?= of\b| and\b|[,.;)])": "beginning, start",
     r"(?:comes?|came) true": "takes effect, is committed",
 }
 _CODE = re.compile(r"`[^`\n]*`")

@@ -9,7 +9,7 @@ _LATE = "tests/silver/test_tombstones.py::test_an_older_change_does_not_bring_a_
 TABLES = (
     Mutation(
         name="pass-takes-older-rows",
-        rule="The end of a repeated read takes away the rows that are older than its begin, and no others.",
+        rule="The end of a repeated read takes away the rows that are older than its start, and no others.",
         file="lakehouse_cdc/model/changelog.py",
         function="apply",
         old="began = int(change.after)",

@@ -98,7 +98,7 @@ BINLOG_EVENT_MISPLACED = Code(
     DefiniteError,
     Scope.PIPELINE,
     "An event is at a place in the binlog where it cannot be: the start is inside a transaction.",
-    "Start at the begin of a transaction.",
+    "Start at the beginning of a transaction.",
 )
 
 BINLOG_INCIDENT = Code(

@@ -44,7 +44,7 @@ def hashing(salt: str) -> bytes:
 
 
 def keeping(first: int, last: int) -> bytes:
-    """The page of a mask that keeps so many characters at the begin and at the end."""
+    """The page of a mask that keeps so many characters at the beginning and at the end."""
     return bytes([_KEPT]) + first.to_bytes(4, "little") + last.to_bytes(4, "little")
 
 

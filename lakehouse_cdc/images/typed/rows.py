@@ -39,7 +39,7 @@ def read_images(
     """Read the images `data[ends[i]:ends[i + 1]]` for each i of `chosen`; how many are as the writer would have them.
 
     Of row k and column c: `valid[c * rows + k]`; a value of a fixed width in `fixed`, from `places[c]` on, where all
-    values of the column lie; of the others, of which the column is the n-th where `places[c]` is n, the begin in `data`
+    values of the column lie; of the others, of which the column is the n-th where `places[c]` is n, the start in `data`
     and the content's bytes, or the elements: `starts[n * rows + k]`, `sizes[n * rows + k]`.
     """
     rows, count = len(chosen), len(columns)

@@ -21,7 +21,7 @@ from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.table_layout import Table
 
-LONG = 1_000  # versions of a table whose log is no longer read from its begin
+LONG = 1_000  # versions of a table whose log is no longer read from its beginning
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ def files_of(table: Table, versions: Versions, partition: Mapping[str, str] | No
 
 
 def only_appended(spark: SparkSession, table: Table) -> bool:
-    """Whether the log of a table that is there goes back to its begin, and says that rows were appended, and no more.
+    """Whether the log of a table that is there goes back to its beginning, and says that rows were appended, and no
+    more.
 
     False where the log is long.
     """

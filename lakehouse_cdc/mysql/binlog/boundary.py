@@ -65,7 +65,7 @@ class Cutter:
         return buffer[:at]
 
     def _rotate(self, data: NDArray[np.uint8]) -> int:
-        """Follow the ROTATE at the begin of `data`; its size."""
+        """Follow the ROTATE at the beginning of `data`; its size."""
         size = int.from_bytes(data[9:13].tobytes(), "little")
         if data.size < HEADER or int(data[4]) != ROTATE or not HEADER + 8 <= size <= data.size:
             raise codes.BINLOG_DAMAGED.error("a binlog event is malformed", where=str(self.position))

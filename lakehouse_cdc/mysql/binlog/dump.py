@@ -8,7 +8,7 @@ the file, plus the few that the server makes up (see `scanner.BinlogScanner`, wh
 
 A request has four bytes for the position to start at, and a transaction may be larger than that: a file that holds one
 is ended after it, but what was committed in one group with it still follows in the same file. A dump from past 4 GiB
-is requested from the file's begin and skips the events before its start (see `file_skip`).
+is requested from the file's beginning and skips the events before its start (see `file_skip`).
 
 Sources: MySQL source documentation, "COM_BINLOG_DUMP" and "Replication Protocol"; the errors' texts as real servers
 (8.0.31, 9.7.4) send them.

@@ -1,4 +1,4 @@
-"""The events of a dump from a file's begin, as a dump from a later position of the file has them.
+"""The events of a dump from a file's beginning, as a dump from a later position of the file has them.
 
 For a start in mid-file the server sends the file's format description first, with 0 as its end and a checksum that is
 right for that; then the events from the start on. Here the file's own format description is kept and changed to that,

@@ -145,7 +145,7 @@ class Scan:
         return gtid_text(self.sources[source], int(self.transactions.number[transaction])) if source >= 0 else ""
 
     def boundaries(self) -> list[Position]:
-        """Every transaction's end, and the begin of every file that the log continued to, in order."""
+        """Every transaction's end, and the beginning of every file that the log continued to, in order."""
         done = self.ended
         places = list(zip(self.transactions.file[:done].tolist(), self.transactions.end[:done].tolist(), strict=True))
         places += [(file, 4) for file in range(1, len(self.files))]

@@ -69,7 +69,7 @@ class BinlogScanner:
         self._groups = Groups(start.pos)
         self._known = KnownTables(captured if checked or not isinstance(captured, Mapping) else captured.__contains__)
         self.gtids = gtids or GtidSet()
-        self.gtids_complete = gtids is not None  # all that was executed; or, before a file's begin, all since `start`
+        self.gtids_complete = gtids is not None  # all that was executed; or, before a file's start, all since it
         self.created: int | None = None  # when the current file was made, in seconds since 1970
         self._file = start.file
         self._files = [start.file]

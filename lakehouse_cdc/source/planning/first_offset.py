@@ -1,9 +1,9 @@
 """The first offset of an epoch: W at the tip, settled, with the captured tables as they were at W.
 
 An XA transaction that is prepared at W takes effect after it, where the log has its XA COMMIT alone; so where it was
-prepared must be known. The file at the tip is read from its begin, which shows most. One that was prepared in a file
-before, and is not decided on at W, is listed by XA RECOVER at any moment before W was read. So W is read after a list
-on which nothing is but what the file shows; what else is on it is waited for.
+prepared must be known. The file at the tip is read from its beginning, which shows most. One that was prepared in a
+file before, and is not decided on at W, is listed by XA RECOVER at any moment before W was read. So W is read after a
+list on which nothing is but what the file shows; what else is on it is waited for.
 """
 
 from __future__ import annotations

@@ -266,7 +266,7 @@ class Planner:
         back, never = self._texts.met(), self._options.snapshot == "never"
         offset = without_met(offset, met, self._keyless, back)
         offset = followed(offset, together(texts, effects), self._store.change, never=never)
-        # a cursor that is put back does not move in the same batch, unless the table is read from its begin
+        # a cursor that is put back does not move in the same batch, unless the table is read from its beginning
         near = not met and back <= {effect.table for effect in texts} and tail.reached(end)
         return offset, near and mark.position == tail.mark(until=end).position, mark.rows
 

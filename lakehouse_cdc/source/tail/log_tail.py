@@ -204,7 +204,7 @@ class Tail:
         """The furthest boundary within the limits: at least one transaction after the origin, if there is one.
 
         None that is after `until`, in any case. One past 4 GiB in its file, where no dump can start, gives way to
-        the begin of the next file, with what is in between, where that is before `until`.
+        the beginning of the next file, with what is in between, where that is before `until`.
         """
         ended = self._ended.columns()
         total = len(ended["end"])

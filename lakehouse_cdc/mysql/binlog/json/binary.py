@@ -1,7 +1,7 @@
 """Binary JSON, taken apart one level at a time and put together again.
 
 Only an object or array that is to be changed is opened. What is in it keeps its bytes, which mean the same wherever
-they are, since offsets count from the begin of their own object or array. One is written in the small form if it
+they are, since offsets count from the beginning of their own object or array. One is written in the small form if it
 fits, as MySQL does, and members in MySQL's order: by the length of their keys, then by their bytes. For the format see
 `kernels.json_text`.
 
