@@ -5,9 +5,7 @@ from __future__ import annotations
 from tests.mutations.mutation import Mutation
 from tests.mutations.reading import ALTERED_BEFORE_SELECT
 
-_PUT_BACK = (
-    "return replace(state, cursor=state.moved_from, done=False, moved_from=None, passed=state.done or state.cursor)"
-)
+_PUT_BACK = "return PutBack(phase.in_pass, phase.moved_from, True if isinstance(phase, CaughtUp) else phase.cursor)"
 
 PLANNING = (
     Mutation(
@@ -58,19 +56,19 @@ PLANNING = (
     Mutation(
         name="chunk-put-back",
         rule="A cursor whose last chunks may have met DDL is put back, and they are read again.",
-        file="lakehouse_cdc/source/ddl/transitions.py",
-        function="_checked",
+        file="lakehouse_cdc/model/state_machine.py",
+        function="_put_back",
         old=_PUT_BACK,
-        new="return replace(state, moved_from=None)",
+        new="return Complete(phase.in_pass) if isinstance(phase, CaughtUp) else Reading(phase.in_pass, phase.cursor)",
         tests=(ALTERED_BEFORE_SELECT,),
     ),
     Mutation(
         name="events-of-chunks-put-back",
         rule="Events continue to pass up to where a cursor was before it was put back.",
-        file="lakehouse_cdc/source/ddl/transitions.py",
-        function="_checked",
-        old="passed=state.done or state.cursor)",
-        new="passed=None)",
+        file="lakehouse_cdc/model/state_machine.py",
+        function="_put_back",
+        old="True if isinstance(phase, CaughtUp) else phase.cursor)",
+        new="phase.moved_from)",
         tests=("tests/source/test_put_back.py::test_a_row_that_is_deleted_before_its_chunk_is_read_again",),
     ),
     Mutation(
@@ -78,8 +76,8 @@ PLANNING = (
         rule="A table without a key whose read met DDL is read again in a new pass.",
         file="lakehouse_cdc/source/ddl/transitions.py",
         function="without_met",
-        old="again = name in met and state.moved_from is not None and keyless(state)",
-        new="again = False",
+        old="DdlCrossed(offset.next_reading(state) if name in met and keyless(state) else None)",
+        new="DdlCrossed(None)",
         tests=(
             "tests/source/test_keyless.py::test_ddl_while_the_table_is_read[before a chunk's SELECT-TRUNCATE TABLE t]",
         ),
@@ -87,19 +85,19 @@ PLANNING = (
     Mutation(
         name="floor-after-ddl",
         rule="Reads after a DDL of a table have a floor at or after it.",
-        file="lakehouse_cdc/source/ddl/transitions.py",
-        function="followed",
-        old="state = replace(offset.tables[effect.table], floor=offset.position)",
-        new="state = offset.tables[effect.table]",
+        file="lakehouse_cdc/model/state_machine.py",
+        function="_floor",
+        old="TableTruncated(floor):\n            return floor",
+        new="TableTruncated(floor):\n            return None if state is None else state.floor",
         tests=("tests/source/test_transitions.py::test_windows_begin_behind_ddl",),
     ),
     Mutation(
         name="values-that-ddl-changes",
         rule="A table whose values DDL changed in a way that is not proven is read again.",
         file="lakehouse_cdc/source/ddl/transitions.py",
-        function="followed",
-        old='again = effect.kind == "again"',
-        new="again = False",
+        function="_event",
+        old="return RowsChanged(seq, floor)",
+        new="return TableTruncated(floor)",
         tests=(
             "tests/source/test_transitions.py"
             "::test_rows_that_change_without_a_word_are_read_again[TRUNCATE PARTITION p0-None]",
@@ -119,17 +117,17 @@ PLANNING = (
         rule="A repeated pass ends one batch after its last chunk, when no DDL was met.",
         file="lakehouse_cdc/source/planning/split_plan.py",
         function="_ends_pass",
-        old="return before.done and before.moved_from is not None and state.done",
+        old="return isinstance(before.phase, CaughtUp) and state.done",
         new="return state.done and not before.done",
         tests=("tests/source/test_transitions.py::test_a_pass_ends_when_no_ddl_can_have_been_met",),
     ),
     Mutation(
         name="quarantine",
         rule="No event of a quarantined table passes.",
-        file="lakehouse_cdc/model/offset.py",
+        file="lakehouse_cdc/model/table_state.py",
         function="TableState.bound",
-        old="        if self.away:\n            return []\n        if self.done",
-        new="        if self.done",
+        old="case Waiting() | Dropped() | Quarantined():",
+        new="case Waiting():",
         tests=("tests/source/test_quarantine.py::test_one_table_is_left_off_and_the_others_go_on[ddl0]",),
     ),
     Mutation(

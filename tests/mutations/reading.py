@@ -124,8 +124,8 @@ READING = (
     Mutation(
         name="readings-are-counted",
         rule="Two readings of a table at one position have different seqs.",
-        file="lakehouse_cdc/source/ddl/transitions.py",
-        function="next_reading",
+        file="lakehouse_cdc/model/offset.py",
+        function="Offset.next_reading",
         old="last + 1).pack()",
         new="last).pack()",
         tests=("tests/model/test_repair.py::test_readings_are_counted_over_whole_ones_and_repairs",),
