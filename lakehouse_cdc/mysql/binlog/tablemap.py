@@ -40,8 +40,8 @@ _TWO_BYTES = (
 )
 _WHOLE = (layout.TINY, layout.SHORT, layout.INT24, layout.LONG, layout.LONGLONG)
 _NUMERIC = (*_WHOLE, layout.NEWDECIMAL, layout.FLOAT, layout.DOUBLE, layout.YEAR)
-_CHARACTER = (
-    *(layout.STRING, layout.VAR_STRING, layout.VARCHAR, layout.BLOB),
+_CHARACTER = (  # MySQL 9 counts its VECTOR, too (seen on 9.7), whose character set is binary
+    *(layout.STRING, layout.VAR_STRING, layout.VARCHAR, layout.BLOB, layout.VECTOR),
     *(layout.VARCHAR_COMPRESSED, layout.BLOB_COMPRESSED),
 )
 # fields of the optional metadata

@@ -118,7 +118,7 @@ class ColumnType:
             if sizes not in ((), (4,)):
                 raise NotUnderstood  # MariaDB's YEAR(2)
             return replace(column, type=word.lower())
-        if (name == "spatial_type" and word.lower() in _SPATIAL) or name in ("uuid_type", "inet_type"):
+        if (name == "spatial_type" and word.lower() in _SPATIAL) or name in ("uuid_type", "inet_type", "vector_type"):
             return replace(column, type=word.lower())
         if name == "json_type":
             return self._json(column)
