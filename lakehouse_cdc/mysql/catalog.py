@@ -54,6 +54,10 @@ _KEYS = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, SUB_PART FROM INFORMATION_SCHEMA.STATISTICS"
     " WHERE INDEX_NAME = 'PRIMARY' AND {} ORDER BY TABLE_SCHEMA, TABLE_NAME, SEQ_IN_INDEX"
 )
+_HASHES = (  # UNIQUE keys that MariaDB keeps as hidden columns
+    "SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM INFORMATION_SCHEMA.STATISTICS"
+    " WHERE INDEX_TYPE = 'HASH' AND NON_UNIQUE = 0 AND {}"
+)
 
 _Name = tuple[str, str]
 
@@ -108,11 +112,15 @@ def read_catalog(
         session.query("SET SESSION show_gipk_in_create_table_and_information_schema = ON")
     columns = _grouped(session, _COLUMNS, chosen.values())
     keys = _grouped(session, _KEYS, chosen.values())
+    hashed = _grouped(session, _HASHES, chosen.values()) if session.is_mariadb else {}
     for name, (database, table) in chosen.items():
         rows, key = columns.get((database, table), []), keys.get((database, table), [])
         described = _with_generated([_column(row) for row in rows], rows)
         engine, charset = bases[database, table]
-        schema = TableSchema(database, table, described, tuple(str(row[0]) for row in key), charset)
+        schema = TableSchema(
+            database, table, described, tuple(str(row[0]) for row in key), charset,
+            hidden_hashes=(database, table) in hashed,
+        )  # fmt: skip
         found.tables[name] = choice.chosen(schema)
         found.faults += _table_faults(found.tables[name], engine, rows, key, logged=logs_generated(session))
         if doubtful := _doubtful(found.tables[name]):

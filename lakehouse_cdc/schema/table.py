@@ -74,6 +74,7 @@ class TableSchema:
 
     `charset` is the character set of a new column that names none, where it is known. `key_given`: the table has no
     primary key, and `key` is what the user says that tells its rows apart (see `schema.declared_key`).
+    `hidden_hashes`: MariaDB may log hidden numbers after the columns, of UNIQUE keys that it keeps as hashes.
     """
 
     database: str
@@ -82,6 +83,7 @@ class TableSchema:
     key: tuple[str, ...]
     charset: str | None = None
     key_given: bool = False
+    hidden_hashes: bool = False
 
     @property
     def name(self) -> str:
@@ -123,7 +125,8 @@ class TableSchema:
             "key": list(self.key),
         }
         data |= {"charset": self.charset} if self.charset else {}
-        return data | ({"key_given": True} if self.key_given else {})
+        data |= {"key_given": True} if self.key_given else {}
+        return data | ({"hidden_hashes": True} if self.hidden_hashes else {})
 
     def to_json(self) -> str:
         """Canonical: sorted keys, no spaces."""
@@ -134,7 +137,7 @@ class TableSchema:
         """The inverse of `to_dict`."""
         columns = tuple(Column(**{**c, "values": tuple(c.get("values", ()))}) for c in data["columns"])
         key, charset, given = tuple(data["key"]), data.get("charset"), data.get("key_given", False)
-        return cls(data["database"], data["table"], columns, key, charset, given)
+        return cls(data["database"], data["table"], columns, key, charset, given, data.get("hidden_hashes", False))
 
     @classmethod
     def from_json(cls, text: str) -> TableSchema:

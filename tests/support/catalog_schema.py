@@ -15,7 +15,8 @@ def plain(schema: TableSchema) -> TableSchema:
     columns = [
         replace(c, collation=None, charset="utf8mb3" if c.charset == "utf8" else c.charset) for c in schema.columns
     ]
-    return replace(schema, columns=tuple(columns), charset="utf8mb3" if schema.charset == "utf8" else schema.charset)
+    charset = "utf8mb3" if schema.charset == "utf8" else schema.charset
+    return replace(schema, columns=tuple(columns), charset=charset, hidden_hashes=False)
 
 
 def added(after: TableSchema, said: Altered) -> list[str]:

@@ -15,7 +15,8 @@ hidden columns of functional indexes are left out, was seen on 8.0.31 and 9.7.4.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from lakehouse_cdc.errors import DefiniteError, codes
@@ -44,6 +45,7 @@ _CHARACTER = (  # MySQL 9 counts its VECTOR, too (seen on 9.7), whose character 
     *(layout.STRING, layout.VAR_STRING, layout.VARCHAR, layout.BLOB, layout.VECTOR),
     *(layout.VARCHAR_COMPRESSED, layout.BLOB_COMPRESSED),
 )
+_HASH = re.compile(r"DB_ROW_HASH_\d+")
 # fields of the optional metadata
 _SIGNS, _DEFAULT_CHARSET, _CHARSETS, _NAMES = 1, 2, 3, 4
 _SET_LABELS, _ENUM_LABELS, _SIMPLE_KEY, _PREFIX_KEY = 5, 6, 8, 9
@@ -183,13 +185,32 @@ def check(found: TableMap, schema: TableSchema, where: str) -> None:
     """Raise DefiniteError unless `found` is what `schema` says; see the module's argument for what is compared."""
     if found.names is None:
         _require_plain_labels(schema, where)
-    difference = _differences(found, schema) or _type_difference(found, schema)
+    logged = with_hidden_columns(schema, found)
+    difference = _differences(found, logged) or _type_difference(found, logged)
     if difference:
         raise codes.TABLE_CHANGED.error(
             f"table {schema.name} changed: {difference}",
             where=where,
             hint=f"changes of a captured table's shape are not supported yet; take a fresh snapshot of {schema.name}",
         )
+
+
+def with_hidden_columns(schema: TableSchema, found: TableMap) -> TableSchema:
+    """The schema with the columns that MariaDB logs after those of the catalog; none of them is captured.
+
+    They are the hashes of UNIQUE keys that are declared USING HASH, or are longer than an index may be (seen on 10.11
+    and 11.8). With FULL metadata they have names; without, they are known from the schema, which says whether there may
+    be some.
+    """
+    first = len(schema.columns)
+    kinds = found.types[first:]
+    if not kinds or (found.names is None and not schema.hidden_hashes):
+        return schema
+    names = found.names[first:] if found.names is not None else [f"DB_ROW_HASH_{n}" for n, _ in enumerate(kinds, 1)]
+    if not all(kind[0] == layout.LONGLONG and _HASH.fullmatch(n) for kind, n in zip(kinds, names, strict=True)):
+        return schema
+    added = (Column(name, "bigint", unsigned=True, captured=False) for name in names)
+    return replace(schema, columns=(*schema.columns, *added))
 
 
 def _require_plain_labels(schema: TableSchema, where: str) -> None:

@@ -255,4 +255,5 @@ def _plain(schema: TableSchema, unknown: Collection[str]) -> TableSchema:
         for c in schema.columns
         for charset in (charset_name(c.charset) if c.charset else None,)
     )  # fmt: skip
-    return replace(schema, columns=tuple(columns), charset=charset_name(schema.charset) if schema.charset else None)
+    charset = charset_name(schema.charset) if schema.charset else None
+    return replace(schema, columns=tuple(columns), charset=charset, hidden_hashes=False)

@@ -14,6 +14,7 @@ from lakehouse_cdc.images.rows.decode import ChangeImages, decode_rows
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.binlog.compression.columns import inflated
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement, Scan
+from lakehouse_cdc.mysql.binlog.tablemap import with_hidden_columns
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.bronze_rows import among
 
@@ -85,12 +86,11 @@ class Decoder:
         """The changes of a scan."""
         programs = self._programs
         schemas = tuple(self._by_name[table.name] for table in scan.tables)
-        scan = inflated(scan, schemas)
+        logged = tuple(map(with_hidden_columns, schemas, scan.tables))
+        scan = inflated(scan, logged)
         if programs is None or len(programs.schemas) != len(schemas):
             bare = [table.bare_doubles for table in scan.tables]
-            programs = ProgramSet.of(
-                schemas, [table.types for table in scan.tables], salt=self._salt, bare_doubles=bare
-            )
+            programs = ProgramSet.of(logged, [table.types for table in scan.tables], salt=self._salt, bare_doubles=bare)
             self._programs = programs
         rows = scan.rows
         if len(rows) and rows.txn[0] == 0 and self._ordinals:

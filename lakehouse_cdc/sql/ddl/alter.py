@@ -29,7 +29,7 @@ from lakehouse_cdc.sql.ddl.clauses import (
     Rename,
     Unproven,
 )
-from lakehouse_cdc.sql.ddl.column_type import TEXTS, Given
+from lakehouse_cdc.sql.ddl.column_type import BLOBS, TEXTS, Given
 from lakehouse_cdc.sql.ddl.parsed import Parsed
 from lakehouse_cdc.sql.ddl.preserved import preserved, survives_copy
 from lakehouse_cdc.sql.ddl.statement_session import StatementSession
@@ -37,6 +37,8 @@ from lakehouse_cdc.sql.generated_columns import same_everywhere
 from lakehouse_cdc.sql.grammar.parser import Node, parse
 from lakehouse_cdc.sql.lexer import PLAIN, Dialect, NotUnderstood, Reader, Tokens, tokens
 from lakehouse_cdc.sql.statements import servers_of
+
+_LEAST_LONG_KEY = 767  # bytes, of any row format
 
 
 @dataclass(frozen=True)
@@ -65,12 +67,28 @@ def altered(sql: str, schema: TableSchema, given: Given, dialect: Dialect = PLAI
     [statement] = _without_settings(tokens, tree).parts
     parsed = Parsed(tokens, dialect)
     if statement.name in ("create_index", "drop_index"):
-        return _apply(schema, _index(parsed, schema, statement), given)
-    clauses = statement.find("alterations")
-    if statement.name != "alter_table" or clauses is None:
-        raise NotUnderstood
-    todo = Clauses(parsed, schema, given).actions(clauses)
-    return _apply(schema, [*todo, *([Unproven()] if statement.says("IGNORE") else [])], given)
+        said = _apply(schema, _index(parsed, schema, statement), given)
+    else:
+        clauses = statement.find("alterations")
+        if statement.name != "alter_table" or clauses is None:
+            raise NotUnderstood
+        todo = Clauses(parsed, schema, given).actions(clauses)
+        said = _apply(schema, [*todo, *([Unproven()] if statement.says("IGNORE") else [])], given)
+    if dialect.mariadb and any(node.says("UNIQUE") for node in statement.walk()):
+        hashes = schema.hidden_hashes or _may_be_hashed(said.schema, statement)
+        return replace(said, schema=replace(said.schema, hidden_hashes=hashes))
+    return said
+
+
+def _may_be_hashed(schema: TableSchema, statement: Node) -> bool:
+    """Whether MariaDB may keep a UNIQUE key as a hash: it is declared so, or may be longer than an index."""
+    sizes = [
+        (column.length or 0) * MAX_BYTES.get(column.charset or "binary", 1)
+        for column in schema.columns
+        if column.type not in (*TEXTS, *BLOBS)
+    ]
+    long = len(sizes) < len(schema.columns) or sum(sizes) > _LEAST_LONG_KEY
+    return long or any(node.says("HASH") for node in statement.walk())
 
 
 def _without_settings(tokens: Tokens, tree: Node | None) -> Node:
