@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.bronze.tables import SCHEMAS
 from lakehouse_cdc.lake.commits import writer_options
 from lakehouse_cdc.lake.direct.commit import DataFile
-from lakehouse_cdc.lake.direct.small_tables import append_small
+from lakehouse_cdc.lake.engines.choice import engine_of
 from lakehouse_cdc.lake.tables import append
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.bronze_row import LEFT
@@ -26,7 +26,7 @@ from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout
 
 _STEP = "schemas"
-_STATISTICS = [(name,) for name in ("source_table", "schema_id", "seq")]
+_STATISTICS = ("source_table", "schema_id", "seq")
 
 
 def record_schemas(spark: SparkSession, layout: Layout, versions: Versions, note: CommitNote) -> None:
@@ -46,7 +46,7 @@ def add_schemas(spark: SparkSession, layout: Layout, files: Sequence[DataFile], 
     ]
     if rows:
         rows.sort(key=itemgetter("seq"))
-        append_small(spark, layout.schemas, SCHEMAS, rows, note, _STEP, _STATISTICS)
+        engine_of(spark, layout.schemas).append(layout.schemas, SCHEMAS, rows, note, _STEP, _STATISTICS)
 
 
 def schema_rows(rows: DataFrame) -> DataFrame:

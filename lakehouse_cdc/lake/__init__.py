@@ -1,6 +1,6 @@
 """Delta tables and Spark checkpoints, as bronze, silver and verify use them. Knows nothing of MySQL.
 
-- `direct`: files written and committed without a Spark job.
+- `engines`: what writes rows into a table, and reads them. `direct`: files written and committed without a Spark job.
 - `versions`: rows of whole commits. `commits`: commits that happen once, with a note. `tables`: tables of ours.
 - `checkpoint`: Spark's checkpoints. `spark_errors`: what failures of Spark and Delta are.
 - `failpoints`: before and after each commit, for tests.

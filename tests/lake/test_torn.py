@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake import delta_log
-from lakehouse_cdc.lake.direct.small_tables import append_small
+from lakehouse_cdc.lake.engines.direct import DirectEngine
 from lakehouse_cdc.lake.tables import create, read
 from lakehouse_cdc.model.table_layout import Layout, Table
 from tests.support.commit_notes import note
@@ -20,7 +20,7 @@ _COLUMNS = [("a", "bigint")]
 
 
 def add(spark: SparkSession, table: Table, batch: int) -> None:
-    append_small(spark, table, _COLUMNS, [{"a": batch}], note(batch), "step", [("a",)])
+    DirectEngine(spark).append(table, _COLUMNS, [{"a": batch}], note(batch), "step", ["a"])
 
 
 def held(spark: SparkSession, table: Table) -> list[int]:

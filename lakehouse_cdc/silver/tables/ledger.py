@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.commits import newest_version
-from lakehouse_cdc.lake.direct.small_tables import append_small, read_small
+from lakehouse_cdc.lake.engines.choice import engine_of
 from lakehouse_cdc.lake.tables import (
     Columns,
     alter,
@@ -50,7 +50,7 @@ COLUMNS: Columns = (
 )
 BOUNDS = "bounds"  # which ledgers of earlier releases lack
 
-_STATISTICS = [(name,) for name in ("seq", "gtid_set", "commit_ts", "bronze_version", "query", "batch")]
+_STATISTICS = ("seq", "gtid_set", "commit_ts", "bronze_version", "query", "batch")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _BRONZE = "lakehouse_cdc.bronze"  # the id of the change table that the rows speak of
 
@@ -119,7 +119,8 @@ class Ledger:
             ],
         )  # fmt: skip
         said = {name: value for (name, _), value in zip(COLUMNS, row, strict=True)}
-        append_small(self._spark, self._layout.ledger, COLUMNS, [said], note, "ledger", _STATISTICS)
+        table = self._layout.ledger
+        engine_of(self._spark, table).append(table, COLUMNS, [said], note, "ledger", _STATISTICS)
         self._last = at.seq
 
     def _begin(self) -> int:
@@ -129,7 +130,7 @@ class Ledger:
         if (last := self._opened.result()) is not None:
             self._versions = dict(last["tables"])
             return int(last["seq"])
-        known = read_small(self._spark, self._layout.schemas, ["source_table"])
+        known = engine_of(self._spark, self._layout.schemas).read(self._layout.schemas, ["source_table"])
         self._see(sorted({row["source_table"] for row in known}))
         return 0
 
@@ -140,7 +141,8 @@ class Ledger:
             if all(name != BOUNDS for name, _ in held_columns(self._spark, table)):
                 added = f"{BOUNDS} {dict(COLUMNS)[BOUNDS]}"
                 alter(self._spark, table, f"ALTER TABLE {table.sql} ADD COLUMNS ({added})")
-            return max(read_small(self._spark, table, ["seq", "tables"]), key=lambda row: row["seq"], default=None)
+            rows = engine_of(self._spark, table).read(table, ["seq", "tables"])
+            return max(rows, key=lambda row: row["seq"], default=None)
         create(
             self._spark, table, COLUMNS, pipeline=layout.pipeline,
             properties={

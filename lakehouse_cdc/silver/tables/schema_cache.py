@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import codes
-from lakehouse_cdc.lake.direct.small_tables import read_small
+from lakehouse_cdc.lake.engines.choice import engine_of
 from lakehouse_cdc.model.bronze_row import LEFT
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.table_layout import Layout
@@ -30,7 +30,8 @@ class Schemas:
         """Get those ids. Raises DefiniteError for one that neither bronze nor the batch describes."""
         wanted = set(ids) - set(self._known)
         if wanted:
-            rows = read_small(spark, self._layout.schemas, ("schema_id", "schema"))
+            schemas = self._layout.schemas
+            rows = engine_of(spark, schemas).read(schemas, ("schema_id", "schema"))
             self._add({row["schema_id"]: row["schema"] for row in rows if row["schema_id"] in wanted and row["schema"]})
             wanted -= set(self._known)
         if wanted:

@@ -1,0 +1,78 @@
+"""The engine for a plain table in a folder of this machine: Arrow's files, committed by Delta's own library.
+
+A job of Spark's takes a third of a second however little it does, and each batch would have several.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from lakehouse_cdc.lake import delta_log
+from lakehouse_cdc.lake.delta_log import APPENDED
+from lakehouse_cdc.lake.direct.commit import add_files
+from lakehouse_cdc.lake.direct.data_file import FileWriter
+from lakehouse_cdc.lake.direct.file_listing import LONG, files_of
+from lakehouse_cdc.lake.engines.port import Row, struct_of
+from lakehouse_cdc.lake.engines.spark import SparkEngine
+from lakehouse_cdc.lake.tables import Columns
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.commit_note import CommitNote
+from lakehouse_cdc.model.table_layout import Table
+
+
+def _read(path: str, schema: pa.Schema) -> pa.Table:
+    """A file in the table's types: Spark may have written timestamps as INT96, which have no zone."""
+    with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as data:
+        return data.read(columns=schema.names, use_threads=False).select(schema.names).cast(schema)
+
+
+class DirectEngine:
+    """See `port.Engine`. What only Spark reads (deleted rows, a log that was cleaned up) is read by Spark."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    @staticmethod
+    def has(spark: SparkSession, table: Table) -> bool:
+        """Whether it can write the table: Delta's library is there, and files have columns by their own names."""
+        state = delta_log.state(spark, table)
+        return state is not None and state.plain
+
+    def append(
+        self,
+        table: Table,
+        columns: Columns,
+        rows: Sequence[Row],
+        note: CommitNote,
+        step: str,
+        statistics: Iterable[str],
+    ) -> None:
+        """See `port.Engine`."""
+        schema = to_arrow_schema(struct_of(columns), timezone="UTC")
+        maps = {field.name for field in schema if pa.types.is_map(field.type)}
+        said = [{k: list(v.items()) if k in maps and v is not None else v for k, v in row.items()} for row in rows]
+        writer = FileWriter(str(table.path), "", [(name,) for name in statistics])
+        writer.write(pa.Table.from_pylist(said, schema=schema))
+        add_files(self._spark, table, [writer.end()], note, step, APPENDED)
+
+    def read(self, table: Table, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """See `port.Engine`."""
+        state = delta_log.state(self._spark, table)
+        if state is not None and state.plain and state.version < LONG:
+            files = files_of(table, Versions(None, state.version), {})
+            if files is not None:
+                kinds = StructType.fromJson({"type": "struct", "fields": list(state.fields)})
+                schema = to_arrow_schema(StructType([kinds[name] for name in columns]), timezone="UTC")
+                found: list[dict[str, Any]] = []
+                for file in files:
+                    found += _read(os.path.join(str(table.path), file.path), schema).to_pylist()
+                return found
+        return SparkEngine(self._spark).read(table, columns)
