@@ -84,7 +84,7 @@ LOG = (
         function="other_log",
         old="if created == start.identity.created:",
         new="if True:",
-        tests=("tests/source/test_gaps.py::test_a_log_that_was_reset_is_known_by_more_than_its_name[running-longer]",),
+        tests=("tests/source/test_gaps.py::test_a_new_log_with_the_old_names_sizes_and_gtids",),
     ),
     Mutation(
         name="gap-other-server",
@@ -111,9 +111,7 @@ LOG = (
         function="plan",
         old="if start is not None and start.epoch != end.epoch:",
         new="if False and start is not None:",
-        tests=(
-            "tests/source/test_gaps.py::test_the_first_offset_after_a_resnapshot_is_not_read_from_another_epochs_log",
-        ),
+        tests=("tests/source/test_gaps.py::test_after_a_gap_a_new_epoch_reads_all_again[restarted-purged]",),
     ),
     Mutation(
         name="past-4-gib",

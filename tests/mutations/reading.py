@@ -98,10 +98,7 @@ READING = (
         function="Past.take",
         old="                self.doubt = True\n",
         new="                pass\n",
-        tests=(
-            "tests/source/test_keyless.py"
-            "::test_a_row_like_others_that_comes_while_they_are_read[mysql-8.0-behind the view]",
-        ),
+        tests=("tests/source/test_keyless.py::test_a_view_of_which_it_is_not_known_what_it_holds_is_in_doubt",),
     ),
     Mutation(
         name="multiset-rollback",

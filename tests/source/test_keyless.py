@@ -8,17 +8,23 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.multiset import standing
 from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.source.reading.keyless_snapshot_read import Past
+from lakehouse_cdc.source.reading.log_batch import LogPart
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.source.settling import consistent_view
 from lakehouse_cdc.source.settling.consistent_view import View
+from lakehouse_cdc.source.splits import SnapshotSplit
 from lakehouse_cdc.source.test_hooks import Step
 from tests.support.servers import row_metadata
 from tests.support.source.driver import Driver
@@ -103,6 +109,32 @@ def test_a_row_like_others_that_comes_while_they_are_read(
     assert Counter(c.after for c in driver.log if c.op is Op.READ) == before
     stage.drain_twice(driver)
     same(stage, driver)
+
+
+@dataclass
+class Part:
+    """Stands for a part of the log with one event, without a GTID."""
+
+    at: Position
+
+    def images(self) -> list[tuple[bytes, bytes | None, bytes | None, Position]]:
+        return [(b"key", None, b"after", self.at)]
+
+    def gtids(self) -> pa.Array:
+        return pa.array([None], pa.string())
+
+
+def test_a_view_of_which_it_is_not_known_what_it_holds_is_in_doubt() -> None:
+    """It is not known of an event between the ends of a view without GTIDs; one up to W must be in it."""
+    low, high, after = (Position("binlog.000001", pos) for pos in (50, 90, 91))
+    split = SimpleNamespace(stamp=SimpleNamespace(position=low))
+    for at, doubt in ((low, False), (Position("binlog.000001", 70), True), (high, True), (after, False)):
+        past = Past(cast(SnapshotSplit, split), View(high, low=low, xids=frozenset()))
+        past.take(cast(LogPart, Part(at)))
+        assert past.doubt == doubt
+    past = Past(cast(SnapshotSplit, split), View(Position("binlog.000001", 40)))
+    past.take(cast(LogPart, Part(low)))
+    assert past.doubt
 
 
 def test_what_a_view_holds() -> None:
