@@ -37,7 +37,7 @@ class Engine(Protocol):
     1. `append` makes one commit, which holds just these rows, the note, and the transaction (step, batch) of its query.
     2. A batch that a query has committed to the table in that step, by whatever engine, is not committed again.
     3. An `append` that fails has added nothing that a reader sees.
-    4. `read` gives all rows of the newest version, whoever wrote them, in no order.
+    4. `read` gives all rows of the newest version, of every writer, in no order.
     5. Values are those of Spark SQL's types: a decimal keeps its digits, a timestamp its microseconds and a zone. They
        are read in Arrow's Python forms: a struct is a dict, a map a list of pairs.
     """
