@@ -12,7 +12,7 @@ import pymysql
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.pipeline.run.restarts import while_late
+from lakehouse_cdc.pipeline.run.restarts import PAUSES, while_late
 from lakehouse_cdc.testing import MySqlServer
 from tests.support.pipelines import ops, pipeline, small_table
 
@@ -41,22 +41,29 @@ def failing(*errors: str | int) -> tuple[Callable[[], str], Callable[[], int]]:
     return streams, lambda: done[0]
 
 
-@pytest.mark.parametrize(
-    "errors", [(), (LATE,), (LATE, LATE, LATE), (LATE, LATE, LATE, 1, LATE, LATE, 2, LATE, LATE, LATE)]
-)
+ALL = len(PAUSES)
+
+
+@pytest.mark.parametrize("errors", [(), (LATE,), (LATE,) * ALL, (*(LATE,) * ALL, 1, LATE, LATE, 2, *(LATE,) * ALL)])
 def test_they_end_although_processes_were_late(errors: tuple[str | int, ...]) -> None:
     again: list[None] = []
-    assert while_late(*failing(*errors), lambda: again.append(None)) == "ended"
-    assert len(again) == errors.count(LATE)
+    pauses: list[float] = []
+    assert while_late(*failing(*errors), lambda: again.append(None), pauses.append) == "ended"
+    assert len(again) == len(pauses) == errors.count(LATE)
+    for pause, most in zip(pauses, PAUSES, strict=False):
+        assert 0.7 * most < pause <= most
+    if len(errors) > ALL:  # a batch in between: the pauses begin again
+        assert pauses[ALL] <= PAUSES[0]
 
 
 @pytest.mark.parametrize(
-    ("errors", "times"), [((LATE,) * 4, 3), ((1, *(LATE,) * 4), 3), (("another",), 0), ((LATE, "another", LATE), 1)]
+    ("errors", "times"),
+    [((LATE,) * (ALL + 1), ALL), ((1, *(LATE,) * (ALL + 1)), ALL), (("another",), 0), ((LATE, "another", LATE), 1)],
 )
 def test_they_do_not_start_for_ever_or_for_another_reason(errors: tuple[str | int, ...], times: int) -> None:
     again: list[None] = []
     with pytest.raises(RuntimeError, match="another" if "another" in errors else "failed to connect back"):
-        while_late(*failing(*errors), lambda: again.append(None))
+        while_late(*failing(*errors), lambda: again.append(None), lambda _: None)
     assert len(again) == times
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pyspark
 from lakehouse_cdc.runtime.jars import fetch
 from lakehouse_cdc.runtime.java import java_home
 from lakehouse_cdc.runtime.session import CATALOG, DELTA, EXTENSION
+from lakehouse_cdc.workers.launcher import python
 
 HOME = Path(pyspark.__file__).parent
 DEFINITION = Path(__file__).parents[2] / "bundles" / "definition.py"
@@ -69,7 +69,7 @@ class SparkPipelines:
             "SPARK_HOME": str(HOME),
             "SPARK_CONF_DIR": str(self.folder / "conf"),
             "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": python(),  # a machine that is busy with tests starts others too late for Spark
             "SPARK_TESTING": "1",  # a port that is free, for the server and its client; else it is always 15002
         }
         command = [str(HOME / "bin" / "spark-pipelines"), "run", "--spec", str(self.folder / "spark-pipeline.yml")]
