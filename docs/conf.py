@@ -1,8 +1,5 @@
 """How the documentation is built: `uv run sphinx-build -W docs <folder>`."""
 
-from pygments.lexers.special import TextLexer
-from sphinx.application import Sphinx
-
 project = "lakehouse-cdc"
 author = "The lakehouse-cdc authors"
 copyright = f"2026, {author}"
@@ -14,8 +11,3 @@ html_theme = "furo"
 html_title = project
 exclude_patterns = ["conf.py"]
 nitpicky = True
-
-
-def setup(app: Sphinx) -> None:
-    """The forge draws mermaid's diagrams; here they are shown as they are written."""
-    app.add_lexer("mermaid", TextLexer)
