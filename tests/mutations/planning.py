@@ -11,8 +11,8 @@ PLANNING = (
     Mutation(
         name="settled-floor",
         rule="The floor of as-of reads is a settled position, not W.",
-        file="lakehouse_cdc/source/planning/planner.py",
-        function="Planner._standing",
+        file="lakehouse_cdc/source/planning/log_progress.py",
+        function="LogProgress._standing",
         old="settled = max(floor.settled() or start.floor, start.floor)",
         new="settled = mark.position",
         tests=("tests/source/test_settled_position.py::test_a_commit_that_does_not_end_keeps_the_floor_below_it",),

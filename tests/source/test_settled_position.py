@@ -309,7 +309,7 @@ def test_the_margin_exceeds_the_semi_sync_time_out(
 def test_endless_semi_sync_refuses_age(reader: Session, monkeypatch: pytest.MonkeyPatch, settle: Any) -> None:
     monkeypatch.setattr(server, "semi_sync", lambda session: server.SemiSync(True, 4e6, True))
     with_gtids("OFF", monkeypatch)
-    with pytest.raises(DefiniteError, match="age does not tell"):
+    with pytest.raises(DefiniteError, match="age does not show"):
         choose_proof(reader, settle, 10)
 
 

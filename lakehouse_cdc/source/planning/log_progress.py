@@ -1,0 +1,150 @@
+"""How far the log is read in one batch, and what becomes of the tables on the way.
+
+W is chosen from what a dump has delivered: the server's status runs ahead of it. A batch ends at the first DDL of a
+captured table, whose effects are decided here; where they cannot be known, that is an error when all that is before it
+has been offered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.ddl_effect import Effect
+from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.model.table_state import TableState
+from lakehouse_cdc.model.xa import Prepared, follow, needed
+from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
+from lakehouse_cdc.source.captured_tables import Tables
+from lakehouse_cdc.source.ddl.schema_resolution import not_followed, resolved
+from lakehouse_cdc.source.ddl.text_statements import Texts
+from lakehouse_cdc.source.ddl.transitions import followed, to_follow, together, without_met
+from lakehouse_cdc.source.planning import split_plan
+from lakehouse_cdc.source.planning.batch_pacing import Pace
+from lakehouse_cdc.source.planning.connections import Connections
+from lakehouse_cdc.source.settling import gaps
+from lakehouse_cdc.source.tail.log_tail import Mark, Tail
+from lakehouse_cdc.source.test_hooks import Step, reached
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where the batch ends. `at_the_tip`: nothing is left to read now. `rows`: captured ones in between."""
+
+    offset: Offset
+    at_the_tip: bool
+    rows: int
+    others: bool  # statements that may have brought tables into being, or under another name
+
+
+@dataclass(frozen=True)
+class _Limits:
+    max_rows: int | None
+    max_bytes: int | None
+
+
+class LogProgress:
+    """Reads the log of one stream on, along `tail`, from the offset `start`."""
+
+    def __init__(
+        self, start: Offset, tail: Tail, connections: Connections, tables: Tables, texts: Texts, pace: Pace
+    ) -> None:
+        self._start, self._tail, self._open = start, tail, connections
+        self._tables, self._texts, self._pace = tables, texts, pace
+        self._store = connections.store
+        self._floor = connections.floor(start)
+
+    def advance(self, max_rows: int | None, max_bytes: int | None) -> Progress:
+        """Move W. Raises DefiniteError for a statement that cannot be followed, where nothing is left before it."""
+        start, tail, limits = self._start, self._tail, _Limits(max_rows, max_bytes)
+        reached(Step.BEFORE_POSITION)
+        self._open.sightings.forget(start.position)
+        tip = self._open.tip()
+        reached(Step.AFTER_POSITION)
+        end = self._pace.end(tip)
+        if any(state.unconfirmed for state in start.tables.values()):
+            tail.advance(tip)  # wherever their reads may have met DDL
+        else:
+            tail.advance(end, max_rows=max_rows, max_bytes=max_bytes)
+        self._texts.look(self._open.session(), tail, start, near=tail.reached(tip))
+        found = self._texts.understood(tail.statements(after=start.position))
+        met = to_follow(found)
+        mark, effects = self._mark(met, end, tip, limits)
+        self._floor.saw(mark.position, mark.gtids, decided=tail.xa.decided(mark.position))
+        texts = self._texts.effects(mark.position)
+        if texts or any(statement.unknown for statement in met if statement.position == mark.position):
+            self._floor.wait_for(mark.position)  # no metadata lock proves that what they did is visible
+        offset = self._texts.kept(self._standing(mark))
+        back, never = self._texts.met(), self._open.options.snapshot == "never"
+        offset = without_met(offset, met, self._keyless, back)
+        offset = followed(offset, together(texts, effects), self._store.change, never=never)
+        # a cursor that is put back does not move in the same batch, unless the table is read from its beginning
+        near = not met and back <= {effect.table for effect in texts} and tail.reached(end)
+        return Progress(
+            offset,
+            at_the_tip=near and mark.position == tail.mark(until=end).position,
+            rows=mark.rows,
+            others=not all(statement.statement.alters for statement in found),
+        )
+
+    def gap_of_xa(self, end: Offset) -> DefiniteError | None:
+        """Whether rows that take effect on the way to `end` lie where they cannot be read, or nobody knows where."""
+        if (unknown := self._tail.xa.first_unknown(after=self._start.position)) is not None:
+            return gaps.unknown_xa(unknown)
+        return gaps.unreadable_xa(self._open.session(), self._start, end)
+
+    def _mark(
+        self, met: Sequence[LoggedStatement], end: Position, tip: Position, limits: _Limits
+    ) -> tuple[Mark, tuple[Effect, ...]]:
+        """The end of the batch, and the effects of the statement there, if one of `met` is."""
+        tail, failure = self._tail, None
+        max_rows, max_bytes = limits.max_rows, limits.max_bytes
+        effects: tuple[Effect, ...] = ()
+        until = min(end, tail.stop_before(met[0])) if met else end
+        mark = tail.mark(max_rows=max_rows, max_bytes=max_bytes, until=until)
+        if met and mark.position == met[0].position:
+            try:
+                near = tail.reached(tip)
+                effects = resolved(
+                    self._open.session(), self._tables, self._store, tail, self._start, met[0], near=near
+                )
+            except DefiniteError as error:
+                failure, until = error, tail.end_before(met[0])
+                mark = tail.mark(max_rows=max_rows, max_bytes=max_bytes, until=until)
+        elif met and met[0].effects is None:
+            failure = not_followed(met[0], self._open.options)
+        if failure is not None and mark.rows == 0 and mark.position == until < met[0].position <= end:
+            raise failure
+        return mark, effects
+
+    def _keyless(self, state: TableState) -> bool:
+        return not self._store.get(state.schema).primary_key
+
+    def _standing(self, mark: Mark) -> Offset:
+        """`start`, moved to a mark; its tables are where they were."""
+        start, tail, floor = self._start, self._tail, self._floor
+        settled = max(floor.settled() or start.floor, start.floor)
+        commit_ts = mark.commit_ts or start.commit_ts
+        return replace(
+            start,
+            identity=replace(start.identity, file=mark.position.file, created=tail.created(mark.position)),
+            position=mark.position,
+            floor=settled,
+            gtid_set=str(mark.gtids),
+            last_gtid=mark.last_gtid or start.last_gtid,
+            commit_ts=commit_ts,
+            prepared=self._prepared(mark.position, settled),
+            bounds=self._open.sightings.bounds(start.bounds, mark.position, commit_ts),
+        )
+
+    def _prepared(self, end: Position, settled: Position) -> tuple[Prepared, ...]:
+        """The XA transactions that readers of this batch, or of a later one, must know: see `model.xa`."""
+        start = self._start
+        begins = [start.position, settled, *split_plan.file_begins(start.position, end)]
+        begins += self._floor.waiting()
+        begins += [s.floor for s in start.tables.values() if s.floor is not None and s.floor > settled]
+        events = self._tail.xa.events(end)
+        events = [replace(e, prepared=e.prepared and self._texts.with_tables(e.prepared)) for e in events]
+        return needed(follow(start.prepared, events), begins, settled)
