@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Set
 from contextlib import closing
 from typing import Any
 from unittest.mock import patch
@@ -116,11 +116,18 @@ def versions_of(item: pytest.Item) -> set[str]:
     return set() if callspec is None else {v for v in callspec.params.values() if isinstance(v, str)} & set(VERSIONS)
 
 
+def versions_by_default(item: pytest.Item) -> Set[str]:
+    """The servers that the default suite runs a test on."""
+    if item.get_closest_marker("one_server"):
+        return {"mysql-8.0"}
+    return frozenset(VERSIONS) if item.get_closest_marker("every_server") else MAIN_VERSIONS
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test by what it needs (`spark`, `mysql`, or `unit`, which needs neither), and what is `long`."""
     for item in items:
-        if not versions_of(item) <= MAIN_VERSIONS and item.get_closest_marker("every_server") is None:
+        if not versions_of(item) <= versions_by_default(item):
             item.add_marker("long")
         fixtures = getattr(item, "fixturenames", ())
         if "spark" in fixtures:

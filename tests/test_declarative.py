@@ -198,6 +198,7 @@ def test_a_definition_on_databricks_from_the_first_update_on(
     }
 
 
+@pytest.mark.long
 def test_changes_of_a_schema_come_with_the_next_update_or_are_refused_until_they_are_confirmed(
     spark: SparkSession,
     mysql_client: pymysql.Connection[Any],

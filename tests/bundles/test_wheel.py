@@ -96,6 +96,7 @@ def test_it_runs_on_the_python_of_databricks_runtime_19(metadata: Message) -> No
     assert "3.12.3" in SpecifierSet(str(metadata["Requires-Python"]))
 
 
+@pytest.mark.long
 def test_alone_in_a_new_environment_it_runs(wheel: zipfile.Path, mysql: MySqlServer, tmp_path: Path) -> None:
     """As a job's task calls it: by the entry point, and by the package's name."""
     python, locked = tmp_path / "venv" / "bin" / "python", tmp_path / "locked.txt"

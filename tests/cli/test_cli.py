@@ -229,6 +229,7 @@ def test_settings_that_contradict_each_other_are_refused_before_anything_is_writ
 # ---------------------------------------------------------------- with Spark
 
 
+@pytest.mark.long
 def test_a_silver_table_of_somebody_else(write: Write, spark: SparkSession, tmp_path: Path) -> None:
     theirs = tmp_path / "lakehouse" / "silver" / "t"
     spark.range(3).write.format("delta").save(str(theirs))

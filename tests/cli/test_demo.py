@@ -40,18 +40,34 @@ OURS = (
 )  # fmt: skip
 
 
+def first_demo(data: dict[str, Any]) -> None:
+    """What a first run says: it read all rows."""
+    assert data["resumed"] is False
+    assert data["rows_compared"] > 4000
+    assert sum(t["r"] for t in data["runs"][0]["tables"].values()) > 4000
+    assert data["seconds"] > 0
+
+
+def called(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """In the session of the tests."""
+    monkeypatch.chdir(folder)
+    result = CliRunner().invoke(app, ARGUMENTS)
+    return told(folder, result.exit_code, result.stdout, result.stderr)
+
+
+def test_the_demo_verifies(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    first_demo(called(tmp_path, monkeypatch))
+
+
+@pytest.mark.long
 @pytest.mark.timeout(1200)
-def test_the_demo_verifies_and_resumes(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_process_of_its_own_and_resumed(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     command = [sys.executable, "-m", "lakehouse_cdc.cli.main", *ARGUMENTS]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    first = told(tmp_path, done.returncode, done.stdout, done.stderr)
-    assert first["resumed"] is False
-    assert first["rows_compared"] > 4000
-    assert sum(t["r"] for t in first["runs"][0]["tables"].values()) > 4000
-    assert first["seconds"] > 0
-    monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, ARGUMENTS)  # in the session of the tests: it takes the files alone to resume
-    again = told(tmp_path, result.exit_code, result.stdout, result.stderr)
+    first_demo(told(tmp_path, done.returncode, done.stdout, done.stderr))
+    again = called(tmp_path, monkeypatch)  # it takes the files alone to resume
     assert again["resumed"] is True
     read = [t.get("r", 0) for run in again["runs"] for t in run["tables"].values()]
     assert sum(read) == 0  # nothing is read twice

@@ -27,8 +27,13 @@ def held(spark: SparkSession, table: Table) -> list[int]:
     return sorted(row["a"] for row in read(spark, table).collect())
 
 
-@pytest.mark.parametrize("kept", [0.0, 0.5], ids=["empty", "half"])
-@pytest.mark.parametrize("sum_of_file", [True, False], ids=["sum", "no-sum"])
+@pytest.mark.parametrize(
+    ("kept", "sum_of_file"),
+    [
+        pytest.param(0.5, True, id="half-sum"),
+        *(pytest.param(*case, marks=pytest.mark.long) for case in [(0.0, True), (0.0, False), (0.5, False)]),
+    ],
+)
 def test_a_torn_file_beside_the_commits_loses_and_repeats_nothing(
     spark: SparkSession, tmp_path: Path, kept: float, sum_of_file: bool
 ) -> None:

@@ -125,6 +125,7 @@ def test_silver_shown_is_that_of_the_row(quickstart: dict[str, Any]) -> None:
     assert quickstart["spark"].sql(f"SELECT * FROM {table.sql}").count() == compared.rows > 0
 
 
+@pytest.mark.long
 def test_operate_tells_the_state_and_has_a_table_read_again(
     quickstart: dict[str, Any], spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -198,6 +199,7 @@ def explored(quickstart: dict[str, Any], spark: SparkSession, tmp_path_factory: 
     return lake
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("table", ["", "explored.items"])
 def test_explore_shows_the_life_the_schemas_and_the_versions(
     explored: Pipeline, spark: SparkSession, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -219,6 +221,7 @@ def test_explore_shows_the_life_the_schemas_and_the_versions(
     assert "explored.items" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_explore_without_versions(quickstart: dict[str, Any], spark: SparkSession) -> None:
     left = run("explore", spark=spark, dbutils=DbUtils(config=str(quickstart["config"]), table=AGAIN))
     assert not left["keeps_versions"]

@@ -127,6 +127,7 @@ def test_before_a_log_began_anew_nothing_is_known_by_its_positions(epoch: int, e
     assert (around.inexact("shop.t", [Met(at(10), T)], {}) is None) == exact
 
 
+@pytest.mark.long
 def test_an_older_checkpoint_takes_nothing_from_the_ledger(spark: SparkSession, lake: Lake) -> None:
     before = read(spark, lake.layout.ledger).count()
     again = Versions(2, 3)
@@ -152,6 +153,7 @@ def test_the_ledger_of_another_bronze_is_refused(spark: SparkSession, tmp_path: 
         as_of(spark, anew.layout, position(10), "shop.t")
 
 
+@pytest.mark.long
 def test_the_ledger_keeps_the_bounds_of_each_commit_of_bronze(spark: SparkSession, tmp_path: Path) -> None:
     """Also one that an earlier release began; what it does not hold yet is in bronze's own commits."""
     lake, base = Lake(spark, tmp_path, {T.name: T}), 1_700_000_000_000_000

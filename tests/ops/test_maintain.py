@@ -61,6 +61,7 @@ def versions(lake: Lake) -> dict[Table, int]:
     return {one: history(lake.spark, one, 1)[0].version for one in tables}
 
 
+@pytest.mark.long
 def test_few_files_of_many_that_hold_the_same(spark: SparkSession, lake: Lake) -> None:
     with pytest.raises(DefiniteError, match="nothing has been read yet"):
         maintain(spark, Layout("tests", "b", "s", path=str(lake.folder / "nowhere")), silver(lake))
@@ -119,6 +120,7 @@ def another(lake: Lake) -> Iterator[threading.Semaphore]:
     thread.join()
 
 
+@pytest.mark.long
 def test_silver_goes_on_beside_somebody_who_puts_files_together(
     spark: SparkSession, lake: Lake, another: threading.Semaphore, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -136,6 +138,7 @@ def test_silver_goes_on_beside_somebody_who_puts_files_together(
     assert "put together meanwhile" in caplog.text
 
 
+@pytest.mark.long
 def test_what_is_deleted_and_how_far_back_one_can_still_read(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

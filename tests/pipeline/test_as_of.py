@@ -88,6 +88,7 @@ def world(
 World = tuple[Pipeline, str, list[Done], int]
 
 
+@pytest.mark.long
 def test_as_of_is_what_a_replica_held(world: World, mysql: MySqlServer) -> None:
     lake, database, done, begun = world
     chosen = {begun - 1, len(done) - 1, *random.Random(3).sample(range(begun, len(done)), 1)}

@@ -63,6 +63,7 @@ def forget(lake: Pipeline, layer: str, log: str = "commits") -> int:
     return last
 
 
+@pytest.mark.long
 def test_a_new_checkpoint_over_tables_begins_an_epoch(spark: SparkSession, make: Lake, sql: Sql, database: str) -> None:
     """Rows and tables that are gone since go; nothing that stands is doubled."""
     sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 10), (2, 20), (3, 30)")
@@ -248,6 +249,7 @@ def test_reset_says_what_it_deletes_asks_and_deletes_no_more(
     assert spark.read.format("delta").load(str(theirs)).columns == ["a"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "steps", [5, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2, 3, 4, 6, 7))], ids=lambda n: f"{n} of 8"
 )
@@ -324,6 +326,7 @@ def test_a_first_batch_that_failed_is_planned_again_under_the_configuration_of_n
     assert make(source={"zero_dates": "null"}, tables=hidden).run(once=True).notices == []
 
 
+@pytest.mark.long
 def test_a_batch_that_bronze_holds_is_not_written_otherwise(
     spark: SparkSession, make: Lake, sql: Sql, database: str
 ) -> None:
@@ -346,6 +349,7 @@ def test_a_batch_that_bronze_holds_is_not_written_otherwise(
     assert lake.verify().verified
 
 
+@pytest.mark.long
 def test_a_later_batch_that_was_planned_otherwise_is_planned_again(
     spark: SparkSession, make: Lake, sql: Sql, database: str
 ) -> None:

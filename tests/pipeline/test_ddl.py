@@ -50,6 +50,7 @@ def test_silver_evolves(
     assert [str(row.statement)[:7] for row in statements] == ["None", *["ALTER T"] * 5]
 
 
+@pytest.mark.long
 def test_a_frozen_table_keeps_its_columns_and_is_quarantined_for_what_they_cannot_hold(
     spark: SparkSession, mysql: MySqlServer, run: Callable[..., None], database: str, tmp_path: Path
 ) -> None:
@@ -88,6 +89,7 @@ def test_a_frozen_table_keeps_its_columns_and_is_quarantined_for_what_they_canno
     assert sorted((r.id, r.a) for r in rows) == [(11, 8), (12, 12)]
 
 
+@pytest.mark.long
 def test_tables_come_and_go_under_a_name(
     spark: SparkSession, mysql: MySqlServer, run: Callable[..., None], database: str, tmp_path: Path
 ) -> None:

@@ -105,6 +105,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("steps", STEPS, ids=["changes", "schemas"])
 def test_each_step_of_a_first_start(spark: SparkSession, lake: Pipeline, steps: list[tuple[Door, Moment, str]]) -> None:
     """One start after the other dies, each at the next step."""

@@ -26,6 +26,7 @@ def own() -> Iterator[MySqlServer]:
         yield server
 
 
+@pytest.mark.long
 def test_behind_a_gap_history_is_what_was_seen(spark: SparkSession, own: MySqlServer, tmp_path: Path) -> None:
     lake = pipeline(spark, own, "gap", tmp_path, source={"on_gap": "resnapshot"}, tables={"gap.t": {"scd": 2}})
     with closing(own.connect(autocommit=True)) as connection, connection.cursor() as cursor:

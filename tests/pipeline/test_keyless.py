@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.tables import exists
@@ -12,6 +13,7 @@ from lakehouse_cdc.testing import MySqlServer
 from tests.support.pipelines import pipeline
 
 
+@pytest.mark.long
 def test_tables_without_a_primary_key(
     spark: SparkSession,
     mysql: MySqlServer,

@@ -50,6 +50,7 @@ def lake(spark: SparkSession, mysql: MySqlServer, shop: str, tmp_path_factory: p
     return found
 
 
+@pytest.mark.long
 def test_what_matches_on_either_side_is_read(
     spark: SparkSession, mysql: MySqlServer, shop: str, lake: Pipeline
 ) -> None:

@@ -82,6 +82,7 @@ def lake(spark: SparkSession, mysql: MySqlServer, shop: str, tmp_path_factory: p
     return pipeline(spark, mysql, shop, tmp_path_factory.mktemp("lake"), tables=tables)
 
 
+@pytest.mark.long
 def test_as_many_rows_are_read_as_differ(spark: SparkSession, mysql: MySqlServer, shop: str, lake: Pipeline) -> None:
     lake.run(once=True)
     before = bronze(spark, lake).count()
@@ -127,6 +128,7 @@ def test_what_a_repair_leaves_in_tables_that_keep_more(spark: SparkSession, shop
     assert {r.k for r in versions if r["__END_AT"] is None} == {1, 2, 3, 5, 6}
 
 
+@pytest.mark.long
 def test_a_key_that_the_source_cannot_have_and_a_key_twice(spark: SparkSession, shop: str, lake: Pipeline) -> None:
     hard, soft = (f"delta.`{lake.layout.silver_table(f'{shop}.{name}').path}`" for name in ("hard", "soft"))
     spark.sql(f"INSERT INTO {hard} BY NAME SELECT * EXCEPT (k), CAST(NULL AS INT) AS k FROM {hard} WHERE k = 3")

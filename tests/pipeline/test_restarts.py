@@ -67,6 +67,7 @@ def test_they_do_not_start_for_ever_or_for_another_reason(errors: tuple[str | in
     assert len(again) == times
 
 
+@pytest.mark.long
 def test_a_run_outlives_a_planner_that_takes_12_seconds_to_start(
     spark: SparkSession,
     mysql: MySqlServer,

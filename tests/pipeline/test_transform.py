@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.commits import history
@@ -21,6 +22,7 @@ TRANSFORM = {
 }
 
 
+@pytest.mark.long
 def test_silver_as_it_is_wished_equals_the_source(spark: SparkSession, mysql: MySqlServer, tmp_path: Path) -> None:
     with mysql.connect() as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {DATABASE}")
@@ -118,6 +120,7 @@ def test_downstream_reads_what_changed_in_silver(spark: SparkSession, mysql: MyS
             cursor.execute("DROP DATABASE fed")
 
 
+@pytest.mark.long
 def test_shards_go_into_one_table(spark: SparkSession, mysql: MySqlServer, tmp_path: Path) -> None:
     shards = [f"{DATABASE}_{number}" for number in (1, 2, 3)]
     with mysql.connect(autocommit=True) as connection, connection.cursor() as cursor:

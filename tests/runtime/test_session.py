@@ -42,6 +42,7 @@ spark.stop()
 ON_EXECUTORS = "conf={'spark.master': 'local-cluster[1,1,1024]'}, log=Path('the log')"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -151,6 +151,7 @@ def altered_with_crashes(
         check_as_of(lake, altered, policy, rng)
 
 
+@pytest.mark.long
 def test_silver_is_the_fold_whatever_is_altered_and_crashes(spark: SparkSession, seed: int) -> None:
     altered_with_crashes(spark, seed, random.Random(seed).choice(FORMS), moments=14, parts=2, attempts=1)
 

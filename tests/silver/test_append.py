@@ -90,6 +90,7 @@ def test_rows_come_once_in_whatever_batches(spark: SparkSession, tmp_path: Path)
         assert counted(lake.rows_at(LOG.name, seq(pos, Rank.END))) == at[number], pos
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("op", "verb"), [(Op.UPDATE, "updated"), (Op.DELETE, "deleted")])
 def test_an_update_quarantines_the_table_until_it_is_read_again(
     spark: SparkSession, tmp_path: Path, op: Op, verb: str
@@ -112,6 +113,7 @@ def test_an_update_quarantines_the_table_until_it_is_read_again(
     assert sorted(image["n"] for _, image in lake.rows(LOG.name)) == [1, 6, 7, 8]
 
 
+@pytest.mark.long
 def test_its_columns_change(spark: SparkSession, tmp_path: Path) -> None:
     two = TableSchema("shop", "log", (Column("number", "bigint"), Column("more", "int")), ())
     lake = Lake(spark, tmp_path, {LOG.name: LOG})

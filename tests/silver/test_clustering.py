@@ -48,6 +48,7 @@ def test_a_table_stays_clustered_as_its_columns_change(spark: SparkSession, tmp_
         assert {row["id"]: row["n"] for _, row in lake.silver(one.name).values()} == {1: 7, 2: 6, 3: 1, 4: None, 5: 9}
 
 
+@pytest.mark.long
 def test_maintenance_leaves_the_order_to_delta(spark: SparkSession, tmp_path: Path) -> None:
     """OPTIMIZE without an order of ours, which Delta would refuse."""
     one = table("one", N)

@@ -119,6 +119,7 @@ def plain(value: Any) -> Any:
     return bytes(value) if isinstance(value, bytearray) else moment(value)
 
 
+@pytest.mark.long
 def test_rows_of_earlier_schemas_read_as_the_changes_have_left_them(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:

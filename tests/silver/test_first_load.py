@@ -219,6 +219,7 @@ def test_what_is_read_of_damaged_images_is_what_spark_reads(spark: SparkSession,
     assert plain(found) == plain(wanted)
 
 
+@pytest.mark.long
 def test_then_changes_come_and_the_schema_changes(spark: SparkSession, tmp_path: Path) -> None:
     """A MERGE updates, deletes and inserts; a replay of the load changes nothing; columns change."""
     lake = Lake(spark, tmp_path, {SMALL.name: SMALL})
@@ -252,6 +253,7 @@ def test_then_changes_come_and_the_schema_changes(spark: SparkSession, tmp_path:
     assert read(spark, table, version=1).count() == 50
 
 
+@pytest.mark.long
 def test_many_files_of_bronze_make_few_of_silver(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -345,6 +347,7 @@ def test_all_else_goes_through_spark(spark: SparkSession, tmp_path: Path, condit
     assert read(spark, lake.layout.silver_table(schema.name)).count() == (5 if condition == "filtered" else 9)
 
 
+@pytest.mark.long
 def test_rows_of_more_than_one_read_go_through_spark(spark: SparkSession, tmp_path: Path) -> None:
     """And those in front of a barrier, behind a change of the schema, and of a table that has rows."""
     rows = [{"id": i, "n": i, "note": "a"} for i in range(4)]
@@ -379,6 +382,7 @@ def test_an_image_of_another_form_goes_through_spark(spark: SparkSession, tmp_pa
     assert files_there(table) == named
 
 
+@pytest.mark.long
 def test_a_load_that_was_committed_is_skipped(spark: SparkSession, tmp_path: Path) -> None:
     """Also where the table has lost its rows since: the commit is known by its application and batch."""
     lake = Lake(spark, tmp_path, {SMALL.name: SMALL})
@@ -395,6 +399,7 @@ def test_a_load_that_was_committed_is_skipped(spark: SparkSession, tmp_path: Pat
     assert files_there(table) == added
 
 
+@pytest.mark.long
 def test_a_load_that_was_not_committed_comes_again(spark: SparkSession, tmp_path: Path) -> None:
     """What it had written by then is in no commit; and the change data feed has each row once."""
     lake = Lake(spark, tmp_path, {SMALL.name: SMALL}, batches=1)

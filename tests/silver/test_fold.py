@@ -184,6 +184,7 @@ def test_every_batch_ends_at_the_fold_whatever_crashes(spark: SparkSession, seed
     in_order_with_crashes(spark, seed, tables=2, parts=3)
 
 
+@pytest.mark.long
 def test_batches_in_any_order_and_any_number_of_times_end_at_the_fold(spark: SparkSession, seed: int) -> None:
     out_of_order(spark, seed, tables=2, parts=4)
 

@@ -69,6 +69,7 @@ def test_versions_of_what_is_tracked(spark: SparkSession, tmp_path: Path) -> Non
     assert not exists(spark, lake.layout.tombstones(one.name))
 
 
+@pytest.mark.long
 def test_what_has_ended_keeps_what_it_held_under_every_schema(spark: SparkSession, tmp_path: Path) -> None:
     text = Column("t", "text", **TEXT)
     one = table("one", N, text)
@@ -103,6 +104,7 @@ def test_what_has_ended_keeps_what_it_held_under_every_schema(spark: SparkSessio
     ]
 
 
+@pytest.mark.long
 def test_rows_that_meet_under_a_new_key_end(spark: SparkSession, tmp_path: Path) -> None:
     other = Column("c", "int", False)
     by_id, by_c = table("one", other), TableSchema("shop", "one", (table("one").columns[0], other), ("c",))
@@ -112,6 +114,7 @@ def test_rows_that_meet_under_a_new_key_end(spark: SparkSession, tmp_path: Path)
     assert held_versions(lake, by_id.name, "c") == [(2, 3, 1), (2, 3, 1), (2, None, 3)]
 
 
+@pytest.mark.long
 def test_rows_that_have_no_key_yet_end_with_the_read_that_finds_it(spark: SparkSession, tmp_path: Path) -> None:
     """Two of them are alike, so nothing tells them apart but that they are two."""
     by_id, k = table("one", N), Column("k", "int", False)
@@ -140,6 +143,7 @@ def test_the_type_of_a_table_stays(spark: SparkSession, tmp_path: Path) -> None:
         apply(lake, Applier(spark, lake.layout), [insert(one, 3, 2, n=6)], first)
 
 
+@pytest.mark.long
 def test_a_column_to_track_that_is_not_there_quarantines_its_table(spark: SparkSession, tmp_path: Path) -> None:
     one, two = table("one", N), table("two", N, M)
     lake = Lake(spark, tmp_path, {t.name: t for t in (one, two)})

@@ -85,6 +85,7 @@ def lake_at(lake: Lake, schema: TableSchema, at: int) -> list[tuple[int, dict[st
     return lake.rows_at(schema.name, at)
 
 
+@pytest.mark.long
 def test_one_that_does_not_fit_is_left_out_and_the_others_go_on(spark: SparkSession, tmp_path: Path) -> None:
     one, other = shard(1, ID, N), shard(2, ID, N, key="n")
     late = shard(3, ID, Column("n", "varbinary", length=3))

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.bronze.sink import write_batch
@@ -125,6 +126,7 @@ def sorted_rows(rows: list[Any]) -> list[Any]:
     return sorted(rows, key=lambda row: (row[0], sorted(map(str, row[1].items()))))
 
 
+@pytest.mark.long
 def test_nothing_changes_whenever_files_are_put_together(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     world = World(spark, tmp_path, seed, parts=5)
     lake, bronze = world.lake, world.lake.layout.changes
@@ -157,6 +159,7 @@ def test_nothing_changes_whenever_files_are_put_together(spark: SparkSession, tm
     assert world.optimized >= 6
 
 
+@pytest.mark.long
 def test_batches_that_come_again_find_what_they_wrote(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     """After a crash bronze's sink and silver's stream do their last batch once more, with an OPTIMIZE in between."""
     world = World(spark, tmp_path, seed, parts=2)

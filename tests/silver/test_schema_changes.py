@@ -74,6 +74,7 @@ def test_a_rename_and_an_addition_move_no_data(spark: SparkSession, tmp_path: Pa
     assert dict(read(spark, place).dtypes)["n"] == "int"
 
 
+@pytest.mark.long
 def test_an_addition_to_a_million_rows_moves_none(spark: SparkSession, tmp_path: Path) -> None:
     one, two = table("one"), table("one", Column("m", "smallint"))
     lake = Lake(spark, tmp_path, {one.name: one})
@@ -90,6 +91,7 @@ def test_an_addition_to_a_million_rows_moves_none(spark: SparkSession, tmp_path:
     assert read(spark, place).where("m IS NULL").count() == 1_000_000
 
 
+@pytest.mark.long
 def test_a_new_column_is_filled_with_what_all_rows_hold(spark: SparkSession, tmp_path: Path) -> None:
     one = table("one", N)
     two = table("one", N, Column("d", "decimal", precision=5, scale=2), Column("t", "text", **TEXT), Column("x", "int"))
@@ -109,6 +111,7 @@ def test_a_new_column_is_filled_with_what_all_rows_hold(spark: SparkSession, tmp
     assert lake.silver(one.name) == fold(lake.written)
 
 
+@pytest.mark.long
 def test_a_dropped_column_is_kept_and_ends_with_its_name(spark: SparkSession, tmp_path: Path) -> None:
     one, bare = table("one", N, Column("x", "text", **TEXT)), table("one", Column("x", "text", **TEXT))
     again = table("one", Column("x", "text", **TEXT), Column("N", "bigint"))
@@ -134,6 +137,7 @@ def test_a_dropped_column_is_kept_and_ends_with_its_name(spark: SparkSession, tm
     assert lake.silver(one.name) == fold(lake.written)
 
 
+@pytest.mark.long
 def test_dropped_columns_go_where_that_is_wished_without_a_file_moved(spark: SparkSession, tmp_path: Path) -> None:
     odd = TableSchema("shop", "one", (replace(ID, name="Id of `it`"), N, Column("m", "int")), ("Id of `it`",))
     less, least = replace(odd, columns=odd.columns[:2]), replace(odd, columns=odd.columns[:1])
@@ -158,6 +162,7 @@ def test_dropped_columns_go_where_that_is_wished_without_a_file_moved(spark: Spa
     assert lake.silver(odd.name) == fold(lake.written)
 
 
+@pytest.mark.long
 def test_a_column_of_another_type_may_stay_beside_the_new_one(spark: SparkSession, tmp_path: Path) -> None:
     one = table("one", Column("x", "text", **TEXT), Column("y", "int"))
     two = TableSchema("shop", "one", (ID, Column("x", "int"), Column("z", "bigint")), ("id",))
@@ -182,6 +187,7 @@ def test_a_column_of_another_type_may_stay_beside_the_new_one(spark: SparkSessio
     assert held_rows(lake, one.name, "id", "x", "x__string")[-1] == (4, 7, None)
 
 
+@pytest.mark.long
 def test_a_table_built_anew_goes_on_after_a_crash_between_two_schemas(spark: SparkSession, tmp_path: Path) -> None:
     one, two = table("one", N), table("one", Column("m", "smallint"))
     lake = Lake(spark, tmp_path, {one.name: one})
@@ -217,6 +223,7 @@ def test_a_table_of_an_earlier_release_widens_and_is_rewritten(spark: SparkSessi
     assert kinds == ["int", "bigint", "string", "variant", "string", "int", "int", "decimal(38,0)", "timestamp"]
 
 
+@pytest.mark.long
 def test_rows_that_meet_under_a_new_key_do_not_stay_two(spark: SparkSession, tmp_path: Path) -> None:
     """The key goes to another column and back before the table was read again."""
     other = Column("c", "int", False)

@@ -117,6 +117,7 @@ def frozen_lake(spark: SparkSession, folder: Path, *schemas: TableSchema) -> tup
     return lake, Applier(spark, lake.layout, policy=lambda _: FROZEN)
 
 
+@pytest.mark.long
 def test_silver_stays_and_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     """Renames (the key's too), additions, drops, a name that comes back, other types, a process that starts anew."""
     one = table("one", N, Column("t", "text", **TEXT))
@@ -159,6 +160,7 @@ def test_silver_stays_and_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     assert told(spark, lake.layout, one.name).frozen == replace(state, sources={**state.sources, "t": "T"})
 
 
+@pytest.mark.long
 def test_what_does_not_fit_sets_the_table_aside_and_to_evolve_it_is_built_anew(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -68,6 +68,7 @@ def test_what_is_gone_stays_and_says_since_when(spark: SparkSession, tmp_path: P
     assert not exists(spark, lake.layout.tombstones(one.name))
 
 
+@pytest.mark.long
 def test_a_key_that_was_missed_is_gone_since_and_keeps_what_it_held(spark: SparkSession, tmp_path: Path) -> None:
     one = table("one", N)
     lake = Lake(spark, tmp_path, {one.name: one})
@@ -96,6 +97,7 @@ def test_a_key_that_was_missed_is_gone_since_and_keeps_what_it_held(spark: Spark
         assert held_rows(lake, one.name, "id", "n") == after
 
 
+@pytest.mark.long
 def test_a_key_that_was_missed_has_its_row_since_before_another_schema(spark: SparkSession, tmp_path: Path) -> None:
     one = table("one", N)
     two = replace(one, columns=(*one.columns, Column("d", "int")))
@@ -111,6 +113,7 @@ def test_a_key_that_was_missed_has_its_row_since_before_another_schema(spark: Sp
     assert held_rows(lake, one.name, "id", "n", "d") == after
 
 
+@pytest.mark.long
 def test_a_schema_changes_what_stands_and_leaves_what_is_gone(spark: SparkSession, tmp_path: Path) -> None:
     one = table("one", N)
     two = replace(one, columns=(one.columns[0], replace(N, name="number"), Column("d", "int")))
@@ -122,6 +125,7 @@ def test_a_schema_changes_what_stands_and_leaves_what_is_gone(spark: SparkSessio
     assert held_rows(lake, one.name, "id", "number", "d") == [(3, 1, 1, None), (None, 2, 2, 7)]
 
 
+@pytest.mark.long
 def test_a_row_that_is_gone_gives_way_to_one_that_stands_under_a_new_key(spark: SparkSession, tmp_path: Path) -> None:
     other = Column("c", "int", False)
     by_id, by_c = table("one", other), TableSchema("shop", "one", (table("one").columns[0], other), ("c",))
@@ -137,6 +141,7 @@ def test_a_row_that_is_gone_gives_way_to_one_that_stands_under_a_new_key(spark: 
     assert held_rows(lake, by_id.name, "c", "id") == [(None, 1, 2), (3, 3, 3), (None, 6, 7)]
 
 
+@pytest.mark.long
 def test_a_table_keeps_deletes_as_it_was_made_to(spark: SparkSession, tmp_path: Path) -> None:
     one = table("one", N)
     lake = Lake(spark, tmp_path, {one.name: one})

@@ -75,6 +75,7 @@ def test_silver_follows_bronze_and_says_where_it_stands(spark: SparkSession, tmp
     assert version_at(spark, lake.layout.silver_table(two.name), 5) == 1
 
 
+@pytest.mark.long
 def test_the_first_batch_is_the_same_however_much_of_the_log_is_there(spark: SparkSession, tmp_path: Path) -> None:
     """Also where bronze was optimized, or its log cleaned; and a batch that was cut off comes again."""
     one = table("one")

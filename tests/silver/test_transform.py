@@ -124,6 +124,7 @@ def test_computed_columns_follow_what_a_change_does_to_values(spark: SparkSessio
     assert "and would be bigint from here on; cast it in its expression" in said
 
 
+@pytest.mark.long
 def test_a_column_that_an_expression_needs_may_not_go(spark: SparkSession, tmp_path: Path) -> None:
     """Only the table waits; what came is in bronze, and is taken up when the column is there again, or another name."""
     one, other = table("one", N, T), table("other", N)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.source.options import SourceOptions
@@ -110,7 +111,7 @@ def test_a_backlog_is_not_read_in_clear_after_a_mask_was_added(stage: Stage) -> 
     for i in range(5):
         stage.run(f"INSERT INTO t VALUES ({100 + i}, 77)")
     for other in ({"masks": '{"*.t": {"v": null}}'}, {"exclude": '{"*.t": ["v"]}'}):
-        again = Driver({**driver.options, **other, "maxRowsPerTrigger": "1"}, offset=driver.offset)
+        again = Driver({**driver.options, **other}, limit=ReadMaxRows(1), offset=driver.offset)
         stage.drivers.append(again)
         with pytest.raises(DefiniteError, match=r"put .* back as they were"):
             again.plan()

@@ -199,6 +199,7 @@ ROUNDED = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("when", ["live", "backlog"])
 def test_floating_point_numbers_that_are_rounded(any_stage: Stage, when: str) -> None:
     """Some when they are altered, others when the table is copied later: always as they are stored."""

@@ -302,6 +302,7 @@ class Asking:
         assert any(c.missed for c in driver.log)
 
 
+@pytest.mark.one_server
 def test_random_keys_on_every_server(any_server: MySqlServer, tmp_path: Path, seed: int) -> None:
     random_keys_of(any_server, tmp_path, random.Random(seed).sample(kinds_of(any_server), 6), seed)
 
@@ -320,12 +321,14 @@ def random_keys_of(server: MySqlServer, folder: Path, kinds: list[str], seed: in
     asking.check(play(server, folder, shapes, seed=seed, ask=asking))
 
 
+@pytest.mark.one_server
 def test_random_keys_of_tables_that_are_altered(any_server: MySqlServer, tmp_path: Path) -> None:
     asking = Asking()
     often = {"alter": 0.1, "truncate": 0.03, "replace": 0.03}
     asking.check(play(any_server, tmp_path, [("int",), ("few", "general_ci")], 4, often, ask=asking), altered=True)
 
 
+@pytest.mark.one_server
 def test_random_keys_with_xa_transactions(any_server: MySqlServer, tmp_path: Path) -> None:
     asking = Asking()
     asking.check(play(any_server, tmp_path, [("int",), ("few", "general_ci")], 5, xa=True, ask=asking))

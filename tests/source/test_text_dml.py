@@ -15,6 +15,7 @@ import pytest
 
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.multiset import standing
+from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.source.test_hooks import Step
 from tests.support.source.driver import Driver
 from tests.support.source.stage import Stage
@@ -222,6 +223,7 @@ def test_exactly_what_a_statement_may_change_is_read_again(any_stage: Stage) -> 
         assert passed > 10 < again
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("known", [True, False])
 def test_all_of_them_in_a_backlog(any_stage: Stage, known: bool) -> None:
     """`known`: what leads to what had been asked for before; else only what is there after all of them is seen."""
@@ -256,7 +258,10 @@ def test_texts_around_a_chunk_s_window(stage: Stage, at: Callable[..., None], st
         assert driver.offset["references"]
     driver.batch()
 
+    begins: list[int] = []
+
     def act() -> None:
+        begins.append(stage.position()[1])
         texts(
             stage,
             ["INSERT INTO {away} VALUES (2)", "UPDATE t SET v = v + 1", "DELETE FROM t WHERE id IN (0, 150, 290)"],
@@ -269,6 +274,8 @@ def test_texts_around_a_chunk_s_window(stage: Stage, at: Callable[..., None], st
     stage.drain(driver)
     stage.same_rows(driver, "t", "u")
     assert read_again(driver) <= {"t"}
+    reads = [c for c in driver.log if c.op is Op.READ and c.table == stage.name() and c.after is not None]
+    assert not [c for c in reads if dict(c.after)["v"] == 1 and unpack(c.seq).pos <= begins[0]], "of a later state"
 
 
 def test_a_heartbeat_keeps_no_chunk_from_being_read(stage: Stage, at: Callable[..., None]) -> None:

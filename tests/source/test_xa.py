@@ -34,11 +34,9 @@ from tests.support.servers import start_or_skip
 from tests.support.source.driver import COLUMNS, Driver, changes
 from tests.support.source.stage import Stage, on_stage
 
-pytestmark = pytest.mark.every_server
-
 Streaming = tuple[Stage, Driver]
 # what does not depend on a version
-of_each_kind = pytest.mark.parametrize("any_server", ["mysql-8.0", "mariadb-10.11"], indirect=True)
+of_each_kind = pytest.mark.parametrize("any_server", ["mysql-8.0", "mariadb-11"], indirect=True)
 
 
 @pytest.fixture
@@ -85,6 +83,7 @@ def end_of(change: Change) -> tuple[int, int]:
     return seq.file, seq.pos
 
 
+@pytest.mark.every_server
 def test_rows_count_at_the_commit(streaming: Streaming) -> None:
     stage, driver = streaming
     prepare(stage, "one", "INSERT INTO t VALUES (1, 1), (2, 2)", "UPDATE t SET v = 9 WHERE id = 10")
@@ -111,6 +110,7 @@ def test_rows_count_at_the_commit(streaming: Streaming) -> None:
     stage.same(driver)
 
 
+@pytest.mark.every_server
 def test_what_is_rolled_back_never_was(streaming: Streaming) -> None:
     stage, driver = streaming
     prepare(stage, "one", "DELETE FROM t")
@@ -475,6 +475,7 @@ def test_every_xid_has_one_name(streaming: Streaming, xid: str) -> None:
 
 
 @pytest.mark.mysql
+@pytest.mark.one_server
 @pytest.mark.parametrize("seen", [True, False], ids=["read before the crash", "read after it"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_crash_of_the_server_between_prepare_and_commit(version: Version, seen: bool, tmp_path: Path) -> None:

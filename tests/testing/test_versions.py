@@ -96,6 +96,7 @@ def test_tls_is_offered_where_clients_of_today_can_take_it(any_server: MySqlServ
     assert spoken == "TLSv1.3"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", [v for v in VERSIONS if v != "mysql-8.0"])  # which test_server does this with
 def test_a_kept_directory_survives_a_crash_and_is_left_clean(tmp_path: Path, version: Version) -> None:
     home = tmp_path / "server"

@@ -15,7 +15,7 @@ expression grammar (Bryan Ford, "Parsing Expression Grammars", POPL 2004), so a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -177,6 +177,33 @@ def read(text: str) -> dict[str, Expression]:
             raise ValueError(f"two productions of {name}")
         found[name] = notation.choice()
         notation.end()
+    return found
+
+
+def heads(part: Expression, productions: Mapping[str, Expression]) -> frozenset[str] | None:
+    """The words and marks that a text of `part` can begin with; None where it can begin otherwise, or be empty."""
+    if isinstance(part, Word | Mark):
+        return frozenset([part.text])
+    if isinstance(part, Reference):
+        return heads(productions[part.name], productions) if part.name in productions else None
+    if isinstance(part, Only):
+        return heads(part.part, productions)
+    if isinstance(part, Repeated):
+        return heads(part.part, productions) if part.least else None
+    if isinstance(part, Choice):
+        return _united(heads(one, productions) for one in part.parts)
+    first, *others = part.parts
+    if isinstance(first, Repeated) and not first.least and others:  # it may be left out
+        return _united((heads(first.part, productions), heads(Sequence(tuple(others)), productions)))
+    return heads(first, productions)
+
+
+def _united(sets: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
+    found: frozenset[str] = frozenset()
+    for one in sets:
+        if one is None:
+            return None
+        found |= one
     return found
 
 

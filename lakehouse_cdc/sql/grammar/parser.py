@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 
 from lakehouse_cdc.sql.grammar.notation import (
     ALL,
@@ -24,6 +25,7 @@ from lakehouse_cdc.sql.grammar.notation import (
     Sequence,
     Word,
     grammar,
+    heads,
 )
 from lakehouse_cdc.sql.grammar.reserved import reserved
 from lakehouse_cdc.sql.lexer import NotUnderstood, Reader
@@ -78,10 +80,31 @@ def parse(reader: Reader, production: str, servers: frozenset[str] = ALL) -> Nod
     return _Parser(reader, servers).production(production)
 
 
+@cache
+def _heads() -> dict[int, frozenset[str]]:
+    """What the alternatives and repeated parts of the grammar can begin with, by their identity: it lives as long.
+
+    Most of the alternatives at a place begin with other words, and need not be tried.
+    """
+    productions = grammar()
+    found = {}
+    parts = list(productions.values())
+    while parts:
+        part = parts.pop()
+        if isinstance(part, Choice | Sequence):
+            parts.extend(part.parts)
+        elif isinstance(part, Repeated | Only):
+            parts.append(part.part)
+        if (begins := heads(part, productions)) is not None:
+            found[id(part)] = begins
+    return found
+
+
 class _Parser:
     def __init__(self, reader: Reader, servers: frozenset[str]) -> None:
         self._reader, self._servers = reader, servers
         self._productions = grammar()
+        self._heads = _heads()
         self._reserved = reserved(servers)
 
     def production(self, name: str) -> Node | None:
@@ -124,6 +147,9 @@ class _Parser:
         return self._repeats(part, match)
 
     def _tried(self, part: Expression, match: _Match) -> bool:
+        heads = self._heads.get(id(part))
+        if heads is not None and self._reader.word() not in heads:
+            return False
         at, words, parts = self._reader.at, len(match.words), len(match.parts)
         if self._fits(part, match):
             return True
