@@ -110,12 +110,17 @@ def run(
 
 @command(app)
 def status(call: Call) -> None:
-    """The state of the pipeline: position, lag, snapshots, rows."""
+    """The state of the pipeline: position, lag, snapshots, rows, the error that ended the last run, quarantined tables.
+
+    Exit code 1: the last run ended by an error, or a table is quarantined; each with what to do.
+    """
     with call.opened() as pipeline:
         found = pipeline.status()
         if not call.screen.as_json:
             call.screen.status(found)
         call.screen.result(found.to_json())
+    if not found.healthy:
+        raise typer.Exit(DIFFERENCE)
 
 
 class Layers(str, Enum):

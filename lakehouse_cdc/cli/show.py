@@ -18,6 +18,7 @@ from lakehouse_cdc.mysql.uncaptured import sentences
 from lakehouse_cdc.pipeline.report import Progress, VerifyReport
 
 if TYPE_CHECKING:
+    from lakehouse_cdc.ops.last_error import LastError
     from lakehouse_cdc.ops.status import Lag, Status
     from lakehouse_cdc.verify.compare import NotRepresentable, TableResult
 
@@ -110,6 +111,7 @@ class Screen:
         ]  # fmt: skip
         if status.bronze is None:
             self.say(f"{status.pipeline} has not run yet")
+            self.last_error(status.last_error)
             self.uncaptured(status.uncaptured or {})
             return
         self.table(status.pipeline, ["table", "snapshot", "bronze rows", "silver rows"], rows)
@@ -126,6 +128,14 @@ class Screen:
                 self.say(f"silver's {name} is frozen: it does not hold {', '.join(table.ignored)}")
         self.quarantined({name: t.quarantined for name, t in status.tables.items() if t.quarantined})
         self.uncaptured(status.uncaptured or {})
+        self.last_error(status.last_error)
+
+    def last_error(self, error: LastError | None) -> None:
+        """What ended the last run, since when, and what to do."""
+        if error is not None:
+            since = f"since {error.since}, last at {error.at}" if error.since != error.at else f"at {error.at}"
+            self.say(f"the last run ended {since}: {error.sentence}", "stopped", _STYLES["error"])
+            self.say(f"        -> {error.error['hint']}")
 
     def result(self, data: Mapping[str, Any]) -> None:
         """With --json, the one line that machines read."""

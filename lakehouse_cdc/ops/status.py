@@ -19,6 +19,7 @@ from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import Standing
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.model.table_state import Cursor, Dropped, TableState
+from lakehouse_cdc.ops.last_error import LastError
 from lakehouse_cdc.silver.apply import stream as silver
 from lakehouse_cdc.silver.definition.form import no_key
 from lakehouse_cdc.silver.tables.properties import told
@@ -64,6 +65,7 @@ class Status:
 
     `uncaptured` is what matches and is not captured, with the reasons; None where the source was not asked. `texts`
     counts the statements logged as text that were `passed_over`, and those for which tables were `read_again`.
+    `last_error` ended the last run.
     """
 
     pipeline: str
@@ -73,11 +75,17 @@ class Status:
     tables: dict[str, TableStatus] = field(default_factory=dict)
     uncaptured: dict[str, str] | None = None
     texts: dict[str, int] = field(default_factory=dict)
+    last_error: LastError | None = None
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the last run ended by no error, and no table is quarantined."""
+        return self.last_error is None and not any(table.quarantined for table in self.tables.values())
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `position` is bronze's."""
         data = asdict(self)
-        return {"position": data["bronze"], **data}
+        return {"healthy": self.healthy, "position": data["bronze"], **data}
 
 
 def status(

@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakehouse_cdc.errors import TableError, TransientError, codes
 from lakehouse_cdc.model.belonging import Silver
@@ -24,6 +24,7 @@ from lakehouse_cdc.mysql.preflight import checks
 from lakehouse_cdc.mysql.preflight.settings import Finding
 from lakehouse_cdc.mysql.server import binary_logs
 from lakehouse_cdc.mysql.uncaptured import uncaptured
+from lakehouse_cdc.ops import last_error
 from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.pipeline.config.source_options import choice
 from lakehouse_cdc.pipeline.repair_runs import Mending
@@ -51,6 +52,13 @@ if TYPE_CHECKING:
 
 _OTHER_RUN = "let the other run end, or signal pause"
 _REST_SECONDS = 1.0  # between looks whether a paused pipeline may continue
+
+
+class Milestones(NamedTuple):
+    """Called in the course of a run: when its streams begin, and once each of them has completed a trigger."""
+
+    streams_begin: Callable[[], None]
+    streams_work: Callable[[], None]
 
 
 class Pipeline(Mending):
@@ -110,7 +118,7 @@ class Pipeline(Mending):
         report = RunReport(progress)
         if once and self.signals.paused:
             raise codes.PIPELINE_PAUSED.error("the pipeline is paused", where=self.config.name, hint="signal resume")
-        with self._failures(), ExitStack() as starting:
+        with last_error.recorded(self.state) as works, self._failures(), ExitStack() as starting:
             self._require_fit()
             starting.enter_context(self._writing(_OTHER_RUN))
             report.notices = settle(
@@ -120,7 +128,7 @@ class Pipeline(Mending):
             report.leave_out(self.uncaptured())
             with Making(self.spark, self.layout) as making:
                 ready = Naming(self.spark, self.layout, self.schemas, making.wait)
-                self._run(once, every_seconds, report, ready, starting.close)
+                self._run(once, every_seconds, report, ready, Milestones(starting.close, works))
         if (offset := self._offset()) is not None:
             report.end_at(offset)
         with suppress(TransientError):  # what was there when the run began is known
@@ -128,7 +136,12 @@ class Pipeline(Mending):
         return report
 
     def _run(
-        self, once: bool, every_seconds: float, report: RunReport, ready: Ready, started: Callable[[], None]
+        self,
+        once: bool,
+        every_seconds: float,
+        report: RunReport,
+        ready: Ready,
+        milestones: Milestones,
     ) -> None:
         if self.config.target.metrics:
             from lakehouse_cdc.ops.metrics import Metrics
@@ -136,7 +149,7 @@ class Pipeline(Mending):
             report.metrics = Metrics(self.spark, self.layout)
         try:
             every = None if once else every_seconds
-            follow = partial(self._follow, every, report, ready, started)
+            follow = partial(self._follow, every, report, ready, milestones)
             while not while_late(follow, report.batches.total, report.restarted):
                 while self.signals.paused:
                     report.tick()
@@ -147,11 +160,8 @@ class Pipeline(Mending):
             if report.metrics is not None:
                 report.metrics.flush()
 
-    def _follow(self, every: float | None, report: RunReport, ready: Ready, started: Callable[[], None]) -> bool:
-        """Run the streams to their end; False if they were stopped because the pipeline is paused.
-
-        `started` gives back the lock under which the run has begun, when it is held here.
-        """
+    def _follow(self, every: float | None, report: RunReport, ready: Ready, milestones: Milestones) -> bool:
+        """Run the streams to their end; False if they were stopped because the pipeline is paused."""
         from lakehouse_cdc.bronze import sink
         from lakehouse_cdc.lake.checkpoint import Checkpoint
         from lakehouse_cdc.lake.delta_log import reachable
@@ -167,10 +177,12 @@ class Pipeline(Mending):
 
         def paused() -> bool:
             report.tick()
+            if streams.begin_to_work():
+                milestones.streams_work()
             return every is not None and self.signals.paused
 
         with self._writing(_OTHER_RUN), Streams() as streams:
-            started()
+            milestones.streams_begin()
             reading = self._reading
             streams.add(
                 sink.start(
@@ -328,4 +340,5 @@ class Pipeline(Mending):
             found = status(
                 self.spark, self.layout, self.checkpoint("bronze"), self.checkpoint("silver"), self.schemas, logs
             )
-        return replace(found, uncaptured=None if left_out is None else left_out.all)
+        stopped_by = last_error.read(self.state)
+        return replace(found, uncaptured=None if left_out is None else left_out.all, last_error=stopped_by)

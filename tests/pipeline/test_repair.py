@@ -115,6 +115,7 @@ def test_as_many_rows_are_read_as_differ(spark: SparkSession, mysql: MySqlServer
     assert bronze(spark, lake).count() == rows.count()
 
 
+@pytest.mark.long
 def test_what_a_repair_leaves_in_tables_that_keep_more(spark: SparkSession, shop: str, lake: Pipeline) -> None:
     """After the test before: the stranger is gone since the repair, as it was."""
     soft = {r.k: r for r in read(spark, lake.layout.silver_table(f"{shop}.soft")).collect()}

@@ -25,11 +25,17 @@ class Streams:
     def __init__(self) -> None:
         self._queries: list[StreamingQuery] = []
         self._interrupted = False
+        self._work = False
         self._before: Any = None
 
     def add(self, query: StreamingQuery) -> None:
         """One that was just started."""
         self._queries.append(query)
+
+    def begin_to_work(self) -> bool:
+        """Whether every stream has completed a trigger, with or without rows, since this was asked last."""
+        before, self._work = self._work, self._work or all(query.lastProgress for query in self._queries)
+        return self._work and not before
 
     def wait(self, until: Callable[[], bool] = lambda: False) -> bool:
         """Until all have ended, which is True, or `until` says so.

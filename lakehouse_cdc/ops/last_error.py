@@ -1,0 +1,89 @@
+"""The error that ended the last run, in a file beside the checkpoints, so that `status` can say why nothing moves.
+
+Invariant: the file is there exactly if the last run ended by an error, and no later one has got further than that. A
+run removes it when it ends well, or as soon as each of its streams has completed a trigger: then whatever stopped the
+last one is over. `since` is when the same error, of the same place, ended a run for the first time.
+
+It is for people alone: nothing is decided by it, and a run that cannot write it fails by its own error.
+
+Guards: tests/pipeline/test_last_error.py.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from lakehouse_cdc.errors import CdcError, codes
+from lakehouse_cdc.source.state.state_store import write_whole
+
+_NAME = "last_error.json"
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LastError:
+    """An error, as `CdcError.as_json` has it; `since` and `at` are the first and the last time in UTC, ISO 8601."""
+
+    since: str
+    at: str
+    error: dict[str, str]
+
+    @property
+    def sentence(self) -> str:
+        """What a person reads."""
+        error = self.error
+        where = f" [{error['where']}]" if error["where"] else ""
+        return f"{error['code']} {error['name']}: {error['error']}{where}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+    def is_the_same(self, error: dict[str, str]) -> bool:
+        """Whether `error` has the same cause, as far as its code and its place say."""
+        return all(self.error[part] == error[part] for part in ("code", "where", "table"))
+
+
+def read(folder: Path) -> LastError | None:
+    """The error that ended the last run of the pipeline whose checkpoints are in `folder`."""
+    try:
+        return LastError(**json.loads((folder / _NAME).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+
+
+@contextmanager
+def recorded(folder: Path) -> Iterator[Callable[[], None]]:
+    """Keep the error that ends the block, none if it ends well. The block calls what it gets once all streams work.
+
+    Before the first batch, and while another process runs the pipeline, nothing is written.
+    """
+    path = folder / _NAME
+
+    def remove() -> None:
+        path.unlink(missing_ok=True)
+
+    try:
+        yield remove
+    except CdcError as error:
+        if folder.exists() and error.code is not codes.TABLES_LOCKED:
+            _write(folder, error.as_json())
+        raise
+    remove()
+
+
+def _write(folder: Path, error: dict[str, str]) -> None:
+    path, now = folder / _NAME, datetime.now(timezone.utc).isoformat(timespec="seconds")
+    try:
+        before = read(folder)
+        since = before.since if before is not None and before.is_the_same(error) else now
+        write_whole(path, json.dumps(LastError(since, now, error).to_json()))
+    except OSError as failure:
+        _log.warning("cannot write %s, so `status` will not show this error: %s", path, failure)
