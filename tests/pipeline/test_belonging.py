@@ -151,7 +151,9 @@ class Home:
             shutil.copytree(of / part, self.folder / part)
 
     def _files(self) -> dict[str, int]:
-        return {path: at for path, at in files(self.folder).items() if not path.endswith(("writing", ".log"))}
+        """All but the lock, the log, and the error that `status` shows."""
+        apart = ("writing", ".log", "last_error.json")
+        return {path: at for path, at in files(self.folder).items() if not path.endswith(apart)}
 
 
 def forget_tables(spark: SparkSession) -> None:
