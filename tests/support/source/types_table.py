@@ -256,7 +256,7 @@ def rows(columns: Sequence[Typed], seed: int) -> list[str]:
 
 
 def _copy(column: Typed) -> str:
-    """The value in INSERT ... SELECT; MariaDB 10.11 refuses now and then to copy a COMPRESSED VARCHAR as it is (1265)."""
+    """The value in INSERT ... SELECT; MariaDB 10.11 at times refuses to copy a COMPRESSED VARCHAR (1265)."""
     is_packed = column.declared.startswith("VARCHAR") and " COMPRESSED" in column.declared
     return f"CONCAT(`{column.name}`)" if is_packed else f"`{column.name}`"
 
