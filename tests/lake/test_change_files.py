@@ -117,6 +117,7 @@ def layouts(spark: SparkSession, tmp_path: Path) -> tuple[Layout, Layout]:
     return made[0], made[1]
 
 
+@pytest.mark.long
 def test_schemas_are_those_that_spark_would_read_back(spark: SparkSession, layouts: tuple[Layout, Layout]) -> None:
     """Every character of a statement and of a name; tables that are left off; a replay."""
     ours, theirs = layouts
@@ -177,7 +178,7 @@ def test_shared_rows_are_the_same_rows_and_a_file_has_no_words_of_other_tables(s
             assert sorted(chunk.dictionary.to_pylist()) == sorted(set(chunk.to_pylist()))
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_the_table_is_the_one_that_spark_would_write(
     spark: SparkSession, layouts: tuple[Layout, Layout], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

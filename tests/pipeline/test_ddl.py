@@ -14,6 +14,7 @@ from lakehouse_cdc.testing import MySqlServer
 from tests.support.pipelines import pipeline
 
 
+@pytest.mark.long
 def test_silver_evolves(
     spark: SparkSession, mysql: MySqlServer, run: Callable[..., None], database: str, tmp_path: Path
 ) -> None:

@@ -26,6 +26,7 @@ def config(mysql: MySqlServer, database: str, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_verify_names_what_differs_and_repair_mends_it(
     spark: SparkSession, mysql: MySqlServer, database: str, config: Path
 ) -> None:

@@ -27,7 +27,8 @@ def clusters(lake: Lake, name: str) -> list[str]:
     return [column[1:-1].replace("``", "`") if column.startswith("`") else column for column in row[0]]
 
 
-@pytest.mark.parametrize("form", [CURRENT, pytest.param(HISTORY, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("form", [CURRENT, HISTORY])
 def test_a_table_stays_clustered_as_its_columns_change(spark: SparkSession, tmp_path: Path, form: Form) -> None:
     """By those of the columns that it has: one is dropped, one gets another type, another comes back."""
     one = table("one", N, DAY)
