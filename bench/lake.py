@@ -74,7 +74,7 @@ class Lake:
         assert commit.note is not None
         before = -1 if first else self.newest
         versions = Versions(None if first else commit.version - 1, commit.version)
-        note = CommitNote("bench", _QUERY, commit.note.batch, commit.note.standing, commit.version)
+        note = CommitNote("bench", _QUERY, commit.note.batch, commit.note.source_point, commit.version)
         began = time.monotonic()
         touched = self._applier.apply(versions, note)
         self._ledger.enter(note, {}, touched)

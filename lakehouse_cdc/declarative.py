@@ -85,14 +85,14 @@ def register(dp: Any, config: str | Path | PipelineConfig, spark: SparkSession |
 
 def _place(config: str | Path | PipelineConfig, spark: SparkSession) -> Place:
     path = None if isinstance(config, PipelineConfig) else Path(config)
-    found = config if isinstance(config, PipelineConfig) else load(Path(config))
-    if found.target.catalog is None:
+    settings = config if isinstance(config, PipelineConfig) else load(Path(config))
+    if settings.target.catalog is None:
         raise codes.DECLARATIVE_TARGET_INVALID.error(
             "a declarative pipeline keeps its tables in a catalog",
-            where=f"{path or found.name}: target",
+            where=f"{path or settings.name}: target",
             hint="give catalog and checkpoints in place of path",
         )
-    return Place(found, spark, home=path.absolute().parent if path is not None else None)
+    return Place(settings, spark, home=path.absolute().parent if path is not None else None)
 
 
 class _Bronze:
@@ -152,11 +152,11 @@ class _Bronze:
 
 
 def _register_silver(dp: Any, spark: SparkSession, layout: Layout, config: PipelineConfig) -> None:
-    found = dict(_eras(spark, layout))
-    targets = layout.silver_tables(found)
+    eras_of = dict(_eras(spark, layout))
+    targets = layout.silver_tables(eras_of)
     calls: list[Call] = []
     plans = []
-    for name, eras in found.items():
+    for name, eras in eras_of.items():
         policy = config.policy(name)
         if not eras.key and policy.form.needs_key:
             _log.warning("%s has no primary key, so it is in bronze alone", name)

@@ -31,13 +31,13 @@ def find_bronze(spark: SparkSession, layout: Layout, query: str | None) -> Bronz
     if not exists(spark, table):
         return None
     require_owner(spark, table, layout.pipeline)
-    found = table_id(spark, table)
+    bronze_id = table_id(spark, table)
     last = next((commit.note for commit in newest_first(spark, table) if commit.note is not None), None)
     if last is not None:
-        return BronzeFound(found, last)
+        return BronzeFound(bronze_id, last)
     rows = not read(spark, table).isEmpty()
     known = last_batch(spark, table, application_of(layout.pipeline, query, STEP)) if query and rows else None
-    return BronzeFound(found, rows=rows, last_of_query=known)
+    return BronzeFound(bronze_id, rows=rows, last_of_query=known)
 
 
 def record_last_schemas(spark: SparkSession, layout: Layout) -> None:
@@ -52,7 +52,7 @@ def record_last_schemas(spark: SparkSession, layout: Layout) -> None:
 
 
 @dataclass(frozen=True)
-class TableFound:
+class RecordedTable:
     """A source table of which bronze has rows: its last schema, by id and as JSON, and why it is not followed.
 
     `left`: None for a table that is followed, '' for one that was dropped, else why it is quarantined.
@@ -64,7 +64,7 @@ class TableFound:
     left: str | None
 
 
-def tables_in(spark: SparkSession, layout: Layout) -> tuple[int, list[TableFound]]:
+def tables_in(spark: SparkSession, layout: Layout) -> tuple[int, list[RecordedTable]]:
     """The greatest seq in bronze (0 if it is empty), and the tables of which it has rows."""
     changes = read(spark, layout.changes)
     greatest = changes.agg(F.max("seq").alias("seq")).collect()[0]["seq"]
@@ -76,8 +76,8 @@ def tables_in(spark: SparkSession, layout: Layout) -> tuple[int, list[TableFound
         F.max_by("schema_id", F.when(~left, F.col("seq"))).alias("schema_id"),
         F.max_by(text, F.when(~left, F.col("seq"))).alias("schema"),
     )
-    found = [
-        TableFound(row["source_table"], row["schema_id"], row["schema"], (row["why"] or "") if row["left"] else None)
+    tables = [
+        RecordedTable(row["source_table"], row["schema_id"], row["schema"], (row["why"] or "") if row["left"] else None)
         for row in last.collect()
     ]
-    return int(greatest or 0), sorted(found, key=lambda table: table.name)
+    return int(greatest or 0), sorted(tables, key=lambda table: table.name)

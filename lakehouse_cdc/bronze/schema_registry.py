@@ -40,9 +40,9 @@ def record_schemas(spark: SparkSession, layout: Layout, versions: Versions, note
 def add_schemas(spark: SparkSession, layout: Layout, files: Sequence[DataFile], note: CommitNote) -> None:
     """The same of files of bronze, which say what s rows they hold; one file, without a job of Spark's."""
     rows = [
-        {**said, "source_table": file.source_table, "seq": Decimal(said["seq"])}
+        {**entry, "source_table": file.source_table, "seq": Decimal(entry["seq"])}
         for file in files
-        for said in json.loads(file.schemas)
+        for entry in json.loads(file.schemas)
     ]
     if rows:
         rows.sort(key=itemgetter("seq"))

@@ -28,7 +28,7 @@ from lakehouse_cdc.lake.tables import append
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.changelog import Op
-from lakehouse_cdc.model.commit_note import CommitNote, Standing
+from lakehouse_cdc.model.commit_note import CommitNote, SourcePoint
 from lakehouse_cdc.model.table_layout import Layout, Table
 
 Reading = Callable[[Mapping[str, Any]], Mapping[str, int]]
@@ -44,7 +44,7 @@ class BronzeBatch:
 
     batch: int
     version: int
-    standing: Standing
+    source_point: SourcePoint
     rows: Mapping[str, Mapping[str, int]]
     seconds: float = field(default=0.0, compare=False)
 
@@ -100,10 +100,10 @@ def write_batch(
     query = checkpoint.query_id()
     offset = checkpoint.offset(batch)
     being_read = None if reading is None else reading(offset)
-    note = CommitNote(layout.pipeline, query, batch, Standing.of_offset(offset), reading=being_read)
+    note = CommitNote(layout.pipeline, query, batch, SourcePoint.of_offset(offset), reading=being_read)
     write = _added if rows.columns == _LINE else _appended
     version, counts = write(spark, rows, layout, note, ready)
-    return BronzeBatch(batch, version, note.standing, counts)
+    return BronzeBatch(batch, version, note.source_point, counts)
 
 
 def _added(spark: SparkSession, lines: DataFrame, layout: Layout, note: CommitNote, ready: Ready) -> tuple[int, Counts]:

@@ -118,14 +118,14 @@ class Plan:
             "schema": _text(self.schema),
             "schema_dev": _text(f"{self.schema}_dev"),
         }
-        found = {
+        files = {
             "databricks.yml": _Template((_HERE / "databricks.yml").read_text(encoding="utf-8")).substitute(values),
             "pipeline.yml": self._pipeline("prod", ""),
             "pipeline.dev.yml": self._pipeline("dev", "_dev"),
         }
         for name in RESOURCES:
-            found[f"resources/{name}"] = self._resource((_resources() / name).read_text(encoding="utf-8"))
-        return found
+            files[f"resources/{name}"] = self._resource((_resources() / name).read_text(encoding="utf-8"))
+        return files
 
     def config(self, password: str | None = None, suffix: str = "") -> PipelineConfig:
         """The configuration of a target; `password` in place of the reference that is written."""

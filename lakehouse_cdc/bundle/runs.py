@@ -61,20 +61,20 @@ def last_runs(workspace: WorkspaceClient, bundle: str, target: str = "") -> list
     Raises ConfigError where the workspace has none, or refuses; TransientError where it fails.
     """
     with asking("cannot list the jobs", _MAY):
-        found = [_job(workspace, job, *named) for job in workspace.jobs.list() if (named := _named(job, bundle))]
+        runs = [_job(workspace, job, *named) for job in workspace.jobs.list() if (named := _named(job, bundle))]
     with asking("cannot list the pipelines", _MAY):
-        found += [
+        runs += [
             _pipeline(workspace, pipeline, *whose)
             for pipeline in workspace.pipelines.list_pipelines()
             if (whose := _whose(pipeline.name or "", bundle))
         ]
-    found = [run for run in found if target in ("", run.target)]
-    if not found:
+    runs = [run for run in runs if target in ("", run.target)]
+    if not runs:
         of = f" in target {target}" if target else ""
         raise codes.BUNDLE_NOT_DEPLOYED.error(
             f"the workspace has no job or pipeline of the bundle {bundle}{of}", hint="deploy it first"
         )
-    return sorted(found, key=lambda run: (run.target, run.kind, run.name))
+    return sorted(runs, key=lambda run: (run.target, run.kind, run.name))
 
 
 def _named(job: BaseJob, bundle: str) -> tuple[str, str] | None:

@@ -59,8 +59,8 @@ def survey(session: Session, patterns: Sequence[str]) -> Survey:
     excluded: dict[str, Mapping[str, str]] = {}
     left_out: dict[str, str] = {}
     for name, schema in catalog.tables.items():
-        found = _faults(catalog, schema)
-        columns, remaining = _without_columns(session, schema, found)
+        faults = _faults(catalog, schema)
+        columns, remaining = _without_columns(session, schema, faults)
         if remaining:
             left_out[name] = "; ".join(remaining)
         elif columns:

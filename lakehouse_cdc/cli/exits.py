@@ -25,8 +25,8 @@ def exit_codes(*, as_json: bool = False, verbose: bool = False) -> Iterator[None
     """Turn errors into one line on stderr (with `as_json` also one line of JSON on stdout) and an exit code."""
     try:
         yield
-    except (CdcError, ModuleNotFoundError) as found:
-        error = _ours(found)
+    except (CdcError, ModuleNotFoundError) as raised:
+        error = _ours(raised)
         if verbose:
             traceback.print_exc()
         print(f"error: {error}", file=sys.stderr)

@@ -115,11 +115,11 @@ def status(call: Call) -> None:
     Exit code 1: the last run ended by an error, or a table is quarantined; each with what to do.
     """
     with call.opened() as pipeline:
-        found = pipeline.status()
+        state = pipeline.status()
         if not call.screen.as_json:
-            call.screen.status(found)
-        call.screen.result(found.to_json())
-    if not found.healthy:
+            call.screen.status(state)
+        call.screen.result(state.to_json())
+    if not state.healthy:
         raise typer.Exit(DIFFERENCE)
 
 
@@ -171,11 +171,11 @@ def maintain(
 ) -> None:
     """Put the small files of all tables together; with --vacuum, say how far back they can still be had."""
     with call.opened() as pipeline:
-        found = pipeline.maintain(vacuum=vacuum)
-        rows = [[t.table, t.files_before, t.files, t.left, t.since] for t in found]
+        maintained = pipeline.maintain(vacuum=vacuum)
+        rows = [[t.table, t.files_before, t.files, t.left, t.since] for t in maintained]
         columns = ["table", "files before", "files", "left", *(["readable since"] if vacuum else [])]
         call.screen.table("Files", columns, [row[: len(columns)] for row in rows])
-        call.screen.result({"tables": [vars(t) for t in found]})
+        call.screen.result({"tables": [vars(t) for t in maintained]})
 
 
 @command(app, "as-of")
@@ -195,12 +195,12 @@ def as_of(
             call.screen.result({"tables": {t: None if r is None else vars(r) for t, r in reach.items()}})
             return
         if table:
-            found = {table: pipeline.as_of(table, timestamp=timestamp, gtid=gtid, position=position)}
+            frames = {table: pipeline.as_of(table, timestamp=timestamp, gtid=gtid, position=position)}
         else:
-            found = pipeline.all_as_of(timestamp=timestamp, gtid=gtid, position=position)
-        counts = {name: frame.count() for name, frame in found.items()}
+            frames = pipeline.all_as_of(timestamp=timestamp, gtid=gtid, position=position)
+        counts = {name: frame.count() for name, frame in frames.items()}
         call.screen.table("As of that moment", ["table", "rows"], [[*one] for one in counts.items()])
-        last = found[table].orderBy("_seq", ascending=False).limit(rows).collect() if table else []
+        last = frames[table].orderBy("_seq", ascending=False).limit(rows).collect() if table else []
         shown = [row.asDict(recursive=True) for row in last]
         if shown:
             call.screen.table(table, [*shown[0]], [[str(value) for value in row.values()] for row in shown])
@@ -239,9 +239,9 @@ def signal(
         call.screen.result({"read_again": [], "keys_read_again": keys})
         return
     if action is Action.SNAPSHOT:
-        found = pipeline.read_again(tables or [])
-        _say_again(call.screen, found)
-        call.screen.result({"read_again": found})
+        read_again = pipeline.read_again(tables or [])
+        _say_again(call.screen, read_again)
+        call.screen.result({"read_again": read_again})
         return
     if action is Action.PAUSE:
         pipeline.signals.pause()
@@ -261,14 +261,14 @@ def reset(
     """Delete the checkpoints and tables of this pipeline, to begin again; says what they are, and asks."""
     if call.screen.as_json and not yes:
         raise codes.COMMAND_MISUSED.error("reset --json asks nobody", hint="add --yes to delete without a question")
-    with call.opened() as pipeline, pipeline.resetting(keep_tables=keep_tables) as found:
-        rows = [[d.kind, d.where, "" if d.rows is None else f"{d.rows:,}", f"{d.size:,}"] for d in found.deletions]
+    with call.opened() as pipeline, pipeline.resetting(keep_tables=keep_tables) as plan:
+        rows = [[d.kind, d.where, "" if d.rows is None else f"{d.rows:,}", f"{d.size:,}"] for d in plan.deletions]
         call.screen.table("To be deleted", ["what", "where", "rows", "bytes"], rows)
-        if found.deletions and not yes and not _confirmed(pipeline.config.name, len(rows)):
+        if plan.deletions and not yes and not _confirmed(pipeline.config.name, len(rows)):
             raise codes.COMMAND_MISUSED.error("nothing was deleted", hint="answer y, or give --yes")
-        found.execute()
+        plan.execute()
     call.screen.say(f"deleted {len(rows)} of {len(rows)}; the next run begins again")
-    call.screen.result({"deleted": [d.to_json() for d in found.deletions], "kept_tables": keep_tables})
+    call.screen.result({"deleted": [d.to_json() for d in plan.deletions], "kept_tables": keep_tables})
 
 
 def _confirmed(name: str, count: int) -> bool:

@@ -83,13 +83,15 @@ class Screen:
         self.quarantined(report.quarantined)
         self.uncaptured(report.uncaptured.all)
 
-    def _not_representable(self, table: str, found: NotRepresentable) -> None:
-        some = f", such as {', '.join(map(str, found.keys[:3]))}" if found.keys else ""
+    def _not_representable(self, table: str, values: NotRepresentable) -> None:
+        some = f", such as {', '.join(map(str, values.keys[:3]))}" if values.keys else ""
         self.say(
-            f"  {table}: {found.values:,} values of {found.column} are not representable in silver's type{some};"
+            f"  {table}: {values.values:,} values of {values.column} are not representable in silver's type{some};"
             " bronze holds their exact text"
         )
-        self.say(f"        -> to have the text in silver: tables.{table}.types.{found.column}: text, in a new pipeline")
+        self.say(
+            f"        -> to have the text in silver: tables.{table}.types.{values.column}: text, in a new pipeline"
+        )
 
     def quarantined(self, tables: Mapping[str, str]) -> None:
         """Tables that are not followed: a line each, the way out below."""
@@ -145,10 +147,10 @@ class Screen:
 
 def _outcome(result: TableResult) -> str:
     """What came of comparing one table, in a word or two."""
-    found = [f"{result.differing:,} differ"] if result.differing else []
+    parts = [f"{result.differing:,} differ"] if result.differing else []
     if unheld := sum(one.values for one in result.not_representable):
-        found.append(f"{unheld:,} not representable")
-    return ", ".join(found) or "equal"
+        parts.append(f"{unheld:,} not representable")
+    return ", ".join(parts) or "equal"
 
 
 def _lag(lag: Lag | None) -> str:
@@ -165,7 +167,7 @@ class Ticker:
     def __init__(self, screen: Screen, estimates: Mapping[str, int]) -> None:
         self._screen = screen
         self._estimates = estimates
-        self._began = self._said = time.monotonic()
+        self._began = self._printed = time.monotonic()
         self._read = self._events = 0
         shown = screen.console.is_terminal
         self._status = screen.console.status("starting Spark and the first batch") if shown else None
@@ -190,8 +192,8 @@ class Ticker:
         line = f"{progress.layer} at {progress.position}, {self._numbers(now)}"
         if self._status is not None:
             self._status.update(line)
-        elif now - self._said >= 5:
-            self._said = now
+        elif now - self._printed >= 5:
+            self._printed = now
             self._screen.say(line)
 
     def _numbers(self, now: float) -> str:

@@ -30,18 +30,18 @@ def encoded(error: CdcError) -> str:
 
 def decoded(text: str) -> CdcError | None:
     """The last error in `text`, which is the innermost of Java's causes and of Python's; None if there is none."""
-    decoder, found = json.JSONDecoder(), None
+    decoder, error = json.JSONDecoder(), None
     at = text.find(MARK)
     while at >= 0:
         at += len(MARK)
         try:
             data, _ = decoder.raw_decode(text, at)
             code = REGISTRY[int(data["code"].removeprefix("CDC-"))]
-            found = code.error(data["error"], where=data["where"], hint=data["hint"], table=data["table"])
+            error = code.error(data["error"], where=data["where"], hint=data["hint"], table=data["table"])
         except (ValueError, KeyError, TypeError, AttributeError):
             pass
         at = text.find(MARK, at)
-    return found
+    return error
 
 
 @contextmanager

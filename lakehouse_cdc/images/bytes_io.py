@@ -31,7 +31,7 @@ def _make_pointer(typing: Any, array: Any) -> Any:
     return types.CPointer(array.dtype)(array), generate  # type: ignore[no-untyped-call]
 
 
-def _make_behind(typing: Any, start: Any, count: Any) -> Any:
+def _make_at_offset(typing: Any, start: Any, count: Any) -> Any:
     """The address `count` elements after another."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -96,7 +96,7 @@ def _place(context: Any, builder: Any, values: Any, kind: Any) -> Any:
 
 # numba's decorator has types that callers inside kernels do not fit
 pointer: Any = intrinsic(_make_pointer)
-behind: Any = intrinsic(_make_behind)
+at_offset: Any = intrinsic(_make_at_offset)
 load8: Any = intrinsic(_make_load)
 store4: Any = intrinsic(_make_store(types.int32))
 store8: Any = intrinsic(_make_store(types.int64))
@@ -143,7 +143,7 @@ def decimal(number: int, digits: int, out: Bytes, to: int) -> int:
 @part
 def move(buf: Bytes, at: int, size: int, out: Bytes, to: int) -> int:
     """Copy; the two do not overlap. Returns the position after."""
-    _memcpy(behind(out, to), behind(buf, at), size)
+    _memcpy(at_offset(out, to), at_offset(buf, at), size)
     return to + size
 
 
@@ -152,9 +152,9 @@ def copy(buf: Bytes, at: int, size: int, limit: int, out: Bytes, to: int) -> int
     """As `move`, but by fewer steps for a short value: more bytes than `size` are read, all of them before `limit`, and
     are written, all before to + SPARE, which is room that the next value overwrites."""
     if size <= FEW and at + FEW <= limit:
-        _copy_few(behind(out, to), behind(buf, at))
+        _copy_few(at_offset(out, to), at_offset(buf, at))
     elif size <= SPARE and at + SPARE <= limit:
-        _copy_more(behind(out, to), behind(buf, at))
+        _copy_more(at_offset(out, to), at_offset(buf, at))
     else:
-        _memcpy(behind(out, to), behind(buf, at), size)
+        _memcpy(at_offset(out, to), at_offset(buf, at), size)
     return to + size

@@ -43,7 +43,7 @@ def find_values(
 
     `present[i, c]`: whether the i-th image of a row has column c. The first values go to `spots`, as many as have room.
     """
-    end, n, found, image = data.size, columns.shape[0], 0, 0
+    end, n, count, image = data.size, columns.shape[0], 0, 0
     while at < end:
         bitmap, bit = at, 0
         for column in range(n):
@@ -62,9 +62,9 @@ def find_values(
             if size < 0:
                 return CUT_OFF
             if columns[column, MARKED]:
-                if found < spots.shape[0]:
-                    spots[found, COLUMN], spots[found, VALUE_AT], spots[found, VALUE_SIZE] = column, at, size
-                found += 1
+                if count < spots.shape[0]:
+                    spots[count, COLUMN], spots[count, VALUE_AT], spots[count, VALUE_SIZE] = column, at, size
+                count += 1
             at += size
         image = (image + 1) % present.shape[0]
-    return found
+    return count

@@ -108,12 +108,12 @@ def extent(kind: BinlogType) -> tuple[int, int]:
     raise codes.TYPE_UNSUPPORTED.error(f"a column of binlog type {code} is not supported", hint="exclude the table")
 
 
-def require_types(schema: TableSchema, found: Sequence[BinlogType]) -> None:
+def require_types(schema: TableSchema, types: Sequence[BinlogType]) -> None:
     """Refuse a table map that contradicts the schema: the table was changed. Raises DefiniteError with the column."""
-    if len(found) != len(schema.columns):
-        what = f"{schema.name} has {len(found)} columns in the binlog and {len(schema.columns)} in its schema"
+    if len(types) != len(schema.columns):
+        what = f"{schema.name} has {len(types)} columns in the binlog and {len(schema.columns)} in its schema"
         raise codes.TABLE_CHANGED.error(what, where=schema.name, hint="the table was changed")
-    for column, kind in zip(schema.columns, found, strict=True):
+    for column, kind in zip(schema.columns, types, strict=True):
         if column.captured and not fits(column, kind):
             raise codes.TABLE_CHANGED.error(
                 f"column {column.name} of {schema.name} has binlog type {kind[0]} ({kind[1].hex()}), not "

@@ -120,11 +120,11 @@ class _Pool:
         self.data = bytearray(1)  # no page is at 0
         self._places: dict[bytes, int] = {}
 
-    def place(self, found: bytes) -> int:
-        if found not in self._places:
-            self._places[found] = len(self.data)
-            self.data += found
-        return self._places[found]
+    def place(self, entry: bytes) -> int:
+        if entry not in self._places:
+            self._places[entry] = len(self.data)
+            self.data += entry
+        return self._places[entry]
 
 
 @dataclass(frozen=True)
@@ -273,31 +273,31 @@ def _masked(column: Column, table: str, step: list[int], pool: _Pool) -> list[in
 
 def _reading(column: Column, table: str, pool: _Pool) -> tuple[int, int, list[int]]:
     """The op on the binlog and on the wire, and the step's fields from HEADER on."""
-    found = require(column, table)
-    if column.type in _SPECIAL or (column.type == "decimal" and found.kind is Kind.STRING):
-        return _special(column, found)
-    if found.kind in _NUMBERS:
-        primitive, size = _NUMBERS[found.kind]
+    mapped_type = require(column, table)
+    if column.type in _SPECIAL or (column.type == "decimal" and mapped_type.kind is Kind.STRING):
+        return _special(column, mapped_type)
+    if mapped_type.kind in _NUMBERS:
+        primitive, size = _NUMBERS[mapped_type.kind]
         return NUMBER, NUMBER, [variant.header(primitive), size, 1, int(not column.unsigned), 0]
     if column.type in _TIMES:
         primitive, size, op = _TIMES[column.type]
         mode = {"": FAIL, "null": AS_NULL, "text": AS_TEXT}[column.carried]
         return op, MOMENT_WIRE, [variant.header(primitive), size, 1, column.fraction, mode]
-    if found.kind is Kind.DECIMAL:
-        primitive, size = next((p, s) for digits, p, s in _DECIMALS if found.precision <= digits)
-        written = [variant.header(primitive), size, 1, found.precision, found.scale]
+    if mapped_type.kind is Kind.DECIMAL:
+        primitive, size = next((p, s) for digits, p, s in _DECIMALS if mapped_type.precision <= digits)
+        written = [variant.header(primitive), size, 1, mapped_type.precision, mapped_type.scale]
         return (WIDE, WIDE, written) if column.type == "bigint" else (DECIMAL_PACKED, DECIMAL_TEXT, written)
-    if found.kind is Kind.STRING:
+    if mapped_type.kind is Kind.STRING:
         op, growth, page = _text(column.charset or "utf8mb4", pool)
         return op, op, [_STRING, 0, growth, int(column.type == "char"), page]
     padded = (column.length or 0) if column.type == "binary" else 0
     return BINARY, BINARY, [variant.header(variant.BINARY), padded, 1, 0, 0]
 
 
-def _special(column: Column, found: Mapped) -> tuple[int, int, list[int]]:
+def _special(column: Column, mapped_type: Mapped) -> tuple[int, int, list[int]]:
     """Types of which there is but one."""
     if column.type == "year":
-        as_text = int(found.kind is Kind.STRING)
+        as_text = int(mapped_type.kind is Kind.STRING)
         return YEAR, YEAR, [variant.header(variant.INT16), 2, 1, as_text, 0]
     if column.type == "time":
         return TIME_PACKED, TIME_WIRE, [_STRING, 0, 1, column.fraction, 0]
@@ -308,7 +308,7 @@ def _special(column: Column, found: Mapped) -> tuple[int, int, list[int]]:
     if column.type == "vector":
         return VECTOR, VECTOR, [variant.header(variant.FLOAT), 0, 2, 0, 0]
     if column.type == "bit":
-        width = {Kind.BOOLEAN: 0, Kind.INT64: 8, Kind.DECIMAL: 16}[found.kind]
+        width = {Kind.BOOLEAN: 0, Kind.INT64: 8, Kind.DECIMAL: 16}[mapped_type.kind]
         return BITS, BITS, [variant.header(variant.INT64 if width == 8 else variant.DECIMAL16), width, 1, 0, 0]
     # a decimal of more digits than VARIANT has
     return LONG_PACKED, LONG_TEXT, [_STRING, _LONG_DECIMAL, 1, column.precision or 10, column.scale or 0]

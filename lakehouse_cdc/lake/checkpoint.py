@@ -35,8 +35,8 @@ class Checkpoint:
                 where=self.location,
                 hint="restore the checkpoint",
             )
-        found: dict[str, Any] = json.loads(lines[2])
-        return found
+        offset: dict[str, Any] = json.loads(lines[2])
+        return offset
 
     def last_commit(self) -> int | None:
         """The last batch that is complete, None before the first."""

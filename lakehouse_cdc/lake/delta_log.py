@@ -76,8 +76,8 @@ def state(spark: SparkSession, table: Table) -> State | None:
 
 def properties(spark: SparkSession, table: Table) -> Mapping[str, str] | None:
     """The properties of a table that is there; None where the library cannot be asked."""
-    found = state(spark, table)
-    return None if found is None else found.properties
+    recorded = state(spark, table)
+    return None if recorded is None else recorded.properties
 
 
 def commit_info(table: Table, version: int) -> Mapping[str, Any] | None:
@@ -90,8 +90,8 @@ def commit_info(table: Table, version: int) -> Mapping[str, Any] | None:
     try:
         with open(os.path.join(table.path, "_delta_log", f"{version:020}.json"), encoding="utf-8") as lines:
             for line in lines:  # the first, as Delta writes it
-                if '"commitInfo"' in line and (said := json.loads(line).get("commitInfo")) is not None:
-                    return dict(said)
+                if '"commitInfo"' in line and (info := json.loads(line).get("commitInfo")) is not None:
+                    return dict(info)
     except FileNotFoundError:
         return None
     return {}

@@ -33,8 +33,8 @@ def is_conflict(error: BaseException) -> bool:
 
 def conditions(error: BaseException) -> list[str]:
     """Spark's error conditions of an exception and of its causes, outermost first."""
-    found = (_condition(java) for java in _java_causes(error))
-    return [condition for condition in found if condition]
+    names = (_condition(java) for java in _java_causes(error))
+    return [condition for condition in names if condition]
 
 
 def as_cdc_error(error: BaseException, *, hint: str = "") -> CdcError:

@@ -135,9 +135,9 @@ def require_ours(
 ) -> None:
     """Raise DefiniteError unless the table is this pipeline's, with just these columns and properties `marks`."""
     require_marked(spark, table, pipeline, marks or {})
-    wanted, found = plain(columns), held_columns(spark, table)
-    if wanted != found:
-        odd = next(iter(sorted(set(wanted) ^ set(found))), ("their order", ""))
+    wanted, actual = plain(columns), held_columns(spark, table)
+    if wanted != actual:
+        odd = next(iter(sorted(set(wanted) ^ set(actual))), ("their order", ""))
         raise other_columns(table, odd)
 
 
@@ -193,16 +193,16 @@ def require_owner(spark: SparkSession, table: Table, pipeline: str) -> Mapping[s
 def set_properties(spark: SparkSession, table: Table, properties: Mapping[str, str]) -> None:
     """Set properties of the table, or of the part."""
     of_part = "" if table.part is None else f"@{table.part}"
-    said = ", ".join(f"{literal(name + of_part)} = {literal(value)}" for name, value in properties.items())
-    alter(spark, table, f"ALTER TABLE {table.sql} SET TBLPROPERTIES ({said})")
+    assignments = ", ".join(f"{literal(name + of_part)} = {literal(value)}" for name, value in properties.items())
+    alter(spark, table, f"ALTER TABLE {table.sql} SET TBLPROPERTIES ({assignments})")
 
 
 def table_id(spark: SparkSession, table: Table) -> str:
     """The id that Delta gave the table when it was made; one that is made again in its place has another."""
     if (state := delta_log.state(spark, table)) is not None:
         return state.id
-    found = delta_table(spark, table).detail().select("id").head()
-    return str(found["id"]) if found else ""
+    detail = delta_table(spark, table).detail().select("id").head()
+    return str(detail["id"]) if detail else ""
 
 
 def plain(columns: Columns) -> list[tuple[str, str]]:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from lakehouse_cdc.model.commit_note import CommitNote, Standing
+from lakehouse_cdc.model.commit_note import CommitNote, SourcePoint
 
 
 class Tie(Enum):
@@ -96,7 +96,7 @@ class CheckpointFound:
     planned: int | None = None
     complete: int | None = None
     names: str | None = None
-    ends: dict[int, Standing] | None = None
+    ends: dict[int, SourcePoint] | None = None
 
 
 @dataclass(frozen=True)
@@ -138,10 +138,10 @@ def _by_batch(checkpoint: CheckpointFound, bronze: BronzeFound) -> Tie:
         if complete is not None:
             return Tie.OTHER_TABLE if checkpoint.names is None else Tie.OLDER_CHECKPOINT
         planned_end = (checkpoint.ends or {}).get(planned)
-        begun = planned_end is not None and planned_end.epoch > last.standing.epoch
+        begun = planned_end is not None and planned_end.epoch > last.source_point.epoch
         return Tie.TOGETHER if begun and checkpoint.names is not None else Tie.NEW_CHECKPOINT
     end = (checkpoint.ends or {}).get(last.batch)
-    if last.batch > planned or (end is not None and end != last.standing):
+    if last.batch > planned or (end is not None and end != last.source_point):
         return Tie.OLDER_CHECKPOINT
     return Tie.TOGETHER if complete is None or last.batch >= complete else Tie.OLDER_TABLE
 

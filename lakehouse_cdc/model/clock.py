@@ -91,10 +91,10 @@ def believable(server: int, driver: int) -> int:
 
 def effective(timeline: Timeline, stamps: Sequence[tuple[int, int]]) -> list[int]:
     """The definition above, for transactions (seq, stamp) in order: e of each. What answers a time is tested by it."""
-    found, best = [], 0
+    times, best = [], 0
     for seq, stamp in stamps:
         mark = timeline.mark_of(seq)
         before = [m.bounds.after for m in timeline.marks if m.seq < seq]
         best = max(best, before[-1] if before else 0, stamp if mark is None or stamp <= mark.bounds.by else 0)
-        found.append(best)
-    return found
+        times.append(best)
+    return times

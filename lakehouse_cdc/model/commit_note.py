@@ -1,7 +1,7 @@
 """The position of a table of the lakehouse: a place in the source's log, as each Delta commit carries it.
 
 Bronze's commit of a batch carries the end of that batch, a transaction boundary up to which everything has been
-emitted; silver's carries the standing of the last bronze commit in it. So a table's version and the source's position
+emitted; silver's carries the point of the last bronze commit in it. So a table's version and the source's position
 are tied together by the commit itself and cannot drift apart.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from lakehouse_cdc.errors import codes
@@ -18,10 +18,11 @@ from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.seq import last_at
 
 _MARK = "lakehouse_cdc"
+_STORED = {"source_point": "standing"}  # names of fields in the log of tables that exist
 
 
 @dataclass(frozen=True)
-class Standing:
+class SourcePoint:
     """A position of the source. `gtid` is the set up to it, `commit_ts` microseconds since 1970 of the last commit.
 
     `after` and `by` are its `model.clock.Bounds`.
@@ -37,8 +38,8 @@ class Standing:
     by: int = 0
 
     @classmethod
-    def of_offset(cls, offset: Mapping[str, Any]) -> Standing:
-        """The standing of a source offset (see `model.offset`), other than `{}`."""
+    def of_offset(cls, offset: Mapping[str, Any]) -> SourcePoint:
+        """The point of a source offset (see `model.offset`), other than `{}`."""
         try:
             after, by = offset.get("bounds") or (0, 0)
             return cls(
@@ -90,7 +91,7 @@ class CommitNote:
     pipeline: str
     query: str
     batch: int
-    standing: Standing
+    source_point: SourcePoint
     bronze_version: int | None = None
     reading: Mapping[str, int] | None = None
     through: int | None = None
@@ -99,14 +100,15 @@ class CommitNote:
 
     def text(self) -> str:
         """As it is stored."""
-        said = {name: value for name, value in asdict(self).items() if value is not None}
-        return json.dumps({_MARK: said}, separators=(",", ":"), ensure_ascii=False)
+        given = {_STORED.get(name, name): value for name, value in asdict(self).items() if value is not None}
+        return json.dumps({_MARK: given}, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
     def parse(cls, text: str | None) -> CommitNote | None:
         """The inverse; None for the commit of anybody else (an OPTIMIZE, a user's UPDATE)."""
         try:
-            data = json.loads(text or "")[_MARK]
-            return replace(cls(**data), standing=Standing(**data["standing"]))
+            data = dict(json.loads(text or "")[_MARK])
+            point = SourcePoint(**data.pop(_STORED["source_point"]))
+            return cls(**data, source_point=point)
         except (ValueError, KeyError, TypeError):
             return None

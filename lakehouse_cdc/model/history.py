@@ -43,22 +43,22 @@ def histories(changes: Iterable[Change], tracked: Callable[[Any], Any] = _whole)
     `tracked` gives the part of an image of which a change begins a version. Changes of a schema are passed over: no
     row changes by them.
     """
-    found: History = {}
+    versions_of: History = {}
     for change in sorted(changes, key=lambda c: c.seq):
         if change.op is Op.TRUNCATE:
-            _end_older(found, change, change.seq)
+            _end_older(versions_of, change, change.seq)
         elif change.op is Op.END:
-            _end_older(found, change, int(change.after))
+            _end_older(versions_of, change, int(change.after))
         elif change.op is Op.DELETE:
-            _end(found.get((change.table, change.key), []), change.seq)
+            _end(versions_of.get((change.table, change.key), []), change.seq)
         elif change.op is not Op.SCHEMA:
-            _take(found.setdefault((change.table, change.key), []), change, tracked)
-    return found
+            _take(versions_of.setdefault((change.table, change.key), []), change, tracked)
+    return versions_of
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A row as its last change, at `seq`, left it, or a delete found it; gone since that at `gone`, or standing."""
+    """A row as its last change, at `seq`, left it, or a delete found it; gone since that at `gone`, or still there."""
 
     seq: int
     gone: int | None
@@ -67,28 +67,28 @@ class Kept:
 
 def kept(changes: Iterable[Change]) -> dict[tuple[str, Hashable], Kept]:
     """What soft deletes keep of each (table, key) after all `changes`, whatever order they are given in."""
-    found: dict[tuple[str, Hashable], Kept] = {}
+    rows: dict[tuple[str, Hashable], Kept] = {}
     for change in sorted(changes, key=lambda c: c.seq):
         if change.op in (Op.TRUNCATE, Op.END):
             than = change.seq if change.op is Op.TRUNCATE else int(change.after)
-            for name, row in found.items():
+            for name, row in rows.items():
                 if name[0] == change.table and row.gone is None and row.seq < than:
-                    found[name] = replace(row, gone=change.seq)
+                    rows[name] = replace(row, gone=change.seq)
         elif change.missed:
-            last = found.get((change.table, change.key))
+            last = rows.get((change.table, change.key))
             if last is not None and last.gone is None:
-                found[change.table, change.key] = Kept(change.seq, change.seq, last.image)
+                rows[change.table, change.key] = Kept(change.seq, change.seq, last.image)
         elif change.op is Op.DELETE:
-            found[change.table, change.key] = Kept(change.seq, change.seq, change.before)
+            rows[change.table, change.key] = Kept(change.seq, change.seq, change.before)
         elif change.op is not Op.SCHEMA:
-            found[change.table, change.key] = Kept(change.seq, None, change.after)
-    return found
+            rows[change.table, change.key] = Kept(change.seq, None, change.after)
+    return rows
 
 
 def _take(versions: list[Version], change: Change, tracked: Callable[[Any], Any]) -> None:
-    stands = versions[-1] if versions and versions[-1].end is None else None
-    if stands is not None and tracked(stands.image) == tracked(change.after):
-        versions[-1] = replace(stands, seq=change.seq, image=change.after)
+    current = versions[-1] if versions and versions[-1].end is None else None
+    if current is not None and tracked(current.image) == tracked(change.after):
+        versions[-1] = replace(current, seq=change.seq, image=change.after)
         return
     _end(versions, change.seq)
     versions.append(Version(change.seq, None, change.seq, change.after))
@@ -99,7 +99,7 @@ def _end(versions: list[Version], seq: int) -> None:
         versions[-1] = replace(versions[-1], end=seq)
 
 
-def _end_older(found: History, change: Change, than: int) -> None:
-    for (table, _), versions in found.items():
+def _end_older(history: History, change: Change, than: int) -> None:
+    for (table, _), versions in history.items():
         if table == change.table and versions[-1].seq < than:
             _end(versions, change.seq)

@@ -54,10 +54,10 @@ class Migration:
         """The image under the new schema, in the form it came in."""
         held = dict(image)
         columns = [*self.origin, *self.added]
-        found = {
+        migrated = {
             name: held.get(self.origin[name]) if name in self.origin else self.filled.get(name) for name in columns
         }
-        return found if isinstance(image, Mapping) else tuple(sorted(found.items()))
+        return migrated if isinstance(image, Mapping) else tuple(sorted(migrated.items()))
 
     def row_key(self, key: Hashable, image: Any) -> Hashable:
         """The key of a row whose new image is `image`: its values in the key's order, or pairs with their names."""

@@ -46,7 +46,7 @@ def rollback(events: Iterable[tuple[Image | None, Image | None]]) -> Counter[Ima
     return Counter({image: n for image, n in counts.items() if n})
 
 
-def standing(changes: Iterable[Change]) -> Counter[Any]:
+def remaining(changes: Iterable[Change]) -> Counter[Any]:
     """The rows of one table without a key after all `changes` of it, in any order: image -> how many.
 
     A count below zero is a breach of the invariant of bronze.
@@ -59,7 +59,7 @@ def standing(changes: Iterable[Change]) -> Counter[Any]:
             counts.clear()
         elif change.op is Op.END:
             if int(change.after) != read:  # of an empty table
-                counts = standing(c for c in ordered if int(change.after) <= c.seq < change.seq)
+                counts = remaining(c for c in ordered if int(change.after) <= c.seq < change.seq)
         elif change.op is Op.SCHEMA:
             if change.alters:
                 counts = _migrated(counts, Migration.of(change.before, change.after))
@@ -79,7 +79,7 @@ def _count(counts: Counter[Any], change: Change) -> None:
 
 
 def _migrated(counts: Counter[Any], migration: Migration) -> Counter[Any]:
-    found: Counter[Any] = Counter()
+    migrated: Counter[Any] = Counter()
     for image, n in counts.items():
-        found[migration.image(image)] += n
-    return found
+        migrated[migration.image(image)] += n
+    return migrated

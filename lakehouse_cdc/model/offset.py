@@ -108,7 +108,7 @@ class Offset:
         """A copy with another state of one table; without the table, where that is None."""
         others = self.tables
         if state is None:
-            return replace(self, tables={other: found for other, found in others.items() if other != name})
+            return replace(self, tables={other: table for other, table in others.items() if other != name})
         return replace(self, tables={**others, name: state})
 
     def to_json(self) -> dict[str, Any]:

@@ -48,10 +48,10 @@ class Seq(NamedTuple):
 
 def last_at(epoch: int, position: Position) -> int:
     """The last seq, packed, that a row at a position may have."""
-    return behind(Seq(epoch, position.number, position.pos, Rank.EVENT, 0).pack())
+    return last_seq_of_position(Seq(epoch, position.number, position.pos, Rank.EVENT, 0).pack())
 
 
-def behind(seq: int) -> int:
+def last_seq_of_position(seq: int) -> int:
     """The last seq at the position of a packed one."""
     return seq - seq % POS + POS - 1
 

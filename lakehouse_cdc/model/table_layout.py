@@ -147,9 +147,9 @@ class Layout:
         Names are compared without case, as catalogs do, and a table may take neither another's tombstones nor the
         ledger's.
         """
-        found = {name: self.silver_table(name) for name in sorted(source_tables)}
+        tables = {name: self.silver_table(name) for name in sorted(source_tables)}
         taken = {self.ledger.name: "the ledger"}
-        for source, table in found.items():
+        for source, table in tables.items():
             owner = source if table.part is None else f"what goes into {table.name}"
             for name, of in ((table.name, owner), (self.tombstones(source).name, source)):
                 other = taken.setdefault(name.lower(), of)
@@ -159,7 +159,7 @@ class Layout:
                         where="target.silver_name",
                         hint='set silver_name: "{database}__{table}"',
                     )
-        return found
+        return tables
 
     @property
     def _silver(self) -> str:

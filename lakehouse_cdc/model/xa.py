@@ -45,9 +45,9 @@ class Prepared:
 
     def to_json(self) -> list[Any]:
         """Plain data."""
-        found = [self.xid, self.begin.file, self.begin.pos, self.end.pos, self.rows]
+        parts = [self.xid, self.begin.file, self.begin.pos, self.end.pos, self.rows]
         decided = [] if self.decided is None else [self.decided.file, self.decided.pos]
-        return [*found, *decided] if self.again is None else [*found, *(decided or [None, None]), list(self.again)]
+        return [*parts, *decided] if self.again is None else [*parts, *(decided or [None, None]), list(self.again)]
 
     @classmethod
     def from_json(cls, data: Sequence[Any]) -> Prepared:
@@ -79,19 +79,19 @@ def follow(known: Iterable[Prepared], events: Iterable[XaEvent]) -> list[Prepare
     An xid may be used again, but not while it is prepared: of one that is prepared twice the first was lost in a crash
     of the server, before its engine had it.
     """
-    found = {p.begin: p for p in known}
-    undecided = {p.xid: p for p in found.values() if p.decided is None}
+    by_begin = {p.begin: p for p in known}
+    undecided = {p.xid: p for p in by_begin.values() if p.decided is None}
     for event in events:
         before = undecided.pop(event.xid, None)
         if event.prepared is not None:
             if before is not None:
-                del found[before.begin]
-            found[event.prepared.begin] = undecided[event.xid] = event.prepared
+                del by_begin[before.begin]
+            by_begin[event.prepared.begin] = undecided[event.xid] = event.prepared
         elif before is not None:
             rows = before.rows if event.committed else 0
             again = before.again if event.committed else None
-            found[before.begin] = replace(before, decided=event.position, rows=rows, again=again)
-    return list(found.values())
+            by_begin[before.begin] = replace(before, decided=event.position, rows=rows, again=again)
+    return list(by_begin.values())
 
 
 def needed(known: Sequence[Prepared], begins: Sequence[Position], floor: Position) -> tuple[Prepared, ...]:

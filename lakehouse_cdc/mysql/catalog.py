@@ -84,10 +84,10 @@ def read_tables(session: Session, selection: Selection, choice: Choice | None = 
     generated from a masked one and is not masked, columns that the user may not see, or a dot in its name; ConfigError
     for a column that the choice names and no matching table has.
     """
-    found = read_catalog(session, selection, choice)
-    if found.faults:
-        raise found.faults[0]
-    return found.tables
+    catalog = read_catalog(session, selection, choice)
+    if catalog.faults:
+        raise catalog.faults[0]
+    return catalog.tables
 
 
 def read_catalog(
@@ -106,7 +106,7 @@ def read_catalog(
     names = {f"{database}.{table}": (database, table) for database, table in bases}
     chosen = {name: names[name] for name in sorted(names) if selection.matches(name)}
     left_out = uncaptured(session, selection)
-    found = Catalog(faults=_unmatched(selection, names, chosen, known, left_out), uncaptured=left_out)
+    catalog = Catalog(faults=_unmatched(selection, names, chosen, known, left_out), uncaptured=left_out)
     if chosen and not session.is_mariadb and session.version >= _GENERATED_KEYS_SHOWN:
         # else a server may hide a generated key that is in every row image
         session.query("SET SESSION show_gipk_in_create_table_and_information_schema = ON")
@@ -121,12 +121,12 @@ def read_catalog(
             database, table, described, tuple(str(row[0]) for row in key), charset,
             hidden_hashes=(database, table) in hashed,
         )  # fmt: skip
-        found.tables[name] = choice.chosen(schema)
-        found.faults += _table_faults(found.tables[name], engine, rows, key, logged=logs_generated(session))
-        if doubtful := _doubtful(found.tables[name]):
-            found.faults += [] if _logs_labels(session) else [_unknown_labels(name, column) for column in doubtful]
-    found.faults += _unknown_columns(found.tables, choice, known)
-    return found
+        catalog.tables[name] = choice.chosen(schema)
+        catalog.faults += _table_faults(catalog.tables[name], engine, rows, key, logged=logs_generated(session))
+        if doubtful := _doubtful(catalog.tables[name]):
+            catalog.faults += [] if _logs_labels(session) else [_unknown_labels(name, column) for column in doubtful]
+    catalog.faults += _unknown_columns(catalog.tables, choice, known)
+    return catalog
 
 
 def _base_tables(session: Session) -> dict[_Name, tuple[str, str | None]]:
@@ -146,7 +146,7 @@ def _base_tables(session: Session) -> dict[_Name, tuple[str, str | None]]:
 def _grouped(session: Session, sql: str, names: Iterable[_Name]) -> dict[_Name, list[tuple[Any, ...]]]:
     """The rows of each table in `names`, without the two leading columns that name it."""
     wanted = list(names)
-    found: dict[_Name, list[tuple[Any, ...]]] = {}
+    groups: dict[_Name, list[tuple[Any, ...]]] = {}
     for start in range(0, len(wanted), _AT_ONCE):
         some = set(wanted[start : start + _AT_ONCE])
         databases = sorted({database for database, _ in some})
@@ -156,8 +156,8 @@ def _grouped(session: Session, sql: str, names: Iterable[_Name]) -> dict[_Name, 
         for database, table, *row in session.query(sql.format(condition), [*databases, *(t for _, t in some)]):
             # the two lists also match pairs that another statement asks for
             if (database, table) in some:
-                found.setdefault((database, table), []).append(tuple(row))
-    return found
+                groups.setdefault((database, table), []).append(tuple(row))
+    return groups
 
 
 def _column(row: tuple[Any, ...]) -> Column:
@@ -205,8 +205,8 @@ def _labels(column_type: str) -> tuple[str, ...]:
     (MariaDB) or not at all, nor what is after them (MySQL); see `_longest`. Where the binlog then has another label,
     its table map does not fit the schema, and the stream stops.
     """
-    found = re.findall(r"'((?:[^']|'')*)'", column_type)
-    return tuple(re.sub(r"''|\\.", lambda m: _ESCAPES.get(m[0], m[0][1:]), label) for label in found)
+    labels = re.findall(r"'((?:[^']|'')*)'", column_type)
+    return tuple(re.sub(r"''|\\.", lambda m: _ESCAPES.get(m[0], m[0][1:]), label) for label in labels)
 
 
 def _doubtful(schema: TableSchema) -> list[Column]:
@@ -243,8 +243,8 @@ def _unmatched(
 ) -> list[DefiniteError]:
     faults = []
     for pattern in selection.unmatched([*names, *known]):
-        if met := {name: why for name, why in left_out.all.items() if fnmatchcase(name, pattern)}:
-            name, why = next(iter(met.items()))
+        if matched := {name: why for name, why in left_out.all.items() if fnmatchcase(name, pattern)}:
+            name, why = next(iter(matched.items()))
             what = f"'{pattern}' matches no table that can be captured: {name} {why}"
             faults.append(codes.SELECTION_UNMATCHED.error(what, where="source.tables", hint=f'leave out "{pattern}"'))
             continue
@@ -354,8 +354,8 @@ def _telling(schema: TableSchema, columns: Sequence[tuple[Any, ...]]) -> list[Co
     telling = {column.name.lower() for column in schema.columns if column.mask}
     masked, more = set(telling), True
     while more:
-        found = {name.lower() for name, words in made_of.items() if words & telling}
-        more, telling = bool(found - telling), telling | found
+        names = {name.lower() for name, words in made_of.items() if words & telling}
+        more, telling = bool(names - telling), telling | names
     return [c for c in schema.captured if c.name.lower() in telling - masked]
 
 

@@ -93,8 +93,8 @@ class KeySpace:
             return [True] * len(keys)
         if self._local:
             low, high = (None if c is None else self._ordinals(c) for c in (lo, hi))
-            found = map(self._ordinals, keys)
-            return [(low is None or low <= k) and (high is None or k < high) for k in found]
+            ordinals = map(self._ordinals, keys)
+            return [(low is None or low <= k) and (high is None or k < high) for k in ordinals]
         answers: list[bool] = []
         for conditions in _batches(self._inside(self._literals(k), lo, hi) for k in keys):
             # a condition is 1 or 0 (nothing is NULL in a key): one string answers for all
@@ -143,10 +143,10 @@ class KeySpace:
         steps (exactly `rows` rows).
         """
         if self._arithmetic:
-            found = self.extent(session)
-            if found is None:
+            extent = self.extent(session)
+            if extent is None:
                 return None
-            (lowest,), (highest,) = found
+            (lowest,), (highest,) = extent
             distance = even(lowest, highest, self.estimate(session), rows)
             if distance is not None:
                 return self._cut_by_distance(session, lo, highest, distance)

@@ -57,8 +57,8 @@ class Grants:
 
     def databases(self, right: str) -> frozenset[str]:
         """The databases of which there is this right; ANY for all."""
-        found = {name for name, rights in self.by_database.items() if rights & {right, "ALL PRIVILEGES"}}
-        return frozenset((*found, *((ANY,) if self.has(right) else ())))
+        names = {name for name, rights in self.by_database.items() if rights & {right, "ALL PRIVILEGES"}}
+        return frozenset((*names, *((ANY,) if self.has(right) else ())))
 
 
 def grants(session: Session) -> Grants:
@@ -67,25 +67,25 @@ def grants(session: Session) -> Grants:
     revoked: set[str] = set()
     by_database: dict[str, frozenset[str]] = {}
     for (line,) in session.query("SHOW GRANTS"):
-        found = _GRANT.match(str(line))
-        if found is None:
+        match = _GRANT.match(str(line))
+        if match is None:
             continue
-        rights = frozenset(right.strip().upper() for right in re.sub(r"\([^)]*\)", "", found[2]).split(","))
-        if found[1] == "REVOKE":  # partial: of one database
+        rights = frozenset(right.strip().upper() for right in re.sub(r"\([^)]*\)", "", match[2]).split(","))
+        if match[1] == "REVOKE":  # partial: of one database
             revoked |= rights
-        elif found[3] == "*":
+        elif match[3] == "*":
             everywhere |= rights
         else:
-            name = found[3].strip("`").replace("``", "`").replace("\\_", "_").replace("\\%", "%")
+            name = match[3].strip("`").replace("``", "`").replace("\\_", "_").replace("\\%", "%")
             by_database[lower(name)] = rights | by_database.get(lower(name), frozenset())
     return Grants(frozenset(everywhere), by_database, frozenset(revoked))
 
 
 def sight(session: Session) -> Sight:
     """What this user may see of what is defined."""
-    found = grants(session)
-    tables = found.has("SELECT", "TRIGGER", "SHOW VIEW")
-    return Sight(tables, found.has("SELECT", "SHOW_ROUTINE"), found.databases("TRIGGER"))
+    granted = grants(session)
+    tables = granted.has("SELECT", "TRIGGER", "SHOW VIEW")
+    return Sight(tables, granted.has("SELECT", "SHOW_ROUTINE"), granted.databases("TRIGGER"))
 
 
 def references(session: Session) -> References:

@@ -133,24 +133,24 @@ def _hex_xid(text: str, size: int, branch: int) -> str:
 
 def _quoted_xid(text: str, *sizes: int) -> str:
     """MariaDB's form: each part as X'...' or, where all of it can be printed, as '...'; an empty one may be missing."""
-    found, at = [], 0
+    parts, at = [], 0
     for size in sizes:
         if text[at : at + 1].upper() == "X":
-            found.append(text[at + 2 : at + 2 + 2 * size].lower())
+            parts.append(text[at + 2 : at + 2 + 2 * size].lower())
             at += 2 * size + 4
         else:
-            found.append(text[at + 1 : at + 1 + size].encode("latin-1").hex())
+            parts.append(text[at + 1 : at + 1 + size].encode("latin-1").hex())
             at += size + 3
-    return ",".join(found)
+    return ",".join(parts)
 
 
 def semi_sync(session: Session) -> SemiSync:
     """The server's semi-sync settings, under the names of either era."""
-    found = settings(session)
+    values = settings(session)
     for prefix in ("rpl_semi_sync_source_", "rpl_semi_sync_master_"):
-        if f"{prefix}enabled" in found:
-            timeout = int(found[f"{prefix}timeout"]) / 1000
-            enabled = found[f"{prefix}enabled"].upper() in ("ON", "1")
+        if f"{prefix}enabled" in values:
+            timeout = int(values[f"{prefix}timeout"]) / 1000
+            enabled = values[f"{prefix}enabled"].upper() in ("ON", "1")
             return SemiSync(enabled, timeout, endless=timeout > _ENDLESS_SECONDS)
     return SemiSync(enabled=False, timeout_seconds=0.0, endless=False)
 
@@ -162,11 +162,11 @@ def row_bytes(session: Session, database: str, table: str) -> int | None:
     bytes of a row is said of a table that has just been filled: its pages were counted before.
     """
     fresh = "" if session.is_mariadb or session.version < (8, 0, 0) else _FRESH
-    found = session.query(
+    rows = session.query(
         f"SELECT {fresh}AVG_ROW_LENGTH FROM INFORMATION_SCHEMA.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
         (database, table),
     )
-    size = int(found[0][0] or 0) if found else 0
+    size = int(rows[0][0] or 0) if rows else 0
     return size if size >= _LEAST_ROW else None
 
 
@@ -186,8 +186,8 @@ def snapshot_position(session: Session) -> Position:
 def view_position(session: Session) -> Position:
     """MariaDB alone: the place of the session's consistent snapshot in the order of commits."""
     rows = session.query("SHOW STATUS LIKE 'binlog\\_snapshot\\_%'")
-    found = {str(name).lower(): str(value) for name, value in rows}
-    return Position(found["binlog_snapshot_file"], int(found["binlog_snapshot_position"]))
+    values = {str(name).lower(): str(value) for name, value in rows}
+    return Position(values["binlog_snapshot_file"], int(values["binlog_snapshot_position"]))
 
 
 def has_process_right(session: Session) -> bool:
@@ -206,10 +206,10 @@ def has_process_right(session: Session) -> bool:
             session.query(f"SELECT 1 FROM performance_schema.{table} LIMIT 1")
     except DefiniteError:
         return False
-    found = settings(session)
+    values = settings(session)
     # with room for so many threads, those beyond would not be seen
-    unlimited = found.get("performance_schema_max_thread_instances") == "-1"
-    return found.get("performance_schema", "OFF").upper() == "ON" and unlimited
+    unlimited = values.get("performance_schema_max_thread_instances") == "-1"
+    return values.get("performance_schema", "OFF").upper() == "ON" and unlimited
 
 
 def commit_waits(session: Session) -> set[tuple[int, int]]:

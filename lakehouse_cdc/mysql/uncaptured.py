@@ -73,9 +73,9 @@ def uncaptured(session: Session, selection: Selection) -> Uncaptured:
 
 def some(names: Iterable[str]) -> str:
     """The first names, and how many more there are."""
-    found = list(names)
-    more = f" and {len(found) - _LISTED:,} more" if len(found) > _LISTED else ""
-    return ", ".join(found[:_LISTED]) + more
+    listed = list(names)
+    more = f" and {len(listed) - _LISTED:,} more" if len(listed) > _LISTED else ""
+    return ", ".join(listed[:_LISTED]) + more
 
 
 def sentences(reasons: Mapping[str, str]) -> list[str]:
@@ -84,8 +84,8 @@ def sentences(reasons: Mapping[str, str]) -> list[str]:
     for name, reason in reasons.items():
         names.setdefault(reason, []).append(name)
     return [
-        f"{found[0]} matches source.tables and is not captured: it {reason}"
-        if len(found) == 1
-        else f"{len(found):,} names match source.tables and are not captured: each {reason}: {some(found)}"
-        for reason, found in names.items()
+        f"{group[0]} matches source.tables and is not captured: it {reason}"
+        if len(group) == 1
+        else f"{len(group):,} names match source.tables and are not captured: each {reason}: {some(group)}"
+        for reason, group in names.items()
     ]

@@ -31,7 +31,7 @@ from lakehouse_cdc.ops.timeline import timeline
 from lakehouse_cdc.silver.batch.contents import BEGUN
 from lakehouse_cdc.silver.definition.form import no_key
 from lakehouse_cdc.silver.tables.ledger import require_ledger
-from lakehouse_cdc.silver.time_travel import Met, met, rows_at
+from lakehouse_cdc.silver.time_travel import SchemaInForce, rows_at, schemas_in_force
 
 
 @dataclass(frozen=True)
@@ -55,25 +55,25 @@ def as_of(spark: SparkSession, layout: Layout, moment: Moment, table: str | None
     """
     newest = _newest(spark, layout)
     seq = _seq(spark, layout, moment, newest)
-    schemas = met(spark, layout, None if table is None else [table])
-    if table is not None and table not in schemas:
+    by_table = schemas_in_force(spark, layout, None if table is None else [table])
+    if table is not None and table not in by_table:
         raise codes.TABLE_UNKNOWN.error(f"bronze knows no table {table}", hint="name it as DATABASE.TABLE")
     if table is None:
-        schemas = {name: mets for name, mets in schemas.items() if _is_there(mets, seq)}
-    for name in [name for name, mets in schemas.items() if _in_bronze_alone(spark, layout, name, mets)]:
+        by_table = {name: schemas for name, schemas in by_table.items() if _is_there(schemas, seq)}
+    for name in [name for name, schemas in by_table.items() if _in_bronze_alone(spark, layout, name, schemas)]:
         if name == table:
             raise no_key(name)
-        del schemas[name]
+        del by_table[name]
     around = _Around.of(spark, layout, seq, newest)
     passes = _passes_over(spark, layout, seq)
-    for name, mets in schemas.items():
-        if (reason := around.inexact(name, mets, passes)) is not None:
+    for name, schemas in by_table.items():
+        if (reason := around.inexact(name, schemas, passes)) is not None:
             back = reach(spark, layout, name)
             hint = f"it goes back to {back}" if back is not None else "ask again when its snapshot is done"
             raise codes.AS_OF_UNAVAILABLE.error(
                 f"{name} cannot be had at {moment}: {reason}", where=f"{name} seq {seq}", hint=hint
             )
-    return {name: rows_at(spark, layout, name, seq, mets) for name, mets in sorted(schemas.items())}
+    return {name: rows_at(spark, layout, name, seq, schemas) for name, schemas in sorted(by_table.items())}
 
 
 def seq_at(spark: SparkSession, layout: Layout, moment: Moment) -> int:
@@ -90,7 +90,7 @@ def reach(spark: SparkSession, layout: Layout, table: str) -> Reach | None:
         return None
     earlier = not _ledger(spark, layout).where(F.col("seq") < first["seq"]).isEmpty()
     reason = "before that its first snapshot was not complete" if earlier else "there the ledger begins"
-    changes = met(spark, layout, [table]).get(table, [])[1:]
+    changes = schemas_in_force(spark, layout, [table]).get(table, [])[1:]
     if changes and changes[-1].seq > first["seq"]:
         held = _oldest(spark, layout, table)
         if held is None or held > first["seq"]:
@@ -106,7 +106,7 @@ def reach(spark: SparkSession, layout: Layout, table: str) -> Reach | None:
 def reaches(spark: SparkSession, layout: Layout) -> dict[str, Reach | None]:
     """That of every table that bronze knows. Raises DefiniteError before its first batch."""
     _newest(spark, layout)
-    return {name: reach(spark, layout, name) for name in sorted(met(spark, layout))}
+    return {name: reach(spark, layout, name) for name in sorted(schemas_in_force(spark, layout))}
 
 
 @dataclass(frozen=True)
@@ -115,25 +115,25 @@ class _Around:
 
     seq: int
     before: Row | None
-    behind: tuple[int, Mapping[str, int] | None]
+    next_row: tuple[int, Mapping[str, int] | None]
 
     @classmethod
     def of(cls, spark: SparkSession, layout: Layout, seq: int, newest: CommitNote) -> _Around:
         at = F.lit(Decimal(seq))
-        before = behind = None
+        before = next_row = None
         if require_ledger(spark, layout):
             ledger = _ledger(spark, layout)
             before = ledger.where(F.col("seq") <= at).orderBy("seq", ascending=False).head()
-            behind = ledger.where(F.col("seq") >= at).orderBy("seq").head()
-        if behind is not None:
-            return cls(seq, before, (int(behind["seq"]), behind["reading"]))
-        return cls(seq, before, (newest.standing.seq, newest.reading))
+            next_row = ledger.where(F.col("seq") >= at).orderBy("seq").head()
+        if next_row is not None:
+            return cls(seq, before, (int(next_row["seq"]), next_row["reading"]))
+        return cls(seq, before, (newest.source_point.seq, newest.reading))
 
-    def inexact(self, table: str, mets: list[Met], passes: Mapping[str, int]) -> str | None:
+    def inexact(self, table: str, schemas: list[SchemaInForce], passes: Mapping[str, int]) -> str | None:
         """Why a table is not exact there, None if it is."""
-        if mets[0].seq > self.seq:
+        if schemas[0].seq > self.seq:
             return "it was not captured yet"
-        end, reading = self.behind
+        end, reading = self.next_row
         if reading is None:
             return "an earlier release wrote what came next, and did not say whether it was being read"
         if reading.get(table, self.seq + 1) <= self.seq or table in passes:
@@ -149,27 +149,27 @@ class _Around:
         return None
 
 
-def _is_there(mets: list[Met], seq: int) -> bool:
-    past = [one for one in mets if one.seq <= seq]
+def _is_there(schemas: list[SchemaInForce], seq: int) -> bool:
+    past = [one for one in schemas if one.seq <= seq]
     return bool(past) and past[-1].schema is not None
 
 
-def _in_bronze_alone(spark: SparkSession, layout: Layout, name: str, mets: list[Met]) -> bool:
-    schemas = [one.schema for one in mets if one.schema is not None]
-    return bool(schemas) and not schemas[-1].key and not exists(spark, layout.silver_table(name))
+def _in_bronze_alone(spark: SparkSession, layout: Layout, name: str, schemas: list[SchemaInForce]) -> bool:
+    known = [one.schema for one in schemas if one.schema is not None]
+    return bool(known) and not known[-1].key and not exists(spark, layout.silver_table(name))
 
 
 def _passes_over(spark: SparkSession, layout: Layout, seq: int) -> dict[str, int]:
     """The tables that were read again from before `seq` to after it, and since which seq."""
     ends = read(spark, layout.changes).where(f"op = '{Op.END.value}' AND seq > {seq}BD")
-    found = ends.selectExpr("source_table", f"{BEGUN} AS since").collect()
+    passes = ends.selectExpr("source_table", f"{BEGUN} AS since").collect()
     # compared here: in a filter Spark knows what op is, and would cast every row of the file (see
     # `silver.batch.contents.BEGUN`)
-    return {row["source_table"]: int(row["since"]) for row in found if row["since"] <= seq}
+    return {row["source_table"]: int(row["since"]) for row in passes if row["since"] <= seq}
 
 
 def _seq(spark: SparkSession, layout: Layout, moment: Moment, newest: CommitNote) -> int:
-    at = newest.standing
+    at = newest.source_point
     marks = partial(timeline, spark, layout, newest=at.seq)
     return seq_of(moment, read(spark, layout.changes), at, marks)
 

@@ -41,7 +41,7 @@ from lakehouse_cdc.model.table_layout import Layout, Table, literal, quoted
 from lakehouse_cdc.schema.type_registry import Kind
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.apply import stream as silver
-from lakehouse_cdc.silver.tables.properties import CLUSTERED, told
+from lakehouse_cdc.silver.tables.properties import CLUSTERED, own_properties
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
 
 _FILE = 32 * 2**20  # bytes of a file of silver; of bronze, those that are smaller are put together
@@ -87,11 +87,11 @@ def maintain(spark: SparkSession, layout: Layout, silver_checkpoint: str, *, vac
     for table, _ in jobs:
         require_owner(session, table, layout.pipeline)
     needed = _needed(session, layout, silver_checkpoint) if vacuum else ""
-    found = []
+    results = []
     for table, statements in jobs:
         kept = needed if table == layout.changes else ""
-        found.append(_table(session, table, statements, vacuum=vacuum, kept=kept))
-    return found
+        results.append(_table(session, table, statements, vacuum=vacuum, kept=kept))
+    return results
 
 
 def _jobs(spark: SparkSession, layout: Layout) -> Iterator[tuple[Table, list[str]]]:
@@ -119,7 +119,7 @@ def _in_order(spark: SparkSession, layout: Layout, name: str) -> list[str]:
     size, files = _size(spark, table)
     if files <= _SPARE + 2 * (1 + size // _FILE):
         return []
-    says = told(spark, layout, name)
+    says = own_properties(spark, layout, name)
     shape = says.frozen.schema_id if says.frozen is not None else says.schema_id
     if shape is None:
         return [f"OPTIMIZE {table.sql}"]
@@ -167,8 +167,8 @@ def _goes_through(do: Callable[[], object]) -> bool:
 
 def _size(spark: SparkSession, table: Table) -> tuple[int, int]:
     """Its bytes and its files."""
-    found = delta_table(spark, table).detail().select("sizeInBytes", "numFiles").head()
-    return (0, 0) if found is None else (int(found[0] or 0), int(found[1] or 0))
+    detail = delta_table(spark, table).detail().select("sizeInBytes", "numFiles").head()
+    return (0, 0) if detail is None else (int(detail[0] or 0), int(detail[1] or 0))
 
 
 def _readable_since(spark: SparkSession, table: Table) -> str:
@@ -179,7 +179,7 @@ def _readable_since(spark: SparkSession, table: Table) -> str:
     if not noted:
         return ""
     at, note = older[0] if older else noted[-1]
-    return f"{note.standing.file}:{note.standing.pos} ({at.isoformat(timespec='seconds')})"
+    return f"{note.source_point.file}:{note.source_point.pos} ({at.isoformat(timespec='seconds')})"
 
 
 def _needed(spark: SparkSession, layout: Layout, silver_checkpoint: str) -> str:
@@ -191,13 +191,13 @@ def _needed(spark: SparkSession, layout: Layout, silver_checkpoint: str) -> str:
         return "silver has applied nothing yet"
     horizon = _horizon(spark, layout.changes) + _MARGIN
     versions = {version: at for version, at, _ in _noted(spark, layout.changes)}
-    behind = {"silver": applied.bronze_version}
+    needed = {"silver": applied.bronze_version}
     for row in read(spark, layout.schemas).select(PARTITION).distinct().collect():
         if exists(spark, layout.silver_table(row[0])):
-            stuck = told(spark, layout, row[0]).stuck
+            stuck = own_properties(spark, layout, row[0]).stuck
             if stuck is not None and stuck.after is not None:
-                behind[row[0]] = stuck.after
-    for who, version in sorted(behind.items()):
+                needed[row[0]] = stuck.after
+    for who, version in sorted(needed.items()):
         if any(at <= horizon for later, at in versions.items() if later > version):
             return f"{who} has not applied all that is as old as what would go"
     return ""
@@ -205,11 +205,11 @@ def _needed(spark: SparkSession, layout: Layout, silver_checkpoint: str) -> str:
 
 def _horizon(spark: SparkSession, table: Table) -> datetime:
     """What was taken out of the table before that may be deleted."""
-    found = delta_table(spark, table).detail().select("properties").head()
-    said = None if found is None else (found["properties"] or {}).get(_KEPT)
-    if said is None:
+    detail = delta_table(spark, table).detail().select("properties").head()
+    setting = None if detail is None else (detail["properties"] or {}).get(_KEPT)
+    if setting is None:
         return datetime.now(timezone.utc) - _KEEPS
-    [row] = spark.sql(f"SELECT current_timestamp() - {said}").collect()  # Delta takes only an interval there
+    [row] = spark.sql(f"SELECT current_timestamp() - {setting}").collect()  # Delta takes only an interval there
     horizon: datetime = row[0]
     return horizon.astimezone(timezone.utc)
 
@@ -217,5 +217,5 @@ def _horizon(spark: SparkSession, table: Table) -> datetime:
 def _noted(spark: SparkSession, table: Table) -> list[tuple[int, datetime, CommitNote]]:
     """The commits of the pipeline's, newest first: version, time and note."""
     rows = delta_table(spark, table).history().select("version", "timestamp", "userMetadata").collect()
-    found = [(row[0], row[1].astimezone(timezone.utc), CommitNote.parse(row[2])) for row in rows]
-    return [(version, at, note) for version, at, note in found if note is not None]
+    commits = [(row[0], row[1].astimezone(timezone.utc), CommitNote.parse(row[2])) for row in rows]
+    return [(version, at, note) for version, at, note in commits if note is not None]

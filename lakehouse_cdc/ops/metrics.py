@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.bronze.sink import BronzeBatch
 from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.lake.tables import Columns, append, create, exists, require_ours
-from lakehouse_cdc.model.commit_note import Standing
+from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.silver.apply.stream import SilverBatch
 
@@ -89,7 +89,7 @@ class Metrics:
             self._last = batch.version
             if self._layout.silver is not None:
                 self._counted[batch.version] = batch.rows
-        self._enter("bronze", batch.batch, batch.version, batch.standing, batch.seconds, batch.rows)
+        self._enter("bronze", batch.batch, batch.version, batch.source_point, batch.seconds, batch.rows)
 
     def silver(self, batch: SilverBatch) -> None:
         """Silver has committed a batch."""
@@ -99,10 +99,10 @@ class Metrics:
             parts = [counts for version, counts in self._counted.items() if after < version <= last]
             self._counted = {version: counts for version, counts in self._counted.items() if version > last}
         counts = _sum(parts) if known else None
-        self._enter("silver", batch.batch, batch.bronze_version, batch.standing, batch.seconds, counts)
+        self._enter("silver", batch.batch, batch.bronze_version, batch.source_point, batch.seconds, counts)
 
     def _enter(
-        self, layer: str, batch: int, version: int, at: Standing, seconds: float, counts: _Counts | None
+        self, layer: str, batch: int, version: int, at: SourcePoint, seconds: float, counts: _Counts | None
     ) -> None:
         now = time.time()
         tables: Counter[str] | None = None
@@ -150,17 +150,17 @@ def _newest_with_rows(spark: SparkSession, layout: Layout) -> int:
     """The last commit of bronze's so far that holds rows; after it, an earlier run may have left empty ones."""
     if not exists(spark, layout.changes):
         return _NONE
-    found = (c.version for c in newest_first(spark, layout.changes) if c.note is not None and c.rows != 0)
-    return next(found, 0)
+    versions = (c.version for c in newest_first(spark, layout.changes) if c.note is not None and c.rows != 0)
+    return next(versions, 0)
 
 
 def _sum(parts: list[_Counts]) -> _Counts:
     """The counts of several commits, together."""
-    found: dict[str, Counter[str]] = {}
+    counts: dict[str, Counter[str]] = {}
     for part in parts:
         for table, ops in part.items():
-            found.setdefault(table, Counter()).update(ops)
-    return found
+            counts.setdefault(table, Counter()).update(ops)
+    return counts
 
 
 def _moment(seconds: float) -> datetime:

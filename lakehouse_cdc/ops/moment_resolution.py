@@ -21,11 +21,11 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.clock import Mark, Timeline
-from lakehouse_cdc.model.commit_note import Standing
+from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.model.position import Position
-from lakehouse_cdc.model.seq import behind, last_at, unpack
+from lakehouse_cdc.model.seq import last_at, last_seq_of_position, unpack
 
 _GTID = r"^(.*)[-:](\d+)$"
 
@@ -33,7 +33,7 @@ _GTID = r"^(.*)[-:](\d+)$"
 Marks = Callable[[int], Timeline]
 
 
-def seq_of(moment: Moment, changes: DataFrame, newest: Standing, marks: Marks = lambda _: Timeline(())) -> int:
+def seq_of(moment: Moment, changes: DataFrame, newest: SourcePoint, marks: Marks = lambda _: Timeline(())) -> int:
     """The seq of a moment, by the rows of bronze, which is at `newest`.
 
     `marks` gives those that matter for a time (microseconds since 1970): see `ops.timeline`.
@@ -48,7 +48,7 @@ def seq_of(moment: Moment, changes: DataFrame, newest: Standing, marks: Marks = 
     return _of_time(moment.timestamp, changes, newest, marks)
 
 
-def _of_position(text: str, newest: Standing) -> int:
+def _of_position(text: str, newest: SourcePoint) -> int:
     file, _, pos = text.rpartition(":")
     if not file or not pos.isdecimal():
         raise codes.MOMENT_INVALID.error(f"'{text}' is no position", hint="write FILE:POS, as binlog.000042:1234")
@@ -58,7 +58,7 @@ def _of_position(text: str, newest: Standing) -> int:
     return last_at(newest.epoch, asked)
 
 
-def _of_time(asked: datetime | str, changes: DataFrame, newest: Standing, marks: Marks) -> int:
+def _of_time(asked: datetime | str, changes: DataFrame, newest: SourcePoint, marks: Marks) -> int:
     try:
         time = datetime.fromisoformat(asked) if isinstance(asked, str) else asked
     except ValueError as error:
@@ -80,7 +80,7 @@ def _of_time(asked: datetime | str, changes: DataFrame, newest: Standing, marks:
 
 
 def _first_after(
-    time: int, changes: DataFrame, newest: Standing, timeline: Timeline, low: Mark | None, high: Mark | None
+    time: int, changes: DataFrame, newest: SourcePoint, timeline: Timeline, low: Mark | None, high: Mark | None
 ) -> int | None:
     """The first seq between the marks whose credible stamp is later than `time`.
 
@@ -97,15 +97,15 @@ def _first_after(
         row = rows.agg(F.min(F.struct("seq", stamp.alias("stamp"))).alias("first")).head()
         if row is None or row["first"] is None:
             return None
-        seq, found = int(row["first"]["seq"]), int(row["first"]["stamp"])
+        seq, committed = int(row["first"]["seq"]), int(row["first"]["stamp"])
         mark = timeline.mark_of(seq)
-        if mark is None or found <= mark.bounds.by:
+        if mark is None or committed <= mark.bounds.by:
             return seq
         beyond = F.col("commit_ts") > F.timestamp_micros(F.lit(mark.bounds.by))
         rows = rows.where(~(beyond & F.expr(f"seq <= {mark.seq}BD")))
 
 
-def _of_gtid(text: str, changes: DataFrame, newest: Standing) -> int:
+def _of_gtid(text: str, changes: DataFrame, newest: SourcePoint) -> int:
     asked = GtidSet.parse(text)
     if not asked:
         raise codes.MOMENT_INVALID.error("an empty GTID set is no moment", hint="name a GTID, as uuid:42, or a set")
@@ -119,10 +119,10 @@ def _of_gtid(text: str, changes: DataFrame, newest: Standing) -> int:
         F.regexp_extract("position.gtid", _GTID, 2).cast("bigint").alias("number"),
     )
     if (one := asked.single) is not None:
-        return _behind(text, known, *one, newest)
+        return _after_transaction(text, known, *one, newest)
     within = _within(asked)
-    found = known.agg(_max_where(within), _min_where(~within)).head()
-    low, high = (None, None) if found is None else found
+    bounds = known.agg(_max_where(within), _min_where(~within)).head()
+    low, high = (None, None) if bounds is None else bounds
     if low is not None and high is not None and low > high:
         what = "the source was in no such state: other transactions came in between"
         raise codes.MOMENT_UNRESOLVED.error(
@@ -131,17 +131,17 @@ def _of_gtid(text: str, changes: DataFrame, newest: Standing) -> int:
     return _between(text, low, high, newest)
 
 
-def _behind(text: str, known: DataFrame, source: str, number: int, newest: Standing) -> int:
+def _after_transaction(text: str, known: DataFrame, source: str, number: int, newest: SourcePoint) -> int:
     """After one transaction, or, where it has no rows, between those of its source that are around it."""
     same = F.col("source") == source
-    found = known.agg(
+    bounds = known.agg(
         _max_where(same & (F.col("number") == number)),
         _max_where(same & (F.col("number") < number)),
         _min_where(same & (F.col("number") > number)),
     ).head()
-    exact, low, high = (None, None, None) if found is None else found
+    exact, low, high = (None, None, None) if bounds is None else bounds
     if exact is not None:
-        return behind(int(exact))
+        return last_seq_of_position(int(exact))
     others = known.where(~same)
     if low is not None:
         others = others.where(f"seq > {low}BD")
@@ -153,7 +153,7 @@ def _behind(text: str, known: DataFrame, source: str, number: int, newest: Stand
     return _between(text, low, high, newest)
 
 
-def _between(text: str, low: int | None, high: int | None, newest: Standing) -> int:
+def _between(text: str, low: int | None, high: int | None, newest: SourcePoint) -> int:
     """Any seq after the one and below the other: no row lies between."""
     next_epoch = newest.epoch if high is None else unpack(int(high)).epoch
     if low is not None and unpack(int(low)).epoch != next_epoch:
@@ -162,7 +162,7 @@ def _between(text: str, low: int | None, high: int | None, newest: Standing) -> 
             what, where=text, hint="ask for a GTID that changed a captured table, or for a later moment"
         )
     if low is not None:
-        return behind(int(low))
+        return last_seq_of_position(int(low))
     return int(high) - 1 if high is not None else newest.seq
 
 
@@ -182,7 +182,7 @@ def _min_where(condition: Column) -> Column:
     return F.min(F.when(condition, F.col("seq")))
 
 
-def _not_reached(asked: str, newest: Standing) -> DefiniteError:
+def _not_reached(asked: str, newest: SourcePoint) -> DefiniteError:
     return codes.MOMENT_NOT_REACHED.error(
         f"bronze has not reached {asked}",
         where=f"{newest.file}:{newest.pos}",

@@ -16,13 +16,13 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.tables import exists, read
 from lakehouse_cdc.model.bronze_row import PARTITION
-from lakehouse_cdc.model.commit_note import Standing
+from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.model.table_state import Cursor, Dropped, TableState
 from lakehouse_cdc.ops.last_error import LastError
 from lakehouse_cdc.silver.apply import stream as silver
 from lakehouse_cdc.silver.definition.form import no_key
-from lakehouse_cdc.silver.tables.properties import told
+from lakehouse_cdc.silver.tables.properties import own_properties
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.state_store import SchemaStore
@@ -69,8 +69,8 @@ class Status:
     """
 
     pipeline: str
-    bronze: Standing | None = None
-    silver: Standing | None = None
+    bronze: SourcePoint | None = None
+    silver: SourcePoint | None = None
     lag: Lag | None = None
     tables: dict[str, TableStatus] = field(default_factory=dict)
     uncaptured: dict[str, str] | None = None
@@ -107,7 +107,7 @@ def status(
     offset = None if batch is None else restored(place.offset(batch), store)
     if batch is None or offset is None:
         return Status(layout.pipeline)
-    standing = Standing.of_offset(place.offset(batch))
+    point = SourcePoint.of_offset(place.offset(batch))
     applied = silver.applied(spark, layout, silver_checkpoint) if layout.silver is not None else None
     counts = read(spark, layout.changes).where("op <> 's'").groupBy(PARTITION).count().collect()
     rows = {row[PARTITION]: int(row["count"]) for row in counts}
@@ -119,12 +119,12 @@ def status(
     }
     tables = {}
     for name, state in sorted(offset.tables.items()):
-        found = TableStatus(_snapshot(state), state.cursor, rows.get(name, 0), None, offset.quarantined.get(name, ""))
+        table = TableStatus(_snapshot(state), state.cursor, rows.get(name, 0), None, offset.quarantined.get(name, ""))
         keyed = bool(store.get(state.schema).key)
-        tables[name] = _with_silver(spark, layout, name, replace(found, asked=name in asked), keyed=keyed)
-    lag = None if logs is None else _lag(standing, logs)
+        tables[name] = _with_silver(spark, layout, name, replace(table, asked=name in asked), keyed=keyed)
+    lag = None if logs is None else _lag(point, logs)
     texts = dict(zip(("passed_over", "read_again"), offset.texts, strict=True))
-    return Status(layout.pipeline, standing, None if applied is None else applied.standing, lag, tables, texts=texts)
+    return Status(layout.pipeline, point, None if applied is None else applied.source_point, lag, tables, texts=texts)
 
 
 def _snapshot(state: TableState) -> Snapshot:
@@ -135,25 +135,25 @@ def _snapshot(state: TableState) -> Snapshot:
     return "running" if state.begun else "waiting"
 
 
-def _with_silver(spark: SparkSession, layout: Layout, name: str, found: TableStatus, *, keyed: bool) -> TableStatus:
+def _with_silver(spark: SparkSession, layout: Layout, name: str, table: TableStatus, *, keyed: bool) -> TableStatus:
     if layout.silver is None:
-        return found
+        return table
     if not exists(spark, layout.silver_table(name)):
-        if keyed or not found.bronze_rows or found.quarantined:
-            return found
+        if keyed or not table.bronze_rows or table.quarantined:
+            return table
         refused = no_key(name)
-        return replace(found, quarantined=f"{refused.what}; {refused.hint}")
-    held = told(spark, layout, name)
+        return replace(table, quarantined=f"{refused.what}; {refused.hint}")
+    held = own_properties(spark, layout, name)
     rows = read(spark, layout.silver_table(name)).where(held.form.is_current).count()
-    if held.stuck is not None and not found.quarantined:
-        found = replace(found, snapshot="quarantined", quarantined=held.stuck.reason)
-    return replace(found, silver_rows=rows, ignored=held.frozen.ignored if held.frozen is not None else ())
+    if held.stuck is not None and not table.quarantined:
+        table = replace(table, snapshot="quarantined", quarantined=held.stuck.reason)
+    return replace(table, silver_rows=rows, ignored=held.frozen.ignored if held.frozen is not None else ())
 
 
-def _lag(standing: Standing, logs: Sequence[tuple[str, int]]) -> Lag:
-    age = max(0.0, time.time() - standing.time / 1e6)
+def _lag(point: SourcePoint, logs: Sequence[tuple[str, int]]) -> Lag:
+    age = max(0.0, time.time() - point.time / 1e6)
     names = [name for name, _ in logs]
-    if standing.file not in names:
+    if point.file not in names:
         return Lag(None, age)
-    behind = sum(size for _, size in logs[names.index(standing.file) :]) - standing.pos
-    return Lag(max(0, behind), age if behind > 0 else 0.0)
+    bytes_left = sum(size for _, size in logs[names.index(point.file) :]) - point.pos
+    return Lag(max(0, bytes_left), age if bytes_left > 0 else 0.0)

@@ -26,9 +26,9 @@ def _from_ledger(spark: SparkSession, layout: Layout, time: int) -> tuple[list[M
     if not require_ledger(spark, layout):
         return [], 0
     ledger = read(spark, layout.ledger)
-    found = ledger.agg(F.max("seq")).head()
-    if found is None or found[0] is None or BOUNDS not in ledger.columns:
-        return [], int(found[0] or 0) if found is not None else 0
+    newest = ledger.agg(F.max("seq")).head()
+    if newest is None or newest[0] is None or BOUNDS not in ledger.columns:
+        return [], int(newest[0] or 0) if newest is not None else 0
     marks = ledger.select(F.explode(BOUNDS).alias("m")).selectExpr(
         "m.seq", "unix_micros(m.`after`) AS since", "unix_micros(m.`by`) AS until"
     )
@@ -40,19 +40,19 @@ def _from_ledger(spark: SparkSession, layout: Layout, time: int) -> tuple[list[M
         marks = marks.where(F.col("seq") >= F.lit(low))
     if high is not None:
         marks = marks.where(F.col("seq") <= F.lit(high))
-    return [Mark(int(row[0]), Bounds(row[1], row[2])) for row in marks.collect()], int(found[0])
+    return [Mark(int(row[0]), Bounds(row[1], row[2])) for row in marks.collect()], int(newest[0])
 
 
 def _from_bronze(spark: SparkSession, layout: Layout, time: int, last: int) -> list[Mark]:
     """Those after the seq `last`."""
-    found = []
+    marks = []
     for commit in newest_first(spark, layout.changes):
         if commit.note is None:
             continue
-        mark = commit.note.standing.mark
+        mark = commit.note.source_point.mark
         if mark.seq <= last:
             break
-        found.append(mark)
+        marks.append(mark)
         if 0 < mark.bounds.by <= time:
             break
-    return found
+    return marks

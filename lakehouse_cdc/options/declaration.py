@@ -122,14 +122,14 @@ class Section(Kind[K], Generic[K]):
         problems += [
             Problem("is required", (one.path,)) for one in declared.values() if one.required and one.path not in value
         ]
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         try:
-            found = each((key, _OrNull(declared[key]), value[key]) for key in declared if key in value)
+            values = each((key, _OrNull(declared[key]), value[key]) for key in declared if key in value)
         except Invalid as error:
             problems += error.problems
         if problems:
             raise Invalid(problems)
-        section = self.keys(**found, given=tuple(found))
+        section = self.keys(**values, given=tuple(values))
         if what := section.contradiction():
             raise Invalid(what)
         return section
@@ -162,8 +162,8 @@ class _OrNull(Kind[Any]):
 
 def _described(one: Option) -> JsonSchema:
     schema = _OrNull(one).json_schema()
-    told = {} if one.required or one.default is None else {"default": one.default}
-    return {"description": one.meaning.replace("`", ""), **schema, **told}
+    default = {} if one.required or one.default is None else {"default": one.default}
+    return {"description": one.meaning.replace("`", ""), **schema, **default}
 
 
 def declared_in(cls: type[Any]) -> Iterator[Option]:

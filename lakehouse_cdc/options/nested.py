@@ -15,18 +15,18 @@ P = TypeVar("P", int, str)
 
 def each(parts: Iterable[tuple[P, Kind[T], Any]]) -> dict[P, T]:
     """The checked value of each part. Raises Invalid with the problems of all."""
-    found: dict[P, T] = {}
+    values: dict[P, T] = {}
     problems: list[Problem] = []
     for part, kind, value in parts:
-        problems += _put(found, part, kind, value)
+        problems += _put(values, part, kind, value)
     if problems:
         raise Invalid(problems)
-    return found
+    return values
 
 
-def _put(found: dict[P, T], part: P, kind: Kind[T], value: Any) -> list[Problem]:
+def _put(values: dict[P, T], part: P, kind: Kind[T], value: Any) -> list[Problem]:
     try:
-        found[part] = kind.check(value)
+        values[part] = kind.check(value)
     except Invalid as error:
         return [problem.below(part) for problem in error.problems]
     return []
@@ -42,14 +42,14 @@ class ListOf(Kind[tuple[T_co, ...]]):
     def check(self, value: Any) -> tuple[T_co, ...]:
         if not isinstance(value, list | tuple):
             raise Invalid("expected a list, such as [a, b]")
-        found = [*each((i, self._item, one) for i, one in enumerate(value)).values()]
-        if len(found) < self._least:
+        items = [*each((i, self._item, one) for i, one in enumerate(value)).values()]
+        if len(items) < self._least:
             raise Invalid(f"expected at least {self._least}")
-        if self._most is not None and len(found) > self._most:
+        if self._most is not None and len(items) > self._most:
             raise Invalid(f"expected at most {self._most}")
-        if self._distinct and len(set(found)) < len(found):
+        if self._distinct and len(set(items)) < len(items):
             raise Invalid("each is named once")
-        return tuple(found)
+        return tuple(items)
 
     def of_text(self, text: str) -> tuple[T_co, ...]:
         if text.lstrip().startswith("["):

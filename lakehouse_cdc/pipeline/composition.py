@@ -66,7 +66,9 @@ class Place:
             path=str(self._absolute(target.path)) if target.path is not None else None,
             catalog=target.catalog,
             silver_name=target.silver_name,
-            into=tuple((pattern, t.into) for pattern, t in self.config.said("into").items() if t.into is not None),
+            into=tuple(
+                (pattern, t.into) for pattern, t in self.config.tables_that_set("into").items() if t.into is not None
+            ),
         )
 
     @property

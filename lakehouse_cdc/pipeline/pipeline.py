@@ -78,30 +78,32 @@ class Pipeline(Mending):
     def doctor(self) -> list[Finding]:
         """Everything that must be true of the source. Raises only if the source cannot be reached."""
         with connect(self._connection()) as session:
-            found = checks.check(session, Selection(self.config.source.tables), choice(self.config), self.config.keys)
-            fit = all(finding.severity != "error" for finding in found)
-            return found + (self._unfit(session) if fit else [])
+            findings = checks.check(
+                session, Selection(self.config.source.tables), choice(self.config), self.config.keys
+            )
+            fit = all(finding.severity != "error" for finding in findings)
+            return findings + (self._unfit(session) if fit else [])
 
     def _unfit(self, session: Session) -> list[Finding]:
         """The tables that silver cannot hold, for nothing tells their rows apart, or not as they are to be held."""
-        config, found = self.config, []
+        config, findings = self.config, []
         tables = read_catalog(session, Selection(config.source.tables)).tables if config.target.silver else {}
         for name, schema in tables.items():
             try:
                 config.form(name).require_fit(with_key(schema, config.keys))
             except TableError as error:  # noqa: PERF203
-                found.append(Finding(name, "warning", error.what, error.hint))
-        return found
+                findings.append(Finding(name, "warning", error.what, error.hint))
+        return findings
 
     def estimates(self) -> dict[str, int]:
         """About how many rows each captured table has, as the server's statistics say."""
         with connect(self._connection()) as session:
-            found = session.query(
+            estimated = session.query(
                 "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_ROWS FROM INFORMATION_SCHEMA.TABLES"
                 " WHERE TABLE_TYPE = 'BASE TABLE'"
             )
         selection = Selection(self.config.source.tables)
-        names = {f"{database}.{table}": int(rows or 0) for database, table, rows in found}
+        names = {f"{database}.{table}": int(rows or 0) for database, table, rows in estimated}
         return {name: rows for name, rows in names.items() if selection.matches(name)}
 
     def run(
@@ -190,7 +192,7 @@ class Pipeline(Mending):
                     every_seconds=every, reading=reading, ready=ready, on_batch=report.bronze,
                 )
             )  # fmt: skip
-            # silver has no standing before bronze's first batch
+            # silver has no position before bronze's first batch
             begun = Checkpoint(place)
             streams.wait(until=lambda: every is not None and begun.last_commit() is not None)
             if layout.silver is not None:
@@ -322,11 +324,11 @@ class Pipeline(Mending):
         with self._failures():
             options = self.source_options()
             verifier = Verifier(self.spark, self.layout, options, *places, lambda error: translate(error, log))
-            found = verifier.silver_tables() if layer == "silver" else verifier.bronze_tables()
-        offset = found.offset
+            verified = verifier.silver_tables() if layer == "silver" else verifier.bronze_tables()
+        offset = verified.offset
         return VerifyReport(
-            offset.position, offset.gtid_set, tuple(found.results), found.quarantined, self._pending(offset),
-            offset.tables, self.uncaptured(), found.failed, found.left_out, layer,
+            offset.position, offset.gtid_set, tuple(verified.results), verified.quarantined, self._pending(offset),
+            offset.tables, self.uncaptured(), verified.failed, verified.left_out, layer,
         )  # fmt: skip
 
     def status(self) -> Status:
@@ -337,8 +339,8 @@ class Pipeline(Mending):
         with suppress(TransientError), connect(self._connection()) as session:
             logs, left_out = binary_logs(session), uncaptured(session, Selection(self.config.source.tables))
         with self._failures():
-            found = status(
+            state = status(
                 self.spark, self.layout, self.checkpoint("bronze"), self.checkpoint("silver"), self.schemas, logs
             )
         stopped_by = last_error.read(self.state)
-        return replace(found, uncaptured=None if left_out is None else left_out.all, last_error=stopped_by)
+        return replace(state, uncaptured=None if left_out is None else left_out.all, last_error=stopped_by)

@@ -39,10 +39,10 @@ class Mending(Place):
         followed again, if it can be. Raises ConfigError for a pattern that no captured table matches, DefiniteError
         before the first run.
         """
-        found = self._matching(self._begun(), patterns)
-        for name in found:
+        tables = self._matching(self._begun(), patterns)
+        for name in tables:
             self.signals.request(name)
-        return found
+        return tables
 
     def read_again_where(self, patterns: Sequence[str], predicate: str) -> dict[str, int]:
         """Have the rows of such tables that match a predicate be read again as of now: by table how many keys.
@@ -56,14 +56,14 @@ class Mending(Place):
 
         offset, store = self._begun(), SchemaStore(self.schemas)
         with self._failures():
-            found = [
+            repairs = [
                 keys_where(self.spark, self.layout, self._connection(), store, offset.tables[name], name, predicate)
                 for name in self._matching(offset, patterns)
             ]
-        for repair in found:
+        for repair in repairs:
             if repair.keys:
                 self.signals.request_repair(repair.table, store.put_repair(repair))
-        return {repair.table: len(repair.keys) for repair in found}
+        return {repair.table: len(repair.keys) for repair in repairs}
 
     def _begun(self) -> Offset:
         offset = self._offset()

@@ -42,7 +42,7 @@ class RunReport:
         self.metrics: Metrics | None = None  # which gets each batch, too
         self.rows: dict[str, Counter[str]] = {}
         self.batches: Counter[str] = Counter()
-        self.standing: dict[str, Any] | None = None
+        self.source_point: dict[str, Any] | None = None
         self.interrupted = False
         self.restarts = 0
         self.texts: dict[str, int] = {}  # statements logged as text, since the checkpoint began
@@ -59,7 +59,7 @@ class RunReport:
         for table, ops in rows.items():
             self.rows.setdefault(table, Counter()).update(ops)
         self.batches["bronze"] += 1
-        place = batch.standing
+        place = batch.source_point
         self._tell(Progress("bronze", batch.batch, f"{place.file}:{place.pos}", place.commit_ts, rows))
 
     def silver(self, batch: SilverBatch) -> None:
@@ -68,7 +68,7 @@ class RunReport:
             self.metrics.silver(batch)
         self.batches["silver"] += 1
         self._set_aside = batch.quarantined
-        place = batch.standing
+        place = batch.source_point
         rows: dict[str, dict[str, int]] = {table: {} for table in batch.tables}
         self._tell(Progress("silver", batch.batch, f"{place.file}:{place.pos}", place.commit_ts, rows))
 
@@ -81,18 +81,18 @@ class RunReport:
         """The streams were started again within this run (see `restarts`)."""
         self.restarts += 1
 
-    def leave_out(self, found: Uncaptured) -> None:
+    def leave_out(self, names: Uncaptured) -> None:
         """What matches and is not captured; what is new of it is logged."""
-        for line in found.lines():
+        for line in names.lines():
             if line not in self.uncaptured.lines():
                 _log.warning("%s", line)
-        self.uncaptured = found
+        self.uncaptured = names
 
     def end_at(self, offset: Offset) -> None:
         """Where the source is at the end."""
         place = offset.position
         uuid = offset.identity.server_uuid
-        self.standing = {"server_uuid": uuid, "file": place.file, "pos": place.pos, "gtid": offset.gtid_set}
+        self.source_point = {"server_uuid": uuid, "file": place.file, "pos": place.pos, "gtid": offset.gtid_set}
         self.quarantined = {**self._set_aside, **offset.quarantined}
         self.texts = dict(zip(("passed_over", "read_again"), offset.texts, strict=True))
 
@@ -107,7 +107,7 @@ class RunReport:
             for name, ops in sorted(self.rows.items())
         }
         return {
-            "position": self.standing,
+            "position": self.source_point,
             "tables": tables,
             "batches": dict(self.batches),
             "interrupted": self.interrupted,

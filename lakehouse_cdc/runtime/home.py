@@ -31,9 +31,9 @@ def spark_home(pyspark: Path) -> Path:
 
 def _found_by_workers(folder: Path) -> bool:
     """Whether every process of this interpreter has a folder on its path, or those that inherit our environment."""
-    told = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    set_paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     always = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
-    return str(folder) in {*always, *told}
+    return str(folder) in {*always, *set_paths}
 
 
 def _link(pyspark: Path, place: Path) -> None:

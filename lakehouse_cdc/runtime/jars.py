@@ -66,8 +66,8 @@ def fetch(jars: Sequence[Jar]) -> list[Path]:
 def _fetch_missing(missing: Sequence[tuple[Jar, Path]]) -> None:
     wanted = [jar for jar, _ in missing]
     with tempfile.TemporaryDirectory(prefix="lakehouse-cdc-jars-") as scratch:
-        found = _by_any_means(wanted, Path(scratch))
-        for (jar, place), source in zip(missing, found, strict=True):
+        sources = _by_any_means(wanted, Path(scratch))
+        for (jar, place), source in zip(missing, sources, strict=True):
             _check(jar, source)
             publish(place, partial(shutil.copyfile, source))
 
@@ -141,6 +141,6 @@ def _run(command: Sequence[str], cwd: Path, environment: Mapping[str, str] | Non
         raise _Unavailable(str(error)) from error
     if done.returncode:
         lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        told = next((line for line in lines if line.startswith(("[ERROR]", "reason:"))), lines[-1] if lines else "")
-        raise _Unavailable(told.removeprefix("reason: ") or f"exit code {done.returncode}")
+        reason = next((line for line in lines if line.startswith(("[ERROR]", "reason:"))), lines[-1] if lines else "")
+        raise _Unavailable(reason.removeprefix("reason: ") or f"exit code {done.returncode}")
     return done.stdout

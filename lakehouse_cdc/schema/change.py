@@ -53,9 +53,9 @@ class SchemaChange:
         if self.after is None:
             why = {"quarantined": self.reason} if self.reason else {"dropped": True}
             return self.before.to_dict(), {"statement": self.statement, **why}
-        said = {"statement": self.statement, "origin": dict(self.origin), "kept": self.kept}
-        said |= {"filled": dict(self.filled)} if self.filled else {}
-        return self.before.to_dict(), {**self.after.to_dict(), **said}
+        data = {"statement": self.statement, "origin": dict(self.origin), "kept": self.kept}
+        data |= {"filled": dict(self.filled)} if self.filled else {}
+        return self.before.to_dict(), {**self.after.to_dict(), **data}
 
     def to_json(self) -> str:
         """Canonical: sorted keys, no spaces."""

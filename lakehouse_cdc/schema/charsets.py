@@ -128,10 +128,10 @@ def singles(charset: str) -> tuple[str | None, ...]:
     return tuple(table)
 
 
-def character(charset: str, found: bytes) -> str | None:
+def character(charset: str, code: bytes) -> str | None:
     """The character that these bytes stand for, None where they stand for none."""
-    own = _own(charset).get(found)
-    return own or _decoded(found, _CODECS[charset])
+    own = _own(charset).get(code)
+    return own or _decoded(code, _CODECS[charset])
 
 
 def sequences(charset: str) -> Iterator[tuple[bytes, str]]:
@@ -142,9 +142,9 @@ def sequences(charset: str) -> Iterator[tuple[bytes, str]]:
             if singles(charset)[lead] is not None:
                 continue
             for trail in range(0x21, 256):
-                found = prefix + bytes([lead, trail])
-                if (text := character(charset, found)) is not None:
-                    yield found, text
+                code = prefix + bytes([lead, trail])
+                if (text := character(charset, code)) is not None:
+                    yield code, text
 
 
 def decode(charset: str, data: bytes) -> str:
@@ -155,29 +155,29 @@ def decode(charset: str, data: bytes) -> str:
     table = singles(charset)
     if charset not in MAX_BYTES:
         return "".join(table[byte] or UNKNOWN for byte in data)
-    found: list[str] = []
+    characters: list[str] = []
     at = 0
     while at < len(data):
         size = next((n for n in (1, 2, 3, 4) if _whole(charset, data[at : at + n])), 1)
-        found.append((table[data[at]] if size == 1 else character(charset, data[at : at + size])) or UNKNOWN)
+        characters.append((table[data[at]] if size == 1 else character(charset, data[at : at + size])) or UNKNOWN)
         at += size
-    return "".join(found)
+    return "".join(characters)
 
 
-def _whole(charset: str, found: bytes) -> bool:
-    return singles(charset)[found[0]] is not None if len(found) == 1 else character(charset, found) is not None
+def _whole(charset: str, code: bytes) -> bool:
+    return singles(charset)[code[0]] is not None if len(code) == 1 else character(charset, code) is not None
 
 
 @cache
 def _own(charset: str) -> dict[bytes, str]:
     """Characters of several bytes that the codec lacks, or has otherwise."""
-    found = {code.to_bytes((code.bit_length() + 7) // 8, "big"): text for code, text in _PAIRS.get(charset, {}).items()}
-    return found | _rows(charset)
+    pairs = {code.to_bytes((code.bit_length() + 7) // 8, "big"): text for code, text in _PAIRS.get(charset, {}).items()}
+    return pairs | _rows(charset)
 
 
-def _decoded(found: bytes, codec: str) -> str | None:
+def _decoded(code: bytes, codec: str) -> str | None:
     try:
-        text = found.decode(codec)
+        text = code.decode(codec)
     except UnicodeDecodeError:
         return None
     return text if len(text) == 1 else None
@@ -187,18 +187,18 @@ def _rows(charset: str) -> dict[bytes, str]:
     """The rows of 94 that the codec lacks: user-defined ones (U+E000 on), and in eucjpms those of NEC and IBM."""
     if charset not in ("ujis", "eucjpms"):
         return {}
-    found: dict[bytes, str] = {}
+    characters: dict[bytes, str] = {}
     for half, prefix in enumerate((b"", b"\x8f")):
         for row in range(10):
             for cell in range(94):
                 number = 0xE000 + (half * 10 + row) * 94 + cell
-                found[prefix + bytes([0xF5 + row, 0xA1 + cell])] = chr(number)
+                characters[prefix + bytes([0xF5 + row, 0xA1 + cell])] = chr(number)
     if charset == "eucjpms":
         for cell in range(94):
             text = _decoded(bytes([0x87, 0x40 + cell + (cell >= 63)]), "cp932")
             if text is not None:
-                found[bytes([0xAD, 0xA1 + cell])] = text
+                characters[bytes([0xAD, 0xA1 + cell])] = text
         for i, text in enumerate(_IBM):
             place = 0xF3 * 94 + 82 + i
-            found[bytes([0x8F, place // 94, 0xA1 + place % 94])] = text
-    return found
+            characters[bytes([0x8F, place // 94, 0xA1 + place % 94])] = text
+    return characters

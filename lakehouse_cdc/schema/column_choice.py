@@ -15,7 +15,7 @@ from glob import escape
 
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.schema.masks import hashed_under
-from lakehouse_cdc.schema.selection import said_last
+from lakehouse_cdc.schema.selection import last_match
 from lakehouse_cdc.schema.table import Column, TableSchema
 
 
@@ -30,7 +30,7 @@ class Choice:
     def chosen(self, schema: TableSchema, known: Mapping[str, str] | None = None) -> TableSchema:
         """The schema with columns captured and masked as their names say; `known` are not asked to be included."""
         excluded = {c.lower() for p in self.exclude if fnmatchcase(schema.name, p) for c in self.exclude[p]}
-        listed = said_last(self.include, schema.name)
+        listed = last_match(self.include, schema.name)
         included = None if listed is None else {c.lower() for c in (*listed, *schema.key, *(known or ()))}
         masks = self._masks(schema.name)
 
@@ -48,19 +48,21 @@ class Choice:
             ("include", self.include),
             ("masks", self.masks),
         )
-        return [(setting, pattern, [*said[pattern]]) for setting, said in settings for pattern in said]
+        return [
+            (setting, pattern, [*by_pattern[pattern]]) for setting, by_pattern in settings for pattern in by_pattern
+        ]
 
     def masking(self, schema: TableSchema) -> Choice:
         """The same, and what is masked in `schema`, by the names that the columns have there."""
-        found, name = {column.name: column.mask for column in schema.columns if column.mask}, escape(schema.name)
-        return replace(self, masks={**self.masks, name: {**self.masks.get(name, {}), **found}}) if found else self
+        masks, name = {column.name: column.mask for column in schema.columns if column.mask}, escape(schema.name)
+        return replace(self, masks={**self.masks, name: {**self.masks.get(name, {}), **masks}}) if masks else self
 
     def _masks(self, table: str) -> dict[str, str]:
-        found: dict[str, str] = {}
+        masks: dict[str, str] = {}
         for pattern, columns in self.masks.items():
             if fnmatchcase(table, pattern):
-                found |= {name.lower(): mask for name, mask in columns.items()}
-        return found
+                masks |= {name.lower(): mask for name, mask in columns.items()}
+        return masks
 
 
 def require_same_choice(before: TableSchema, now: TableSchema) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lakehouse_cdc.errors import codes
-from lakehouse_cdc.schema.selection import said_last
+from lakehouse_cdc.schema.selection import last_match
 from lakehouse_cdc.schema.table import TableSchema
 
 Keys = Mapping[str, Sequence[str]]  # pattern on `database.table` -> columns; the last one that matches decides
@@ -25,7 +25,7 @@ def with_key(schema: TableSchema, keys: Keys) -> TableSchema:
     Raises ConfigError, which names the table, for a column that is not there or may be NULL, and for a table with
     another primary key.
     """
-    given = said_last(keys, schema.name)
+    given = last_match(keys, schema.name)
     if not given:
         return schema
     by_name = {column.name.lower(): column for column in schema.columns}

@@ -62,8 +62,8 @@ def gives_text(column: Column) -> bool:
 
 def hashed_under(mask: str) -> str | None:
     """The fingerprint of the salt that a mask hashes with; None for another mask."""
-    kind, _, found = mask.partition(":")
-    return found if kind == HASH else None
+    kind, _, key = mask.partition(":")
+    return key if kind == HASH else None
 
 
 def kept(mask: str) -> tuple[int, int] | None:

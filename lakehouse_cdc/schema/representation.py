@@ -63,11 +63,11 @@ def carry_on(schema: TableSchema, before: TableSchema, origin: Mapping[str, str]
 
 def _overrides(schema: TableSchema, rules: Rules) -> dict[str, str]:
     """Column, in lower case -> what the user says of it."""
-    found: dict[str, str] = {}
+    choices: dict[str, str] = {}
     for pattern, columns in rules.types.items():
         if fnmatchcase(schema.name, pattern):
-            found |= {name.lower(): choice for name, choice in columns.items()}
-    return found
+            choices |= {name.lower(): choice for name, choice in columns.items()}
+    return choices
 
 
 def _by_rules(schema: TableSchema, rules: Rules) -> TableSchema:

@@ -62,10 +62,10 @@ class Selection:
         return [p for p in self._included if not any(_any(name, (p,)) for name in known)]
 
 
-def said_last(rules: Mapping[str, T], name: str) -> T | None:
+def last_match(rules: Mapping[str, T], name: str) -> T | None:
     """What the last of the patterns that match the table `name` says of it; None where none does."""
-    found = [what for pattern, what in rules.items() if fnmatchcase(name, pattern)]
-    return found[-1] if found else None
+    values = [what for pattern, what in rules.items() if fnmatchcase(name, pattern)]
+    return values[-1] if values else None
 
 
 def is_shadow(name: str) -> bool:

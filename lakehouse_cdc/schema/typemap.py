@@ -45,8 +45,8 @@ def markdown() -> str:
     """The table of docs/reference/types.md."""
     lines = ["| MySQL | bronze (VARIANT) | silver | |", "|---|---|---|---|"]
     for name, column, note in _ROWS:
-        found = mapped(column)
-        assert found is not None, name
-        silver = found.silver.replace("(10,2)", "(p, s)")
-        lines.append(f"| {name} | {_VARIANT.get(found.kind, silver)} | {silver} | {note} |")
+        entry = mapped(column)
+        assert entry is not None, name
+        silver = entry.silver.replace("(10,2)", "(p, s)")
+        lines.append(f"| {name} | {_VARIANT.get(entry.kind, silver)} | {silver} | {note} |")
     return "\n".join(lines)

@@ -63,10 +63,10 @@ def mapped(column: Column) -> Mapped | None:
 
 def require(column: Column, table: str) -> Mapped:
     """`mapped`, or a DefiniteError that names the column and its type."""
-    found = mapped(column)
-    if found is None:
+    entry = mapped(column)
+    if entry is None:
         raise _unsupported(column, table)
-    return found
+    return entry
 
 
 def _unsupported(column: Column, table: str) -> DefiniteError:
@@ -90,20 +90,20 @@ def faults(schema: TableSchema) -> list[DefiniteError]:
     not exact) or an ENUM whose values are not distinguished by their labels. A table needs no key to be captured.
     """
     name = schema.name
-    found = [_unsupported(column, name) for column in schema.captured if mapped(column) is None]
+    problems = [_unsupported(column, name) for column in schema.captured if mapped(column) is None]
     own = {name.lower() for name in OWN}
     for column in schema.captured:
         if column.name.lower() in own:
             what = f"column {column.name} of {name} has the name of one that silver adds"
-            found.append(
+            problems.append(
                 codes.COLUMN_NAME_UNUSABLE.error(
                     what, where=name, hint="exclude the column, or rename it on the source"
                 )
             )
-    found += [fault for column in schema.captured if (fault := _mask_fault(column, name)) is not None]
+    problems += [fault for column in schema.captured if (fault := _mask_fault(column, name)) is not None]
     of_key = "key" if schema.key_given else "primary key"
-    found += [fault for column in schema.key_columns if (fault := _key_fault(column, name, of_key)) is not None]
-    return found
+    problems += [fault for column in schema.key_columns if (fault := _key_fault(column, name, of_key)) is not None]
+    return problems
 
 
 def _key_fault(column: Column, table: str, of_key: str) -> DefiniteError | None:

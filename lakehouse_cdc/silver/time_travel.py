@@ -32,7 +32,7 @@ from lakehouse_cdc.silver.batch.contents import split
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import form_of_columns
 from lakehouse_cdc.silver.forms.writers.append import added
-from lakehouse_cdc.silver.tables.properties import FrozenShape, told
+from lakehouse_cdc.silver.tables.properties import FrozenShape, own_properties
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
 
 
@@ -46,23 +46,25 @@ class Base:
 
 
 @dataclass(frozen=True)
-class Met:
+class SchemaInForce:
     """A schema that bronze met at `seq`; None where the table was left off there (dropped, or quarantined)."""
 
     seq: int
     schema: TableSchema | None
 
 
-def met(spark: SparkSession, layout: Layout, names: Iterable[str] | None = None) -> dict[str, list[Met]]:
+def schemas_in_force(
+    spark: SparkSession, layout: Layout, names: Iterable[str] | None = None
+) -> dict[str, list[SchemaInForce]]:
     """The schemas of those tables, or of all, in order."""
     rows = read(spark, layout.schemas).select("source_table", "seq", "schema")
     if names is not None:
         rows = rows.where(F.col("source_table").isin(*names))
-    found: dict[str, list[Met]] = {}
+    schemas: dict[str, list[SchemaInForce]] = {}
     for row in rows.orderBy("seq").collect():
         schema = None if row["schema"] is None else TableSchema.from_json(row["schema"])
-        found.setdefault(row["source_table"], []).append(Met(int(row["seq"]), schema))
-    return found
+        schemas.setdefault(row["source_table"], []).append(SchemaInForce(int(row["seq"]), schema))
+    return schemas
 
 
 def base(spark: SparkSession, layout: Layout, name: str, seq: int) -> Base | None:
@@ -76,14 +78,14 @@ def base(spark: SparkSession, layout: Layout, name: str, seq: int) -> Base | Non
     return None
 
 
-def rows_at(spark: SparkSession, layout: Layout, name: str, seq: int, schemas: list[Met]) -> DataFrame:
+def rows_at(spark: SparkSession, layout: Layout, name: str, seq: int, schemas: list[SchemaInForce]) -> DataFrame:
     """The table's rows as they were at `seq`, of which bronze holds all: silver's columns, `_seq` and `_commit_ts`.
 
     `schemas` are all that bronze met of the table, at least one of them by `seq`. Raises DefiniteError where the table
     was left off by then, and where the change to the last schema cannot be gone through.
     """
     past = [one for one in schemas if one.seq <= seq]
-    found = base(spark, layout, name, seq)
+    basis = base(spark, layout, name, seq)
     schema = past[-1].schema
     if schema is None:
         raise codes.AS_OF_UNAVAILABLE.error(
@@ -91,25 +93,25 @@ def rows_at(spark: SparkSession, layout: Layout, name: str, seq: int, schemas: l
             where=f"{name} seq {seq}",
             hint=f"ask for a position before seq {past[-1].seq}",
         )
-    if (found.through if found is not None else past[0].seq) < past[-1].seq:
+    if (basis.through if basis is not None else past[0].seq) < past[-1].seq:
         raise _beyond_a_change(layout, name, past[-1].seq, later=any(one.seq > seq for one in schemas))
     table = layout.silver_table(name)
-    shape = _shape(spark, layout, name, schema, found)
+    shape = _shape(spark, layout, name, schema, basis)
     rows = read(spark, layout.changes).where(F.col("source_table") == name).where(f"seq <= {seq}BD")
-    if found is None:
+    if basis is None:
         return _folded(None, rows, shape)
-    held = read(spark, table, version=found.version)
+    held = read(spark, table, version=basis.version)
     form = form_of_columns(held.columns)
     now = held.where(form.is_current).drop(*(column for column, _ in form.columns))
-    return _folded(now, rows.where(f"seq > {found.through}BD"), shape)
+    return _folded(now, rows.where(f"seq > {basis.through}BD"), shape)
 
 
-def _shape(spark: SparkSession, layout: Layout, name: str, schema: TableSchema, found: Base | None) -> Shape:
+def _shape(spark: SparkSession, layout: Layout, name: str, schema: TableSchema, basis: Base | None) -> Shape:
     """That of the silver table while the source's table had that schema."""
     if not exists(spark, table := layout.silver_table(name)):
         return Shape.of(schema)
-    held, schemas = told(spark, layout, name), Schemas(layout)
-    frozen = found.frozen if found is not None else None
+    held, schemas = own_properties(spark, layout, name), Schemas(layout)
+    frozen = basis.frozen if basis is not None else None
     if (base := frozen.schema_id if frozen is not None else held.base) is None:
         return Shape.of(schema, held.transform)
     schemas.learn(spark, [base], read(spark, layout.changes))

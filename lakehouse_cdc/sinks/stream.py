@@ -71,7 +71,7 @@ def committed_batch(spark: SparkSession, layout: Layout, checkpoint: Checkpoint,
     """The micro-batch `batch` of that checkpoint."""
     versions = versions_of(checkpoint, batch)
     sources = _sources(spark, layout, versions)
-    note = CommitNote(layout.pipeline, checkpoint.query_id(), batch, sources[0].standing, versions.last)
+    note = CommitNote(layout.pipeline, checkpoint.query_id(), batch, sources[0].source_point, versions.last)
     return CommittedBatch(versions, note, tuple(sources))
 
 
@@ -82,15 +82,15 @@ def versions_of(checkpoint: Checkpoint, batch: int) -> Versions:
 
 def _sources(spark: SparkSession, layout: Layout, versions: Versions) -> list[CommitNote]:
     """The notes of the source's commits among those versions of bronze, newest first; at least the last one before."""
-    found: list[CommitNote] = []
+    notes: list[CommitNote] = []
     for commit in newest_first(spark, layout.changes):
-        if found and versions.after is not None and commit.version <= versions.after:
+        if notes and versions.after is not None and commit.version <= versions.after:
             break
         if commit.version <= versions.last and commit.note is not None:
-            found.append(commit.note)
-    if not found:
+            notes.append(commit.note)
+    if not notes:
         raise no_note(layout, versions.last)
-    return found
+    return notes
 
 
 def no_note(layout: Layout, version: int) -> DefiniteError:

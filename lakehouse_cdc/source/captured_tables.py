@@ -71,19 +71,19 @@ class Tables:
         DefiniteError where the table is gone, or cannot be captured.
         """
         choice = self.options.choice if masking is None else self.options.choice.masking(masking)
-        found = catalog.read_catalog(session, self.selection, choice)
-        for fault in found.faults:
+        visible = catalog.read_catalog(session, self.selection, choice)
+        for fault in visible.faults:
             if fault.where == name:
                 raise fault
-        if name not in found.tables:
+        if name not in visible.tables:
             raise codes.TABLE_GONE.error("the table is gone", where=name, hint="leave it out (source.tables)")
-        return found.tables[name]
+        return visible.tables[name]
 
     def fresh(self, session: Session, name: str) -> TableSchema:
         """One table as the catalog has it, with the user's choices. Raises DefiniteError as `now`, and `configured`."""
-        found = carry(with_key(self.now(session, name), self.options.keys), self.options.rules)
-        check_table(found)
-        return found
+        schema = carry(with_key(self.now(session, name), self.options.keys), self.options.rules)
+        check_table(schema)
+        return schema
 
     def configured(self, schema: TableSchema, before: TableSchema, origin: Mapping[str, str]) -> TableSchema:
         """What a DDL made of `before`, with the user's choices; `origin` has the old names of columns that there were.
@@ -96,9 +96,9 @@ class Tables:
         if before.key and not keyed.key:
             what = f"{schema.name} has no primary key any more"
             raise codes.KEY_LOST.error(what, where=schema.name, hint="signal snapshot takes it up again, without one")
-        found = carry_on(keyed, before, origin, self.options.rules)
-        check_table(found)
-        return found
+        carried = carry_on(keyed, before, origin, self.options.rules)
+        check_table(carried)
+        return carried
 
     def require_same_choice(self, known: Mapping[str, TableState], now: Mapping[str, TableSchema]) -> None:
         """Raise DefiniteError where a table of `now` is configured otherwise than it was."""

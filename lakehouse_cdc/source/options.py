@@ -21,7 +21,7 @@ from lakehouse_cdc.options.source import CapturedTable, Places, SchemaChanges, S
 from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.masks import HASH, LEAST_SALT, parsed, salted
 from lakehouse_cdc.schema.representation import Rules
-from lakehouse_cdc.schema.selection import said_last
+from lakehouse_cdc.schema.selection import last_match
 from lakehouse_cdc.sql.redaction import without_constants
 
 BY_PATTERN = {option.path: option for option in declared_in(CapturedTable)}
@@ -79,7 +79,7 @@ class SourceOptions(Tuning, Places):
 
     def stops(self, table: str) -> bool:
         """Whether the stream stops where the table's schema changes; the last pattern that matches decides."""
-        return said_last(self.schema_changes, table) == "stop"
+        return last_match(self.schema_changes, table) == "stop"
 
     def shown(self, statement: str) -> str:
         """What an error says of a statement: its beginning, without constants where any column is masked."""
@@ -134,12 +134,14 @@ def _id_range(text: str) -> tuple[int, int]:
 
 
 def _masks(masks: Mapping[str, Mapping[str, Any]], salt: str) -> dict[str, dict[str, str]]:
-    found = {table: {column: parsed(mask) for column, mask in columns.items()} for table, columns in masks.items()}
-    if any(HASH in columns.values() for columns in found.values()) and len(salt) < LEAST_SALT:
+    columns_of = {table: {column: parsed(mask) for column, mask in columns.items()} for table, columns in masks.items()}
+    if any(HASH in columns.values() for columns in columns_of.values()) and len(salt) < LEAST_SALT:
         what = "a column is masked by hash, and there is no salt" if not salt else "the salt of masks is too short"
         hint = f"source.mask_salt, {LEAST_SALT} random characters or more, such as openssl rand -hex 32 gives"
         raise codes.MASK_SALT_INVALID.error(what, where="source.mask_salt", hint=hint)
-    return {table: {name: salted(mask, salt) for name, mask in columns.items()} for table, columns in found.items()}
+    return {
+        table: {name: salted(mask, salt) for name, mask in columns.items()} for table, columns in columns_of.items()
+    }
 
 
 def replica_ids(ids: tuple[int, int], begin: int | None = None) -> Iterator[int]:

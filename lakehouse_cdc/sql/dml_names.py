@@ -122,13 +122,13 @@ def body_names(text: str, database: str, *, plain_quotes: bool = True) -> Names:
     if not plain_quotes and "\\" in text:
         return raw_names(text)
     try:
-        found = tokens(text)
+        lexemes = tokens(text)
     except NotUnderstood:
         return raw_names(text)
-    words = {_word(token) for token in found}
+    words = {_word(token) for token in lexemes}
     uses: tuple[Use, ...] = ("read", "write") if words & _WRITES else ("read",)
-    nodes = {(use, *name) for use in uses for chain in _chains(found) for name in chain.tables(database)}
-    return Names(frozenset(nodes | _calls(found, database)), dynamic=bool(words & _DYNAMIC))
+    nodes = {(use, *name) for use in uses for chain in _chains(lexemes) for name in chain.tables(database)}
+    return Names(frozenset(nodes | _calls(lexemes, database)), dynamic=bool(words & _DYNAMIC))
 
 
 def all_names(text: str, database: str, *, plain_quotes: bool) -> Names:
@@ -139,20 +139,20 @@ def all_names(text: str, database: str, *, plain_quotes: bool) -> Names:
     if not plain_quotes and "\\" in text:
         return _any_words(text)
     try:
-        found = tokens(text)
+        lexemes = tokens(text)
     except NotUnderstood:
         return _any_words(text)
-    words = {_word(token) for token in found}
+    words = {_word(token) for token in lexemes}
     reads = not words.isdisjoint(_ROUTINES) and words.isdisjoint(_WRITES | _OTHERS)
     uses = USES[1:] if reads else USES
-    nodes = frozenset((use, *name) for c in _chains(found) for name in c.tables(database) for use in uses)
-    alone = frozenset(word for c in _chains(found) if len(c.names) == 1 for word in _WORD.findall(c.names[0]))
+    nodes = frozenset((use, *name) for c in _chains(lexemes) for name in c.tables(database) for use in uses)
+    alone = frozenset(word for c in _chains(lexemes) if len(c.names) == 1 for word in _WORD.findall(c.names[0]))
     return Names(nodes, dynamic=not words.isdisjoint(_DYNAMIC), databases=alone)
 
 
 def _any_words(text: str) -> Names:
-    found = raw_names(text)
-    return replace(found, databases=found.words)
+    names = raw_names(text)
+    return replace(names, databases=names.words)
 
 
 # ---------------------------------------------------------------- one statement
@@ -166,74 +166,74 @@ def _shape(text: str) -> str:
 @lru_cache(maxsize=4096)
 def _dml_names(text: str, database: str) -> Names | None:
     try:
-        found = tokens(text)
+        lexemes = tokens(text)
     except NotUnderstood:
         return raw_names(text) if is_dml(text) else None
-    begin = _begin(found)
-    head = _word(found[begin]) if begin < len(found) else ""
+    begin = _begin(lexemes)
+    head = _word(lexemes[begin]) if begin < len(lexemes) else ""
     if head not in _DML:
         return None
-    written, rest = _written(found[begin:], head, database)
+    written, rest = _written(lexemes[begin:], head, database)
     nodes: set[Node] = {("write", *name) for name in written}
-    before = found[:begin]
+    before = lexemes[:begin]
     if any(_word(token) in _READS for token in (*before, *(t for t in rest if head != "LOAD" or _word(t) != "TABLE"))):
         nodes |= {("read", *name) for chain in _chains(rest) for name in chain.tables(database)}
         nodes |= {("read", *name) for chain in _chains(before) for name in chain.tables(database)}
     return Names(frozenset(nodes | _calls(rest, database) | _calls(before, database)))
 
 
-def _begin(found: Sequence[Token]) -> int:
+def _begin(lexemes: Sequence[Token]) -> int:
     """Where the statement itself begins: after parentheses, and after MariaDB's SET STATEMENT ... FOR."""
     at = 0
-    while at < len(found) and found[at] == Token("mark", "("):
+    while at < len(lexemes) and lexemes[at] == Token("mark", "("):
         at += 1
-    if [_word(token) for token in found[at : at + 2]] != ["SET", "STATEMENT"]:
+    if [_word(token) for token in lexemes[at : at + 2]] != ["SET", "STATEMENT"]:
         return at
-    return next((i + 1 for i in _outside(found, at) if _word(found[i]) == "FOR"), len(found))
+    return next((i + 1 for i in _outside(lexemes, at) if _word(lexemes[i]) == "FOR"), len(lexemes))
 
 
-def _written(found: Sequence[Token], head: str, database: str) -> tuple[list[Name], Sequence[Token]]:
+def _written(lexemes: Sequence[Token], head: str, database: str) -> tuple[list[Name], Sequence[Token]]:
     """The tables that may be written, and the tokens that hold all other names."""
     if head == "WITH":
         verbs = ("UPDATE", "DELETE", "SELECT", "INSERT", "REPLACE", "TABLE", "VALUES")
-        at = next((i for i in _outside(found, 1) if _word(found[i]) in verbs), len(found))
-        if at == len(found):
-            return _all(found, database), found
-        written, rest = _written(found[at:], _word(found[at]), database)
-        return written, [*found[:at], *rest]
+        at = next((i for i in _outside(lexemes, 1) if _word(lexemes[i]) in verbs), len(lexemes))
+        if at == len(lexemes):
+            return _all(lexemes, database), lexemes
+        written, rest = _written(lexemes[at:], _word(lexemes[at]), database)
+        return written, [*lexemes[:at], *rest]
     at = 1
-    while at < len(found) and _word(found[at]) in _MODIFIERS:
+    while at < len(lexemes) and _word(lexemes[at]) in _MODIFIERS:
         at += 1
     if head in ("SELECT", "DO", "TABLE", "VALUES", "CALL"):
-        return [], found
+        return [], lexemes
     if head in ("INSERT", "REPLACE"):
-        at += at < len(found) and _word(found[at]) == "INTO"
-        return _target(found, at, database)
+        at += at < len(lexemes) and _word(lexemes[at]) == "INTO"
+        return _target(lexemes, at, database)
     if head == "LOAD":
-        into = [i for i in _outside(found, at) if _word(found[i]) == "TABLE" and _word(found[i - 1]) == "INTO"]
-        return _target(found, into[0] + 1, database) if into else (_all(found, database), found)
+        into = [i for i in _outside(lexemes, at) if _word(lexemes[i]) == "TABLE" and _word(lexemes[i - 1]) == "INTO"]
+        return _target(lexemes, into[0] + 1, database) if into else (_all(lexemes, database), lexemes)
     if head == "DELETE":
-        end = next((i for i in _outside(found, at) if _word(found[i]) in _AFTER_TABLES), len(found))
-        several = any(_word(token) in ("USING", "JOIN", "STRAIGHT_JOIN", ",", "(") for token in found[at:end])
-        single = at < len(found) and _word(found[at]) == "FROM" and not several
-        return _target(found, at + 1, database) if single else (_all(found, database), found)
-    sets = next((i for i in _outside(found, at) if _word(found[i]) == "SET"), len(found))
-    several = any(_word(token) in (",", "(", "JOIN", "STRAIGHT_JOIN") for token in found[at:sets])
-    if sets == len(found) or several:
-        return _all(found[at:sets], database), found
-    return _target(found, at, database)
+        end = next((i for i in _outside(lexemes, at) if _word(lexemes[i]) in _AFTER_TABLES), len(lexemes))
+        several = any(_word(token) in ("USING", "JOIN", "STRAIGHT_JOIN", ",", "(") for token in lexemes[at:end])
+        single = at < len(lexemes) and _word(lexemes[at]) == "FROM" and not several
+        return _target(lexemes, at + 1, database) if single else (_all(lexemes, database), lexemes)
+    sets = next((i for i in _outside(lexemes, at) if _word(lexemes[i]) == "SET"), len(lexemes))
+    several = any(_word(token) in (",", "(", "JOIN", "STRAIGHT_JOIN") for token in lexemes[at:sets])
+    if sets == len(lexemes) or several:
+        return _all(lexemes[at:sets], database), lexemes
+    return _target(lexemes, at, database)
 
 
-def _target(found: Sequence[Token], at: int, database: str) -> tuple[list[Name], Sequence[Token]]:
+def _target(lexemes: Sequence[Token], at: int, database: str) -> tuple[list[Name], Sequence[Token]]:
     """The table at a place, and all other tokens; every name where none is there."""
-    first = next(_chains(found[at:]), None)
+    first = next(_chains(lexemes[at:]), None)
     if first is None or first.at != 0:
-        return _all(found, database), found
-    return [first.table(database)], [*found[:at], *found[at + first.size :]]
+        return _all(lexemes, database), lexemes
+    return [first.table(database)], [*lexemes[:at], *lexemes[at + first.size :]]
 
 
-def _all(found: Sequence[Token], database: str) -> list[Name]:
-    return [name for chain in _chains(found) for name in chain.tables(database)]
+def _all(lexemes: Sequence[Token], database: str) -> list[Name]:
+    return [name for chain in _chains(lexemes) for name in chain.tables(database)]
 
 
 # ---------------------------------------------------------------- names among tokens
@@ -262,42 +262,42 @@ class _Chain:
         return [own] if len(self.names) == 1 else [(self.names[0], self.names[1]), own]
 
 
-def _chains(found: Sequence[Token]) -> Iterator[_Chain]:
+def _chains(lexemes: Sequence[Token]) -> Iterator[_Chain]:
     at = 0
-    while at < len(found):
+    while at < len(lexemes):
         names, begin = [], at
-        while at < len(found) and (name := _name(found, at)):
+        while at < len(lexemes) and (name := _name(lexemes, at)):
             names.append(name)
             at += 1
-            if at + 1 < len(found) and found[at].text == "." and _name(found, at + 1):
+            if at + 1 < len(lexemes) and lexemes[at].text == "." and _name(lexemes, at + 1):
                 at += 1
                 continue
             break
         if names:
-            called = at < len(found) and found[at] == Token("mark", "(")
-            yield _Chain(begin, at - begin, tuple(names), called, found[at - 1].form != "word")
+            called = at < len(lexemes) and lexemes[at] == Token("mark", "(")
+            yield _Chain(begin, at - begin, tuple(names), called, lexemes[at - 1].form != "word")
         else:
             at += 1
 
 
-def _name(found: Sequence[Token], at: int) -> str:
+def _name(lexemes: Sequence[Token], at: int) -> str:
     """The name at a place in lower case; "" for what can be none: a mark, a literal, a number, a reserved word."""
-    token = found[at]
+    token = lexemes[at]
     if token.form == "quoted":
         return lower(token.text)
     if token.form == "string" and token.text[0] == '"':  # a name under ANSI_QUOTES
         return lower(token.text[1:-1].replace('""', '"'))
-    dotted = at > 0 and found[at - 1].text == "."
+    dotted = at > 0 and lexemes[at - 1].text == "."
     if token.form != "word" or token.text.isdecimal() or (not dotted and token.text.upper() in RESERVED):
         return ""
     return lower(token.text)
 
 
-def _calls(found: Sequence[Token], database: str) -> set[Node]:
+def _calls(lexemes: Sequence[Token], database: str) -> set[Node]:
     """What may be a stored routine: a name in front of a parenthesis, and the one that CALL names."""
     nodes: set[Node] = set()
-    for chain in _chains(found):
-        after_call = chain.at > 0 and _word(found[chain.at - 1]) == "CALL"
+    for chain in _chains(lexemes):
+        after_call = chain.at > 0 and _word(lexemes[chain.at - 1]) == "CALL"
         if not (chain.called or after_call):
             continue
         if len(chain.names) > 1:  # a routine of a database, or MariaDB's of a package
@@ -312,11 +312,11 @@ def _word(token: Token) -> str:
     return token.text.upper() if token.form in ("word", "mark") else ""
 
 
-def _outside(found: Sequence[Token], at: int) -> Iterator[int]:
+def _outside(lexemes: Sequence[Token], at: int) -> Iterator[int]:
     """The places from `at` on that lie in no parentheses which open there."""
     depth = 0
-    for i in range(at, len(found)):
-        word = _word(found[i])
+    for i in range(at, len(lexemes)):
+        word = _word(lexemes[i])
         depth += (word == "(") - (word == ")")
         if depth == 0 and word != ")":
             yield i

@@ -50,41 +50,41 @@ def same_everywhere(
         return False  # what is made to fit another type may depend on the session as well
     text = re.sub(r"\\(.)", r"\1", expression) if _ESCAPED.match(expression) else expression
     try:
-        found = tokens(text)
+        lexemes = tokens(text)
     except NotUnderstood:
         return False
     by_name = {one.name.lower(): one for one in columns}
-    used = [by_name.get(token.text.lower()) for token in found if token.form == "quoted"]
-    minus = any(token == Token("mark", "-") for token in found)
+    used = [by_name.get(token.text.lower()) for token in lexemes if token.form == "quoted"]
+    minus = any(token == Token("mark", "-") for token in lexemes)
     if any(one is None or (minus and one.unsigned) for one in used):
         return False
-    if any(map(_unsaid, found, [None, *found])) and any(map(_compares, found)):
+    if any(map(_without_introducer, lexemes, [None, *lexemes])) and any(map(_compares, lexemes)):
         return False
-    return bool(found) and all(_proven(found, i, by_name, virtual) for i in range(len(found)))
+    return bool(lexemes) and all(_proven(lexemes, i, by_name, virtual) for i in range(len(lexemes)))
 
 
-def _proven(found: list[Token], i: int, columns: Mapping[str, Column], virtual: Mapping[str, bool]) -> bool:
-    token, text = found[i], found[i].text.lower()
+def _proven(lexemes: list[Token], i: int, columns: Mapping[str, Column], virtual: Mapping[str, bool]) -> bool:
+    token, text = lexemes[i], lexemes[i].text.lower()
     if token.form == "quoted":
-        return _asks_for_null(found, i) or (columns[text].type in _TYPES and virtual.get(text, True))
+        return _asks_for_null(lexemes, i) or (columns[text].type in _TYPES and virtual.get(text, True))
     if token.form == "word":
         return text in _WORDS or text[0] == "_" or re.fullmatch(r"[0-9]+|0x[0-9a-f]+|x", text) is not None
     return token.form == "string" or (token.form == "mark" and text in _MARKS)
 
 
-def _asks_for_null(found: list[Token], i: int) -> bool:
+def _asks_for_null(lexemes: list[Token], i: int) -> bool:
     """Whether nothing but `isnull(column)`, or `column IS [NOT] NULL`, is made of the column at `i`."""
-    before = [token.text.lower() for token in found[max(i - 2, 0) : i]]
-    behind = [token.text.lower() for token in found[i + 1 : i + 4]]
-    if before == ["isnull", "("] and behind[:1] == [")"]:
+    before = [token.text.lower() for token in lexemes[max(i - 2, 0) : i]]
+    after = [token.text.lower() for token in lexemes[i + 1 : i + 4]]
+    if before == ["isnull", "("] and after[:1] == [")"]:
         return True
-    return behind[:2] == ["is", "null"] or behind[:3] == ["is", "not", "null"]
+    return after[:2] == ["is", "null"] or after[:3] == ["is", "not", "null"]
 
 
-def _unsaid(token: Token, before: Token | None) -> bool:
+def _without_introducer(token: Token, before: Token | None) -> bool:
     """Whether it is a string of a character set that is not said."""
-    said = before is not None and before.form == "word" and (before.text[0] == "_" or before.text.lower() == "x")
-    return token.form == "string" and not said
+    introduced = before is not None and before.form == "word" and (before.text[0] == "_" or before.text.lower() == "x")
+    return token.form == "string" and not introduced
 
 
 def _compares(token: Token) -> bool:

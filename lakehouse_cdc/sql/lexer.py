@@ -139,31 +139,31 @@ class Tokens:
 
     def __init__(self, sql: str, dialect: Dialect = PLAIN) -> None:
         self._scan = _scanned(sql, dialect)
-        self._found: list[Token] = []
+        self._scanned_tokens: list[Token] = []
 
     def at(self, index: int) -> Token | None:
         """The token of that number, None after the last one."""
-        while len(self._found) <= index:
+        while len(self._scanned_tokens) <= index:
             token = next(self._scan, None)
             if token is None:
                 return None
-            self._found.append(token)
-        return self._found[index] if index >= 0 else None
+            self._scanned_tokens.append(token)
+        return self._scanned_tokens[index] if index >= 0 else None
 
     def count(self) -> int:
         """How many there are: scans the whole text."""
-        self._found.extend(self._scan)
-        return len(self._found)
+        self._scanned_tokens.extend(self._scan)
+        return len(self._scanned_tokens)
 
 
 def tokens(sql: str, dialect: Dialect = PLAIN) -> list[Token]:
     """The tokens of `sql`, without white space, comments and the semicolons at the end. Raises NotUnderstood."""
-    found = list(_scanned(sql, dialect))
-    if found and found[-1].form == "broken":
+    scanned = list(_scanned(sql, dialect))
+    if scanned and scanned[-1].form == "broken":
         raise NotUnderstood
-    while found and found[-1] == Token("mark", ";"):
-        found.pop()
-    return found
+    while scanned and scanned[-1] == Token("mark", ";"):
+        scanned.pop()
+    return scanned
 
 
 class Reader:
@@ -246,7 +246,7 @@ class Reader:
 
         Raises NotUnderstood for a semicolon there that is not at the end, and for a text that is broken.
         """
-        depth, found, at = 0, list[int](), self.at
+        depth, places, at = 0, list[int](), self.at
         while (token := self.tokens.at(at)) is not None:
             if token.form == "broken":
                 raise NotUnderstood
@@ -260,8 +260,8 @@ class Reader:
                     self.end()
                     self.at = here
                     break
-                found.append(at)
+                places.append(at)
             at += 1
         if depth:
             raise NotUnderstood
-        return found
+        return places

@@ -115,9 +115,9 @@ class References:
                     return None
                 nodes.add(node)
                 waiting += [self.edges[node]] if known else []
-            met = [group for group in groups if group.nodes & nodes or group.meets(nodes) or names.shares(group)]
-            groups = [group for group in groups if group not in met]
-            waiting += met
+            joined = [group for group in groups if group.nodes & nodes or group.meets(nodes) or names.shares(group)]
+            groups = [group for group in groups if group not in joined]
+            waiting += joined
         return nodes
 
     def sources(self, table: str) -> Sources:
@@ -137,10 +137,10 @@ class References:
                 continue
             nodes.add(node)
             waiting += before.get(node, ())
-            met = [group for group in groups if node in group.nodes or group.meets((node,))]
-            groups = [group for group in groups if group not in met]
-            waiting += [other for group in met for other in group.nodes]
-            waiting += [(use, ANY, ANY) for group in met if group.raw for use in USES]
+            joined = [group for group in groups if node in group.nodes or group.meets((node,))]
+            groups = [group for group in groups if group not in joined]
+            waiting += [other for group in joined for other in group.nodes]
+            waiting += [(use, ANY, ANY) for group in joined if group.raw for use in USES]
         dynamic = [other for group in self.groups if group.dynamic for other in group.nodes]
         known = frozenset() if self.sight.whole else frozenset(node for node in self.edges if node[0] != "write")
         return Sources(frozenset((*nodes, *dynamic)), known, self.sight)

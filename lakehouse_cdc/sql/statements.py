@@ -97,25 +97,25 @@ def concerns(
 
 
 def _statement(reader: Reader, tree: Node, sql: str) -> Statement:
-    [found] = tree.parts
-    if found.name == "set_statement":
-        return _statement(reader, found.the("statement"), sql)
-    if found.name in _FIXED:
-        return Statement(_FIXED[found.name])
-    names = tuple(_named(reader, node) for node in found.all("table"))
-    if found.name != "create_sequence" and found.find("rest") and ";" in sql:
+    [parsed] = tree.parts
+    if parsed.name == "set_statement":
+        return _statement(reader, parsed.the("statement"), sql)
+    if parsed.name in _FIXED:
+        return Statement(_FIXED[parsed.name])
+    names = tuple(_named(reader, node) for node in parsed.all("table"))
+    if parsed.name != "create_sequence" and parsed.find("rest") and ";" in sql:
         raise NotUnderstood  # perhaps more than one statement
-    if found.name in ("create_database", "drop_database", "alter_database"):
-        return _database(reader, found)
-    if found.name == "rename_table":
-        pairs = [[_named(reader, table) for table in pair.all("table")] for pair in found.all("renamed")]
+    if parsed.name in ("create_database", "drop_database", "alter_database"):
+        return _database(reader, parsed)
+    if parsed.name == "rename_table":
+        pairs = [[_named(reader, table) for table in pair.all("table")] for pair in parsed.all("renamed")]
         renames = tuple((old, new) for old, new in pairs)
         return Statement(StatementKind.TABLE_DDL, tuple(name for pair in renames for name in pair), renames=renames)
-    if found.name == "create_table":
-        return _create_table(reader, found, names)
-    if found.name == "alter_table":
-        return _alter_table(reader, found, names, sql)
-    return _BY_NAMES[found.name](names)
+    if parsed.name == "create_table":
+        return _create_table(reader, parsed, names)
+    if parsed.name == "alter_table":
+        return _alter_table(reader, parsed, names, sql)
+    return _BY_NAMES[parsed.name](names)
 
 
 _BY_NAMES: dict[str, Callable[[tuple[str, ...]], Statement]] = {
@@ -139,29 +139,29 @@ def _named(reader: Reader, node: Node) -> str:
     return reader.table()
 
 
-def _database(reader: Reader, found: Node) -> Statement:
+def _database(reader: Reader, parsed: Node) -> Statement:
     """DROP and CREATE OR REPLACE drop its tables; UPGRADE DATA DIRECTORY NAME renames it; the rest sets defaults."""
-    if found.name == "alter_database":
+    if parsed.name == "alter_database":
         words = [reader.tokens.at(i) for i in range(reader.tokens.count())]
         upgrade = any(token is not None and token.text.upper() == "UPGRADE" for token in words)
         return Statement(StatementKind.UNKNOWN if upgrade else StatementKind.HARMLESS)
-    if found.name == "create_database" and not found.find("or_replace"):
+    if parsed.name == "create_database" and not parsed.find("or_replace"):
         return Statement(StatementKind.HARMLESS)
-    reader.at = found.the("database").begin
+    reader.at = parsed.the("database").begin
     return Statement(StatementKind.DROP_DATABASE, databases=(reader.database(),))
 
 
-def _create_table(reader: Reader, found: Node, names: tuple[str, ...]) -> Statement:
-    if_absent = found.find("if_not_exists") is not None
-    empty = found.find("created") is not None
-    if (body := found.find("body")) is not None:
+def _create_table(reader: Reader, parsed: Node, names: tuple[str, ...]) -> Statement:
+    if_absent = parsed.find("if_not_exists") is not None
+    empty = parsed.find("created") is not None
+    if (body := parsed.find("body")) is not None:
         reader.at = body.begin
         empty = not _may_hold_a_query(reader)
     return Statement(
         StatementKind.TABLE_DDL,
         names,
         if_absent=if_absent,
-        replaces=found.find("or_replace") is not None,
+        replaces=parsed.find("or_replace") is not None,
         creates=empty and not if_absent,
     )
 
@@ -176,16 +176,16 @@ def _may_hold_a_query(reader: Reader) -> bool:
 _NAMING = ("RENAME", "EXCHANGE", "CONVERT")  # the clauses that name another table
 
 
-def _alter_table(reader: Reader, found: Node, names: tuple[str, ...], sql: str) -> Statement:
+def _alter_table(reader: Reader, parsed: Node, names: tuple[str, ...], sql: str) -> Statement:
     """The table, its new name, and the other table of an operation on a partition."""
     table, new, others, absorbed = names[0], list[str](), list[str](), list[str]()
-    if (clauses := found.find("alterations")) is not None:
+    if (clauses := parsed.find("alterations")) is not None:
         for node in clauses.walk():
             if node.name in ("rename_to", "partition_exchanged", "partition_converted", "partition_absorbed"):
                 other = _named(reader, node.the("table"))
                 (new if node.name == "rename_to" else others).append(other)
                 absorbed += [other] if node.name == "partition_absorbed" else []
-    elif (body := found.find("body")) is not None:
+    elif (body := parsed.find("body")) is not None:
         reader.at = body.begin
         new, others = _named_in(reader)
     elif any(word in sql.upper() for word in _NAMING):

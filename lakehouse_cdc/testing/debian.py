@@ -66,12 +66,12 @@ class _Unavailable(Exception):
 def _archives(scratch: Path) -> list[str]:
     """The archives that this machine's apt is configured with."""
     try:
-        told = _run(["apt-get", f"-oDir::State::Lists={scratch / 'lists'}", "update", "--print-uris"])
+        output = _run(["apt-get", f"-oDir::State::Lists={scratch / 'lists'}", "update", "--print-uris"])
     except _Unavailable as error:
         raise codes.PACKAGE_SOURCE_UNUSABLE.error(
             f"apt-get cannot tell its package sources: {error}", hint="run apt-get update"
         ) from error
-    archives = list(dict.fromkeys(re.findall(r"^'(\S+?)/?/dists/\S+/InRelease'", told, re.MULTILINE)))
+    archives = list(dict.fromkeys(re.findall(r"^'(\S+?)/?/dists/\S+/InRelease'", output, re.MULTILINE)))
     if not archives:
         raise codes.PACKAGE_SOURCE_UNUSABLE.error(
             "apt has no package source", where="/etc/apt", hint="configure a Debian archive there"

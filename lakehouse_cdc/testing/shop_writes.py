@@ -60,10 +60,10 @@ class _Transaction:
     def pick(self, table: str, key: str) -> int | None:
         """A random key that is there, or None where the table is empty."""
         # derived tables, so that the aggregate and the range each use the index
-        found = self._one(f"SELECT MIN({key}), MAX({key}) FROM {table}")
-        if found is None or found[0] is None:
+        extent = self._one(f"SELECT MIN({key}), MAX({key}) FROM {table}")
+        if extent is None or extent[0] is None:
             return None
-        at = self.rng.randint(found[0], found[1])
+        at = self.rng.randint(extent[0], extent[1])
         one = self._one(f"SELECT {key} FROM {table} WHERE {key} >= %s ORDER BY {key} LIMIT 1", at)
         return None if one is None else int(one[0])
 

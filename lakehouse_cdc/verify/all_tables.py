@@ -24,7 +24,7 @@ from lakehouse_cdc.silver.apply import stream as silver
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form, no_key
 from lakehouse_cdc.silver.forms import CURRENT
-from lakehouse_cdc.silver.tables.properties import Held, told
+from lakehouse_cdc.silver.tables.properties import Held, own_properties
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.state_store import SchemaStore
@@ -74,7 +74,7 @@ class Verifier:
             raise codes.BRONZE_EMPTY.error(
                 "silver has not been written yet", where=str(self.layout.changes), hint="run first"
             )
-        found, store = self._begin(applied.bronze_version)[0], SchemaStore(self.options["schemaFolder"])
+        verified, store = self._begin(applied.bronze_version)[0], SchemaStore(self.options["schemaFolder"])
 
         def compared(name: str, state: TableState, offset: Offset) -> TableResult | None:
             place, schema = self.layout.silver_table(name), store.get(state.schema)
@@ -82,29 +82,29 @@ class Verifier:
             form: Form = CURRENT
             if not schema.key and not exists(self.spark, place):
                 refused = no_key(name)
-                found.quarantined[name] = f"{refused.what}; {refused.hint}"
+                verified.quarantined[name] = f"{refused.what}; {refused.hint}"
                 return None
             version = silver.version_at(self.spark, place, applied.bronze_version)
             if version is not None:
-                held = told(self.spark, self.layout, name)
+                held = own_properties(self.spark, self.layout, name)
                 if held.stuck is not None:
-                    found.quarantined[name] = held.stuck.reason
+                    verified.quarantined[name] = held.stuck.reason
                     return None
                 shape, form = shape_of(store, schema, held), held.form
             return verify_table(self.spark, self.options, offset, shape, place, version, form=form)
 
-        return self._each(found, compared)
+        return self._each(verified, compared)
 
     def bronze_tables(self) -> Verified:
         """The fold of each table's changes. Raises what `silver_tables` does, before bronze's first batch."""
-        found, version = self._begin(None)
+        verified, version = self._begin(None)
         store = SchemaStore(self.options["schemaFolder"])
 
         def compared(name: str, state: TableState, offset: Offset) -> TableResult:
             schema = store.get(state.schema)
             return verify_bronze(self.spark, self.layout, self.options, offset, schema, version)
 
-        return self._each(found, compared)
+        return self._each(verified, compared)
 
     def _begin(self, bronze_version: int | None) -> tuple[Verified, int]:
         """What is at the end of the newest commit of bronze up to a version, and that commit's."""
@@ -115,34 +115,34 @@ class Verifier:
         )
         return Verified(settled(offset, options), quarantined=dict(offset.quarantined)), version
 
-    def _each(self, found: Verified, compare: Callable[[str, TableState, Offset], TableResult | None]) -> Verified:
+    def _each(self, verified: Verified, compare: Callable[[str, TableState, Offset], TableResult | None]) -> Verified:
         errors: list[CdcError] = []
 
         def attempt(name: str) -> TableResult | None:
-            state = found.offset.tables[name]
+            state = verified.offset.tables[name]
             try:
-                result = compare(name, state, _whole(found.offset, name))
+                result = compare(name, state, _whole(verified.offset, name))
             except Exception as error:
                 errors.append(self.explain(error))
-                found.failed[name] = str(errors[-1])
+                verified.failed[name] = str(errors[-1])
                 return None
             return None if result is None else replace(result, complete=state.complete)
 
         names = []
-        for name, state in sorted(found.offset.tables.items()):
+        for name, state in sorted(verified.offset.tables.items()):
             reason = _without_like(state)
             if reason is not None:
-                found.left_out[name] = reason
-            elif name not in found.offset.quarantined:
+                verified.left_out[name] = reason
+            elif name not in verified.offset.quarantined:
                 names.append(name)
         pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="verify")
         try:
-            found.results = [result for result in pool.map(attempt, names) if result is not None]
+            verified.results = [result for result in pool.map(attempt, names) if result is not None]
         finally:
             pool.shutdown(wait=False, cancel_futures=True)  # after a Ctrl-C, the rest is of no use
-        if errors and not found.results and all(isinstance(error, TransientError) for error in errors):
+        if errors and not verified.results and all(isinstance(error, TransientError) for error in errors):
             raise errors[0]
-        return found
+        return verified
 
 
 def _without_like(state: TableState) -> str | None:
@@ -184,8 +184,8 @@ def _offset_of(
             continue
         newest = commit.version if newest is None else newest
         if commit.note is not None:
-            if (found := restored(checkpoint.offset(commit.note.batch), store)) is not None:
-                return found, newest
+            if (offset := restored(checkpoint.offset(commit.note.batch), store)) is not None:
+                return offset, newest
             newest = None
     raise codes.BRONZE_EMPTY.error(
         "bronze holds no batch of this pipeline's checkpoint", where=str(layout.changes), hint="run first"

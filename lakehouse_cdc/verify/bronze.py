@@ -69,16 +69,16 @@ class _Eras:
     def of(cls, spark: SparkSession, layout: Layout, schema: TableSchema) -> _Eras:
         """Of all that bronze met of a table, up to the schema that is in force."""
         rows = read(spark, layout.schemas).where(F.col("source_table") == schema.name)
-        met = [(int(row["seq"]), row["schema"]) for row in rows.select("seq", "schema").orderBy("seq").collect()]
-        while met and (met[-1][1] is None or TableSchema.from_json(met[-1][1]).id != schema.id):
-            met.pop()  # met since
-        found = Eras.of(schema.name, met)
-        exact = Eras.of(schema.name, [(seq, None if text is None else _with_texts(text)) for seq, text in met])
-        if found is None or exact is None:
+        schemas = [(int(row["seq"]), row["schema"]) for row in rows.select("seq", "schema").orderBy("seq").collect()]
+        while schemas and (schemas[-1][1] is None or TableSchema.from_json(schemas[-1][1]).id != schema.id):
+            schemas.pop()  # met since
+        eras = Eras.of(schema.name, schemas)
+        exact = Eras.of(schema.name, [(seq, None if text is None else _with_texts(text)) for seq, text in schemas])
+        if eras is None or exact is None:
             raise codes.BRONZE_EMPTY.error(
                 "bronze does not hold the table's schema", where=schema.name, hint="run first"
             )
-        return cls(found, exact)
+        return cls(eras, exact)
 
     def image(self, variant: str) -> str:
         """SQL: the canonical row of the last schema that an image column holds, given the row's `era`."""
@@ -95,8 +95,8 @@ class _Eras:
         cases = []
         for n, era in enumerate(self.exact.every):
             fields = ", ".join(f"{quoted(c.name)}: {require(c, era.schema.name).image}" for c in columns(era.schema))
-            found = values(n, f"CAST(IF(era = {n}, {of_rows(variant)}, NULL) AS STRUCT<{fields}>)")
-            struct = ", ".join(f"'{i}', {found[c.name]}" for i, c in enumerate(last))
+            expressions = values(n, f"CAST(IF(era = {n}, {of_rows(variant)}, NULL) AS STRUCT<{fields}>)")
+            struct = ", ".join(f"'{i}', {expressions[c.name]}" for i, c in enumerate(last))
             cases.append(f"WHEN era = {n} AND {variant} IS NOT NULL THEN named_struct({struct})")
         return f"CASE {' '.join(cases)} END"
 
@@ -142,10 +142,10 @@ def _counted(rows: DataFrame, eras: _Eras) -> DataFrame:
         for image, sign in zip(("after", "before"), signs, strict=True)
     )
     names = [quoted(c.name) for c in eras.last.captured]
-    found = _canonical(after.unionByName(before), eras).groupBy(*names).agg(F.sum("n").alias("n")).where("n <> 0")
+    counts = _canonical(after.unionByName(before), eras).groupBy(*names).agg(F.sum("n").alias("n")).where("n <> 0")
     below = F.raise_error(F.lit(f"bronze counts a row of {eras.last.name} below zero"))
     times = F.when(F.col("n") > 0, F.col("n")).otherwise(below.cast("bigint"))
-    return found.select(*names, F.explode(F.sequence(F.lit(1).cast("bigint"), times)).alias("n"))
+    return counts.select(*names, F.explode(F.sequence(F.lit(1).cast("bigint"), times)).alias("n"))
 
 
 def _canonical(rows: DataFrame, eras: _Eras) -> DataFrame:

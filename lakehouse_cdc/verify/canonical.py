@@ -34,8 +34,8 @@ def of_typed(value: str, kind: str) -> SparkColumn:
     if kind == "variant":
         vectorised: Any = pandas_udf
         canonical = vectorised(_of_variants, "string")
-        found: SparkColumn = canonical(F.expr(f"to_json({value})"))
-        return found
+        text: SparkColumn = canonical(F.expr(f"to_json({value})"))
+        return text
     return F.expr(_of_typed(value, kind))
 
 
@@ -50,10 +50,10 @@ def _of_typed(value: str, kind: str) -> str:
         return f"IF({value} IS NULL, NULL, {_FLOATS.format(value)})"
     if kind == "timestamp":  # in UTC, whatever the session's time zone is
         return f"CAST({_EPOCH} + unix_micros({value}) * INTERVAL '0.000001' SECOND AS STRING)"
-    found = _DECIMAL.fullmatch(kind)
-    if found is not None and int(found[2]) > _PLAIN_SCALE:
-        behind = f"substr(CAST(abs({value}) % 1BD + 1BD AS STRING), 3)"
-        return f"concat(IF({value} < 0, '-', ''), CAST(floor(abs({value})) AS STRING), '.', {behind})"
+    match = _DECIMAL.fullmatch(kind)
+    if match is not None and int(match[2]) > _PLAIN_SCALE:
+        digits = f"substr(CAST(abs({value}) % 1BD + 1BD AS STRING), 3)"
+        return f"concat(IF({value} < 0, '-', ''), CAST(floor(abs({value})) AS STRING), '.', {digits})"
     return f"CAST({value} AS STRING)"
 
 

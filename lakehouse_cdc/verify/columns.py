@@ -109,10 +109,10 @@ def of_image(column: Column, values: Sequence[Any], *, exact_json: bool) -> tupl
     """The same of values as a decoded image has them, which are masked and carried already."""
     if is_json(column):
         return _documents(pa.array(values, pa.string()), exact_json)
-    return pa.array([None if value is None else _told(value) for value in values], form(column)), None
+    return pa.array([None if value is None else _as_text(value) for value in values], form(column)), None
 
 
-def _told(value: Any) -> Any:
+def _as_text(value: Any) -> Any:
     if isinstance(value, bool):
         return "1" if value else "0"
     if isinstance(value, int):
@@ -142,10 +142,10 @@ def _moments(text: Any, column: Column) -> Any:
 
 
 def _on_a_calendar(text: str) -> bool:
-    found = _DATE.match(text)
-    if found is None:
+    match = _DATE.match(text)
+    if match is None:
         return True
-    year, month, day = map(int, found.groups())
+    year, month, day = map(int, match.groups())
     try:
         date(year or 4, month, day)  # the year 0 is a leap year, as the year 4 is
     except ValueError:
@@ -156,9 +156,9 @@ def _on_a_calendar(text: str) -> bool:
 def _documents(text: Any, exact: bool) -> tuple[Any, Any]:
     if exact:
         return text, None
-    found = [None if value is None else of_source(value) for value in text.to_pylist()]
-    forms = pa.array([None if one is None else one.text for one in found], pa.string())
-    return forms, pa.array([one is not None and not one.representable for one in found], pa.bool_())
+    documents = [None if value is None else of_source(value) for value in text.to_pylist()]
+    forms = pa.array([None if one is None else one.text for one in documents], pa.string())
+    return forms, pa.array([one is not None and not one.representable for one in documents], pa.bool_())
 
 
 def _masked(column: Column, printed: Sequence[bytes | None], salt: str) -> Any:

@@ -122,20 +122,20 @@ def compare(table: str, expected: DataFrame, actual: DataFrame, of: Compared, ro
     for name in ("n", "x", "s"):
         same = same & F.col(f"w.{name}").eqNullSafe(F.col(f"h.{name}"))
     numbers = [F.col(f"w.f{i}").alias(f"f{i}") for i in range(len(counted))]
-    found = joined.select(
+    differing = joined.select(
         "bucket", F.col("w.n").alias("wn"), F.col("h.n").alias("hn"), same.alias("same"), *numbers
     ).collect()
-    by_image, *flagged = (sum(r[f"f{i}"] or 0 for r in found) for i in range(len(counted)))
+    by_image, *flagged = (sum(r[f"f{i}"] or 0 for r in differing) for i in range(len(counted)))
     unheld = tuple(
         NotRepresentable(column, n, _flagged(expected, of, flag))
         for (column, flag), n in zip(of.flags.items(), flagged, strict=True)
         if n
     )
     result = TableResult(
-        table, sum(r.wn or 0 for r in found), sum(r.hn or 0 for r in found), 0, (),
+        table, sum(r.wn or 0 for r in differing), sum(r.hn or 0 for r in differing), 0, (),
         not_representable=unheld, by_image=by_image,
     )  # fmt: skip
-    wrong = [r.bucket for r in found if not r.same]
+    wrong = [r.bucket for r in differing if not r.same]
     if not wrong:
         return result
     if not of.keys:
@@ -233,11 +233,11 @@ def _surplus(
     try:
         total = odd.agg(F.sum(F.abs("n")).alias("n")).head()
         first = odd.orderBy(*names).limit(_NAMED_KEYS).collect()
-        found = (
+        surplus = (
             Difference({c: row[f"c{i}"] for i, c in enumerate(columns)}, "missing" if row.n > 0 else "extra")
             for row in first
         )
-        return int(total.n or 0) if total is not None else 0, tuple(found)
+        return int(total.n or 0) if total is not None else 0, tuple(surplus)
     finally:
         odd.unpersist()
 
@@ -245,8 +245,8 @@ def _surplus(
 def distinct_keys(rows: DataFrame, names: Sequence[str], most: int) -> tuple[Key, ...]:
     """Each key of the rows once, of `most` of them, as values that no time zone of a session has touched."""
     key = F.struct(*[F.col(quoted(name)) for name in names]).alias("key")
-    found = rows.select(key).distinct().limit(most).select(F.to_variant_object("key").alias("key")).collect()
-    return tuple(decode(row.key.value, row.key.metadata) for row in found)
+    keys = rows.select(key).distinct().limit(most).select(F.to_variant_object("key").alias("key")).collect()
+    return tuple(decode(row.key.value, row.key.metadata) for row in keys)
 
 
 def _difference(row: Any, at: Sequence[int], columns: Sequence[str]) -> Difference:

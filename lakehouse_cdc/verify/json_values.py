@@ -54,21 +54,21 @@ class _Reading:
         value = json.loads(
             text, parse_int=self._whole, parse_float=self._number, parse_constant=float, object_pairs_hook=self._object
         )
-        found = json.dumps(value, sort_keys=True, separators=(",", ":"), default=self._decimal)
-        if "\\ud" in found and not self._from_variant:
+        canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), default=self._decimal)
+        if "\\ud" in canonical and not self._from_variant:
             try:
                 text.encode()
                 json.dumps(value, ensure_ascii=False, default=str).encode()
             except UnicodeEncodeError:  # half of a surrogate pair
                 self._representable = False
         # the decimals, which JSON has no form for, follow in the order of their places
-        return Canonical("\n".join([found, *self._decimals]), self._representable)
+        return Canonical("\n".join([canonical, *self._decimals]), self._representable)
 
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
+        members = dict(pairs)
+        if len(members) != len(pairs):
             self._representable = False
-        return found
+        return members
 
     def _whole(self, token: str) -> Any:
         return int(token) if len(token) <= _SURE else self._number(token)

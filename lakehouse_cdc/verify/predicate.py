@@ -30,7 +30,7 @@ from lakehouse_cdc.mysql.key_range import KeySpace
 from lakehouse_cdc.mysql.wire.select import select_images
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.definition.column_mapping import Shape
-from lakehouse_cdc.silver.tables.properties import told
+from lakehouse_cdc.silver.tables.properties import own_properties
 from lakehouse_cdc.source.state.state_store import SchemaStore
 from lakehouse_cdc.verify.all_tables import shape_of
 from lakehouse_cdc.verify.compare import distinct_keys
@@ -57,12 +57,12 @@ def keys_where(
     schema = store.get(state.schema)
     if not state.captured or not schema.primary_key:
         raise codes.PREDICATE_UNUSABLE.error("rows of this table cannot be looked for", where=name, hint=_AS_A_WHOLE)
-    found = _in_source(connection, schema, predicate)
+    keys = _in_source(connection, schema, predicate)
     if layout.silver is not None and exists(spark, silver := layout.silver_table(name)):
-        held = told(spark, layout, name)
+        held = own_properties(spark, layout, name)
         rows = read(spark, silver).where(held.form.is_current)
-        found += _in_silver(rows, shape_of(store, schema, held), predicate)
-    each = {tuple(key[part] for part in schema.key): key for key in found}  # 1 and 1.0 are one
+        keys += _in_silver(rows, shape_of(store, schema, held), predicate)
+    each = {tuple(key[part] for part in schema.key): key for key in keys}  # 1 and 1.0 are one
     repair = repair_of(store, state, name, [*each.values()])
     if repair is None:
         raise codes.PREDICATE_UNUSABLE.error(
@@ -79,15 +79,15 @@ def keys_where(
 def _in_source(connection: ConnectionOptions, schema: TableSchema, predicate: str) -> list[Key]:
     space, keys = KeySpace(schema), replace(schema, columns=schema.key_columns)
     sql = f"SELECT {space.order_by()} FROM {space.table} WHERE (\n{predicate}\n) LIMIT {MOST_KEYS + 1}"
-    metadata, found = key_metadata(schema), list[Key]()
+    metadata, in_source = key_metadata(schema), list[Key]()
     with connect(connection, purpose="data") as session:
         try:
             for images in select_images(session.connection, sql, keys):
-                found += [decode(value, metadata) for value in images.key.to_arrow().to_pylist()]
+                in_source += [decode(value, metadata) for value in images.key.to_arrow().to_pylist()]
         except DefiniteError as error:
             what = f"the source refuses '{predicate}': {error.what}"
             raise codes.PREDICATE_UNUSABLE.error(what, where=schema.name, hint=_BOTH) from error
-    return found
+    return in_source
 
 
 def _in_silver(rows: DataFrame, shape: Shape, predicate: str) -> list[Key]:

@@ -77,19 +77,19 @@ class Texts:
     def of_rows(self, rows: Sequence[tuple[bytes | None, ...]]) -> pa.RecordBatch:
         """Rows as the server printed them."""
         columns = [*zip(*rows, strict=True)]
-        found = [
+        arrays = [
             of_server(column, values, self._salt, exact_json=self._exact)
             for column, values in zip(self.schema.captured, columns, strict=True)
         ]
         raw = [pa.array(columns[i], pa.binary()).cast(pa.string()) for i in self._raw]
-        return self._batch(found, raw, len(rows), by_image=False)
+        return self._batch(arrays, raw, len(rows), by_image=False)
 
     def of_images(self, images: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
         """Rows as decoded images."""
-        found = [self._of_image(column, images) for column in self.schema.captured]
+        columns = [self._of_image(column, images) for column in self.schema.captured]
         names = [self.schema.captured[i].name for i in self._raw]
         raw = [pa.array([image[name] for image in images], pa.string()) for name in names]
-        return self._batch(found, raw, len(images), by_image=True)
+        return self._batch(columns, raw, len(images), by_image=True)
 
     def keys(self, keys: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
         """Decoded keys in canonical form, in the key's order."""
@@ -103,8 +103,10 @@ class Texts:
     def _of_image(self, column: Column, images: Sequence[Mapping[str, Any]]) -> tuple[Any, Any]:
         return of_image(column, [image[column.name] for image in images], exact_json=self._exact)
 
-    def _batch(self, found: Sequence[tuple[Any, Any]], raw: Sequence[Any], n: int, *, by_image: bool) -> pa.RecordBatch:
-        arrays = [one for one, _ in found] + [found[i][1] for i in self._documents] + [*raw]
+    def _batch(
+        self, columns: Sequence[tuple[Any, Any]], raw: Sequence[Any], n: int, *, by_image: bool
+    ) -> pa.RecordBatch:
+        arrays = [one for one, _ in columns] + [columns[i][1] for i in self._documents] + [*raw]
         return pa.RecordBatch.from_arrays([*arrays, pa.repeat(by_image, n)], schema=self.arrow)
 
 
@@ -114,8 +116,8 @@ def read_texts(split: SnapshotSplit, options: SourceOptions, server_id: int, tex
         check_identity(session, split.identity)
         rows: Iterable[pa.RecordBatch] | None
         if split.schema.primary_key:
-            found = looked_at(split, options, server_id, session, lambda: _select(split, options, texts))
-            rows = None if found is None else _at_w(split, session, texts, *found)
+            looked = looked_at(split, options, server_id, session, lambda: _select(split, options, texts))
+            rows = None if looked is None else _at_w(split, session, texts, *looked)
         else:
             rows = _whole_at_w(split, session, options, server_id, texts)
     if rows is None:
@@ -157,9 +159,9 @@ def _at_w(
     stored = dict(zip(texts.keys([decode(key, metadata) for key in known]), known, strict=True))
     kept, seen = [], set[bytes]()
     for rows in selected_rows:
-        met = [stored.get(key) for key in texts.keys_of(rows)]
-        seen.update(key for key in met if key is not None)
-        kept.append(rows.filter(pa.array([key is None for key in met])))
+        image_of = [stored.get(key) for key in texts.keys_of(rows)]
+        seen.update(key for key in image_of if key is not None)
+        kept.append(rows.filter(pa.array([key is None for key in image_of])))
     inside = keys_in_range(split, session, known, seen)
     images = [image for key, image in known.items() if image is not None and key in inside]
     if images:
@@ -174,10 +176,10 @@ def _whole_at_w(
     """The same of a table without a key: those of a view, without what came after W, and with what went there."""
     spool = tempfile.TemporaryFile()  # noqa: SIM115
     with connect(options.connection) as data:
-        found = proven_view(split, session, data, options, server_id)
-        if found is None:
+        view = proven_view(split, session, data, options, server_id)
+        if view is None:
             return None
-        views, past = found
+        views, past = view
         with pa.ipc.new_stream(pa.PythonFile(spool, "w"), texts.arrow) as writer:
             for rows in _printed(data, f"SELECT {texts.select_list} FROM {place(split.schema)}", texts):
                 writer.write_batch(rows)

@@ -20,8 +20,8 @@ from lakehouse_cdc.source.state.state_store import SchemaStore
 
 def stored(store: SchemaStore, state: TableState, table: str, keys: Sequence[Key] | None) -> str | None:
     """The name of the repair of a table, whose keys were found at `state`; None: it has to be read as a whole."""
-    found = None if keys is None else repair_of(store, state, table, keys)
-    return None if found is None else store.put_repair(found)
+    repair = None if keys is None else repair_of(store, state, table, keys)
+    return None if repair is None else store.put_repair(repair)
 
 
 def repair_of(store: SchemaStore, state: TableState, table: str, keys: Sequence[Key]) -> Repair | None:

@@ -63,11 +63,11 @@ def verify_table(
         kinds |= {field.name: field.dataType.simpleString() for field in rows.schema}
         actual = rows.select(*[_held(shape, name, kinds[name]).alias(name) for name in columns])
     compared = Compared(columns, keys, _typed(shape, kinds), _flags(shape, kinds), BY_IMAGE)
-    found = compare(shape.schema.name, expected, actual, compared, rows=actual.count())
-    found = replace(found, notes=_notes(shape, form))
-    if shape.frozen or found.keys is None:
-        return replace(found, keys=None)
-    return replace(found, keys=tuple({shape.sources[name]: key[name] for name in key} for key in found.keys))
+    result = compare(shape.schema.name, expected, actual, compared, rows=actual.count())
+    result = replace(result, notes=_notes(shape, form))
+    if shape.frozen or result.keys is None:
+        return replace(result, keys=None)
+    return replace(result, keys=tuple({shape.sources[name]: key[name] for name in key} for key in result.keys))
 
 
 def source_texts(
@@ -96,9 +96,9 @@ def _expected(texts: DataFrame, shape: Shape) -> DataFrame:
     if shape.transform.filter is not None:
         row = F.struct(*[F.expr(_typed_value(shape, place, c)).alias(c.name) for c in shape.schema.captured])
         texts = filtered(with_computed(texts.withColumn("row", row), shape), shape).where("passes")
-    found = [_canonical(shape, place, c).alias(c.name) for c in shape.schema.captured if c.name in shape.sources]
-    found += [F.lit(_COMPUTED).alias(name) for name in shape.transform.computed]
-    return texts.select(*found, *[name for name in texts.columns if name.startswith("u")], BY_IMAGE)
+    columns = [_canonical(shape, place, c).alias(c.name) for c in shape.schema.captured if c.name in shape.sources]
+    columns += [F.lit(_COMPUTED).alias(name) for name in shape.transform.computed]
+    return texts.select(*columns, *[name for name in texts.columns if name.startswith("u")], BY_IMAGE)
 
 
 def _canonical(shape: Shape, place: Mapping[str, tuple[int, Column]], column: Column) -> SparkColumn:
@@ -142,17 +142,17 @@ def _flags(shape: Shape, kinds: Mapping[str, str]) -> dict[str, str]:
 
 def _notes(shape: Shape, form: Form) -> tuple[str, ...]:
     """What of a silver table is not compared, for it has no like in the source."""
-    found = []
+    notes = []
     if form.not_verified is not None:
-        found.append(form.not_verified)
+        notes.append(form.not_verified)
     if shape.transform.metadata:
-        found.append(f"metadata columns are not compared: {', '.join(shape.transform.metadata)}")
+        notes.append(f"metadata columns are not compared: {', '.join(shape.transform.metadata)}")
     if ownerless := [c.name for c in shape.schema.captured if c.name not in shape.sources]:
-        found.append(f"columns that follow none of the source's are not compared: {', '.join(ownerless)}")
+        notes.append(f"columns that follow none of the source's are not compared: {', '.join(ownerless)}")
     if shape.ignored:
-        found.append(f"columns of the source that silver does not hold: {', '.join(shape.ignored)}")
+        notes.append(f"columns of the source that silver does not hold: {', '.join(shape.ignored)}")
     masked = [name for name, source in shape.sources.items()
               if any(c.name == source and uncomparable(c) for c in shape.rows.captured)]  # fmt: skip
     if masked:
-        found.append(f"masked floating point numbers are compared for NULL alone: {', '.join(masked)}")
-    return tuple(found)
+        notes.append(f"masked floating point numbers are compared for NULL alone: {', '.join(masked)}")
+    return tuple(notes)

@@ -48,14 +48,14 @@ def _become(asker: socket.socket) -> None:
         for target, file in enumerate(files):
             os.dup2(file, target)
             os.close(file)
-        said = json.loads(_exactly(asker, int.from_bytes(size, "big")))
+        request = json.loads(_exactly(asker, int.from_bytes(size, "big")))
         os.environ.clear()
-        os.environ.update(said["environment"])
-        for folder in reversed(said["environment"].get("PYTHONPATH", "").split(os.pathsep)):
+        os.environ.update(request["environment"])
+        for folder in reversed(request["environment"].get("PYTHONPATH", "").split(os.pathsep)):
             if folder and folder not in sys.path:
                 sys.path.insert(1, folder)
         threading.Thread(target=_end_with, args=(asker,), daemon=True).start()
-        option, module, *arguments = said["arguments"]
+        option, module, *arguments = request["arguments"]
         assert option == "-m", option
         sys.argv = [module, *arguments]
         runpy.run_module(module, run_name="__main__", alter_sys=True)
@@ -73,12 +73,12 @@ def _become(asker: socket.socket) -> None:
 
 
 def _exactly(asker: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        if not (piece := asker.recv(size - len(found))):
+    received = b""
+    while len(received) < size:
+        if not (piece := asker.recv(size - len(received))):
             raise EOFError("who asked is gone")
-        found += piece
-    return found
+        received += piece
+    return received
 
 
 def _end_with(asker: socket.socket) -> None:

@@ -18,12 +18,12 @@ import sys
 
 def main(path: str, python: str, *arguments: str) -> int:
     """The exit code of the process that was asked for; does not return where we are to be it ourselves."""
-    said = json.dumps({"arguments": arguments, "environment": dict(os.environ)}).encode()
+    request = json.dumps({"arguments": arguments, "environment": dict(os.environ)}).encode()
     with socket.socket(socket.AF_UNIX) as host:
         try:
             host.connect(path)
-            socket.send_fds(host, [len(said).to_bytes(4, "big")], [0, 1, 2])
-            host.sendall(said)
+            socket.send_fds(host, [len(request).to_bytes(4, "big")], [0, 1, 2])
+            host.sendall(request)
         except OSError:
             os.execv(python, [python, *arguments])
         code = host.recv(1)

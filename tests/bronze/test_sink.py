@@ -99,11 +99,11 @@ def test_every_batch_is_written_once_with_its_position_and_schema(spark: SparkSe
 
     rows = [int(row["seq"]) for row in read(spark, layout.changes).collect()]
     assert sorted(rows) == [1, 2, 3, 4, 5]
-    assert [(b.batch, b.version, b.standing.pos, b.rows) for b in done] == [
+    assert [(b.batch, b.version, b.source_point.pos, b.rows) for b in done] == [
         (0, 1, 3, {"shop.t": {"c": 2, "s": 1}}),
         (1, 2, 5, {"shop.t": {"c": 2}}),
     ]
-    assert [c.note.standing.pos for c in history(spark, layout.changes) if c.note] == [5, 3]
+    assert [c.note.source_point.pos for c in history(spark, layout.changes) if c.note] == [5, 3]
     # the frame was evaluated once a batch; the replay, which Delta knows, did not read the source at all
     assert (tmp_path / "reads").read_text().split() == ["0-3", "3-5"]
     schemas = read(spark, layout.schemas).collect()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakehouse_cdc.model.changelog import Rows, apply
-from lakehouse_cdc.model.multiset import standing
+from lakehouse_cdc.model.multiset import remaining
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.table_state import Dropped
 from lakehouse_cdc.schema.table import TableSchema
@@ -49,7 +49,7 @@ class Reading:
         columns = {c.name: c for c in schema.columns}
         held = [dict(found) for (name, _), (_, found) in self.rows.items() if name == schema.name]
         if not schema.key:
-            counted = standing(change for change in self.driver.log if change.table == schema.name)
+            counted = remaining(change for change in self.driver.log if change.table == schema.name)
             if any(n < 0 for n in counted.values()):
                 return counted  # no rows are like that
             held = [dict(found) for found in counted.elements()]

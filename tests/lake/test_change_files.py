@@ -27,7 +27,7 @@ from lakehouse_cdc.lake.tables import append, read, require_owner
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.bronze_arrow import ARROW, SHARED
 from lakehouse_cdc.model.bronze_row import PARTITION
-from lakehouse_cdc.model.commit_note import CommitNote, Standing
+from lakehouse_cdc.model.commit_note import CommitNote, SourcePoint
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.source.bronze_rows import plain as plain_rows
 from tests.support.bronze_writer import variant_column
@@ -94,7 +94,7 @@ def shared(random: Random, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def note(batch: int) -> CommitNote:
-    return CommitNote("tests", "a-query", batch, Standing(1, "u", "binlog.000001", batch))
+    return CommitNote("tests", "a-query", batch, SourcePoint(1, "u", "binlog.000001", batch))
 
 
 def listed(lines: Sequence[pa.RecordBatch]) -> list[DataFile]:

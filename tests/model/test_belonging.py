@@ -19,14 +19,14 @@ from lakehouse_cdc.model.belonging import (
     decide,
     relation,
 )
-from lakehouse_cdc.model.commit_note import CommitNote, Standing
+from lakehouse_cdc.model.commit_note import CommitNote, SourcePoint
 
-HERE = Standing(1, "uuid", "log.000001", 100)
+HERE = SourcePoint(1, "uuid", "log.000001", 100)
 LATER = replace(HERE, pos=200)
 EPOCH_2 = replace(LATER, epoch=2)
 
 
-def note(query: str, batch: int, at: Standing = HERE) -> CommitNote:
+def note(query: str, batch: int, at: SourcePoint = HERE) -> CommitNote:
     return CommitNote("shop", query, batch, at)
 
 

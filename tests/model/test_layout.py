@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
-from lakehouse_cdc.model.commit_note import CommitNote, Standing
+from lakehouse_cdc.model.commit_note import CommitNote, SourcePoint
 from lakehouse_cdc.model.table_layout import Layout, Table, quoted
 
 LOCAL = Layout("p", bronze="b", silver="s", path="/lake")
@@ -65,9 +65,9 @@ def test_a_quoted_name_is_one_identifier(name: str) -> None:
 
 
 def test_a_commit_note_survives_and_others_metadata_is_nobodys() -> None:
-    note = CommitNote("p", "q", 3, Standing(1, "u", "binlog.000002", 2**40, "u:1-7", 5), bronze_version=9)
-    read = CommitNote("p", "q", 3, note.standing, reading={"shop.t": 10**37})
-    held = CommitNote("p", "q", 3, note.standing, 9, through=10**37, frozen="{}")
+    note = CommitNote("p", "q", 3, SourcePoint(1, "u", "binlog.000002", 2**40, "u:1-7", 5), bronze_version=9)
+    read = CommitNote("p", "q", 3, note.source_point, reading={"shop.t": 10**37})
+    held = CommitNote("p", "q", 3, note.source_point, 9, through=10**37, frozen="{}")
     for one in (note, read, held):
         assert CommitNote.parse(one.text()) == one
     for text in (None, "", "{}", "3", "[]", '{"lakehouse_cdc": {"pipeline": "p"}}', '{"lakehouse_cdc": 1}'):
@@ -76,4 +76,4 @@ def test_a_commit_note_survives_and_others_metadata_is_nobodys() -> None:
 
 def test_an_offset_without_a_position_is_refused() -> None:
     with pytest.raises(DefiniteError, match="no position"):
-        Standing.of_offset({})
+        SourcePoint.of_offset({})

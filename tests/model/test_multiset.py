@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse_cdc.model.changelog import Change, Op
-from lakehouse_cdc.model.multiset import rollback, standing
+from lakehouse_cdc.model.multiset import remaining, rollback
 from lakehouse_cdc.model.seq import Rank, Seq
 
 Log = list[tuple[str | None, str | None]]  # before, after
@@ -131,15 +131,15 @@ def test_bronze_folds_to_the_rows_at_each_place(data: st.DataObject) -> None:
     log = data.draw(logs())
     first, again, end = sorted(data.draw(st.lists(st.integers(0, len(log)), min_size=3, max_size=3)))
     bronze = read(log, first) + changes(log, 0)[first:end]
-    assert standing(data.draw(st.permutations(bronze))) == after_all(log[:end])
+    assert remaining(data.draw(st.permutations(bronze))) == after_all(log[:end])
     # what was read first may be wrong: it is gone behind the second
     lost = read(log, first)[: data.draw(st.integers(0, 3))] + changes(log, 0)[first:end]
     bronze = [*lost, *read(log, again, 1), Change(seq(end + 1), Op.END, "t", after=seq(again, Rank.READ, 1))]
-    assert standing(data.draw(st.permutations(bronze))) == after_all(log[:end])
+    assert remaining(data.draw(st.permutations(bronze))) == after_all(log[:end])
 
 
 def test_a_truncation_takes_all() -> None:
     log: Log = [(None, "a"), (None, "a")]
     bronze = [*changes(log), Change(seq(3, Rank.SCHEMA), Op.TRUNCATE, "t"), *changes([(None, "b")], 3)]
-    assert standing(bronze) == {"b": 1}
-    assert standing(changes([(None, "a"), ("b", None)])) == {"a": 1, "b": -1}
+    assert remaining(bronze) == {"b": 1}
+    assert remaining(changes([(None, "a"), ("b", None)])) == {"a": 1, "b": -1}

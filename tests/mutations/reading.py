@@ -113,7 +113,7 @@ READING = (
         name="multiset-begins-again",
         rule="A read of a table without a key replaces all older rows, also in the fold.",
         file="lakehouse_cdc/model/multiset.py",
-        function="standing",
+        function="remaining",
         old="            if change.op is Op.READ and change.seq != read:\n                counts.clear()\n",
         new="            if change.op is Op.READ and change.seq != read:\n",
         tests=("tests/model/test_multiset.py::test_bronze_folds_to_the_rows_at_each_place",),

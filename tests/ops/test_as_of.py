@@ -23,7 +23,7 @@ from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.apply.stream import SilverSink
 from lakehouse_cdc.silver.tables.ledger import BOUNDS, Ledger
-from lakehouse_cdc.silver.time_travel import Met
+from lakehouse_cdc.silver.time_travel import SchemaInForce
 from lakehouse_cdc.sinks.stream import committed_batch
 from tests.support.bronze_writer import Lake, images
 
@@ -124,7 +124,7 @@ def test_before_a_log_began_anew_nothing_is_known_by_its_positions(epoch: int, e
     before = Row(position=Row(epoch=epoch), tables={"shop.t": 3}, reading={})
     asked, begun = (Seq(2, 1, pos, Rank.EVENT, 0).pack() for pos in (100, 500))
     around = _Around(asked, before, (begun, {"shop.t": begun}))
-    assert (around.inexact("shop.t", [Met(at(10), T)], {}) is None) == exact
+    assert (around.inexact("shop.t", [SchemaInForce(at(10), T)], {}) is None) == exact
 
 
 @pytest.mark.long

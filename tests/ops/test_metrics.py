@@ -13,7 +13,7 @@ from lakehouse_cdc.bronze.sink import BronzeBatch
 from lakehouse_cdc.bronze.tables import create_bronze
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.tables import exists
-from lakehouse_cdc.model.commit_note import Standing
+from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.ops.metrics import Metrics
 from lakehouse_cdc.silver.apply.stream import SilverBatch
@@ -42,12 +42,12 @@ def commits(spark: SparkSession, layout: Layout) -> int:
     return spark.sql(f"DESCRIBE HISTORY {layout.metrics.sql}").where("operation = 'WRITE'").count()
 
 
-def standing(seconds_ago: float | None = 5.0) -> Standing:
+def standing(seconds_ago: float | None = 5.0) -> SourcePoint:
     commit_ts = 0 if seconds_ago is None else int((time.time() - seconds_ago) * 1e6)
-    return Standing(1, "uuid", "binlog.000002", 400, commit_ts=commit_ts)
+    return SourcePoint(1, "uuid", "binlog.000002", 400, commit_ts=commit_ts)
 
 
-def of_bronze(version: int, counts: dict[str, dict[str, int]], at: Standing | None = None) -> BronzeBatch:
+def of_bronze(version: int, counts: dict[str, dict[str, int]], at: SourcePoint | None = None) -> BronzeBatch:
     return BronzeBatch(version - 1, version, at or standing(), counts, 2.5)
 
 
@@ -168,8 +168,11 @@ def test_a_run_tells_of_all_its_batches(spark: SparkSession, mysql: MySqlServer,
     assert found.where("seconds <= 0 OR lag_seconds < 0 OR rows IS NULL").count() == 0
     last = found.orderBy("bronze_version", ascending=False).first()
     assert last is not None
-    assert reports[-1].standing is not None
-    assert (last.position.file, last.position.pos) == (reports[-1].standing["file"], reports[-1].standing["pos"])
+    assert reports[-1].source_point is not None
+    assert (last.position.file, last.position.pos) == (
+        reports[-1].source_point["file"],
+        reports[-1].source_point["pos"],
+    )
     assert 2 <= commits(spark, lake.layout) <= found.count()  # at the end of both, and each minute of a slow one
 
 

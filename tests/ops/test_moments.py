@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_cdc.errors import CdcError, ConfigError, DefiniteError
 from lakehouse_cdc.model.clock import Bounds, Mark, Timeline, effective
-from lakehouse_cdc.model.commit_note import Standing
+from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.moment import Moment
-from lakehouse_cdc.model.seq import Rank, Seq, behind
+from lakehouse_cdc.model.seq import Rank, Seq, last_seq_of_position
 from lakehouse_cdc.ops.moment_resolution import seq_of
 
 A, B = "6f0b0f2e-0000-4000-8000-000000000001", "6f0b0f2e-0000-4000-8000-000000000002"
@@ -39,7 +39,7 @@ ROWS = [
     (400, f"{A}:7", 2),
     (500, f"{A}:9", 9),
 ]
-NEWEST = Standing(1, A, "binlog.000007", 600, f"{A}:1-10,{B}:1-2", round((BEGIN.timestamp() + 20) * 1e6))
+NEWEST = SourcePoint(1, A, "binlog.000007", 600, f"{A}:1-10,{B}:1-2", round((BEGIN.timestamp() + 20) * 1e6))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,10 @@ NEWEST = Standing(1, A, "binlog.000007", 600, f"{A}:1-10,{B}:1-2", round((BEGIN.
         (Moment(position="binlog.000007:200"), 200),
         (Moment(position="binlog.000007:299"), 299),
         (Moment(timestamp="2026-01-01T00:00:00+00:00"), 99),
-        (Moment(timestamp="2026-01-01T01:00:02+01:00"), 249),  # 400 says an earlier time, but stands behind 250
+        (
+            Moment(timestamp="2026-01-01T01:00:02+01:00"),
+            249,
+        ),  # 400 says an earlier time, but stands last_seq_of_position 250
         (Moment(timestamp=BEGIN + timedelta(seconds=3)), 499),
         (Moment(timestamp=BEGIN + timedelta(seconds=9)), 600),
     ],
@@ -66,13 +69,13 @@ def test_a_moment_is_behind_just_those_transactions(spark: SparkSession, moment:
     assert [p for p, _, _ in ROWS if at(p, 2) <= seq] == [p for p, _, _ in ROWS if p <= pos]
     assert [p for p, _, _ in ROWS if at(p, 1) <= seq] == [p for p, _, _ in ROWS if p <= pos], "half a transaction"
     if moment.position is not None:
-        assert seq == behind(at(pos))
+        assert seq == last_seq_of_position(at(pos))
 
 
 @pytest.mark.parametrize(
     ("moment", "error", "words"),
     [
-        (Moment(gtid=f"{A}:4"), DefiniteError, "cannot tell"),  # before or behind 2 of B?
+        (Moment(gtid=f"{A}:4"), DefiniteError, "cannot tell"),  # before or last_seq_of_position 2 of B?
         (Moment(gtid=f"{A}:1-5"), DefiniteError, "no such state"),  # without 2 of B the source never had 5 of A
         (Moment(gtid=f"{A}:11"), DefiniteError, "has not reached"),
         (Moment(gtid=" "), ConfigError, "empty"),
@@ -106,12 +109,12 @@ def micros(seconds: float) -> int:
 
 def known_marks() -> list[Mark]:
     found = [(p, Bounds(micros(after), micros(by)) if by else Bounds()) for p, after, by in MARKS]
-    return [Mark(behind(at(p)), bounds) for p, bounds in found]
+    return [Mark(last_seq_of_position(at(p)), bounds) for p, bounds in found]
 
 
 @pytest.mark.parametrize("seconds", [0.5, 1, 2.5, 3, 4.5, 5, 6.5, 7.9, 11, 12])
 def test_a_time_goes_by_effective_commit_times(spark: SparkSession, seconds: float) -> None:
-    newest = Standing(1, A, "binlog.000007", 600, commit_ts=micros(13), after=micros(13), by=micros(21))
+    newest = SourcePoint(1, A, "binlog.000007", 600, commit_ts=micros(13), after=micros(13), by=micros(21))
     timeline = Timeline([*known_marks(), newest.mark])
     seq = seq_of(
         Moment(timestamp=BEGIN + timedelta(seconds=seconds)), bronze(spark, STAMPED), newest, lambda _: timeline
@@ -123,7 +126,7 @@ def test_a_time_goes_by_effective_commit_times(spark: SparkSession, seconds: flo
 
 
 def test_a_time_is_reached_when_a_clock_said_so(spark: SparkSession) -> None:
-    newest = Standing(1, A, "binlog.000007", 600, commit_ts=micros(2_000), after=micros(13), by=micros(21))
+    newest = SourcePoint(1, A, "binlog.000007", 600, commit_ts=micros(2_000), after=micros(13), by=micros(21))
     rows = bronze(spark, STAMPED)
     asked = Moment(timestamp=BEGIN + timedelta(seconds=12.5))
     assert seq_of(asked, rows, newest, lambda _: Timeline([newest.mark])) == newest.seq
@@ -132,16 +135,16 @@ def test_a_time_is_reached_when_a_clock_said_so(spark: SparkSession) -> None:
 
 
 def test_a_source_without_gtids_says_so(spark: SparkSession) -> None:
-    newest = Standing(1, A, "binlog.000007", 600)
+    newest = SourcePoint(1, A, "binlog.000007", 600)
     with pytest.raises(DefiniteError, match="writes no GTIDs"):
         seq_of(Moment(gtid=f"{A}:3"), bronze(spark, [(100, "", 1)]), newest)
 
 
 def test_mariadbs_positions_are_moments(spark: SparkSession) -> None:
     rows = bronze(spark, [(100, "0-1-5", 1), (200, "0-1-6", 2), (300, "0-1-9", 3)])
-    newest = Standing(1, "1", "binlog.000007", 600, "0-1-12")
+    newest = SourcePoint(1, "1", "binlog.000007", 600, "0-1-12")
     for gtid, pos in (("0-1-5", 100), ("0-1-6", 200), ("0-1-8", 200), ("0-1-9", 300), ("0-1-12", 300)):
-        assert seq_of(Moment(gtid=gtid), rows, newest) == behind(at(pos))
+        assert seq_of(Moment(gtid=gtid), rows, newest) == last_seq_of_position(at(pos))
 
 
 def test_one_moment_is_asked_for() -> None:

@@ -13,7 +13,7 @@ from lakehouse_cdc.lake.commits import history
 from lakehouse_cdc.lake.tables import exists
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Change, Op
-from lakehouse_cdc.model.multiset import standing
+from lakehouse_cdc.model.multiset import remaining
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
@@ -49,7 +49,7 @@ def counted(rows: list[tuple[int, dict[str, Any]]]) -> Counter[Any]:
 
 def wanted(changes: list[Change]) -> Counter[Any]:
     """What the fold of bronze says, whose images hash."""
-    return standing(
+    return remaining(
         Change(
             c.seq, c.op, c.table, None, None, tuple(sorted(c.after.items())) if isinstance(c.after, dict) else c.after
         )

@@ -22,7 +22,7 @@ from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.form import Form, form_of_columns
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.forms import CURRENT, HISTORY, SOFT_DELETES
-from lakehouse_cdc.silver.tables.properties import told
+from lakehouse_cdc.silver.tables.properties import own_properties
 from tests.support.bronze_writer import Lake
 from tests.support.silver.changes import ID, N, apply, begin, delete, insert, seq
 from tests.support.silver.histories import TEXT
@@ -57,7 +57,7 @@ def test_each_keeps_to_its_rows(spark: SparkSession, tmp_path: Path, form: Form)
     rows = [begin(one), insert(one, 2, 1, n=1, t="a"), begin(two), insert(two, 3, 1, n=2, T="b", extra=1)]
     first = apply(lake, applier, rows, None)
     assert held(lake, "id", "n", "t") == [("shop1.orders", 1, 1, "a"), ("shop2.orders", 1, 2, "b")]
-    assert told(spark, lake.layout, two.name).frozen.ignored == ("extra",)  # type: ignore[union-attr]
+    assert own_properties(spark, lake.layout, two.name).frozen.ignored == ("extra",)  # type: ignore[union-attr]
     # the one is emptied, and goes on under other names; the other changes a row and is read again
     three = shard(1, replace(ID, name="number"), replace(N, name="m"), T, key="number")
     truncated = Change(seq(4, Rank.SCHEMA), Op.TRUNCATE, one.name)
@@ -101,7 +101,7 @@ def test_one_that_does_not_fit_is_left_out_and_the_others_go_on(spark: SparkSess
     apply(lake, applier, [altered(one, rekeyed, 4)], second)
     assert one.name in applier.quarantined
     assert held(lake, "id", "n") == [("shop1.orders", 1, 1), ("shop1.orders", 2, 2)]
-    assert told(spark, lake.layout, other.name).stuck is not None
+    assert own_properties(spark, lake.layout, other.name).stuck is not None
 
 
 def test_names_that_would_meet_are_refused() -> None:

@@ -81,7 +81,7 @@ class World:
         stands, last = applied(self.spark, layout, str(self.folder / "silver checkpoint")), max(self.lake.ends)
         assert stands is not None
         assert stands.bronze_version >= last
-        assert (stands.bronze_batch, stands.standing.pos) == (self.lake.batches - 1, self.lake.ends[last])
+        assert (stands.bronze_batch, stands.source_point.pos) == (self.lake.batches - 1, self.lake.ends[last])
         rows = fold(written)
         for name, form in self.forms.items():
             mine = {key: row for key, row in rows.items() if key[0] == name}
@@ -103,7 +103,7 @@ class World:
         layout = self.lake.layout
         ledger = {row["bronze_version"]: row for row in read(self.spark, layout.ledger).collect()}
         # `Lake` puts a batch without changes at position 0, where the ledger does not go back to
-        assert sorted(ledger) == [batch.bronze_version for batch in self.batches if batch.standing.pos]
+        assert sorted(ledger) == [batch.bronze_version for batch in self.batches if batch.source_point.pos]
         for version, row in ledger.items():
             pos = row["position"]["pos"]
             behind = Seq(1, 1, pos + 1, Rank.EVENT, 0).pack()

@@ -47,7 +47,7 @@ def test_silver_follows_bronze_and_says_where_it_stands(spark: SparkSession, tmp
     def stands() -> tuple[int, int, int]:
         found = applied(spark, lake.layout, checkpoint)
         assert found is not None
-        return found.bronze_version, found.bronze_batch, found.standing.pos
+        return found.bronze_version, found.bronze_batch, found.source_point.pos
 
     assert applied(spark, lake.layout, checkpoint) is None
     lake.commit([begin(one), begin(two), insert(one, 2, 1), insert(two, 2, 1)])
@@ -63,7 +63,7 @@ def test_silver_follows_bronze_and_says_where_it_stands(spark: SparkSession, tmp
     run()
     assert stands() == (5, 4, 5)
 
-    assert [(b.bronze_version, b.standing.pos, b.tables) for b in done] == [
+    assert [(b.bronze_version, b.source_point.pos, b.tables) for b in done] == [
         (2, 3, ("shop.one", "shop.two")),
         (3, 4, ("shop.one",)),
         (5, 5, ("shop.one",)),
@@ -100,7 +100,7 @@ def test_the_first_batch_is_the_same_however_much_of_the_log_is_there(spark: Spa
     run("empty")
     assert only_appended(spark, lake.layout.changes)
     [first] = run("new")
-    assert (first.after, first.bronze_version, first.standing.pos) == (None, 3, 3)
+    assert (first.after, first.bronze_version, first.source_point.pos) == (None, 3, 3)
     for name in ("0", ".0.crc"):
         (tmp_path / "new" / "commits" / name).unlink()
         (tmp_path / "new whole" / "commits" / name).unlink()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from lakehouse_cdc.model.clock import SLACK, Bounds, Mark, Timeline, believable, effective
-from lakehouse_cdc.model.commit_note import Standing
+from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.source.settling.clock_observations import Sighting, Sightings
 from tests.support.source.driver import Driver, variant
@@ -181,7 +181,7 @@ def played(stage: Stage, *, backlog: bool) -> tuple[list[Mark], list[tuple[int, 
     driver = stage.driver(limit=ReadMaxRows(3))
     stage.snapshot(driver)
     stage.drain(driver)
-    marks, rows, ran = [Standing.of_offset(driver.offset).mark], [], []
+    marks, rows, ran = [SourcePoint.of_offset(driver.offset).mark], [], []
     for n in range(10):
         said = {3: AHEAD, 6: BEHIND}.get(n)
         stage.run(f"SET timestamp = {'DEFAULT' if said is None else said // SECOND}")
@@ -191,7 +191,7 @@ def played(stage: Stage, *, backlog: bool) -> tuple[list[Mark], list[tuple[int, 
         if not backlog or n == 9:
             while (driver.offset["file"], driver.offset["pos"]) != stage.position():
                 rows += emitted(driver)
-                marks.append(Standing.of_offset(driver.offset).mark)
+                marks.append(SourcePoint.of_offset(driver.offset).mark)
     stage.same(driver)
     return marks, rows, ran
 
@@ -217,7 +217,7 @@ def test_a_new_epoch_goes_on_from_the_bounds_of_the_one_before(stage: Stage) -> 
     driver = stage.driver(onGap="resnapshot")
     stage.snapshot(driver)
     stage.drain(driver)
-    before = Standing.of_offset(driver.offset)
+    before = SourcePoint.of_offset(driver.offset)
     future = before.by + 3600 * SECOND
     driver.offset = {
         **driver.offset,
@@ -226,7 +226,7 @@ def test_a_new_epoch_goes_on_from_the_bounds_of_the_one_before(stage: Stage) -> 
     }  # as of a server whose clock ran ahead
     driver.restart()
     assert driver.batch()
-    after = Standing.of_offset(driver.offset)
+    after = SourcePoint.of_offset(driver.offset)
     assert (after.epoch, after.after, after.by) == (before.epoch + 1, future - SLACK, future)
 
 
@@ -235,7 +235,7 @@ def test_an_offset_of_an_earlier_release_has_no_bounds(stage: Stage) -> None:
     driver = stage.driver()
     stage.snapshot(driver)
     del driver.offset["bounds"]
-    assert Standing.of_offset(driver.offset) == replace(Standing.of_offset(driver.offset), after=0, by=0)
+    assert SourcePoint.of_offset(driver.offset) == replace(SourcePoint.of_offset(driver.offset), after=0, by=0)
     driver.restart()
     stage.run("UPDATE t SET v = 1")
     stage.drain(driver)

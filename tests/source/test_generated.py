@@ -9,7 +9,7 @@ import pytest
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.changelog import Op, fold, invalid
-from lakehouse_cdc.model.multiset import standing
+from lakehouse_cdc.model.multiset import remaining
 from tests.support.servers import row_metadata
 from tests.support.source.driver import Driver
 from tests.support.source.stage import Stage
@@ -60,7 +60,7 @@ def test_the_other_columns_are_the_source(any_stage: Stage, metadata: str, keyed
         found = (
             Counter(image for _, image in fold(driver.log).values())
             if keyed
-            else standing(c for c in driver.log if c.table == stage.name())
+            else remaining(c for c in driver.log if c.table == stage.name())
         )
         assert found == stage.images("seen")
         assert not keyed or invalid(driver.log) is None

@@ -17,7 +17,7 @@ import pytest
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.changelog import Op
-from lakehouse_cdc.model.multiset import standing
+from lakehouse_cdc.model.multiset import remaining
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.source.reading.keyless_snapshot_read import Past
 from lakehouse_cdc.source.reading.log_batch import LogPart
@@ -40,7 +40,7 @@ def create(stage: Stage, rows: int = 6, more: str = "") -> None:
 
 def same(stage: Stage, driver: Driver, table: str = "t") -> None:
     """After `drain`: bronze holds the rows of the source, each as often."""
-    assert standing(c for c in driver.log if c.table == stage.name(table)) == stage.images(table)
+    assert remaining(c for c in driver.log if c.table == stage.name(table)) == stage.images(table)
 
 
 def state(stage: Stage, driver: Driver) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def test_columns_that_are_left_out(stage: Stage) -> None:
     stage.run("UPDATE t SET secret = a + 1")
     stage.run("DELETE FROM t WHERE secret = 1 LIMIT 1")
     stage.drain_twice(driver)
-    found = standing(driver.log)
+    found = remaining(driver.log)
     assert found == Counter({image: n for image, n in _without(stage.images(), "secret").items() if n})
 
 
@@ -259,7 +259,7 @@ def test_a_table_that_lost_its_key_is_taken_up_again_without_one(stage: Stage) -
     stage.run("DELETE FROM t WHERE id = 0 LIMIT 1")
     stage.drain_twice(driver)
     last = max(c.seq for c in driver.log if c.op is Op.SCHEMA)
-    assert standing(c for c in driver.log if c.seq > last) == stage.images()
+    assert remaining(c for c in driver.log if c.seq > last) == stage.images()
 
 
 def test_a_key_that_the_user_gives(any_stage: Stage) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pytest
 
 from lakehouse_cdc.model.changelog import Op
-from lakehouse_cdc.model.multiset import standing
+from lakehouse_cdc.model.multiset import remaining
 from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.source.test_hooks import Step
 from tests.support.source.driver import Driver
@@ -164,7 +164,7 @@ def drain(stage: Stage, driver: Driver, times: int = 2) -> None:
 def same(stage: Stage, driver: Driver) -> None:
     """Bronze is the source; of the table without a key as a multiset."""
     stage.same_rows(driver, "t", "u", "child", "kept")
-    assert standing(change for change in driver.log if change.table == stage.name("k")) == stage.images("k")
+    assert remaining(change for change in driver.log if change.table == stage.name("k")) == stage.images("k")
 
 
 @contextmanager

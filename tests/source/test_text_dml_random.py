@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse_cdc.model.multiset import standing
+from lakehouse_cdc.model.multiset import remaining
 from tests.support.servers import row_metadata
 from tests.support.source.driver import Driver
 from tests.support.source.stage import Stage
@@ -87,7 +87,7 @@ def sessions(stage: Stage) -> Iterator[list[Any]]:
 
 def same(stage: Stage, driver: Driver) -> None:
     stage.same_rows(driver, "t", "u", "child")
-    assert standing(change for change in driver.log if change.table == stage.name("k")) == stage.images("k")
+    assert remaining(change for change in driver.log if change.table == stage.name("k")) == stage.images("k")
 
 
 def history(stage: Stage, rng: random.Random, *, backlog: bool, ddl: bool, steps: int) -> tuple[Driver, set[str]]:

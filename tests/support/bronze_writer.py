@@ -25,14 +25,14 @@ from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.bronze_arrow import LINE
 from lakehouse_cdc.model.bronze_row import FILES
 from lakehouse_cdc.model.changelog import Change, Op
-from lakehouse_cdc.model.commit_note import CommitNote, Standing
+from lakehouse_cdc.model.commit_note import CommitNote, SourcePoint
 from lakehouse_cdc.model.history import History, Version
 from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.model.table_layout import DELETED_AT, Layout
 from lakehouse_cdc.model.variant import encode
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.definition.form import form_of_columns
-from lakehouse_cdc.silver.time_travel import met, rows_at
+from lakehouse_cdc.silver.time_travel import rows_at, schemas_in_force
 from tests.support.row_images import image as row_image
 
 _BY_ROWS = 3  # every so manieth batch goes through Spark's writer, the others are written as files
@@ -159,7 +159,7 @@ class Lake:
 
     def note(self, versions: Versions, query: str = "the-silver-query", batch: int | None = None) -> CommitNote:
         """What silver's commits of those bronze commits say; the batch is numbered as its last commit."""
-        standing = Standing(1, UUID, "binlog.000001", self.ends[versions.last])
+        standing = SourcePoint(1, UUID, "binlog.000001", self.ends[versions.last])
         return CommitNote("tests", query, versions.last if batch is None else batch, standing, versions.last)
 
     def schema_at(self, table: str, seq: int) -> TableSchema:
@@ -174,7 +174,7 @@ class Lake:
 
     def rows_at(self, table: str, seq: int) -> list[tuple[int, dict[str, Any]]]:
         """The same as of `seq`."""
-        schemas = met(self.spark, self.layout, [table])[table]
+        schemas = schemas_in_force(self.spark, self.layout, [table])[table]
         return images(rows_at(self.spark, self.layout, table, seq, schemas), self.seen(self.schema_at(table, seq)))
 
     def history(self, table: str) -> History:

@@ -178,8 +178,8 @@ def _more_flags(data: NDArray[np.uint8], at: int, end: int, flags: int) -> int:
         at += 6 + np.int64(data[at + 4]) + np.int64(data[at + 5])
     if at > end:
         return -1
-    found = np.int64(data[at]) if at < end else 0
-    return -1 if found & ~_KNOWN else found
+    more = np.int64(data[at]) if at < end else 0
+    return -1 if more & ~_KNOWN else more
 
 
 @compiled

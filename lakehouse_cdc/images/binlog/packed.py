@@ -42,18 +42,18 @@ from lakehouse_cdc.images.compiled import compiled
 @compiled
 def find_packed(data: NDArray[np.uint8], at: int, places: NDArray[np.int64]) -> int:
     """How many packed events there are from `at` on; the offsets of the first go to `places`, as many as have room."""
-    found = 0
+    count = 0
     while data.size - at >= HEADER:
         kind = data[at + 4]
         size = event_size(data, at)
         if size < HEADER or size > data.size - at:
             break
         if kind == PAYLOAD or PACKED_QUERY <= kind <= LAST_PACKED:
-            if found < places.size:
-                places[found] = at
-            found += 1
+            if count < places.size:
+                places[count] = at
+            count += 1
         at += size
-    return found
+    return count
 
 
 @compiled

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lakehouse_cdc.images.binlog.header import event_size, u32
 from lakehouse_cdc.images.binlog.words import FORMAT, HEADER, HEARTBEAT, HEARTBEAT_V2, ROTATE
-from lakehouse_cdc.images.bytes_io import Bytes, behind, little, pointer
+from lakehouse_cdc.images.bytes_io import Bytes, at_offset, little, pointer
 from lakehouse_cdc.images.compiled import compiled, part
 
 Table = NDArray[np.int64]
@@ -44,9 +44,9 @@ def _word(word: int, table: Table) -> int:
 def _crc32(data: Bytes, at: int, end: int, table: Table) -> int:
     crc = np.int64(_ALL)
     while end - at >= _STEP:
-        first = _word(crc ^ little(data, at, 4), behind(table, 3 * _WORD_TABLES))
-        second = _word(little(data, at + 4, 4), behind(table, 2 * _WORD_TABLES))
-        third = _word(little(data, at + 8, 4), behind(table, _WORD_TABLES))
+        first = _word(crc ^ little(data, at, 4), at_offset(table, 3 * _WORD_TABLES))
+        second = _word(little(data, at + 4, 4), at_offset(table, 2 * _WORD_TABLES))
+        third = _word(little(data, at + 8, 4), at_offset(table, _WORD_TABLES))
         crc = np.int64(first ^ second ^ third ^ _word(little(data, at + 12, 4), table))
         at += _STEP
     while at < end:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakehouse_cdc.images.bytes_io import Bytes, Step, behind, little, put
+from lakehouse_cdc.images.bytes_io import Bytes, Step, at_offset, little, put
 from lakehouse_cdc.images.compiled import part
 from lakehouse_cdc.images.hashing.sha256 import DIGEST_WORDS, key_states, write_hmac
 from lakehouse_cdc.images.numbers.doubles import write_double, write_integer, write_number
@@ -54,7 +54,7 @@ def write_masked(out: Bytes, begin: int, end: int, page: Bytes, work: Step) -> i
     at, behind_text = _text(out, begin, end)
     size = behind_text - at
     if page[0] == _HASHED:
-        write_hmac(out, at, size, behind(page, 1), work, out, begin + LONG_HEADER)
+        write_hmac(out, at, size, at_offset(page, 1), work, out, begin + LONG_HEADER)
         return _headed(8 * DIGEST_WORDS, out, begin) + 8 * DIGEST_WORDS
     return _write_kept(out, at, size, little(page, 1, 4), little(page, 5, 4), begin)
 

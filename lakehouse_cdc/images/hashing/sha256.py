@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from lakehouse_cdc.images.bytes_io import Bytes, Step, behind, big, little, pointer
+from lakehouse_cdc.images.bytes_io import Bytes, Step, at_offset, big, little, pointer
 from lakehouse_cdc.images.compiled import compiled, part
 
 BLOCK, DIGEST_WORDS, ROUNDS = 64, 8, 64
@@ -65,7 +65,7 @@ def write_hmac(data: Bytes, at: int, size: int, states: Bytes, work: Step, out: 
     _absorb(data, at, size, states, work)
     for i in range(DIGEST_WORDS):
         work[_DIGEST + i] = work[_STATE + i]
-    _open(behind(states, 4 * DIGEST_WORDS), work)
+    _open(at_offset(states, 4 * DIGEST_WORDS), work)
     for i in range(16):
         work[i] = work[_DIGEST + i] if i < DIGEST_WORDS else 0
     work[DIGEST_WORDS], work[15] = 1 << 31, 8 * (BLOCK + 4 * DIGEST_WORDS)

@@ -18,7 +18,7 @@ from lakehouse_cdc.images.bytes_io import (
     Bytes,
     Matrix,
     Step,
-    behind,
+    at_offset,
     copy,
     little,
     move,
@@ -97,17 +97,17 @@ class Output(NamedTuple):
 @part
 def table_of(program: Program, table: int) -> Table:
     """Pointers to what the program has of one table."""
-    row = behind(pointer(program.tables), table * TABLE_FIELDS)
-    steps = behind(pointer(program.steps), row[FIRST] * STEP_FIELDS)
-    return Table(steps, row, behind(pointer(program.keys), row[KEY_FIRST]), pointer(program.pool))
+    row = at_offset(pointer(program.tables), table * TABLE_FIELDS)
+    steps = at_offset(pointer(program.steps), row[FIRST] * STEP_FIELDS)
+    return Table(steps, row, at_offset(pointer(program.keys), row[KEY_FIRST]), pointer(program.pool))
 
 
 @part
 def scratch_of(scratch: Scratch, table: int) -> Scratch:
     """The same as pointers, with the table's own hint."""
     return Scratch(
-        pointer(scratch.starts), pointer(scratch.ends), behind(pointer(scratch.hint), table), pointer(scratch.report),
-        pointer(scratch.work),
+        pointer(scratch.starts), pointer(scratch.ends), at_offset(pointer(scratch.hint), table),
+        pointer(scratch.report), pointer(scratch.work),
     )  # fmt: skip
 
 
@@ -227,7 +227,7 @@ def write_image(
     for column in range(columns):
         if present >= 0 and not is_null(buf, present, column):
             continue
-        step = behind(table.steps, column * STEP_FIELDS)
+        step = at_offset(table.steps, column * STEP_FIELDS)
         slot = step[SLOT]
         null = is_null(buf, bitmap, bit)
         bit += 1
@@ -255,7 +255,7 @@ def write_image(
                 scratch.report[STEP] = column
                 return at, pos
             if mask != 0:
-                pos = write_masked(out, begin, pos, behind(table.pool, mask), scratch.work)
+                pos = write_masked(out, begin, pos, at_offset(table.pool, mask), scratch.work)
         scratch.starts[slot], scratch.ends[slot] = begin - body, pos - body
         at += size
     return at, _finish(out, room, to, body, pos, table, scratch)
@@ -278,7 +278,7 @@ def _finish(out: Bytes, room: int, to: int, body: int, pos: int, table: Table, s
             out[begin + i] = out[body + i]
     scratch.hint[0] = size
     scratch.report[BODY] = begin
-    at = _head(out, to, size, behind(table.pool, table.row[HEAD]), fields)
+    at = _head(out, to, size, at_offset(table.pool, table.row[HEAD]), fields)
     _offsets(out, at, size, scratch.starts, fields, total)
     return begin + total
 
@@ -300,7 +300,7 @@ def write_key(image: Bytes, limit: int, table: Table, out: Bytes, room: int, to:
         return -FULL
     if needed + SPARE > room:
         limit = 0
-    at = _head(out, to, size, behind(table.pool, table.row[KEY_HEAD]), fields)
+    at = _head(out, to, size, at_offset(table.pool, table.row[KEY_HEAD]), fields)
     pos: int = at + (fields + 1) * size
     offset = 0
     for k in range(fields):

@@ -30,12 +30,12 @@ def find_packets(buf: Bytes, at: int, filled: int, sequence: int, starts: Step, 
 
     Returns (payloads, position after the last, next sequence number); -1 payloads if a sequence number is wrong.
     """
-    found = 0
-    while found < starts.size:
+    count = 0
+    while count < starts.size:
         here, expected, length, size = at, sequence, LARGEST, 0
         while length == LARGEST:
             if here + PACKET_HEADER > filled:
-                return found, at, sequence
+                return count, at, sequence
             length = little(pointer(buf), here, 3)
             if buf[here + 3] != expected:
                 return -1, at, sequence
@@ -43,16 +43,16 @@ def find_packets(buf: Bytes, at: int, filled: int, sequence: int, starts: Step, 
             here += PACKET_HEADER + length
             size += length
             if here > filled:
-                return found, at, sequence
+                return count, at, sequence
         begin = at + PACKET_HEADER
         for part in range(LARGEST, size, LARGEST):  # the first part is in its place; move the others to it
             source = begin + part + part // LARGEST * PACKET_HEADER
             for i in range(min(LARGEST, size - part)):
                 buf[begin + part + i] = buf[source + i]
-        starts[found], ends[found] = begin, begin + size
-        found += 1
+        starts[count], ends[count] = begin, begin + size
+        count += 1
         at, sequence = here, expected
-    return found, at, sequence
+    return count, at, sequence
 
 
 @compiled
@@ -60,7 +60,7 @@ def read_rows(
     buf: Bytes,
     starts: Step,
     ends: Step,
-    found: int,
+    packets: int,
     program: Program,
     state: Step,
     key: Sink,
@@ -73,7 +73,7 @@ def read_rows(
     keys, key_room, key_offsets, key_valid = pointers(key)
     limit, rows, keyed = buf.size, after.valid.size, table.row[KEY_COUNT] > 0
     bitmap_size = (table.row[COUNT] + 9) >> 3
-    while state[PACKET] < found:
+    while state[PACKET] < packets:
         at, end, row = starts[state[PACKET]], ends[state[PACKET]], state[ROWS]
         if at == end or source[at] != 0:
             return NO_ROW

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from lakehouse_cdc.images.binlog.row_events import DELETE, UPDATE, WRITE
 from lakehouse_cdc.images.buffers import Sink
-from lakehouse_cdc.images.bytes_io import Bytes, Step, behind, pointer
+from lakehouse_cdc.images.bytes_io import Bytes, Step, at_offset, pointer
 from lakehouse_cdc.images.compiled import compiled, part
 from lakehouse_cdc.images.opcodes import COUNT, KEY_COUNT, SLOT, STEP_FIELDS
 from lakehouse_cdc.images.program import Program
@@ -85,14 +85,14 @@ def open_event(buf: Bytes, at: int, end: int, kind: int, table: Table, state: St
     for image in range(2 if kind == UPDATE else 1):
         if size > end - at:
             return -TRUNCATED
-        found = 0
+        present_columns = 0
         for column in range(columns):
             if is_null(buf, at, column):
-                found += 1
-            elif behind(table.steps, column * STEP_FIELDS)[SLOT] >= 0:
+                present_columns += 1
+            elif at_offset(table.steps, column * STEP_FIELDS)[SLOT] >= 0:
                 report[STEP] = column
                 return -PARTIAL_IMAGE
-        present, nulls = np.int64(-1) if found == columns else np.int64(at), (found + 7) >> 3
+        present, nulls = np.int64(-1) if present_columns == columns else np.int64(at), (present_columns + 7) >> 3
         if image == 0:
             state[OLD_PRESENT], state[OLD_NULLS] = present, nulls
         state[NEW_PRESENT], state[NEW_NULLS] = present, nulls
@@ -275,7 +275,7 @@ def _pass_over(buf: Bytes, at: int, end: int, present: int, nulls: int, table: T
         if present >= 0 and not is_null(buf, present, column):
             continue
         if not is_null(buf, bitmap, bit):
-            size, at = value_extent(buf, at, end, behind(table.steps, column * STEP_FIELDS))
+            size, at = value_extent(buf, at, end, at_offset(table.steps, column * STEP_FIELDS))
             if size < 0:
                 report[STEP] = column
                 return size

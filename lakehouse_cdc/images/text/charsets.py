@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakehouse_cdc.images.bytes_io import Bytes, Step, behind, big, copy, little, load8, move
+from lakehouse_cdc.images.bytes_io import Bytes, Step, at_offset, big, copy, little, load8, move
 from lakehouse_cdc.images.compiled import inlined, part
 from lakehouse_cdc.images.opcodes import (
     ARG,
@@ -125,9 +125,9 @@ def write_text(buf: Bytes, at: int, size: int, step: Step, pool: Bytes, out: Byt
     elif op == UTF32:
         end = _utf32(buf, at, size, out, begin)
     elif op == SINGLE:
-        end = _single(buf, at, size, behind_page(pool, step), out, begin)
+        end = _single(buf, at, size, masked_page(pool, step), out, begin)
     else:
-        end = _multi(buf, at, size, behind_page(pool, step), op, out, begin)
+        end = _multi(buf, at, size, masked_page(pool, step), op, out, begin)
     while step[ARG] and end > begin and out[end - 1] == 0x20:
         end -= 1
     return headed(step, out, to, end)
@@ -136,7 +136,7 @@ def write_text(buf: Bytes, at: int, size: int, step: Step, pool: Bytes, out: Byt
 @part
 def write_label(buf: Bytes, at: int, size: int, step: Step, pool: Bytes, out: Bytes, to: int) -> int:
     """The label of an ENUM's number, or those of a SET's bits with commas between."""
-    labels = behind_page(pool, step)
+    labels = masked_page(pool, step)
     count = little(labels, 0, 4)
     begin = end = to + LONG_HEADER
     if step[OP] == ENUM:
@@ -170,10 +170,10 @@ def write_document(buf: Bytes, at: int, size: int, step: Step, out: Bytes, to: i
 
 
 @part
-def behind_page(pool: Bytes, step: Step) -> Bytes:
+def masked_page(pool: Bytes, step: Step) -> Bytes:
     """Where the step's page begins."""
-    found: Bytes = behind(pool, step[ARG2])
-    return found
+    page: Bytes = at_offset(pool, step[ARG2])
+    return page
 
 
 @part

@@ -34,7 +34,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from lakehouse_cdc.images.bytes_io import Bytes, Step, behind, little, put
+from lakehouse_cdc.images.bytes_io import Bytes, Step, at_offset, little, put
 from lakehouse_cdc.images.compiled import part
 from lakehouse_cdc.images.status import BAD_JSON
 from lakehouse_cdc.images.text.json_scalars import (
@@ -81,7 +81,9 @@ def write_json(buf: Bytes, at: int, size: int, bare: int, out: Bytes, to: int) -
     kind, at, end, left = np.int64(buf[at]), at + 1, at + size, size - 1
     while True:
         if kind < LITERAL:
-            left = _open(buf, at, end, kind, left, behind(levels, depth * _LEVEL_FIELDS)) if depth < MAX_DEPTH else -1
+            left = (
+                _open(buf, at, end, kind, left, at_offset(levels, depth * _LEVEL_FIELDS)) if depth < MAX_DEPTH else -1
+            )
             if left < 0:
                 return -BAD_JSON
             out[to] = 0x5B if kind & _ARRAY else 0x7B
@@ -95,7 +97,7 @@ def write_json(buf: Bytes, at: int, size: int, bare: int, out: Bytes, to: int) -
         depth, to = _close(levels, depth, out, to)
         if depth == 0:
             return to
-        level = behind(levels, (depth - 1) * _LEVEL_FIELDS)
+        level = at_offset(levels, (depth - 1) * _LEVEL_FIELDS)
         kind, at, end, left = _element(buf, level, left)
         if left < 0:
             return -BAD_JSON
@@ -120,7 +122,7 @@ def _open(buf: Bytes, at: int, end: int, form: int, left: int, level: Step) -> i
 def _close(levels: Step, depth: int, out: Bytes, to: int) -> tuple[int, int]:
     """End all objects and arrays that have no further element; (levels that continue, next output position)."""
     while depth > 0:
-        level = behind(levels, (depth - 1) * _LEVEL_FIELDS)
+        level = at_offset(levels, (depth - 1) * _LEVEL_FIELDS)
         if level[_NEXT] < level[_COUNT]:
             break
         out[to] = 0x5D if level[_FORM] & _ARRAY else 0x7D

@@ -47,7 +47,7 @@ def arrow_type(mapped: Mapped) -> pa.DataType | None:
         return pa.decimal128(mapped.precision, mapped.scale)
     if mapped.kind is Kind.BOOLEAN:
         return pa.bool_()
-    return {kind: told[-1] for kind, told in (*_PLAIN.items(), *_VARYING.items())}.get(mapped.kind)
+    return {kind: kinds[-1] for kind, kinds in (*_PLAIN.items(), *_VARYING.items())}.get(mapped.kind)
 
 
 class ImageColumns:
@@ -58,8 +58,8 @@ class ImageColumns:
         self._types: list[Any] = [arrow_type(kind) for kind in kinds]
         assert None not in self._types, schema.name
         ranks = {name: i for i, name in enumerate(sorted((c.name for c in schema.captured), key=str.encode))}
-        told = [_column(kind, ranks[c.name]) for kind, c in zip(kinds, schema.captured, strict=True)]
-        self._columns = np.array(told, dtype=np.uint64).view(np.int64).reshape(-1, rows.COLUMN_FIELDS)
+        columns = [_column(kind, ranks[c.name]) for kind, c in zip(kinds, schema.captured, strict=True)]
+        self._columns = np.array(columns, dtype=np.uint64).view(np.int64).reshape(-1, rows.COLUMN_FIELDS)
         self._forms = self._columns[:, rows.FORM].tolist()
 
     def read(self, images: Any, chosen: npt.NDArray[np.int64]) -> Iterator[list[Any]]:
@@ -92,20 +92,20 @@ class ImageColumns:
                 size += -(-n * (rows.EXACT_BYTES if form == rows.EXACT else width) // _ALIGNED) * _ALIGNED
         fixed, valid = np.empty(max(1, size), np.uint8), np.empty(len(places) * n, np.uint8)
         starts, sizes = (np.empty(max(1, varying * n), np.int64) for _ in range(2))
-        told = np.array(places, np.int64)
-        read = rows.read_images(data, ends, chosen, self._columns, told, fixed, valid, starts, sizes)
+        numbers = np.array(places, np.int64)
+        read = rows.read_images(data, ends, chosen, self._columns, numbers, fixed, valid, starts, sizes)
         if read != n:
             raise NotOurs(f"image {chosen[read]} is not as its schema says")
-        found = []
+        arrays = []
         for c, (form, place, kind) in enumerate(zip(self._forms, places, self._types, strict=True)):
             there = valid[c * n : (c + 1) * n].view(np.bool_)
             nulls = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
             if form >= rows.VARYING:
                 mine = slice(place * n, (place + 1) * n)
-                found.append(_gathered(kind, form, data, starts[mine], sizes[mine], nulls))
+                arrays.append(_gathered(kind, form, data, starts[mine], sizes[mine], nulls))
             else:
-                found.append(_laid_out(kind, form, fixed[place:], n, nulls))
-        return found
+                arrays.append(_laid_out(kind, form, fixed[place:], n, nulls))
+        return arrays
 
 
 def _column(mapped: Mapped, rank: int) -> list[int]:
@@ -151,10 +151,10 @@ def _gathered(
         elements = pa.Array.from_buffers(pa.float32(), total, [None, pa.py_buffer(out)])
         return pa.Array.from_buffers(kind, n, [nulls, pa.py_buffer(ends)], children=[elements])
     rows.gather(data, starts, sizes, content)
-    found = pa.Array.from_buffers(kind, n, [nulls, pa.py_buffer(ends), pa.py_buffer(out)])
+    array = pa.Array.from_buffers(kind, n, [nulls, pa.py_buffer(ends), pa.py_buffer(out)])
     if form == rows.WRITTEN and total and out.max() >= 0x80:
         try:
-            found.validate(full=True)
+            array.validate(full=True)
         except pa.ArrowInvalid as error:
             raise NotOurs("a text is not in UTF-8") from error
-    return found
+    return array

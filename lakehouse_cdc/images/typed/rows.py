@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from lakehouse_cdc.images.bytes_io import Bytes, Matrix, Step, behind, little, move, pointer
+from lakehouse_cdc.images.bytes_io import Bytes, Matrix, Step, at_offset, little, move, pointer
 from lakehouse_cdc.images.compiled import compiled, part
 from lakehouse_cdc.model.variant import ARRAY, FALSE, FLOAT, MAX_SHORT_STRING, NULL, OBJECT, SHORT_STRING, TRUE, header
 
@@ -43,8 +43,8 @@ def read_images(
     and the content's bytes, or the elements: `starts[n * rows + k]`, `sizes[n * rows + k]`.
     """
     rows, count = len(chosen), len(columns)
-    buf, told, to = pointer(data), pointer(columns), pointer(fixed)
-    found, begins, lengths, where = pointer(valid), pointer(starts), pointer(sizes), pointer(places)
+    buf, layout, to = pointer(data), pointer(columns), pointer(fixed)
+    validity, begins, lengths, where = pointer(valid), pointer(starts), pointer(sizes), pointer(places)
     for k in range(rows):
         at, end = np.int64(ends[chosen[k]]), np.int64(ends[chosen[k] + 1])
         size, offsets = _head(buf, at, end, count)
@@ -52,12 +52,12 @@ def read_images(
             return k
         body, pos = offsets + (count + 1) * size, np.int64(0)
         for c in range(count):
-            column = behind(told, c * COLUMN_FIELDS)
+            column = at_offset(layout, c * COLUMN_FIELDS)
             if little(buf, offsets + column[FIELD] * size, size) != pos or body + pos >= end:
                 return k
             form, value = column[FORM], body + pos
             there = buf[value] != NULL
-            found[c * rows + k] = there
+            validity[c * rows + k] = there
             if form >= VARYING:
                 begin, length, behind_it = value, np.int64(0), value + 1
                 if there:

@@ -125,8 +125,8 @@ class _Table:
         for one in rows.column("op").value_counts().to_pylist():
             self._ops[one["values"]] = self._ops.get(one["values"], 0) + one["counts"]
             if one["values"] == Op.SCHEMA.value:
-                found = rows.filter(pc.equal(rows.column("op"), Op.SCHEMA.value))
-                self._schemas += map(_schema, found.select(_OF_SCHEMA).to_pylist())
+                schema_rows = rows.filter(pc.equal(rows.column("op"), Op.SCHEMA.value))
+                self._schemas += map(_schema, schema_rows.select(_OF_SCHEMA).to_pylist())
 
     def end(self) -> dict[str, Any]:
         """Complete the file; its line."""
@@ -151,5 +151,5 @@ def _schema(row: dict[str, Any]) -> dict[str, Any]:
     """An s row, as `<bronze>.schemas` has it; of a table that is left off there is no schema."""
     after = decode(row["after"]["value"], row["after"]["metadata"])
     text = json.dumps(after, ensure_ascii=False, separators=(",", ":")) if after.get("columns") is not None else None
-    said = {name: row[name] for name in ("schema_id", "position")}
-    return {**said, "seq": str(row["seq"]), "statement": after.get("statement"), "schema": text}
+    entry = {name: row[name] for name in ("schema_id", "position")}
+    return {**entry, "seq": str(row["seq"]), "statement": after.get("statement"), "schema": text}

@@ -68,8 +68,8 @@ class DataFile:
     @property
     def rows(self) -> dict[str, int]:
         """op -> rows."""
-        found: dict[str, int] = json.loads(self.ops)
-        return found
+        counts: dict[str, int] = json.loads(self.ops)
+        return counts
 
     @property
     def partition(self) -> Mapping[str, str]:
@@ -111,9 +111,9 @@ def add_files(
     transaction.registerSQLMetrics(spark._jsparkSession, _metrics(spark, metrics))
     once = {"txn": {"appId": app, "version": note.batch, "lastUpdated": None}}
     actions = [delta.actions.Action.fromJson(text) for text in (json.dumps(once), *map(_action, files))]
-    said = _streamed(spark, note) if operation == STREAMED else _appended(spark, note)
+    info = _streamed(spark, note) if operation == STREAMED else _appended(spark, note)
     with commit_to(Door.ADD, table.name):
-        return int(transaction.commit(jvm.PythonUtils.toSeq(actions), said))
+        return int(transaction.commit(jvm.PythonUtils.toSeq(actions), info))
 
 
 def last_batch(spark: SparkSession, table: Table, app: str) -> int | None:
@@ -132,11 +132,11 @@ def discard(table: Table, files: Sequence[Added]) -> None:
 
 def _action(file: Added) -> str:
     """The file as an action of Delta's log."""
-    said = {
+    added = {
         "path": file.path, "partitionValues": dict(file.partition), "size": file.size,
         "modificationTime": file.modified, "dataChange": True, "stats": file.stats,
     }  # fmt: skip
-    return json.dumps({"add": said})
+    return json.dumps({"add": added})
 
 
 def _streamed(spark: SparkSession, note: CommitNote) -> Any:
@@ -164,19 +164,19 @@ def _last(transaction: Any, app: str) -> int:
     checksum = transaction.snapshot().checksumOpt()
     if checksum.isEmpty() or checksum.get().setTransactions().isEmpty():
         return int(transaction.txnVersion(app))
-    found, each = -1, checksum.get().setTransactions().get().iterator()
+    last, each = -1, checksum.get().setTransactions().get().iterator()
     while each.hasNext():
         one = each.next()
         if one.appId() == app:
-            found = max(found, one.version())
-    return found
+            last = max(last, one.version())
+    return last
 
 
 def _metrics(spark: SparkSession, values: dict[str, int]) -> Any:
     jvm: Any = spark._jvm
     metrics = jvm.org.apache.spark.sql.execution.metric.SQLMetrics
-    found = {}
+    metrics_by_name = {}
     for name, value in values.items():
-        found[name] = metrics.createMetric(spark.sparkContext._jsc.sc(), name)
-        found[name].add(value)
-    return jvm.PythonUtils.toScalaMap(found)
+        metrics_by_name[name] = metrics.createMetric(spark.sparkContext._jsc.sc(), name)
+        metrics_by_name[name].add(value)
+    return jvm.PythonUtils.toScalaMap(metrics_by_name)

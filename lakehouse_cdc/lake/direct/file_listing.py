@@ -37,14 +37,14 @@ class Listed:
 def files_of(table: Table, versions: Versions, partition: Mapping[str, str] | None = None) -> list[Listed] | None:
     """Those of that partition, or all, in the order in which they were added; None if the log does not simply say."""
     first = 0 if versions.after is None else versions.after + 1
-    found: dict[str, Listed] = {}
+    files: dict[str, Listed] = {}
     try:
         for action in _actions(os.path.join(str(table.path), "_delta_log"), first, versions.last):
-            if not _followed(action, found, partition, whole=versions.after is None):
+            if not _followed(action, files, partition, whole=versions.after is None):
                 return None
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return list(found.values())
+    return list(files.values())
 
 
 def only_appended(spark: SparkSession, table: Table) -> bool:
@@ -65,19 +65,19 @@ def _actions(log: str, first: int, last: int) -> Iterator[dict[str, Any]]:
 
 
 def _followed(
-    action: dict[str, Any], found: dict[str, Listed], partition: Mapping[str, str] | None, *, whole: bool
+    action: dict[str, Any], files: dict[str, Listed], partition: Mapping[str, str] | None, *, whole: bool
 ) -> bool:
-    """Bring `found` after an action; False where that says something of which this module knows nothing."""
+    """Bring `files` after an action; False where that says something of which this module knows nothing."""
     if (added := action.get("add")) is not None:
         its = added["partitionValues"]
         if not (whole or added["dataChange"]) or (partition is not None and its != partition):
             return bool(partition is None or its.keys() == partition.keys())
         path, stats = unquote(added["path"]), json.loads(added["stats"])
-        found[path] = Listed(path, int(stats["numRecords"]), its, stats)
+        files[path] = Listed(path, int(stats["numRecords"]), its, stats)
         return added.get("deletionVector") is None and "://" not in path and not path.startswith("/")
     if (removed := action.get("remove")) is not None:
         if whole:
-            found.pop(unquote(removed["path"]), None)
+            files.pop(unquote(removed["path"]), None)
         return bool(whole or not removed["dataChange"])
     if (metadata := action.get("metaData")) is not None:
         return bool(metadata["configuration"].get("delta.columnMapping.mode", "none") == "none")

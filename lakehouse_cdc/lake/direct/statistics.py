@@ -41,20 +41,20 @@ class Bounds:
             if pa.types.is_boolean(column.type) or pa.types.is_binary(column.type):
                 continue
             bounds = pc.min_max(_said_in(column))
-            for held, found, better in ((self._least, bounds["min"], min), (self._greatest, bounds["max"], max)):
-                if (value := found.as_py()) is not None:
+            for held, bound, better in ((self._least, bounds["min"], min), (self._greatest, bounds["max"], max)):
+                if (value := bound.as_py()) is not None:
                     held[path] = better(held.get(path, value), value)
 
     def text(self) -> str:
         """As Delta has it."""
         nulls = {path: str(count) for path, count in self._nulls.items()}
-        said = {
+        statistics = {
             "numRecords": str(self.rows),
-            "minValues": _object(_said(self._least, _shorter)),
-            "maxValues": _object(_said(self._greatest, _beyond)),
+            "minValues": _object(_cut_values(self._least, _shorter)),
+            "maxValues": _object(_cut_values(self._greatest, _beyond)),
             "nullCount": _object(nulls),
         }
-        return _object({(name,): text for name, text in said.items()})
+        return _object({(name,): text for name, text in statistics.items()})
 
 
 def _said_in(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -65,7 +65,7 @@ def _said_in(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([chunk.dictionary_decode() for chunk in chunks], column.type.value_type)
 
 
-def _said(values: Mapping[Path, Any], cut: Callable[[str], str]) -> dict[Path, str]:
+def _cut_values(values: Mapping[Path, Any], cut: Callable[[str], str]) -> dict[Path, str]:
     return {path: _json(cut(value) if isinstance(value, str) else value) for path, value in values.items()}
 
 

@@ -58,9 +58,9 @@ class DirectEngine:
         """See `port.Engine`."""
         schema = to_arrow_schema(struct_of(columns), timezone="UTC")
         maps = {field.name for field in schema if pa.types.is_map(field.type)}
-        said = [{k: list(v.items()) if k in maps and v is not None else v for k, v in row.items()} for row in rows]
+        plain = [{k: list(v.items()) if k in maps and v is not None else v for k, v in row.items()} for row in rows]
         writer = FileWriter(str(table.path), "", [(name,) for name in statistics])
-        writer.write(pa.Table.from_pylist(said, schema=schema))
+        writer.write(pa.Table.from_pylist(plain, schema=schema))
         add_files(self._spark, table, [writer.end()], note, step, APPENDED)
 
     def read(self, table: Table, columns: Sequence[str]) -> list[dict[str, Any]]:
@@ -71,8 +71,8 @@ class DirectEngine:
             if files is not None:
                 kinds = StructType.fromJson({"type": "struct", "fields": list(state.fields)})
                 schema = to_arrow_schema(StructType([kinds[name] for name in columns]), timezone="UTC")
-                found: list[dict[str, Any]] = []
+                rows: list[dict[str, Any]] = []
                 for file in files:
-                    found += _read(os.path.join(str(table.path), file.path), schema).to_pylist()
-                return found
+                    rows += _read(os.path.join(str(table.path), file.path), schema).to_pylist()
+                return rows
         return SparkEngine(self._spark).read(table, columns)

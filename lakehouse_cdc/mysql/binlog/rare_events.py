@@ -181,17 +181,17 @@ def xa_prepare(body: bytes, where: str) -> tuple[bool, str]:
     data = Cursor(body, where)
     one_phase = data.byte() != 0
     number, size, branch = data.u32(), data.u32(), data.u32()
-    found = f"{data.take(size).hex()},{data.take(branch).hex()},{number}"
+    xid = f"{data.take(size).hex()},{data.take(branch).hex()},{number}"
     data.end()
-    return one_phase, found
+    return one_phase, xid
 
 
 def decided_xid(text: str, where: str) -> str:
     """The xid of an XA COMMIT or XA ROLLBACK, as both kinds of server log them."""
-    found = _XID.search(text)
-    if found is None:
+    match = _XID.search(text)
+    if match is None:
         raise codes.BINLOG_DAMAGED.error(f"an XA statement without an xid: {text[:200]}", where=where)
-    return f"{found[1].lower()},{found[2].lower()},{found[3]}"
+    return f"{match[1].lower()},{match[2].lower()},{match[3]}"
 
 
 def query(body: bytes, where: str, *, load: bool = False, alone: bool = True) -> Query:

@@ -167,13 +167,13 @@ class Scan:
 
 def gtid_set(sources: tuple[str, ...], source: Ints, number: Ints) -> GtidSet:
     """The set of many single GTIDs; runs are found without looking at each of them."""
-    found = {}
+    intervals = {}
     for index in np.unique(source[source >= 0]).tolist():
         numbers = np.unique(number[source == index])
         breaks = np.flatnonzero(np.diff(numbers) != 1)
         first = numbers[np.concatenate(([0], breaks + 1))]
         last = numbers[np.concatenate((breaks, [len(numbers) - 1]))]
-        found[sources[index]] = list(zip(first.tolist(), (last + 1).tolist(), strict=True))
+        intervals[sources[index]] = list(zip(first.tolist(), (last + 1).tolist(), strict=True))
         if is_mariadb(sources[index]):
-            found[sources[index]] = [(1, int(numbers[-1]) + 1)]
-    return GtidSet(found)
+            intervals[sources[index]] = [(1, int(numbers[-1]) + 1)]
+    return GtidSet(intervals)

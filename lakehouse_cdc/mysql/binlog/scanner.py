@@ -244,9 +244,9 @@ class BinlogScanner:
             raise stopped(k.WRONG_POSITION, k.FORMAT, self._where())
         if state[k.GROUP] != k.OUTSIDE:
             raise stopped(k.MISPLACED, k.FORMAT, self._where())
-        found = rare.format_description(event, self._where())
-        state[k.CHECKSUM], state[k.MARIADB] = found.checksum_bytes, found.mariadb
-        self._known.written_by(found)
+        description = rare.format_description(event, self._where())
+        state[k.CHECKSUM], state[k.MARIADB] = description.checksum_bytes, description.mariadb
+        self._known.written_by(description)
         self.created = int.from_bytes(event[:4], "little")
         state[k.AT] += len(event)
         state[k.POS] += len(event) if end else 0

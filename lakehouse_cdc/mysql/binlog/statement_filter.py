@@ -96,8 +96,8 @@ class Watch:
             return statement, False, None
         if not concerns(statement, self._has, self._has_in):
             return statement, False, ()
-        found = self._effects(statement, query, dialect, alone)
-        return statement, found != () or self._names_others(statement), found
+        outcome = self._effects(statement, query, dialect, alone)
+        return statement, outcome != () or self._names_others(statement), outcome
 
     def names(
         self, query: Query, statement: Statement, effects: tuple[Effect, ...] | None, *, alone: bool

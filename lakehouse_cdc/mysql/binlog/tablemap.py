@@ -130,27 +130,27 @@ def _is_character(kind: BinlogType) -> bool:
 
 def _signs(field: Cursor | None, codes: bytes) -> tuple[bool | None, ...]:
     """One bit for each numeric column, the highest bit of a byte first; set where unsigned."""
-    found: list[bool | None] = [None] * len(codes)
+    signs: list[bool | None] = [None] * len(codes)
     if field is not None:
         numeric = [i for i, code in enumerate(codes) if code in _NUMERIC]
         bits = field.take((len(numeric) + 7) // 8)
         for n, i in enumerate(numeric):
-            found[i] = bool(bits[n // 8] & 0x80 >> n % 8)
-    return tuple(found)
+            signs[i] = bool(bits[n // 8] & 0x80 >> n % 8)
+    return tuple(signs)
 
 
 def _charsets(fields: dict[int, Cursor], character: list[int], count: int) -> tuple[int | None, ...]:
     """Either a default and its exceptions, or one collation for each character column."""
-    found: dict[int, int] = {}
+    collations: dict[int, int] = {}
     if _CHARSETS in fields:
-        found = {i: fields[_CHARSETS].length() for i in character}
+        collations = {i: fields[_CHARSETS].length() for i in character}
     elif _DEFAULT_CHARSET in fields:
         field = fields[_DEFAULT_CHARSET]
-        found = dict.fromkeys(character, field.length())
+        collations = dict.fromkeys(character, field.length())
         while field.left:
             place = field.index(len(character))
-            found[character[place]] = field.length()
-    return tuple(found.get(i) for i in range(count))
+            collations[character[place]] = field.length()
+    return tuple(collations.get(i) for i in range(count))
 
 
 def _names(field: Cursor, count: int) -> tuple[str, ...]:
@@ -161,13 +161,13 @@ def _names(field: Cursor, count: int) -> tuple[str, ...]:
 
 def _labels(fields: dict[int, Cursor], types: tuple[BinlogType, ...]) -> tuple[tuple[bytes, ...], ...]:
     """For each ENUM, and in a list of its own each SET: how many labels, and each with its length."""
-    found: list[tuple[bytes, ...]] = [()] * len(types)
+    labels: list[tuple[bytes, ...]] = [()] * len(types)
     for field, real in ((_SET_LABELS, layout.SET), (_ENUM_LABELS, layout.ENUM)):
         for i, (code, metadata) in enumerate(types):
             if field in fields and code == layout.STRING and metadata[0] == real:
                 data = fields[field]
-                found[i] = tuple(data.take(data.length()) for _ in range(data.length()))
-    return tuple(found)
+                labels[i] = tuple(data.take(data.length()) for _ in range(data.length()))
+    return tuple(labels)
 
 
 def _key(fields: dict[int, Cursor], count: int) -> tuple[tuple[int, int], ...]:
@@ -181,12 +181,12 @@ def _key(fields: dict[int, Cursor], count: int) -> tuple[tuple[int, int], ...]:
     return tuple(key)
 
 
-def check(found: TableMap, schema: TableSchema, where: str) -> None:
-    """Raise DefiniteError unless `found` is what `schema` says; see the module's argument for what is compared."""
-    if found.names is None:
+def check(table_map: TableMap, schema: TableSchema, where: str) -> None:
+    """Raise DefiniteError unless `table_map` is what `schema` says; see the module's argument for what is compared."""
+    if table_map.names is None:
         _require_plain_labels(schema, where)
-    logged = with_hidden_columns(schema, found)
-    difference = _differences(found, logged) or _type_difference(found, logged)
+    logged = with_hidden_columns(schema, table_map)
+    difference = _differences(table_map, logged) or _type_difference(table_map, logged)
     if difference:
         raise codes.TABLE_CHANGED.error(
             f"table {schema.name} changed: {difference}",
@@ -195,7 +195,7 @@ def check(found: TableMap, schema: TableSchema, where: str) -> None:
         )
 
 
-def with_hidden_columns(schema: TableSchema, found: TableMap) -> TableSchema:
+def with_hidden_columns(schema: TableSchema, table_map: TableMap) -> TableSchema:
     """The schema with the columns that MariaDB logs after those of the catalog; none of them is captured.
 
     They are the hashes of UNIQUE keys that are declared USING HASH, or are longer than an index may be (seen on 10.11
@@ -203,10 +203,12 @@ def with_hidden_columns(schema: TableSchema, found: TableMap) -> TableSchema:
     be some.
     """
     first = len(schema.columns)
-    kinds = found.types[first:]
-    if not kinds or (found.names is None and not schema.hidden_hashes):
+    kinds = table_map.types[first:]
+    if not kinds or (table_map.names is None and not schema.hidden_hashes):
         return schema
-    names = found.names[first:] if found.names is not None else [f"DB_ROW_HASH_{n}" for n, _ in enumerate(kinds, 1)]
+    names = (
+        table_map.names[first:] if table_map.names is not None else [f"DB_ROW_HASH_{n}" for n, _ in enumerate(kinds, 1)]
+    )
     if not all(kind[0] == layout.LONGLONG and _HASH.fullmatch(n) for kind, n in zip(kinds, names, strict=True)):
         return schema
     added = (Column(name, "bigint", unsigned=True, captured=False) for name in names)
@@ -224,46 +226,46 @@ def _require_plain_labels(schema: TableSchema, where: str) -> None:
             )
 
 
-def _type_difference(found: TableMap, schema: TableSchema) -> str:
+def _type_difference(table_map: TableMap, schema: TableSchema) -> str:
     try:
-        layout.require_types(schema, [layout.plain_type(kind) for kind in found.types])
+        layout.require_types(schema, [layout.plain_type(kind) for kind in table_map.types])
     except DefiniteError as difference:
         return difference.what
     return ""
 
 
-def _differences(found: TableMap, schema: TableSchema) -> str:
+def _differences(table_map: TableMap, schema: TableSchema) -> str:
     """In words, what the binlog has that the schema has not; '' if all but the types agrees."""
     known = tuple(c.name for c in schema.columns)
-    if found.names not in (None, known):
-        only = sorted(set(found.names or ()) ^ set(known)) or ["their order"]
-        return f"{len(found.types)} columns in the binlog, {len(known)} known; they differ in {', '.join(only)}"
-    if len(found.types) != len(known):
-        return f"{len(found.types)} columns in the binlog, {len(known)} known"
+    if table_map.names not in (None, known):
+        only = sorted(set(table_map.names or ()) ^ set(known)) or ["their order"]
+        return f"{len(table_map.types)} columns in the binlog, {len(known)} known; they differ in {', '.join(only)}"
+    if len(table_map.types) != len(known):
+        return f"{len(table_map.types)} columns in the binlog, {len(known)} known"
     for i, column in enumerate(schema.columns):
-        difference = _difference(found, i, column) if column.captured else ""
+        difference = _difference(table_map, i, column) if column.captured else ""
         if difference:
             return f"column {column.name}, known as {column.declared}, {difference} in the binlog"
-    if found.names is None:
+    if table_map.names is None:
         return ""
-    key = tuple(known[i] for i, _ in found.key)
+    key = tuple(known[i] for i, _ in table_map.key)
     wanted = schema.primary_key
     if not wanted:
         return ""  # of a table without one, servers log the first unique index over columns that are not null
     return "" if key == wanted else f"primary key ({', '.join(key)}) in the binlog, ({', '.join(wanted)}) known"
 
 
-def _difference(found: TableMap, i: int, column: Column) -> str:
+def _difference(table_map: TableMap, i: int, column: Column) -> str:
     """How column `i` of the table map differs from `column`, its type aside; '' if it does not."""
-    kind = found.types[i]
-    if kind[0] != layout.YEAR and found.unsigned[i] not in (None, column.unsigned):
-        return f"is {'unsigned' if found.unsigned[i] else 'signed'}"
-    if found.nullable[i] != column.nullable:
-        return f"is {'nullable' if found.nullable[i] else 'NOT NULL'}"
-    if column.values and found.names is not None:
-        labels = tuple(decode(column.charset or "utf8mb4", label) for label in found.labels[i])
+    kind = table_map.types[i]
+    if kind[0] != layout.YEAR and table_map.unsigned[i] not in (None, column.unsigned):
+        return f"is {'unsigned' if table_map.unsigned[i] else 'signed'}"
+    if table_map.nullable[i] != column.nullable:
+        return f"is {'nullable' if table_map.nullable[i] else 'NOT NULL'}"
+    if column.values and table_map.names is not None:
+        labels = tuple(decode(column.charset or "utf8mb4", label) for label in table_map.labels[i])
         return "" if labels == column.values else f"has the labels {', '.join(labels)[:100]}"
-    if (collation := found.collations[i]) is not None:
+    if (collation := table_map.collations[i]) is not None:
         charset = charset_of(collation) or "another"
         known = {"utf8": "utf8mb3", None: "binary"}.get(column.charset, column.charset)
         return "" if charset == known else f"has the character set {charset} instead of {known}"

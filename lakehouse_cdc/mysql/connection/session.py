@@ -235,10 +235,10 @@ class _Connection(pymysql.Connection):
 
 def _version(text: str) -> Version:
     """8.0.31-log, 9.7.4-2, 5.7.mysql_aurora.2.11: the leading numbers, 0 for those that are missing."""
-    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
-    if found is None:
+    match = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
+    if match is None:
         raise codes.SERVER_ANSWER_UNEXPECTED.error(f"'{text}' is not the version of a MySQL server")
-    return int(found[1]), int(found[2]), int(found[3] or 0)
+    return int(match[1]), int(match[2]), int(match[3] or 0)
 
 
 @contextmanager

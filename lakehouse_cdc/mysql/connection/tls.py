@@ -43,17 +43,17 @@ def authorities(given: str) -> str:
 @cache
 def context(mode: Tls, ca: str) -> ssl.SSLContext:
     """The context of a mode; `ca` as `authorities` gives it. Made once: loading the system's takes 60 ms."""
-    found = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    found.check_hostname = mode == "verify-identity"
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls.check_hostname = mode == "verify-identity"
     if mode not in VERIFYING:
-        found.verify_mode = ssl.CERT_NONE
+        tls.verify_mode = ssl.CERT_NONE
     elif ca:
         try:
-            found.load_verify_locations(cadata=ca)
+            tls.load_verify_locations(cadata=ca)
         except ssl.SSLError as error:
             raise codes.TLS_AUTHORITY_UNREADABLE.error(
                 f"tls_ca holds no certificate that can be read: {error}"
             ) from error
     else:
-        found.load_default_certs()
-    return found
+        tls.load_default_certs()
+    return tls

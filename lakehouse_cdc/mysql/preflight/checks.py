@@ -90,11 +90,11 @@ def _authentication(session: Session) -> Finding:
 
 
 def _semi_sync(session: Session, settings: Settings) -> Finding:
-    found = server.semi_sync(session)
-    if not found.enabled:
+    state = server.semi_sync(session)
+    if not state.enabled:
         return Finding("semi_sync", "ok", "commits wait for no replica")
-    what = f"commits wait up to {found.timeout_seconds:.0f} s for a replica"
-    if not found.endless or settings.get("gtid_mode") == "ON":
+    what = f"commits wait up to {state.timeout_seconds:.0f} s for a replica"
+    if not state.endless or settings.get("gtid_mode") == "ON":
         return Finding("semi_sync", "ok", what)
     what = f"{what}, and gtid_mode is not ON: time does not show when a commit becomes visible"
     if server.has_process_right(session):
@@ -198,11 +198,11 @@ def _tables(session: Session, settings: Settings, catalog: Catalog, keys: Keys) 
     return findings + _uncaptured(catalog.uncaptured)
 
 
-def _uncaptured(found: Uncaptured) -> list[Finding]:
+def _uncaptured(names: Uncaptured) -> list[Finding]:
     """What matches and is not captured: a finding for each reason, with the first names."""
     hint = 'shut out what is not wanted ("!DATABASE.TABLE" under source.tables)'
-    tables = [Finding("uncaptured", "warning", line, hint) for line in sentences(found.tables)]
-    return tables + [Finding("uncaptured", "ok", line) for line in sentences(found.without_rows)]
+    tables = [Finding("uncaptured", "warning", line, hint) for line in sentences(names.tables)]
+    return tables + [Finding("uncaptured", "ok", line) for line in sentences(names.without_rows)]
 
 
 def _unreadable(session: Session, schema: TableSchema) -> list[DefiniteError]:
@@ -220,12 +220,12 @@ def _unreadable(session: Session, schema: TableSchema) -> list[DefiniteError]:
 
 def _texts(session: Session) -> Finding:
     """What this user may not see of what a statement logged as text leads to: any captured table then may be."""
-    found = object_references.sight(session)
+    visible = object_references.sight(session)
     hidden = [
-        ("triggers", "TRIGGER", ANY in found.triggers),
+        ("triggers", "TRIGGER", ANY in visible.triggers),
         ("views", "SHOW VIEW", object_references.grants(session).has("SHOW VIEW")),
-        ("tables", "SELECT", found.tables),
-        ("stored routines", "SELECT", found.routines),
+        ("tables", "SELECT", visible.tables),
+        ("stored routines", "SELECT", visible.routines),
     ]
     lacking = [(what, right) for what, right, seen in hidden if not seen]
     if not lacking:

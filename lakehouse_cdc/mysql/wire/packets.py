@@ -21,7 +21,7 @@ _MOST = 1 << 16  # payloads found at once
 
 
 class Payloads:
-    """Whole payloads of a response: payload i is `buffer[starts[i]:ends[i]]` for i below `found`, until `more`."""
+    """Whole payloads of a response: payload i is `buffer[starts[i]:ends[i]]` for i below `count`, until `more`."""
 
     def __init__(self, connection: pymysql.Connection[Any], where: str) -> None:
         inside: Any = connection
@@ -33,23 +33,23 @@ class Payloads:
         self._sequence = 1
         self.starts: Step = np.empty(_MOST, dtype=np.int64)
         self.ends: Step = np.empty(_MOST, dtype=np.int64)
-        self.found = 0
+        self.count = 0
 
     def more(self) -> None:
         """Replace the payloads by the next ones; waits for at least one.
 
         Raises TransientError for a time-out, a lost connection, or packets out of order.
         """
-        self.found = 0
-        while not self.found:
-            self.found, self._begin, self._sequence = find_packets(
+        self.count = 0
+        while not self.count:
+            self.count, self._begin, self._sequence = find_packets(
                 self.buffer, self._begin, self._filled, self._sequence, self.starts, self.ends
             )
-            if self.found < 0:
+            if self.count < 0:
                 raise codes.DUMP_OUT_OF_STEP.error(
                     "the server sent packets out of order", where=self._where, hint="connect again"
                 )
-            if not self.found:
+            if not self.count:
                 self._receive()
 
     def payload(self, i: int) -> bytes:

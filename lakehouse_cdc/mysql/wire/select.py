@@ -145,7 +145,7 @@ class _Result:
         while not self.ended:
             payloads = self._payloads
             status = read_rows(
-                payloads.buffer, payloads.starts, payloads.ends, payloads.found, self._program, self._state, key, after,
+                payloads.buffer, payloads.starts, payloads.ends, payloads.count, self._program, self._state, key, after,
                 self._scratch,
             )  # fmt: skip
             if status == DONE:
@@ -164,7 +164,7 @@ class _Result:
         return Images(n, VariantBuffer.of(key, n), VariantBuffer.of(after, n))
 
     def _next(self) -> bytes:
-        if self._state[PACKET] == self._payloads.found:
+        if self._state[PACKET] == self._payloads.count:
             self._payloads.more()
             self._state[PACKET] = 0
         self._state[PACKET] += 1

@@ -94,10 +94,10 @@ def _line(node: yaml.Node | None, path: Sequence[int | str]) -> int:
     line = node.start_mark.line + 1 if node else 1
     for part in path:
         if isinstance(node, yaml.MappingNode):
-            found = [(k, v) for k, v in node.value if k.value == str(part)]
-            if not found:
+            entries = [(k, v) for k, v in node.value if k.value == str(part)]
+            if not entries:
                 return line
-            line, node = found[0][0].start_mark.line + 1, found[0][1]
+            line, node = entries[0][0].start_mark.line + 1, entries[0][1]
         elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
             node = node.value[part]
             line = node.start_mark.line + 1

@@ -16,7 +16,7 @@ from lakehouse_cdc.options.kinds import Invalid, Text
 from lakehouse_cdc.options.nested import MapOf
 from lakehouse_cdc.options.source import SourceConfig
 from lakehouse_cdc.pipeline.config.sections import TableConfig, TargetConfig
-from lakehouse_cdc.schema.selection import said_last
+from lakehouse_cdc.schema.selection import last_match
 from lakehouse_cdc.silver.definition.form import Form, form_named
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Metadata, Transform
@@ -71,8 +71,8 @@ class PipelineConfig(Keys):
 
     def excluded(self, table: str) -> tuple[str, ...]:
         """The columns left out of `database.table`: of every pattern under `tables` that matches it."""
-        found = [c for pattern, t in self.tables.items() if fnmatchcase(table, pattern) for c in t.exclude]
-        return tuple(dict.fromkeys(found))
+        columns = [c for pattern, t in self.tables.items() if fnmatchcase(table, pattern) for c in t.exclude]
+        return tuple(dict.fromkeys(columns))
 
     def policy(self, table: str) -> Policy:
         """What silver keeps of `database.table`, and does as its schema changes; the last pattern that says it decides.
@@ -138,17 +138,19 @@ class PipelineConfig(Keys):
 
     def _last(self, setting: str, table: str) -> Any:
         """What the last pattern that matches the table gives for a setting; None where none gives it."""
-        return said_last({pattern: getattr(t, setting) for pattern, t in self.said(setting).items()}, table)
+        return last_match({pattern: getattr(t, setting) for pattern, t in self.tables_that_set(setting).items()}, table)
 
     def _properties(self, table: str) -> dict[str, str]:
-        found: dict[str, bool | int | str] = {}
+        properties: dict[str, bool | int | str] = {}
         for pattern, one in self.tables.items():
-            found.update(one.properties if fnmatchcase(table, pattern) else {})
-        return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in found.items()}
+            properties.update(one.properties if fnmatchcase(table, pattern) else {})
+        return {
+            name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in properties.items()
+        }
 
     def _transform(self, table: str) -> Transform:
         matching = [t for pattern, t in self.tables.items() if fnmatchcase(table, pattern)]
-        said = [t.filter for t in matching if t.filter is not None]
+        filters = [t.filter for t in matching if t.filter is not None]
         rename: dict[str, str] = {}
         computed: dict[str, str] = {}
         metadata: dict[str, Metadata] = {}
@@ -156,14 +158,14 @@ class PipelineConfig(Keys):
             rename.update(one.rename)
             computed.update(one.computed)
             metadata.update(one.metadata)
-        return Transform(rename, computed, said[-1] if said else None, metadata)
+        return Transform(rename, computed, filters[-1] if filters else None, metadata)
 
     @property
     def keys(self) -> dict[str, tuple[str, ...]]:
         """The columns that identify the rows of tables without a primary key, by pattern."""
-        return {pattern: tuple(t.key or ()) for pattern, t in self.said("key").items()}
+        return {pattern: tuple(t.key or ()) for pattern, t in self.tables_that_set("key").items()}
 
-    def said(self, setting: str) -> dict[str, TableConfig]:
+    def tables_that_set(self, setting: str) -> dict[str, TableConfig]:
         """The patterns under `tables` that give a setting; its default in the others says nothing."""
         return {pattern: t for pattern, t in self.tables.items() if setting in t.given}
 

@@ -63,7 +63,7 @@ def markdown() -> str:
 
 def effective(config: PipelineConfig) -> list[tuple[str, object, str]]:
     """Each key, its value, and "default" where the file does not give it; a secret is its reference, as there."""
-    found: list[tuple[str, object, str]] = []
+    options: list[tuple[str, object, str]] = []
     sections: dict[str, Keys] = {"": config, "source.": config.source, "target.": config.target}
     sections |= {f"tables.{pattern}.": keys for pattern, keys in config.tables.items()}
     for prefix, keys in sections.items():
@@ -71,8 +71,8 @@ def effective(config: PipelineConfig) -> list[tuple[str, object, str]]:
             value, given = getattr(keys, one.path), one.path in keys.given
             is_value = f"{prefix}{one.path}" not in ("source", "target", "tables")
             if is_value and (given or not prefix.startswith("tables.")):
-                found.append((f"{prefix}{one.path}", value, "" if given else "default"))
-    return found
+                options.append((f"{prefix}{one.path}", value, "" if given else "default"))
+    return options
 
 
 def _rows(options: Iterable[Option]) -> str:

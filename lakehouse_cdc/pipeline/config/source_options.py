@@ -19,7 +19,7 @@ _MADE_HERE = {"url", "password", "tables", "tls_ca", "mask_salt"}
 def source_options(config: PipelineConfig, home: Path, schemas: str) -> dict[str, str]:
     """The options of the source, its secrets among them; `schemas` is its folder, relative paths start at `home`."""
     source, tables = config.source, config.tables
-    said = {
+    values = {
         "exclude": {p: t.exclude for p, t in tables.items() if t.exclude},
         "include": {p: t.include for p, t in tables.items() if t.include is not None},
         "masks": {p: t.masks for p, t in tables.items() if t.masks},
@@ -27,7 +27,8 @@ def source_options(config: PipelineConfig, home: Path, schemas: str) -> dict[str
         "types": {p: t.types for p, t in tables.items() if t.types},
         # a frozen table concerns silver alone: bronze has everything
         "schema_changes": {
-            p: "stop" if t.schema_changes == "stop" else "evolve" for p, t in config.said("schema_changes").items()
+            p: "stop" if t.schema_changes == "stop" else "evolve"
+            for p, t in config.tables_that_set("schema_changes").items()
         },
     }
     options = {
@@ -35,7 +36,7 @@ def source_options(config: PipelineConfig, home: Path, schemas: str) -> dict[str
         "password": source.password.reveal(),
         "tables": json.dumps(source.tables),
         "schemaFolder": schemas,
-        **{option.spark: json.dumps(said[option.path]) for option in declared_in(CapturedTable)},
+        **{option.spark: json.dumps(values[option.path]) for option in declared_in(CapturedTable)},
         **{
             option.spark: str(value)
             for option in declared_in(SourceConfig)

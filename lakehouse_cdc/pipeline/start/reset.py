@@ -90,9 +90,9 @@ def _tables(spark: SparkSession, layout: Layout) -> list[Deletion]:
     """The tables of the pipeline, in the order in which they are deleted."""
     last = [layout.changes]
     first = [layout.ledger] if layout.silver is not None else []
-    found = [table for schema in _schemas(layout) for table in _in_schema(spark, layout, schema)]
-    ordered = [t for t in first if t in found] + [t for t in found if t not in first and t not in last]
-    ordered += [t for t in last if t in found]
+    existing = [table for schema in _schemas(layout) for table in _in_schema(spark, layout, schema)]
+    ordered = [t for t in first if t in existing] + [t for t in existing if t not in first and t not in last]
+    ordered += [t for t in last if t in existing]
     return [_deletion(spark, layout, table) for table in ordered]
 
 

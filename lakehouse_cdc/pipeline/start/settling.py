@@ -42,7 +42,7 @@ from lakehouse_cdc.model.belonging import (
     decide,
     relation,
 )
-from lakehouse_cdc.model.commit_note import Standing
+from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.offset import Identity, Offset
 from lakehouse_cdc.model.position import Position, file_name
 from lakehouse_cdc.model.seq import unpack
@@ -116,7 +116,7 @@ class Naming:
 def _checkpoint(place: Checkpoint, beginning: Beginning) -> CheckpointFound:
     planned, complete = place.last_offset(), place.last_commit()
     batches = {batch for batch in (planned, complete) if batch is not None}
-    ends = {batch: Standing.of_offset(place.offset(batch)) for batch in batches}
+    ends = {batch: SourcePoint.of_offset(place.offset(batch)) for batch in batches}
     return CheckpointFound(place.query_id() if place.exists else None, planned, complete, beginning.table, ends)
 
 
@@ -163,7 +163,7 @@ def _done(
         notices.append("silver's tables are gone: they are built again from bronze")
     if decision.action is Action.BEGIN_EPOCH:
         record_last_schemas(spark, layout)
-        before = _standing(spark, layout, SchemaStore(folders.schemas), bronze)
+        before = _recorded_offset(spark, layout, SchemaStore(folders.schemas), bronze)
         forget_plan(folders.schemas, {})
         beginning.begin_after(before)
         notices.append(
@@ -181,19 +181,19 @@ def _done(
     return notices
 
 
-def _standing(spark: SparkSession, layout: Layout, store: SchemaStore, bronze: BronzeFound | None) -> Offset:
+def _recorded_offset(spark: SparkSession, layout: Layout, store: SchemaStore, bronze: BronzeFound | None) -> Offset:
     """The position of bronze: the epoch of its last row, and the tables of which it has rows."""
-    greatest, found = tables_in(spark, layout)
+    greatest, recorded = tables_in(spark, layout)
     last, top = None if bronze is None else bronze.last, unpack(greatest)
     place = Position(file_name("bronze", top.file), top.pos)
     identity = Identity("", place.file, 0)
     if last is not None:
-        place = Position(last.standing.file, last.standing.pos)
-        identity = Identity(last.standing.server_uuid, place.file, 0)
+        place = Position(last.source_point.file, last.source_point.pos)
+        identity = Identity(last.source_point.server_uuid, place.file, 0)
     tables = {}
-    for table in found:
+    for table in recorded:
         schema = store.put(TableSchema.from_json(table.schema))
         state = advanced(None, TableRecorded(schema))
         tables[table.name] = state if table.left is None else advanced(state, left(table.left))
-    epoch = max(top.epoch, last.standing.epoch if last is not None else 0)
+    epoch = max(top.epoch, last.source_point.epoch if last is not None else 0)
     return Offset(epoch=epoch, identity=identity, position=place, floor=place, tables=tables)

@@ -258,9 +258,9 @@ def _carried_over(column: Recast) -> str:
 
 
 def _finish(session: SparkSession, table: Table, change: SchemaBoundary, step: Stay | Finish, policy: Policy) -> None:
-    said = {SCHEMA_ID: change.schema_id, SCHEMA_SEQ: str(change.seq)}
+    properties = {SCHEMA_ID: change.schema_id, SCHEMA_SEQ: str(change.seq)}
     if isinstance(step, Stay):
-        set_properties(session, table, said | {FROZEN: step.frozen})
+        set_properties(session, table, properties | {FROZEN: step.frozen})
         return
     new, kept = change.new, sorted(_beside(session, table, change, policy.transform))
     clustered = clusterable(held_columns(session, table), policy.cluster_by)
@@ -268,7 +268,7 @@ def _finish(session: SparkSession, table: Table, change: SchemaBoundary, step: S
         session,
         table,
         {
-            **said,
+            **properties,
             KEPT: json.dumps(kept, ensure_ascii=False),
             STATISTICS: statistics(new, new.key, form=policy.form, clustered=clustered),
         },

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.commits import Commit, newest_first
-from lakehouse_cdc.model.commit_note import Standing
+from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.policy import Policy
@@ -29,7 +29,7 @@ class SilverBatch:
 
     batch: int
     bronze_version: int
-    standing: Standing
+    source_point: SourcePoint
     tables: tuple[str, ...]
     quarantined: Mapping[str, str]
     after: int | None = None
@@ -38,7 +38,7 @@ class SilverBatch:
 
 @dataclass(frozen=True)
 class Applied:
-    """Where silver is after its last complete batch: the source at `standing`, bronze at `bronze_version`.
+    """Where silver is after its last complete batch: the source at `source_point`, bronze at `bronze_version`.
 
     `bronze_batch` is the batch of bronze's stream that ends there; its checkpoint holds the source's whole offset.
     """
@@ -46,7 +46,7 @@ class Applied:
     batch: int
     bronze_version: int
     bronze_batch: int
-    standing: Standing
+    source_point: SourcePoint
 
 
 def start(
@@ -86,15 +86,15 @@ class SilverSink:
         versions, note, source = batch.versions, batch.note, batch.sources[0]
         self._ledger.prepare()
         tables = self._applier.apply(versions, note)
-        self._ledger.enter(note, source.reading, tables, [one.standing.mark for one in reversed(batch.sources)])
+        self._ledger.enter(note, source.reading, tables, [one.source_point.mark for one in reversed(batch.sources)])
         quarantined = self._applier.quarantined
-        return SilverBatch(note.batch, versions.last, source.standing, tuple(tables), quarantined, versions.after)
+        return SilverBatch(note.batch, versions.last, source.source_point, tuple(tables), quarantined, versions.after)
 
 
 def applied(spark: SparkSession, layout: Layout, checkpoint: str) -> Applied | None:
     """Where silver is, None before its first complete batch.
 
-    Commits of bronze that hold no rows start no batch of silver; they move its standing all the same.
+    Commits of bronze that hold no rows start no batch of silver; they move its position all the same.
     """
     place = Checkpoint(checkpoint)
     batch = place.last_commit()
@@ -112,7 +112,7 @@ def applied(spark: SparkSession, layout: Layout, checkpoint: str) -> Applied | N
     note = commit.note
     for commit in takewhile(lambda c: c.note is None or c.rows == 0, later):
         last, note = commit.version, commit.note or note
-    return Applied(batch, last, note.batch, note.standing)
+    return Applied(batch, last, note.batch, note.source_point)
 
 
 def version_at(spark: SparkSession, table: Table, bronze_version: int) -> int | None:
@@ -120,10 +120,10 @@ def version_at(spark: SparkSession, table: Table, bronze_version: int) -> int | 
 
     A table that a later batch has changed is thus read as it was, while silver continues.
     """
-    found: int | None = None
+    version: int | None = None
     for commit in newest_first(spark, table):
         if commit.note is not None and (commit.note.bronze_version or 0) > bronze_version:
-            found = None
-        elif found is None:
-            found = commit.version
-    return found
+            version = None
+        elif version is None:
+            version = commit.version
+    return version

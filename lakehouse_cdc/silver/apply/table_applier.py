@@ -105,7 +105,7 @@ class TableApplier:
             return note, None
         newest, last = self._newest.bronze_version or 0, note.bronze_version or 0
         if last < newest:
-            note = replace(note, standing=self._newest.standing, bronze_version=newest)
+            note = replace(note, source_point=self._newest.source_point, bronze_version=newest)
         begun = (note.query, note.batch) == (self._newest.query, self._newest.batch)
         if begun or (after is not None and after >= newest):
             return note, None
@@ -231,7 +231,7 @@ class TableApplier:
         whole = None if whole is None else _between(whole, held.schema_seq, until)
         if self._writer.shape.rows.key_given and "r" in mine.ops:
             typed_columns.require_unique(rows, self._writer.shape)
-        note = self._holding(held, note, note.standing.seq if until is None else until.seq - 1)
+        note = self._holding(held, note, note.source_point.seq if until is None else until.seq - 1)
         versions = None if part.changes else self._range
         self._writer.write(session, Segment(mine, rows, whole, versions), note)
         return held

@@ -170,8 +170,8 @@ def takes(function: Callable[..., Any], *names: str) -> bool:
 
 def function_of(dp: Any, name: str) -> Callable[..., Any] | None:
     """A function of the pipelines' module, under whatever name this runtime has it; None if it has none."""
-    found: Callable[..., Any] | None = getattr(dp, name, None) or getattr(dp, _OLDER.get(name, name), None)
-    return found
+    function: Callable[..., Any] | None = getattr(dp, name, None) or getattr(dp, _OLDER.get(name, name), None)
+    return function
 
 
 def has_auto_cdc(dp: Any) -> bool:

@@ -97,10 +97,10 @@ def _lines(rows: DataFrame, eras: Eras, images: Mapping[str, str]) -> DataFrame:
     mine = rows.where(f"source_table = {name} AND op IN ({_ops()}) AND seq > {eras.begins}BD")
     keys = {f"key_{id}": _image("key", s, s.key_columns) for id, s in _schemas(eras).items()}
     given = {"era": eras.which(), **keys, **images}
-    found = mine.selectExpr("op", "seq", "commit_ts", *(f"{sql} AS {name}" for name, sql in given.items()))
+    lines = mine.selectExpr("op", "seq", "commit_ts", *(f"{sql} AS {name}" for name, sql in given.items()))
     values = [eras.keys(n, f"key_{era.schema.id}") for n, era in enumerate(eras.every)]
     key = F.struct(*(F.expr(_by_era([v[k] for v in values])).alias(k) for k, _ in eras.key))
-    return found.select(key.alias("key"), "op", "seq", "commit_ts", "era", *images)
+    return lines.select(key.alias("key"), "op", "seq", "commit_ts", "era", *images)
 
 
 def _schemas(eras: Eras) -> dict[str, TableSchema]:

@@ -53,31 +53,31 @@ class Eras:
     begins: int
 
     @classmethod
-    def of(cls, name: str, met: Iterable[tuple[int, str | None]]) -> Eras | None:
+    def of(cls, name: str, schemas: Iterable[tuple[int, str | None]]) -> Eras | None:
         """From the rows of `<bronze>.schemas` of one table, as (seq, schema), in order; None if they have no schema.
 
         Raises DefiniteError where a change does not say what became of the columns.
         """
-        found: list[Era] = []
+        eras: list[Era] = []
         begins = -1
-        for seq, text in met:
+        for seq, text in schemas:
             if text is None:
                 continue  # the table was left off there; if it comes back, it begins with a change
             data = json.loads(text)
             schema = TableSchema.from_dict(data)
-            if found and schema.id == found[-1].schema.id and "origin" not in data:
+            if eras and schema.id == eras[-1].schema.id and "origin" not in data:
                 continue  # as it was, in a new epoch of the log
-            if found and "origin" not in data:
+            if eras and "origin" not in data:
                 raise codes.SCHEMA_CHANGE_INCOMPLETE.error(
                     f"a change of the schema of {name} does not say what became of its columns",
                     where=f"{name} seq {seq}",
                     hint="bronze was written by another release; move it away, with its checkpoint, to begin again",
                 )
             era = Era(seq, schema, data.get("origin", {}), data.get("filled", {}))
-            if found and _rekeys(found[-1].schema, era):
-                found, begins = [], seq
-            found.append(era)
-        return cls(tuple(found), begins) if found else None
+            if eras and _rekeys(eras[-1].schema, era):
+                eras, begins = [], seq
+            eras.append(era)
+        return cls(tuple(eras), begins) if eras else None
 
     @property
     def last(self) -> Era:
@@ -105,14 +105,17 @@ class Eras:
 
     def values(self, n: int, row: str) -> Values:
         """What `columns` hold of a row of era `n`; `row` is its image, a struct of that era's captured columns."""
-        found = self._read(n, row, self.every[n].schema.captured)
+        expressions = self._read(n, row, self.every[n].schema.captured)
         kept = self._read(0, row, self.every[0].schema.captured)
-        return {name: found[name][0] if name in found else f"CAST(NULL AS {kind})" for name, (_, kind) in kept.items()}
+        return {
+            name: expressions[name][0] if name in expressions else f"CAST(NULL AS {kind})"
+            for name, (_, kind) in kept.items()
+        }
 
     def keys(self, n: int, key: str) -> Values:
         """What the key's columns hold of a row of era `n`; `key` is that era's key, as a struct."""
-        found = self._read(n, key, self.every[n].schema.key_columns)
-        return {name: found[name][0] for name, _ in self.key}
+        expressions = self._read(n, key, self.every[n].schema.key_columns)
+        return {name: expressions[name][0] for name, _ in self.key}
 
     def _read(self, n: int, row: str, columns: Iterable[Column]) -> dict[str, tuple[str, str]]:
         """Each column of the last schema, then those kept on the way, as (SQL, type), from `columns` of era `n`."""

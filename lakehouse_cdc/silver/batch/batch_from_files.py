@@ -44,11 +44,11 @@ def parts_of(
     spark: SparkSession, layout: Layout, versions: Versions, table: str | None = None
 ) -> dict[str, TableBatch]:
     """The part of each table that those commits hold anything of, or of that one alone."""
-    found = _of_files(spark, layout.changes, versions, table)
-    if found is None:
+    parts = _of_files(spark, layout.changes, versions, table)
+    if parts is None:
         rows = versions.rows(spark, layout.changes)
-        found = split(rows if table is None else rows.where(F.col(PARTITION) == table))
-    return found
+        parts = split(rows if table is None else rows.where(F.col(PARTITION) == table))
+    return parts
 
 
 def _of_files(
@@ -72,7 +72,7 @@ def _assembled(folder: str, files: Iterable[Listed]) -> dict[str, TableBatch]:
     marks: list[Mark] = []
     for file in files:
         name = file.partition[PARTITION]
-        its = _said(name, file) or _looked_up(name, os.path.join(folder, file.path))
+        its = _groups_by_statistics(name, file) or _looked_up(name, os.path.join(folder, file.path))
         groups += its
         if any(group.op in MARKS for group in its):
             marks += ((name, row) for row in _marks(os.path.join(folder, file.path)))
@@ -80,7 +80,7 @@ def _assembled(folder: str, files: Iterable[Listed]) -> dict[str, TableBatch]:
     return assembled(groups, _barriers(marks), *_changes(marks))
 
 
-def _said(name: str, file: Listed) -> list[Group]:
+def _groups_by_statistics(name: str, file: Listed) -> list[Group]:
     """The one group of a file, if its statistics say that there is one; else none."""
     least, greatest, nulls = (file.stats.get(key, {}) for key in ("minValues", "maxValues", "nullCount"))
     op, schema_id, seqs = least.get("op"), least.get("schema_id"), (least.get("seq"), greatest.get("seq"))
@@ -95,8 +95,8 @@ def _looked_up(name: str, path: str) -> list[Group]:
         rows = file.read(columns=_NARROW)
     if rows.column("seq").type != pa.decimal128(38, 0):
         raise _NotAsEver(f"seq lies as {rows.column('seq').type}")
-    found = rows.group_by(["op", "schema_id"]).aggregate([("seq", "min"), ("seq", "max")]).to_pylist()
-    return [Group(name, one["op"], one["schema_id"], int(one["seq_min"]), int(one["seq_max"])) for one in found]
+    groups = rows.group_by(["op", "schema_id"]).aggregate([("seq", "min"), ("seq", "max")]).to_pylist()
+    return [Group(name, one["op"], one["schema_id"], int(one["seq_min"]), int(one["seq_max"])) for one in groups]
 
 
 def _marks(path: str) -> list[dict[str, Any]]:
@@ -108,31 +108,31 @@ def _marks(path: str) -> list[dict[str, Any]]:
     times = rows.column("commit_ts")
     if not pa.types.is_timestamp(times.type) or times.type.unit != "us":
         raise _NotAsEver(f"times are {times.type}")
-    found: list[dict[str, Any]] = rows.select(_NARROW).to_pylist()
+    marks: list[dict[str, Any]] = rows.select(_NARROW).to_pylist()
     columns = (times.cast(pa.int64()).to_pylist(), *(_images(rows.column(name)) for name in ("before", "after")))
-    for row, at, before, after in zip(found, *columns, strict=True):
+    for row, at, before, after in zip(marks, *columns, strict=True):
         row.update(seq=int(row["seq"]), commit_ts=at, before=before, after=after)
-    return found
+    return marks
 
 
 def _images(column: pa.ChunkedArray) -> list[Any]:
-    found: list[Any] = []
+    images: list[Any] = []
     for chunk in column.chunks:
         stored = chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk
         if not pa.types.is_struct(stored.type) or sorted(f.name for f in stored.type) != ["metadata", "value"]:
             raise _NotAsEver(f"images lie as {stored.type}")
-        found += (one and decode(one["value"], one["metadata"]) for one in stored.to_pylist())
-    return found
+        images += (one and decode(one["value"], one["metadata"]) for one in stored.to_pylist())
+    return images
 
 
 def _barriers(marks: Iterable[Mark]) -> dict[str, list[Barrier]]:
     """As `batch.contents.barriers_of` has them."""
-    found: dict[str, list[Barrier]] = {}
+    barriers: dict[str, list[Barrier]] = {}
     for name, row in marks:
         if row["op"] != Op.SCHEMA.value:
             below = row["after"] if row["op"] == Op.END.value else row["seq"]
-            found.setdefault(name, []).append(Barrier(row["seq"], row["commit_ts"], int(below)))
-    return found
+            barriers.setdefault(name, []).append(Barrier(row["seq"], row["commit_ts"], int(below)))
+    return barriers
 
 
 def _changes(marks: Iterable[Mark]) -> tuple[dict[str, list[SchemaBoundary]], dict[str, int]]:

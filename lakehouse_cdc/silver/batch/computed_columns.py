@@ -45,15 +45,15 @@ def derived(session: SparkSession, shape: Shape) -> Columns:
             raise _refused(table, f"two columns of the silver table would be called {name}")
     types = [(c.name, require(c, table).silver) for c in shape.schema.captured]
     row = session.range(0).select(*[F.expr(f"CAST(NULL AS {kind})").alias(name) for name, kind in types])
-    found: list[tuple[str, str]] = []
+    columns: list[tuple[str, str]] = []
     for name, text in transform.computed.items():
         kind = _analysed(row, table, f"computed column {name}", text)
         if any(word in kind for word in _INCOMPARABLE):
             raise _refused(table, f"computed column {name} would be of type {kind}, which cannot be compared: cast it")
-        found.append((name, kind))
+        columns.append((name, kind))
     if transform.filter is not None and (kind := _analysed(row, table, "filter", transform.filter)) != "boolean":
         raise _refused(table, f"the filter is of type {kind}, not boolean")
-    return [*found, *transform.metadata_columns]
+    return [*columns, *transform.metadata_columns]
 
 
 def with_computed(rows: DataFrame, shape: Shape) -> DataFrame:
@@ -82,18 +82,18 @@ def filtered(rows: DataFrame, shape: Shape) -> DataFrame:
 def _analysed(row: DataFrame, table: str, what: str, text: str) -> str:
     """The type of an expression over the row."""
     try:
-        found = row.select(F.expr(f"({text})").alias("value"))
+        selected = row.select(F.expr(f"({text})").alias("value"))
     except (AnalysisException, ParseException) as error:
         line = next((line for line in str(error).splitlines() if line.strip()), "it cannot be read")
         raise _refused(table, f"the {what} cannot be computed: {line}") from error
-    plan: Any = found._jdf.queryExecution().analyzed()
+    plan: Any = selected._jdf.queryExecution().analyzed()
     patterns: Any = row.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern  # type: ignore[union-attr]
     for pattern, on in _REFUSED.items():
         if plan.containsPattern(patterns.withName(pattern)):
             raise _refused(table, f"the {what} depends on {on}")
     if not plan.deterministic():
         raise _refused(table, f"the {what} depends on chance")
-    return str(found.schema["value"].dataType.simpleString())
+    return str(selected.schema["value"].dataType.simpleString())
 
 
 def _refused(table: str, what: str) -> TableError:

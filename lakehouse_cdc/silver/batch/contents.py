@@ -144,8 +144,8 @@ class Group:
 def split(rows: DataFrame) -> dict[str, TableBatch]:
     """The part of each table that `rows`, in bronze's columns, holds anything of."""
     bounds = F.min("seq").alias("least"), F.max("seq").alias("greatest")
-    found = rows.groupBy("source_table", "op", "schema_id").agg(*bounds).collect()
-    groups = [Group(row[0], row[1], row[2], int(row["least"]), int(row["greatest"])) for row in found]
+    counts = rows.groupBy("source_table", "op", "schema_id").agg(*bounds).collect()
+    groups = [Group(row[0], row[1], row[2], int(row["least"]), int(row["greatest"])) for row in counts]
     ops = {group.op for group in groups}
     barriers = barriers_of(rows) if ops & set(_BARRIERS) else {}
     changes, left = _changes(rows) if Op.SCHEMA.value in ops else ({}, {})
@@ -180,20 +180,22 @@ def assembled(
 def barriers_of(rows: DataFrame) -> dict[str, list[Barrier]]:
     """table -> its truncations, and the ends of its repeated snapshots, which carry the seq that they began at."""
     marks = rows.where(F.col("op").isin(*_BARRIERS)).selectExpr("source_table", "seq", _MICROS, f"{BELOW} AS below")
-    found: dict[str, list[Barrier]] = {}
+    barriers: dict[str, list[Barrier]] = {}
     for row in marks.orderBy("seq").collect():
         barrier = Barrier(int(row["seq"]), row["commit_ts"], int(row["below"]))
-        found.setdefault(row["source_table"], []).append(barrier)
-    return found
+        barriers.setdefault(row["source_table"], []).append(barrier)
+    return barriers
 
 
 def _changes(rows: DataFrame) -> tuple[dict[str, list[SchemaBoundary]], dict[str, int]]:
     """table -> the changes of its schema in the order of seq (its first is none); table -> where it was left off."""
-    found = rows.where((F.col("op") == Op.SCHEMA.value) & F.col("before").isNotNull())
+    schema_rows = rows.where((F.col("op") == Op.SCHEMA.value) & F.col("before").isNotNull())
     images = [F.to_json(name).alias(name) for name in ("before", "after")]
     changes: dict[str, list[SchemaBoundary]] = {}
     left: dict[str, int] = {}
-    wanted = found.select("source_table", "seq", F.expr(_MICROS), "schema_id", F.expr(LEFT).alias("left"), *images)
+    wanted = schema_rows.select(
+        "source_table", "seq", F.expr(_MICROS), "schema_id", F.expr(LEFT).alias("left"), *images
+    )
     for row in wanted.orderBy("seq").collect():
         if row["left"]:
             left[row["source_table"]] = int(row["seq"])

@@ -48,10 +48,10 @@ def keyed(rows: DataFrame, shape: Shape, *, deleted: bool = False) -> DataFrame:
     changes = rows.where(F.col("op").isin(*ROW_OPS))
     key = F.expr(f"CAST({of_rows('key')} AS {key_type(shape.rows)})").alias("key")
     image = "coalesce(after, before)" if deleted else "after"
-    found = changes.select(key, "seq", "op", "commit_ts", F.expr(of_rows(image)).alias("after"))
+    shaped = changes.select(key, "seq", "op", "commit_ts", F.expr(of_rows(image)).alias("after"))
     if not shape.plain:
-        found = found.withColumn("key", _shaped("key", shape, shape.schema.key_columns))
-    return found if shape.transform.filter is None else _without_filtered(found, shape)
+        shaped = shaped.withColumn("key", _shaped("key", shape, shape.schema.key_columns))
+    return shaped if shape.transform.filter is None else _without_filtered(shaped, shape)
 
 
 def _without_filtered(changes: DataFrame, shape: Shape) -> DataFrame:
@@ -97,9 +97,9 @@ def typed(changes: DataFrame, shape: Shape) -> DataFrame:
 
 def laid_out(shape: Shape) -> list[SparkColumn]:
     """The columns that a silver table has of a typed change (row, commit_ts), but for its own ones."""
-    said = shape.transform.said_of(shape.schema.name, "commit_ts")
+    metadata = shape.transform.metadata_of(shape.schema.name, "commit_ts")
     row = [F.col(f"row.{quoted(name)}").alias(name) for name in shape.names]
-    return row + [F.expr(text).alias(name) for name, text in said.items()]
+    return row + [F.expr(text).alias(name) for name, text in metadata.items()]
 
 
 def _of_source(changes: DataFrame, shape: Shape) -> DataFrame:
@@ -109,8 +109,8 @@ def _of_source(changes: DataFrame, shape: Shape) -> DataFrame:
     for column in schema.captured:
         if require(column, schema.name).kind is Kind.JSON:
             row = row.withField(quoted(column.name), F.parse_json(row.getField(column.name)))
-    found = changes.select(*(name for name in changes.columns if name != "after"), row.alias("row"))
-    return found if shape.plain else found.withColumn("row", _shaped("row", shape, shape.schema.captured))
+    selected = changes.select(*(name for name in changes.columns if name != "after"), row.alias("row"))
+    return selected if shape.plain else selected.withColumn("row", _shaped("row", shape, shape.schema.captured))
 
 
 def _unfit(table: str, column: str) -> TableError:

@@ -45,15 +45,15 @@ class Transform:
         """Their names and types."""
         return [(name, _TYPES[what]) for name, what in self.metadata.items()]
 
-    def said_of(self, table: str, commit_ts: str) -> dict[str, str]:
+    def metadata_of(self, table: str, commit_ts: str) -> dict[str, str]:
         """SQL of each metadata column of a row of `table`, given that of its commit time."""
         database, _, name = table.partition(".")
-        said: Mapping[Metadata, str] = {
+        expressions: Mapping[Metadata, str] = {
             "database_name": literal(database),
             "table_name": literal(name),
             "op_ts": commit_ts,
         }
-        return {column: said[what] for column, what in self.metadata.items()}
+        return {column: expressions[what] for column, what in self.metadata.items()}
 
     def silver_name(self, column: str) -> str:
         """What a column of the source is called in silver."""

@@ -199,9 +199,9 @@ class _Names:
 
     def free(self, stem: str) -> str:
         """One that is not, and is from now on."""
-        found = next(n for n in (stem, *(f"{stem}_{i}" for i in range(2, 1000))) if n.lower() not in self._taken)
-        self._taken.add(found.lower())
-        return found
+        name = next(n for n in (stem, *(f"{stem}_{i}" for i in range(2, 1000))) if n.lower() not in self._taken)
+        self._taken.add(name.lower())
+        return name
 
 
 def _of_key(old: TableSchema, new: TableSchema, origin: Mapping[str, str], *, form: Form) -> list[Step]:

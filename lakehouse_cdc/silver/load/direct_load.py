@@ -74,13 +74,13 @@ def load_files(
     planned = _planned(session, layout, table, segment, shape, form)
     if planned is None:
         return False
-    told, files = planned
+    conversion, files = planned
     context = session.sparkContext
     runs = spread(files, context.defaultParallelism)
     # a task whose process dies, rather than give up, fails the batch: the load comes again, and begins again
-    found = context.parallelize(runs, len(runs)).map(partial(convert, told)).collect()
-    made = [file for files in found if not isinstance(files, str) for file in files]
-    for reason in found:
+    converted = context.parallelize(runs, len(runs)).map(partial(convert, conversion)).collect()
+    made = [file for files in converted if not isinstance(files, str) for file in files]
+    for reason in converted:
         if isinstance(reason, str):
             _log.warning("the first load of %s goes through Spark: %s", table, reason)
             discard(table, made)
@@ -145,28 +145,28 @@ def _columns(state: State, shape: Shape, form: Form) -> pa.Schema | None:
     return pa.schema(fields) if all(same) else None
 
 
-def _fields(said: Sequence[Mapping[str, Any]]) -> list[pa.Field] | None:
-    found = [field for field in map(_field, said) if field is not None]
-    return found if len(found) == len(said) else None
+def _fields(declared: Sequence[Mapping[str, Any]]) -> list[pa.Field] | None:
+    fields = [field for field in map(_field, declared) if field is not None]
+    return fields if len(fields) == len(declared) else None
 
 
 def _field(field: Mapping[str, Any]) -> pa.Field | None:
     """A column of Delta's schema as files have it; None where there is more to it than its type."""
-    said, kind = field["metadata"], _kind(field["type"])
-    if said.keys() != {_NAME, _ID} or not field["nullable"] or kind is None:
+    metadata, kind = field["metadata"], _kind(field["type"])
+    if metadata.keys() != {_NAME, _ID} or not field["nullable"] or kind is None:
         return None
-    return pa.field(said[_NAME], kind, metadata={"PARQUET:field_id": str(said[_ID])})
+    return pa.field(metadata[_NAME], kind, metadata={"PARQUET:field_id": str(metadata[_ID])})
 
 
-def _kind(said: Any) -> pa.DataType | None:
-    if isinstance(said, str):
-        if said.startswith("decimal("):
-            precision, scale = said[len("decimal(") : -1].split(",")
+def _kind(declared: Any) -> pa.DataType | None:
+    if isinstance(declared, str):
+        if declared.startswith("decimal("):
+            precision, scale = declared[len("decimal(") : -1].split(",")
             return pa.decimal128(int(precision), int(scale))
-        return _TYPES.get(said)
-    if said["type"] == "array" and said["elementType"] == "float":
+        return _TYPES.get(declared)
+    if declared["type"] == "array" and declared["elementType"] == "float":
         return pa.list_(pa.field("element", pa.float32()))
-    fields = _fields(said.get("fields", ()))
+    fields = _fields(declared.get("fields", ()))
     return pa.struct(fields) if fields else None
 
 

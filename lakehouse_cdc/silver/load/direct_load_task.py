@@ -54,15 +54,15 @@ class Conversion:
     statistics: tuple[Path, ...]
 
 
-def convert(told: Conversion, paths: Sequence[str]) -> list[NewFile] | str:
+def convert(conversion: Conversion, paths: Sequence[str]) -> list[NewFile] | str:
     """The files that hold the rows of those files of bronze; or why there are none."""
-    writer = _Writer(told)
+    writer = _Writer(conversion)
     try:
-        images = ImageColumns(told.schema)
+        images = ImageColumns(conversion.schema)
         for path in paths:
-            for batch in _read(os.path.join(told.bronze, path)):
-                for columns in _converted(batch, images, told):
-                    writer.take(pa.RecordBatch.from_arrays(columns, schema=told.columns))
+            for batch in _read(os.path.join(conversion.bronze, path)):
+                for columns in _converted(batch, images, conversion):
+                    writer.take(pa.RecordBatch.from_arrays(columns, schema=conversion.columns))
         return writer.end()
     except Exception as error:  # whatever it is, Spark has the say
         writer.discard()
@@ -78,7 +78,7 @@ def _read(path: str) -> Iterator[pa.RecordBatch]:
         yield from file.iter_batches(_BATCH_ROWS, columns=_READ, use_threads=False)
 
 
-def _converted(batch: pa.RecordBatch, images: ImageColumns, told: Conversion) -> Iterator[list[Any]]:
+def _converted(batch: pa.RecordBatch, images: ImageColumns, conversion: Conversion) -> Iterator[list[Any]]:
     """The rows of a batch in blocks of columns, as `Conversion.columns` has them. Raises NotOurs."""
     ops = batch.column("op")
     if pc.any(pc.is_in(ops, value_set=pa.array(_CHANGES))).as_py():
@@ -87,10 +87,14 @@ def _converted(batch: pa.RecordBatch, images: ImageColumns, told: Conversion) ->
     if not len(chosen):
         return
     value, metadata = _images(batch.column("after"), chosen)
-    _require(metadata, [row_metadata(told.schema)], chosen, "an image has other fields")
-    _require(batch.column("schema_id"), sorted(told.schema_ids), chosen, "a row is of another schema")
+    _require(metadata, [row_metadata(conversion.schema)], chosen, "an image has other fields")
+    _require(batch.column("schema_id"), sorted(conversion.schema_ids), chosen, "a row is of another schema")
     seqs, times = (batch.column(name).take(pa.array(chosen)) for name in ("seq", "commit_ts"))
-    if seqs.type != _SEQ or seqs.null_count or pc.min_max(seqs).as_py() != dict.fromkeys(("min", "max"), told.seq):
+    if (
+        seqs.type != _SEQ
+        or seqs.null_count
+        or pc.min_max(seqs).as_py() != dict.fromkeys(("min", "max"), conversion.seq)
+    ):
         raise NotOurs("a row is of another seq")
     if times.type not in (_TIME, pa.timestamp("us")) or times.null_count:
         raise NotOurs(f"times are {times.type}")
@@ -98,7 +102,7 @@ def _converted(batch: pa.RecordBatch, images: ImageColumns, told: Conversion) ->
     at = 0
     for columns in images.read(value, chosen):
         n = len(columns[0])
-        yield [*columns, *_own(told, times.slice(at, n))]
+        yield [*columns, *_own(conversion, times.slice(at, n))]
         at += n
 
 
@@ -123,25 +127,25 @@ def _require(column: Any, allowed: Sequence[Any], chosen: npt.NDArray[np.int64],
         raise NotOurs(otherwise)
 
 
-def _own(told: Conversion, times: Any) -> list[Any]:
+def _own(conversion: Conversion, times: Any) -> list[Any]:
     """Silver's own columns of rows with those commit times."""
     n = len(times)
-    seqs = pa.repeat(pa.scalar(Decimal(told.seq), _SEQ), n)
-    found: list[Any] = []
-    own = list(told.columns)[len(told.schema.captured) : -2]
-    for field, (_, is_null) in zip(own, told.own, strict=True):
+    seqs = pa.repeat(pa.scalar(Decimal(conversion.seq), _SEQ), n)
+    arrays: list[Any] = []
+    own = list(conversion.columns)[len(conversion.schema.captured) : -2]
+    for field, (_, is_null) in zip(own, conversion.own, strict=True):
         if is_null:
-            found.append(pa.nulls(n, field.type))
+            arrays.append(pa.nulls(n, field.type))
         else:
-            found.append(pa.StructArray.from_arrays([seqs, times], fields=list(field.type)))
-    return [*found, seqs, times]
+            arrays.append(pa.StructArray.from_arrays([seqs, times], fields=list(field.type)))
+    return [*arrays, seqs, times]
 
 
 class _Writer:
     """The files of one task."""
 
-    def __init__(self, told: Conversion) -> None:
-        self._told = told
+    def __init__(self, conversion: Conversion) -> None:
+        self._conversion = conversion
         self._file: FileWriter | None = None
         self._pieces: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0  # of the pieces
@@ -150,7 +154,9 @@ class _Writer:
     def take(self, rows: pa.RecordBatch) -> None:
         while rows.num_rows:
             if self._file is None:
-                self._file = FileWriter(self._told.silver, "", self._told.statistics, store_decimal_as_integer=True)
+                self._file = FileWriter(
+                    self._conversion.silver, "", self._conversion.statistics, store_decimal_as_integer=True
+                )
             piece = rows.slice(0, FILE_ROWS - self._file.rows - self._rows)
             rows = rows.slice(piece.num_rows)
             self._pieces.append(piece)
@@ -170,7 +176,7 @@ class _Writer:
             self._file.discard()
         for file in self._done:
             with suppress(FileNotFoundError):
-                os.unlink(os.path.join(self._told.silver, unquote(file.path)))
+                os.unlink(os.path.join(self._conversion.silver, unquote(file.path)))
 
     def _flush(self) -> None:
         if self._file is not None and self._pieces:

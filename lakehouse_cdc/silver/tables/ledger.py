@@ -103,7 +103,7 @@ class Ledger:
         """
         if self._last is None:
             self._last = self._begin()
-        at = note.standing
+        at = note.source_point
         if at.seq <= self._last:
             return
         self._see(touched)
@@ -118,9 +118,9 @@ class Ledger:
                 for mark in marks if mark.bounds.by
             ],
         )  # fmt: skip
-        said = {name: value for (name, _), value in zip(COLUMNS, row, strict=True)}
+        values = {name: value for (name, _), value in zip(COLUMNS, row, strict=True)}
         table = self._layout.ledger
-        engine_of(self._spark, table).append(table, COLUMNS, [said], note, "ledger", _STATISTICS)
+        engine_of(self._spark, table).append(table, COLUMNS, [values], note, "ledger", _STATISTICS)
         self._last = at.seq
 
     def _begin(self) -> int:

@@ -158,9 +158,9 @@ def held_by(spark: SparkSession, layout: Layout, name: str) -> Held | None:
     properties = require_marked(spark, table, layout.pipeline, {SOURCE: _mark(table, name)})
     if SCHEMA_ID not in properties and table.part is not None:
         return None  # others go into it so far
-    found = Held.of(properties, (c.note for c in newest_first(spark, table) if c.note is not None))
-    if not found.form.has_tombstones:
-        return found
+    held = Held.of(properties, (c.note for c in newest_first(spark, table) if c.note is not None))
+    if not held.form.has_tombstones:
+        return held
     if not exists(spark, beside):
         raise codes.TOMBSTONES_MISSING.error(
             f"the tombstones of {name} are gone",
@@ -168,10 +168,10 @@ def held_by(spark: SparkSession, layout: Layout, name: str) -> Held | None:
             hint="restore them, or move the silver table away to have both built again from bronze",
         )
     require_marked(spark, beside, layout.pipeline, mark)
-    return found
+    return held
 
 
-def told(spark: SparkSession, layout: Layout, name: str) -> Held:
+def own_properties(spark: SparkSession, layout: Layout, name: str) -> Held:
     """What the silver table of `name`, which is there, says of itself; neither commits nor tombstones are looked at."""
     table = layout.silver_table(name)
     return Held.of(require_marked(spark, table, layout.pipeline, {SOURCE: _mark(table, name)}), ())
@@ -180,7 +180,7 @@ def told(spark: SparkSession, layout: Layout, name: str) -> Held:
 def base_of(spark: SparkSession, layout: Layout, name: str) -> str | None:
     """The schema whose columns the silver table has that this one goes into; None if it is not there."""
     table = layout.silver_table(name)
-    return told(spark, layout, name).base if table.part is not None and exists(spark, table) else None
+    return own_properties(spark, layout, name).base if table.part is not None and exists(spark, table) else None
 
 
 def _mark(table: Table, name: str) -> str:

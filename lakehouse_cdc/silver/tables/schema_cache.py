@@ -35,8 +35,10 @@ class Schemas:
             self._add({row["schema_id"]: row["schema"] for row in rows if row["schema_id"] in wanted and row["schema"]})
             wanted -= set(self._known)
         if wanted:
-            told = batch.where((F.col("op") == Op.SCHEMA.value) & F.col("schema_id").isin(*wanted) & ~F.expr(LEFT))
-            self._add(dict(map(tuple, told.select("schema_id", F.to_json("after")).collect())))
+            schema_rows = batch.where(
+                (F.col("op") == Op.SCHEMA.value) & F.col("schema_id").isin(*wanted) & ~F.expr(LEFT)
+            )
+            self._add(dict(map(tuple, schema_rows.select("schema_id", F.to_json("after")).collect())))
             wanted -= set(self._known)
         if wanted:
             raise codes.SCHEMA_RECORD_DAMAGED.error(

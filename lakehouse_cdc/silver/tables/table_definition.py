@@ -96,8 +96,8 @@ def make(spark: SparkSession, layout: Layout, shape: Shape, added: Columns, *, i
     mark = {SOURCE: schema.name}
     if form.has_tombstones:
         _make_tombstones(spark, layout, schema, mark)
-    found, partition = columns(schema, added, form=form), []
-    _require_clusters(schema.name, policy, found)
+    declared, partition = columns(schema, added, form=form), []
+    _require_clusters(schema.name, policy, declared)
     indexed = statistics(schema, schema.key, form=form, clustered=policy.cluster_by)
     own = {SCHEMA_ID: shape.base.id, STATISTICS: indexed, WIDENING: "true"}
     own |= {CLUSTERED: "true"} if policy.cluster_by else {}
@@ -111,16 +111,16 @@ def make(spark: SparkSession, layout: Layout, shape: Shape, added: Columns, *, i
             return
         own |= {f"{name}@{table.part}": value for name, value in of_part.items()} | {BASE: shape.base.id}
         own = {name: value for name, value in own.items() if name not in (SCHEMA_ID, BUILDING)}
-        mark, found, partition = {SOURCE: SEVERAL}, [(SOURCE_TABLE, "string"), *found], [SOURCE_TABLE]
+        mark, declared, partition = {SOURCE: SEVERAL}, [(SOURCE_TABLE, "string"), *declared], [SOURCE_TABLE]
     create(
-        spark, table, found, pipeline=layout.pipeline, partition_by=partition, cluster_by=policy.cluster_by,
+        spark, table, declared, pipeline=layout.pipeline, partition_by=partition, cluster_by=policy.cluster_by,
         properties={**_PROPERTIES, **policy.properties, **mark, **own, **form.properties},
         comment=f"{schema.name} {what}; {SEQ} orders the changes, {COMMIT_TS} is the row's last commit.",
     )  # fmt: skip
 
 
-def _require_clusters(name: str, policy: Policy, found: Columns) -> None:
-    able, kinds = clusterable(plain(found), policy.cluster_by), dict(found)
+def _require_clusters(name: str, policy: Policy, declared: Columns) -> None:
+    able, kinds = clusterable(plain(declared), policy.cluster_by), dict(declared)
     for column in policy.cluster_by:
         if column not in able:
             why = f"it is {kinds[column]}" if column in kinds else "it has no such column"
@@ -158,14 +158,14 @@ def require_shape(
     Raises DefiniteError unless these are among `kept`, and the others, and the tombstones', are as the schema says.
     """
     table, beside = layout.silver_table(schema.name), layout.tombstones(schema.name)
-    wanted, found = set(plain(columns(schema, added, form=form))), held_columns(spark, table)
-    for odd in sorted(wanted ^ set(found)):
+    wanted, actual = set(plain(columns(schema, added, form=form))), held_columns(spark, table)
+    for odd in sorted(wanted ^ set(actual)):
         if odd in wanted or odd[0] not in kept:
             raise other_columns(table, odd)
     if form.has_tombstones:
         for odd in sorted(set(plain(tombstones.columns(schema))) ^ set(held_columns(spark, beside))):
             raise other_columns(beside, odd)
-    return [name for name, kind in found if (name, kind) not in wanted]
+    return [name for name, kind in actual if (name, kind) not in wanted]
 
 
 def require_same(schema: TableSchema, others: Mapping[str, TableSchema]) -> None:

@@ -55,8 +55,8 @@ class Guards:
 def guards(spark: SparkSession, table: Table) -> Guards:
     """The guards that are in the table. Only one writer adds to it, so it need not ask twice."""
     rows = read(spark, table).groupBy("op").agg(F.max("seq").alias("seq")).collect()
-    found = {row["op"]: int(row["seq"]) for row in rows}
-    return Guards(found.get(DELETE, -1), found.get(BARRIER, 0), found.get(HORIZON, -1))
+    seqs = {row["op"]: int(row["seq"]) for row in rows}
+    return Guards(seqs.get(DELETE, -1), seqs.get(BARRIER, 0), seqs.get(HORIZON, -1))
 
 
 def bury(
@@ -99,10 +99,10 @@ def prune(spark: SparkSession, table: Table, schema: TableSchema, keep_days: flo
     """
     rows = read(spark, table)
     old = rows.where(F.expr(f"applied_at < current_timestamp() - INTERVAL {round(keep_days * 86400)} SECONDS"))
-    found = old.where(f"op <> '{HORIZON}'").agg(F.max("seq").alias("seq")).head()
-    if found is None or found["seq"] is None:
+    newest = old.where(f"op <> '{HORIZON}'").agg(F.max("seq").alias("seq")).head()
+    if newest is None or newest["seq"] is None:
         return Guards()
-    horizon = int(found["seq"])
+    horizon = int(newest["seq"])
     write(_horizon(spark, schema, horizon), table, {"replaceWhere": f"seq <= {horizon}BD"}, mode="overwrite")
     return Guards(horizon=horizon)
 

@@ -56,14 +56,14 @@ def resolved(
     as cannot be determined. One that cannot be followed any more is quarantined. Raises DefiniteError where the user
     wants the stream to stop instead.
     """
-    found = []
+    outcome = []
     for effect in statement.effects or ():
         if effect.kind in ("truncate", "again"):
-            found.append(effect)
+            outcome.append(effect)
             continue
         if effect.kind == "create":
             born = _born(session, tables, tail, statement, start.tables.get(effect.table), effect.table)
-            found += [replace(effect, change=store.put(born))] if born else []
+            outcome += [replace(effect, change=store.put(born))] if born else []
             continue
         if tables.options.stops(effect.table):
             what = f"{effect.table} was changed: {tables.options.shown(statement.text)}"
@@ -78,10 +78,10 @@ def resolved(
             if error.where != before.name:
                 raise
             reason = "" if _taken_up_later(statement, before) else error.what
-        change = change or SchemaChange.leaving(_told(statement.text, before), before, reason)
+        change = change or SchemaChange.leaving(_for_bronze(statement.text, before), before, reason)
         kind: Kind = "alter" if change.after else "quarantine" if reason else "drop"
-        found.append(Effect(kind, effect.table, store.put_change(change)))
-    return tuple(found)
+        outcome.append(Effect(kind, effect.table, store.put_change(change)))
+    return tuple(outcome)
 
 
 def _taken_up_later(statement: LoggedStatement, before: TableSchema) -> bool:
@@ -100,29 +100,31 @@ def _change(
 
     Raises DefiniteError where the table cannot be captured any more.
     """
-    said = None if statement.unknown else _altered(statement, before, session)
-    if said is not None and any(c.charset and c.collation is None for c in said.schema.key_columns):
-        said = None  # the order of such keys is not known
-    now = _now(session, tables, tail, statement, before) if near or said is None else None
-    if now is None and said is None:
+    parsed = None if statement.unknown else _altered(statement, before, session)
+    if parsed is not None and any(c.charset and c.collation is None for c in parsed.schema.key_columns):
+        parsed = None  # the order of such keys is not known
+    now = _now(session, tables, tail, statement, before) if near or parsed is None else None
+    if now is None and parsed is None:
         return None
-    if now is not None and said is not None:
-        _require_labels(said, now)
-    if said is not None and (now is None or _agree(said, now, before)):
-        after = tables.configured(now or said.schema, before, said.origin)
-        filled = {c.name: said.filled[c.name] for c in after.captured if c.name in said.filled and not c.mask}
+    if now is not None and parsed is not None:
+        _require_labels(parsed, now)
+    if parsed is not None and (now is None or _agree(parsed, now, before)):
+        after = tables.configured(now or parsed.schema, before, parsed.origin)
+        filled = {c.name: parsed.filled[c.name] for c in after.captured if c.name in parsed.filled and not c.mask}
         # a text, or what a mask makes of one, is not the server's
-        as_text = any(c.carried or gives_text(c) for c in after.captured if c.name in said.filled)
-        kept = said.kept and not as_text and _same_texts(before, after, said.origin)
-        return SchemaChange(_told(statement.text, before, after), before, after, said.origin, kept, filled=filled)
+        as_text = any(c.carried or gives_text(c) for c in after.captured if c.name in parsed.filled)
+        kept = parsed.kept and not as_text and _same_texts(before, after, parsed.origin)
+        return SchemaChange(
+            _for_bronze(statement.text, before, after), before, after, parsed.origin, kept, filled=filled
+        )
     assert now is not None
     change = SchemaChange.by_names(statement.text, before, now)
     after = tables.configured(now, before, change.origin)
     require_masks(before, after, change.origin)
-    return replace(change, statement=_told(statement.text, before, after), after=after)
+    return replace(change, statement=_for_bronze(statement.text, before, after), after=after)
 
 
-def _told(text: str, *schemas: TableSchema) -> str:
+def _for_bronze(text: str, *schemas: TableSchema) -> str:
     """The statement as bronze has it: without constants, where columns are masked."""
     masked = any(column.mask for schema in schemas for column in schema.columns)
     return without_constants(text) if masked else text
@@ -133,7 +135,7 @@ def _same_texts(before: TableSchema, after: TableSchema, origin: Mapping[str, st
     old = {column.name: column for column in before.columns}
     for column in after.captured:
         was = old.get(origin.get(column.name, ""), column)
-        printed = (found := mapped(column)) is not None and found.silver == "string"
+        printed = (entry := mapped(column)) is not None and entry.silver == "string"
         if was.mask != column.mask or (printed and was.fraction != column.fraction):
             return False
     return True
@@ -170,17 +172,17 @@ def _now(
     session: Session, tables: Tables, tail: Tail, statement: LoggedStatement, before: TableSchema
 ) -> TableSchema | None:
     """The table as the catalog has it, None where that is not what was after `statement`."""
-    found: TableSchema | None = None
+    schema: TableSchema | None = None
     failure: DefiniteError | None = None
     try:
-        found = tables.now(session, before.name, masking=before)
+        schema = tables.now(session, before.name, masking=before)
     except DefiniteError as error:
         failure = error
     if _altered_since(session, tail, statement, before):
         return None
     if failure is not None:
         raise failure
-    return found
+    return schema
 
 
 def _born(
@@ -209,16 +211,16 @@ def _silent(later: LoggedStatement, schema: TableSchema, session: Session) -> bo
         return True
     if later.statement.kind is not StatementKind.TABLE_DDL or any(old != new for old, new in later.statement.renames):
         return False  # another table may have the name, or none
-    said = _altered(later, schema, session)
-    return said is not None and said.silent
+    parsed = _altered(later, schema, session)
+    return parsed is not None and parsed.silent
 
 
-def _require_labels(said: Altered, now: TableSchema) -> None:
+def _require_labels(parsed: Altered, now: TableSchema) -> None:
     """Raise DefiniteError where an ENUM or SET has other labels than the statement gave it: no one knows its values.
 
     A server may spoil labels as it converts them to another character set, without strict mode in silence.
     """
-    labels = {column.name: column for column in said.schema.columns if column.values}
+    labels = {column.name: column for column in parsed.schema.columns if column.values}
     for column in now.columns:
         if column.name in labels and column.type == labels[column.name].type:
             wanted = labels[column.name].values
@@ -228,18 +230,18 @@ def _require_labels(said: Altered, now: TableSchema) -> None:
                 raise codes.LABEL_UNREADABLE.error(f"{what}: {column.declared}", where=now.name, hint=hint)
 
 
-def _agree(said: Altered, now: TableSchema, before: TableSchema) -> bool:
+def _agree(parsed: Altered, now: TableSchema, before: TableSchema) -> bool:
     """Whether the catalog has what the statement made of `before`, whose (M,D) of FLOAT and DOUBLE may not be known."""
     old = {column.name: column for column in before.columns}
     unknown = {
         new.name
-        for new in said.schema.columns
-        if new.name in said.origin
+        for new in parsed.schema.columns
+        if new.name in parsed.origin
         and new.type in ("float", "double")
         and new.precision is None
-        and replace(old[said.origin[new.name]], name=new.name, nullable=new.nullable) == new
+        and replace(old[parsed.origin[new.name]], name=new.name, nullable=new.nullable) == new
     }
-    return _plain(said.schema, unknown) == _plain(now, unknown)
+    return _plain(parsed.schema, unknown) == _plain(now, unknown)
 
 
 def _plain(schema: TableSchema, unknown: Collection[str]) -> TableSchema:

@@ -53,7 +53,7 @@ class Texts:
         self._fresh: tuple[References, Position | None] | None = None  # of after the last definition, which is there
         self._reached: dict[Names, frozenset[str]] = {}
         self._asked_at = -_PATIENCE
-        self._said: set[Names] = set()
+        self._reported: set[Names] = set()
         self._loaded: tuple[str, References] | None = None
 
     def look(self, session: Session, tail: Tail, start: Offset, *, near: bool) -> None:
@@ -74,16 +74,16 @@ class Texts:
 
     def _ask(self, session: Session, tail: Tail, start: Offset, base: References | None) -> None:
         self._asked_at = time.monotonic()
-        found = object_references.references(session)
+        references = object_references.references(session)
         tail.advance(server.log_position(session).position)
         made = tail.texts.definitions(start.position)
         if not made:
-            self._known = found
+            self._known = references
         elif base is None:
-            self._known = found.without([definition for _, definition in made])
+            self._known = references.without([definition for _, definition in made])
         else:
             self._known = base.adding(definition for _, definition in made)
-        self._fresh = (found, made[-1][0] if made else None)
+        self._fresh = (references, made[-1][0] if made else None)
 
     def _statements(self) -> list[LoggedStatement]:
         return self._tail.statements(after=self._start.position)
@@ -106,13 +106,13 @@ class Texts:
 
     def understood(self, statements: Iterable[LoggedStatement]) -> list[LoggedStatement]:
         """The statements, those that are not known with what is to be made of them."""
-        return [self._altering(found) if found.unknown else found for found in statements]
+        return [self._altering(statement) if statement.unknown else statement for statement in statements]
 
-    def _altering(self, found: LoggedStatement) -> LoggedStatement:
-        assert found.names is not None
-        named = {table for table in self._start.captured if found.names.mentions(table)}
-        altered = sorted(named | self.changed(found.names))
-        return replace(found, effects=tuple(Effect("alter", table) for table in altered))
+    def _altering(self, statement: LoggedStatement) -> LoggedStatement:
+        assert statement.names is not None
+        named = {table for table in self._start.captured if statement.names.mentions(table)}
+        altered = sorted(named | self.changed(statement.names))
+        return replace(statement, effects=tuple(Effect("alter", table) for table in altered))
 
     def effects(self, until: Position) -> tuple[Effect, ...]:
         """What the texts up to a position do: tables are read again, or, where nothing is to be read, quarantined."""
@@ -134,8 +134,8 @@ class Texts:
         for event in self._tail.xa.events(until):
             if event.prepared is not None:
                 prepared[event.xid] = self.with_tables(event.prepared)
-            elif (found := prepared.pop(event.xid, None)) is not None and event.committed:
-                tables |= self._there(found.again or ())
+            elif (decided := prepared.pop(event.xid, None)) is not None and event.committed:
+                tables |= self._there(decided.again or ())
         return tables
 
     def _there(self, tables: Collection[str]) -> set[str]:
@@ -148,10 +148,10 @@ class Texts:
             return prepared
         return replace(prepared, again=tuple(sorted({table for names in texts for table in self.changed(names)})))
 
-    def met(self) -> set[str]:
+    def doubtful_tables(self) -> set[str]:
         """The tables of which reads may have met a text after the start, as `text_guard` has it; they gave no rows."""
         names = {*self._tail.texts.rows(self._start.position)}
-        names |= {found.names for found in self._statements() if found.names is not None}
+        names |= {statement.names for statement in self._statements() if statement.names is not None}
         for texts in self._tail.xa.texts.values():
             names |= texts
         made = [definition for _, definition in self._tail.texts.definitions(self._start.position)]
@@ -161,7 +161,7 @@ class Texts:
             table
             for table, state in self._start.captured.items()
             if state.unconfirmed
-            and TextGuard.at(self._start, table, self._stored(self._start)).met(names, made, committed)
+            and TextGuard.at(self._start, table, self._stored(self._start)).may_change(names, made, committed)
         }
 
     # ------------------------------------------------------------------ what is kept of it
@@ -185,11 +185,11 @@ class Texts:
             tables = self.changed(names)
             passed, again = (passed, again + seen.count) if tables else (passed + seen.count, again)
             self._say(names, seen.first, seen.count, sorted(tables))
-        for found in self._statements():
-            if found.unknown and found.names is not None and found.position <= until:
-                altered = [effect.table for effect in self._altering(found).effects or ()]
+        for statement in self._statements():
+            if statement.unknown and statement.names is not None and statement.position <= until:
+                altered = [effect.table for effect in self._altering(statement).effects or ()]
                 passed, again = (passed, again + 1) if altered else (passed + 1, again)
-                self._say(found.names, found, 1, altered)
+                self._say(statement.names, statement, 1, altered)
         return passed, again
 
     def _say(self, names: Names, first: LoggedStatement, count: int, tables: list[str]) -> None:
@@ -197,20 +197,20 @@ class Texts:
         if tables:
             listed = ", ".join(tables[:5]) + (", ..." if len(tables) > 5 else "")
             _log.warning("logged as text at %s%s: %s; read again: %s", first.position, more, text, listed)
-        elif names not in self._said:
+        elif names not in self._reported:
             _log.info("logged as text at %s%s: %s; no captured table is concerned", first.position, more, text)
-        self._said.add(names)
+        self._reported.add(names)
 
 
 def guarded(splits: Sequence[Split], end: Offset, store: SchemaStore) -> list[Split]:
     """The splits of a batch that ends at `end`, its as-of reads with what they must know of texts."""
-    found: dict[str, TextGuard] = {}
+    guards: dict[str, TextGuard] = {}
     known = store.references(end.references) if end.references else None
     guarded: list[Split] = []
     for split in splits:
         if isinstance(split, SnapshotSplit | RepairSplit):
             table = split.schema.name
-            guard = found.setdefault(table, found.get(table) or TextGuard.at(end, table, known))
+            guard = guards.setdefault(table, guards.get(table) or TextGuard.at(end, table, known))
             split = replace(split, texts=guard)
         guarded.append(split)
     return guarded

@@ -49,12 +49,12 @@ def to_follow(statements: Sequence[LoggedStatement]) -> list[LoggedStatement]:
     A batch for each of many tables that are created would take longer than to read them all in one, when it is their
     turn: more than a few are not followed from their birth.
     """
-    met = [statement for statement in statements if statement.effects != ()]
-    births = [statement for statement in met if {e.kind for e in statement.effects or ()} == {"create"}]
-    return met if len(births) <= _BIRTHS else [statement for statement in met if statement not in births]
+    effective = [statement for statement in statements if statement.effects != ()]
+    births = [statement for statement in effective if {e.kind for e in statement.effects or ()} == {"create"}]
+    return effective if len(births) <= _BIRTHS else [statement for statement in effective if statement not in births]
 
 
-def without_met(
+def with_cursors_put_back(
     offset: Offset,
     statements: Iterable[LoggedStatement],
     keyless: Callable[[TableState], bool] = lambda _: False,
@@ -67,13 +67,13 @@ def without_met(
     Rows without a key that may have been read are no rows that come twice. So a `keyless` table is read again: what was
     read before goes with the end of that pass.
     """
-    met: set[str] = set(texts)
+    concerned: set[str] = set(texts)
     for statement in statements:
-        met |= set(offset.tables) if statement.effects is None else {effect.table for effect in statement.effects}
+        concerned |= set(offset.tables) if statement.effects is None else {effect.table for effect in statement.effects}
     tables = {}
     for name, state in offset.tables.items():
-        crossed = DdlCrossed(offset.next_reading(state) if name in met and keyless(state) else None)
-        tables[name] = advanced(state, crossed if name in met else ReadsConfirmed())
+        crossed = DdlCrossed(offset.next_reading(state) if name in concerned and keyless(state) else None)
+        tables[name] = advanced(state, crossed if name in concerned else ReadsConfirmed())
     return replace(offset, tables=tables, ddl=())
 
 

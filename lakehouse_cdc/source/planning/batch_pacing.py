@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.position import Position
-from lakehouse_cdc.source.ddl.transitions import without_met
+from lakehouse_cdc.source.ddl.transitions import with_cursors_put_back
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.requests.requests import Signals
 
@@ -49,7 +49,7 @@ class Pace:
 
     def worth_offering(self, start: Offset, offset: Offset, captured_rows: int) -> bool:
         """A move without captured rows is offered now and then only, so that idle sources make few batches."""
-        if offset.tables == without_met(start, ()).tables and captured_rows == 0 and not _unchecked(start):
+        if offset.tables == with_cursors_put_back(start, ()).tables and captured_rows == 0 and not _unchecked(start):
             if offset.position == start.position:
                 return False
             quiet = self._clock() - self._offered_at < self._options.idle_seconds

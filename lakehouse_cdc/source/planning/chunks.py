@@ -104,7 +104,7 @@ class Chunks:
 
         return cuts_of
 
-    def anew(self, session: Session) -> KeyCuts:
+    def from_now(self, session: Session) -> KeyCuts:
         """Cuts between any two cursors, as the table is now."""
 
         def cuts_of(schema: TableSchema, lo: Cursor | None, hi: Cursor | None) -> Sequence[Cursor]:

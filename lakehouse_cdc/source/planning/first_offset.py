@@ -45,7 +45,7 @@ def first_offset(options: SourceOptions, session: Session, floor: Floor, tables:
             mark = tail.mark()
             floor.saw(mark.position, mark.gtids, decided=tail.xa.decided(mark.position))
             floor.wait_for(mark.position)
-            found = tables.read(session)
+            schemas = tables.read(session)
             now = server.log_position(session).position
             tail.advance(now)
             if not tail.statements(after=mark.position):
@@ -68,7 +68,7 @@ def first_offset(options: SourceOptions, session: Session, floor: Floor, tables:
         bounds=bounds,
     )
     first = offset.next_reading(None)
-    states = {name: advanced(None, tables.found_at(schema, seq=first)) for name, schema in found.items()}
+    states = {name: advanced(None, tables.found_at(schema, seq=first)) for name, schema in schemas.items()}
     return replace(offset, tables=states)
 
 
@@ -78,8 +78,8 @@ def read_again(offset: Offset, before: Offset) -> Offset:
     bounds = before.bounds.later(by=now.by, after=now.after)
     tables = {n: advance(s, begun) if n in before.tables else s for n, s in offset.tables.items()}
     gone = {n: advance(s, TableDropped()) for n, s in before.tables.items() if n not in tables}
-    found = {name: state for name, state in {**tables, **gone}.items() if state is not None}
-    return replace(offset, tables=found, bounds=bounds)
+    states = {name: state for name, state in {**tables, **gone}.items() if state is not None}
+    return replace(offset, tables=states, bounds=bounds)
 
 
 def when_all_is_known(

@@ -20,7 +20,7 @@ from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
 from lakehouse_cdc.source.captured_tables import Tables
 from lakehouse_cdc.source.ddl.schema_resolution import not_followed, resolved
 from lakehouse_cdc.source.ddl.text_statements import Texts
-from lakehouse_cdc.source.ddl.transitions import followed, to_follow, together, without_met
+from lakehouse_cdc.source.ddl.transitions import followed, to_follow, together, with_cursors_put_back
 from lakehouse_cdc.source.planning import split_plan
 from lakehouse_cdc.source.planning.batch_pacing import Pace
 from lakehouse_cdc.source.planning.connections import Connections
@@ -69,24 +69,24 @@ class LogProgress:
         else:
             tail.advance(end, max_rows=max_rows, max_bytes=max_bytes)
         self._texts.look(self._open.session(), tail, start, near=tail.reached(tip))
-        found = self._texts.understood(tail.statements(after=start.position))
-        met = to_follow(found)
-        mark, effects = self._mark(met, end, tip, limits)
+        statements = self._texts.understood(tail.statements(after=start.position))
+        effective = to_follow(statements)
+        mark, effects = self._mark(effective, end, tip, limits)
         self._floor.saw(mark.position, mark.gtids, decided=tail.xa.decided(mark.position))
         texts = self._texts.effects(mark.position)
-        if texts or any(statement.unknown for statement in met if statement.position == mark.position):
+        if texts or any(statement.unknown for statement in effective if statement.position == mark.position):
             self._floor.wait_for(mark.position)  # no metadata lock proves that what they did is visible
-        offset = self._texts.kept(self._standing(mark))
-        back, never = self._texts.met(), self._open.options.snapshot == "never"
-        offset = without_met(offset, met, self._keyless, back)
+        offset = self._texts.kept(self._offset_at(mark))
+        back, never = self._texts.doubtful_tables(), self._open.options.snapshot == "never"
+        offset = with_cursors_put_back(offset, effective, self._keyless, back)
         offset = followed(offset, together(texts, effects), self._store.change, never=never)
         # a cursor that is put back does not move in the same batch, unless the table is read from its beginning
-        near = not met and back <= {effect.table for effect in texts} and tail.reached(end)
+        near = not effective and back <= {effect.table for effect in texts} and tail.reached(end)
         return Progress(
             offset,
             at_the_tip=near and mark.position == tail.mark(until=end).position,
             rows=mark.rows,
-            others=not all(statement.statement.alters for statement in found),
+            others=not all(statement.statement.alters for statement in statements),
         )
 
     def gap_of_xa(self, end: Offset) -> DefiniteError | None:
@@ -96,33 +96,33 @@ class LogProgress:
         return gaps.unreadable_xa(self._open.session(), self._start, end)
 
     def _mark(
-        self, met: Sequence[LoggedStatement], end: Position, tip: Position, limits: _Limits
+        self, effective: Sequence[LoggedStatement], end: Position, tip: Position, limits: _Limits
     ) -> tuple[Mark, tuple[Effect, ...]]:
-        """The end of the batch, and the effects of the statement there, if one of `met` is."""
+        """The end of the batch, and the effects of the statement there, if one of `effective` is."""
         tail, failure = self._tail, None
         max_rows, max_bytes = limits.max_rows, limits.max_bytes
         effects: tuple[Effect, ...] = ()
-        until = min(end, tail.stop_before(met[0])) if met else end
+        until = min(end, tail.stop_before(effective[0])) if effective else end
         mark = tail.mark(max_rows=max_rows, max_bytes=max_bytes, until=until)
-        if met and mark.position == met[0].position:
+        if effective and mark.position == effective[0].position:
             try:
                 near = tail.reached(tip)
                 effects = resolved(
-                    self._open.session(), self._tables, self._store, tail, self._start, met[0], near=near
+                    self._open.session(), self._tables, self._store, tail, self._start, effective[0], near=near
                 )
             except DefiniteError as error:
-                failure, until = error, tail.end_before(met[0])
+                failure, until = error, tail.end_before(effective[0])
                 mark = tail.mark(max_rows=max_rows, max_bytes=max_bytes, until=until)
-        elif met and met[0].effects is None:
-            failure = not_followed(met[0], self._open.options)
-        if failure is not None and mark.rows == 0 and mark.position == until < met[0].position <= end:
+        elif effective and effective[0].effects is None:
+            failure = not_followed(effective[0], self._open.options)
+        if failure is not None and mark.rows == 0 and mark.position == until < effective[0].position <= end:
             raise failure
         return mark, effects
 
     def _keyless(self, state: TableState) -> bool:
         return not self._store.get(state.schema).primary_key
 
-    def _standing(self, mark: Mark) -> Offset:
+    def _offset_at(self, mark: Mark) -> Offset:
         """`start`, moved to a mark; its tables are where they were."""
         start, tail, floor = self._start, self._tail, self._floor
         settled = max(floor.settled() or start.floor, start.floor)

@@ -18,9 +18,9 @@ from lakehouse_cdc.source.tail.log_tail import Tail
 
 
 def with_new_tables(
-    session: Session, tables: Tables, tail: Tail, floor: Floor, offset: Offset, *, mended: Collection[str] = ()
+    session: Session, tables: Tables, tail: Tail, floor: Floor, offset: Offset, *, retried: Collection[str] = ()
 ) -> Offset | None:
-    """`offset`, near the end of the log, with the tables that are new, or `mended`; itself where there are none.
+    """`offset`, near the end of the log, with the tables that are new, or `retried`; itself where there are none.
 
     A new table that cannot be captured is quarantined. None where nothing can be said yet, since a table was altered
     meanwhile. Raises DefiniteError for a table that is not to be captured any more, or otherwise than before; not so
@@ -33,11 +33,11 @@ def with_new_tables(
             f"{', '.join(gone[:5])} was captured before and is not in source.tables any more",
             hint="take tables out with a new pipeline; a table cannot leave one and come back exactly yet",
         )
-    found, faults = tables.found(session, known=offset.tables)
-    tables.require_same_choice(known, found)
-    waiting = offset.quarantined.keys() - set(mended)
-    same = tables.same_choice({n: s for n, s in offset.captured.items() if n not in known}, found)
-    new = {n: schema for n, schema in found.items() if n not in known and n not in waiting and n not in same}
+    schemas, faults = tables.found(session, known=offset.tables)
+    tables.require_same_choice(known, schemas)
+    waiting = offset.quarantined.keys() - set(retried)
+    same = tables.same_choice({n: s for n, s in offset.captured.items() if n not in known}, schemas)
+    new = {n: schema for n, schema in schemas.items() if n not in known and n not in waiting and n not in same}
     if not new:
         return offset
     wait_for_ddl(session, new.values())

@@ -147,7 +147,7 @@ class Planner:
         if end == self._planned:
             return self._chunks.remembered()
         if (gap := gaps.unreadable(self._open.session(), start, end)) is None:
-            return self._chunks.anew(self._open.session())
+            return self._chunks.from_now(self._open.session())
         if self._options.on_gap != "resnapshot":
             raise gap
         self._store.mark_gap(end)
@@ -213,16 +213,16 @@ class Planner:
 
     def _with_new_tables(self, offset: Offset) -> Offset:
         """Tables that match since the configuration changed, or were born; asked only where there may be some."""
-        mended = self._signals.mended(offset)
-        if self._selection_checked and not mended:
+        retried = self._signals.to_retry(offset)
+        if self._selection_checked and not retried:
             return offset
         tail, floor = self._open.tail or self._open.open_tail(offset), self._open.floor(offset)
-        found = with_new_tables(self._open.session(), self._tables, tail, floor, offset, mended=mended)
-        self._selection_checked = found is not None
-        if found is None or found is offset:
+        extended = with_new_tables(self._open.session(), self._tables, tail, floor, offset, retried=retried)
+        self._selection_checked = extended is not None
+        if extended is None or extended is offset:
             return offset
-        self._open.open_tail(found)
-        return found
+        self._open.open_tail(extended)
+        return extended
 
     def _with_chunks(self, offset: Offset, max_rows: int | None) -> Offset:
         try:

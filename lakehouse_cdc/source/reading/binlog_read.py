@@ -44,11 +44,12 @@ def read_binlog(split: BinlogSplit, options: SourceOptions, server_id: int) -> I
             options, split.start, split.end, split.schemas, split.identity, server_id, prepared=split.prepared
         ) as log:
             for part in log:
-                for found in part.statements:
-                    if split.ddl and found.position == split.end:
+                for statement in part.statements:
+                    if split.ddl and statement.position == split.end:
                         continue
                     raise codes.STATEMENT_STOPS_STREAM.error(
-                        f"the stream cannot pass a statement: {options.shown(found.text)}", where=str(found.position),
+                        f"the stream cannot pass a statement: {options.shown(statement.text)}",
+                        where=str(statement.position),
                         hint="begin again with a fresh checkpoint and fresh tables, or leave the table out",
                     )  # fmt: skip
                 if part.changes.n:
@@ -67,8 +68,8 @@ class _Below:
         distinct = keys.dictionary_encode()
         cursors = [self._space.cursor(decode(k, self._metadata)) for k in distinct.dictionary.to_pylist()]
         below = np.array(self._space.below(self._session, cursors, self._bound), dtype=np.bool_)
-        found: npt.NDArray[np.bool_] = below[distinct.indices.to_numpy()]
-        return found
+        mask: npt.NDArray[np.bool_] = below[distinct.indices.to_numpy()]
+        return mask
 
 
 def _batches(split: BinlogSplit, part: LogPart, filters: Mapping[str, _Below]) -> Iterator[pa.RecordBatch]:

@@ -40,14 +40,14 @@ def read_repair(split: RepairSplit, options: SourceOptions, server_id: int) -> I
     keys = split.repair.decoded()
     with connect(options.connection) as session:
         check_identity(session, split.identity)
-        found = looked_at(split, options, server_id, session, lambda: _select(split, options, keys))
-    if found is None:
+        looked = looked_at(split, options, server_id, session, lambda: _select(split, options, keys))
+    if looked is None:
         return
     wanted = {values(key, split.schema): i for i, key in enumerate(keys)}
-    stands = _truths(split.schema, key_metadata(split.schema), wanted, *found)
+    rows_there = _truths(split.schema, key_metadata(split.schema), wanted, *looked)
     # by `wanted`, not by the list: 1 and 1.0 are one key, of which there is one row
-    rows = [pair for i in wanted.values() if (pair := stands.get(i)) is not None]
-    gone = [split.repair.keys[i] for i in wanted.values() if stands.get(i) is None]
+    rows = [pair for i in wanted.values() if (pair := rows_there.get(i)) is not None]
+    gone = [split.repair.keys[i] for i in wanted.values() if rows_there.get(i) is None]
     if rows:
         key, after = (pa.array(column, pa.binary()) for column in zip(*rows, strict=True))
         yield row_batch(split, key, after)
@@ -65,13 +65,13 @@ def values(key: Key, schema: TableSchema) -> Values:
 
 def _select(split: RepairSplit, options: SourceOptions, keys: list[Key]) -> list[Pair]:
     space, programs = KeySpace(split.schema), ProgramSet.of([split.schema], salt=options.mask_salt)
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     with connect(options.connection, purpose="data") as data:
         for where in space.among([space.cursor(key) for key in keys]):
             sql = f"SELECT {space.select_list()} FROM {space.table} FORCE INDEX (PRIMARY) WHERE {where}"
             images = select_images(data.connection, sql, split.schema, programs=programs)
-            found += [(image.key.to_arrow(), image.after.to_arrow()) for image in images]
-    return found
+            pairs += [(image.key.to_arrow(), image.after.to_arrow()) for image in images]
+    return pairs
 
 
 def _truths(
@@ -83,8 +83,8 @@ def _truths(
         return wanted.get(values(decode(key, metadata), schema))
 
     rows = ((k, row) for keys, after in selected for k, row in zip(keys.to_pylist(), after.to_pylist(), strict=True))
-    stands: dict[int, tuple[bytes, bytes] | None] = {i: (k, row) for k, row in rows if (i := place(k)) is not None}
+    there: dict[int, tuple[bytes, bytes] | None] = {i: (k, row) for k, row in rows if (i := place(k)) is not None}
     for k, image in truths(events).items():
         if (i := place(k)) is not None:
-            stands[i] = None if image is None else (k, image)
-    return stands
+            there[i] = None if image is None else (k, image)
+    return there

@@ -47,10 +47,10 @@ def read_whole(split: SnapshotSplit, session: Session, options: SourceOptions, s
     Raises DefiniteError where view and log contradict each other, TransientError where no view can be proven.
     """
     with connect(options.connection, purpose="data") as data:
-        found = proven_view(split, session, data, options, server_id)
-        if found is None:
+        view = proven_view(split, session, data, options, server_id)
+        if view is None:
             return None
-        views, past = found
+        views, past = view
         sql = f"SELECT {select_list(split.schema)} FROM {place(split.schema)}"
         selected = Spool()
         programs = ProgramSet.of([split.schema], salt=options.mask_salt)

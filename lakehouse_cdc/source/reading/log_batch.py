@@ -51,8 +51,8 @@ class LogPart:
     def files(self) -> list[str]:
         """For each change, the name of its file."""
         names = np.array(self.scan.files, dtype=object)
-        found: list[str] = names[self.scan.transactions.file[self.transactions()]].tolist()
-        return found
+        files: list[str] = names[self.scan.transactions.file[self.transactions()]].tolist()
+        return files
 
     def commit_us(self) -> npt.NDArray[np.int64]:
         """For each change, its commit time in microseconds since 1970."""

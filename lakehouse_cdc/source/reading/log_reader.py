@@ -73,7 +73,7 @@ class LogReader:
                     self._check_log(scan)
                     yield decoder.decode(self._commits.without_xa(scan))
         self.close()  # the next reader has the same server_id
-        yield from read_groups(self._commits.found, self._options, self._by_name, self._identity, self._server_id)
+        yield from read_groups(self._commits.commits, self._options, self._by_name, self._identity, self._server_id)
 
     def _check_log(self, scan: Scan) -> None:
         """RESET leaves uuid and names as they were; the file that the offset knows must be the same file."""

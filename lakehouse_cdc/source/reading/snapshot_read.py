@@ -48,8 +48,8 @@ def read_snapshot(split: SnapshotSplit, options: SourceOptions, server_id: int) 
         check_identity(session, split.identity)
         rows: Iterable[Pair] | None
         if split.schema.primary_key:
-            found = looked_at(split, options, server_id, session, lambda: _select(split, options))
-            rows = None if found is None else _roll_back(split, session, *found)
+            looked = looked_at(split, options, server_id, session, lambda: _select(split, options))
+            rows = None if looked is None else _roll_back(split, session, *looked)
         else:
             rows = read_whole(split, session, options, server_id)
     if rows is None:
@@ -106,19 +106,19 @@ def _events(
 ) -> list[Event] | None:
     """The table's events in the window, in order; None where its schema changed."""
     low = split.stamp.position
-    found: list[tuple[Position, Event]] = []
+    events: list[tuple[Position, Event]] = []
     in_order = True
 
     def take(part: LogPart) -> None:
         nonlocal in_order
         in_order &= not isinstance(part, PreparedPart)
-        found.extend((at, Event(key, before, after, at <= low)) for key, before, after, at in part.images())
+        events.extend((at, Event(key, before, after, at <= low)) for key, before, after, at in part.images())
 
     if not read_window(split, options, server_id, high, take):
         return None
     if not in_order:  # rows of XA transactions come last
-        found.sort(key=lambda one: one[0])
-    return [event for _, event in found]
+        events.sort(key=lambda one: one[0])
+    return [event for _, event in events]
 
 
 def _roll_back(split: SnapshotSplit, session: Session, selected: list[Pair], events: list[Event]) -> list[Pair]:

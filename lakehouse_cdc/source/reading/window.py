@@ -33,25 +33,25 @@ def read_window(
     """
     if not split.floor < high:
         return True
-    found = _Texts(split)
+    texts = _Texts(split)
     try:
         with LogReader(
             options, split.floor, high, [split.schema], split.identity, server_id, prepared=split.prepared
         ) as log:
             for part in log:
-                found.take(part)
+                texts.take(part)
                 if part.statements:
                     return _ddl(part.statements[0], split, options)
                 take(part)
-            return not found.met
+            return not texts.may_have_changed
     except DefiniteError:
         # rows after DDL do not fit the schema: look for the DDL alone, without looking at rows
         with LogReader(options, split.floor, high, [], split.identity, server_id, watched=split.schema) as log:
             for part in log:
-                found.take(part)
+                texts.take(part)
                 if part.statements:
                     return _ddl(part.statements[0], split, options)
-        if found.met:  # it may have been DDL
+        if texts.may_have_changed:  # it may have been DDL
             return False
         raise
 
@@ -66,13 +66,13 @@ class _Texts:
         self._committed: set[str] = set()
 
     def take(self, part: LogPart) -> None:
-        for found in part.scan.statements:
-            if found.named is None or found.position <= self._low:
+        for statement in part.scan.statements:
+            if statement.named is None or statement.position <= self._low:
                 continue
-            if found.named.names is not None:
-                self._names.add(found.named.names)
-            if found.named.definition is not None:
-                self._definitions.append(found.named.definition)
+            if statement.named.names is not None:
+                self._names.add(statement.named.names)
+            if statement.named.definition is not None:
+                self._definitions.append(statement.named.definition)
         if not isinstance(part, PreparedPart):
             self._committed |= {d.xid for d in part.scan.decisions if d.kind == "commit" and self._after(part, d)}
 
@@ -82,15 +82,15 @@ class _Texts:
         return end > self._low
 
     @property
-    def met(self) -> bool:
-        return self._guard.met(self._names, self._definitions, self._committed)
+    def may_have_changed(self) -> bool:
+        return self._guard.may_change(self._names, self._definitions, self._committed)
 
 
-def _ddl(found: LoggedStatement, split: SnapshotSplit | RepairSplit, options: SourceOptions) -> bool:
-    if found.position <= split.stamp.position:
+def _ddl(statement: LoggedStatement, split: SnapshotSplit | RepairSplit, options: SourceOptions) -> bool:
+    if statement.position <= split.stamp.position:
         raise codes.INVARIANT_BROKEN.error(
-            f"a statement between the floor {split.floor} and W concerns the table: {options.shown(found.text)}",
-            where=f"{split.schema.name} at {found.position}",
+            f"a statement between the floor {split.floor} and W concerns the table: {options.shown(statement.text)}",
+            where=f"{split.schema.name} at {statement.position}",
             hint="this should be impossible; please report it with the checkpoint's last offset",
         )
     return False

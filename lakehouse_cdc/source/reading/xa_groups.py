@@ -72,7 +72,7 @@ class PreparedPart(LogPart):
 
 
 class Commits:
-    """Takes the rows of XA transactions out of the scans of a stretch, and notes (`found`) which take effect in it.
+    """Takes the rows of XA transactions out of the scans of a stretch, and notes (`commits`) which take effect in it.
 
     `prepared` are those that are open where it begins. A commit of one that is not known is passed over: it can only
     are after W, and the planner does not continue past it.
@@ -80,7 +80,7 @@ class Commits:
 
     def __init__(self, prepared: Sequence[Prepared]) -> None:
         self._open = {p.xid: (p.begin, p.end, p.rows) for p in prepared}
-        self.found: list[Commit] = []
+        self.commits: list[Commit] = []
 
     def without_xa(self, scan: Scan) -> Scan:
         """A scan without rows of XA transactions."""
@@ -101,7 +101,7 @@ class Commits:
 
     def _note(self, scan: Scan, i: int, xid: str, begin: Position, end: Position) -> None:
         at, commit_us = _place(scan, i, scan.transactions.end), int(scan.transactions.commit_us[i])
-        self.found.append(Commit(xid, begin, end, at, scan.gtid(i), commit_us))
+        self.commits.append(Commit(xid, begin, end, at, scan.gtid(i), commit_us))
 
 
 def _place(scan: Scan, transaction: int, at: npt.NDArray[np.int64]) -> Position:
@@ -110,14 +110,14 @@ def _place(scan: Scan, transaction: int, at: npt.NDArray[np.int64]) -> Position:
 
 def neighbours(commits: Sequence[Commit]) -> list[list[Commit]]:
     """The commits in lists, each of groups in one file that lie near to each other, in the file's order."""
-    found: list[list[Commit]] = []
+    groups: list[list[Commit]] = []
     for commit in sorted(commits, key=lambda one: one.begin):
-        last = found[-1][-1] if found else None
+        last = groups[-1][-1] if groups else None
         if last is not None and last.end.file == commit.begin.file and commit.begin.pos - last.end.pos <= _NEAR:
-            found[-1].append(commit)
+            groups[-1].append(commit)
         else:
-            found.append([commit])
-    return found
+            groups.append([commit])
+    return groups
 
 
 def read_groups(

@@ -50,7 +50,7 @@ class Signals:
             for name, state in states.items()
         )
 
-    def mended(self, offset: Offset) -> set[str]:
+    def to_retry(self, offset: Offset) -> set[str]:
         """The quarantined tables that are to be tried again."""
         return self.requests().keys() & offset.quarantined.keys()
 
@@ -80,11 +80,11 @@ class Signals:
 
     def repairs(self) -> dict[str, tuple[str, str]]:
         """The tables with keys to be read again, each with its repair's fingerprint and the seq noted, or ''."""
-        found = {}
+        repairs = {}
         for table, text in self._noted(_REPAIR).items():
             fingerprint, _, noted = text.partition(" ")
-            found[table] = fingerprint, noted
-        return found
+            repairs[table] = fingerprint, noted
+        return repairs
 
     def note_repair(self, table: str, fingerprint: str, noted: str) -> None:
         """Note the seq at which a request is taken up."""
@@ -112,11 +112,11 @@ class Signals:
 
     def _noted(self, kind: str) -> dict[str, str]:
         """The first line of each file, by the table that it is about; earlier releases wrote no second one."""
-        found = {}
+        notes = {}
         for path in sorted(self._folder.glob(f"{kind}*")):
             text, _, table = path.read_text(encoding="utf-8").partition("\n")
-            found[table or unquote(path.name.removeprefix(kind))] = text
-        return found
+            notes[table or unquote(path.name.removeprefix(kind))] = text
+        return notes
 
     def _path(self, table: str, kind: str = _REQUEST) -> Path:
         return self._folder / fitted(f"{kind}{quote(table, safe='')}")

@@ -48,8 +48,8 @@ def digest(options: SourceOptions) -> str:
         "types": (_by_pattern({p: sorted(types.items()) for p, types in rules.types.items()}), []),
         "schema_changes": (_by_pattern(options.schema_changes), []),
     }
-    said = {name: value for name, (value, default) in given.items() if value != default}
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+    changed = {name: value for name, (value, default) in given.items() if value != default}
+    return hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _by_pattern(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -104,9 +104,9 @@ class SchemaStore:
 
     def offset(self, fingerprint: str) -> Offset:
         """The offset of that fingerprint. Raises DefiniteError if its file is gone or is not what its name says."""
-        found = Offset.from_json(json.loads(self._checked(self._offset(fingerprint), fingerprint, "offset")))
-        assert found is not None
-        return found
+        offset = Offset.from_json(json.loads(self._checked(self._offset(fingerprint), fingerprint, "offset")))
+        assert offset is not None
+        return offset
 
     def mark_held(self, end: Mapping[str, Any]) -> None:
         """Remember that the rows of the batch with the stored end `end` are in its table, and are not read again."""

@@ -33,8 +33,8 @@ class Beginning:
     @property
     def table(self) -> str | None:
         """The id of the change table, None where no file says it."""
-        found = _read(self._folder / _TABLES)
-        return None if found is None else str(found["bronze"])
+        record = _read(self._folder / _TABLES)
+        return None if record is None else str(record["bronze"])
 
     def belongs_to(self, table: str) -> None:
         """Name the change table; done before, it changes nothing."""
@@ -52,8 +52,8 @@ class Beginning:
     @property
     def after(self) -> str | None:
         """The fingerprint of the offset that a new stream begins after; None for none."""
-        found = _read(self._folder / _BEGIN)
-        return None if found is None else str(found[AFTER])
+        record = _read(self._folder / _BEGIN)
+        return None if record is None else str(record[AFTER])
 
     def before(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Offset | None:
         """The offset that the batch between two stored ones begins after, where it is such a first one."""

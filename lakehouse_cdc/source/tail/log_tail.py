@@ -242,10 +242,10 @@ class Tail:
     def naming(self, table: str, after: Position) -> list[LoggedStatement]:
         """The statements after `after` that name the table, or may mean it; also those that are proven harmless."""
         name, database = self._cased(table), self._cased(table.partition(".")[0])
-        behind = [s for s in self._statements if s.position > after]
+        later = [s for s in self._statements if s.position > after]
         return [
             s
-            for s in behind
+            for s in later
             if {name, database} & {*s.statement.tables, *s.statement.databases}
             or (s.names is not None and s.names.mentions(table))
         ]
@@ -289,13 +289,13 @@ class Tail:
         Without a size, so many that tasks can share the pieces evenly: where a transaction makes one longer, those
         after it are shorter.
         """
-        found: list[Position] = []
+        cuts: list[Position] = []
         columns = self._ended.columns()
         left, pieces = int(columns["bytes"][: self._ended.until(end)].sum()), _PIECES
         for number in range(self.origin.number, end.number + 1):
             file = file_name(self.origin.base, number)
             if number > self.origin.number:
-                found.append(Position(file, FIRST_EVENT))
+                cuts.append(Position(file, FIRST_EVENT))
             ends = columns["end"][columns["file"] == number]
             last = self.origin.pos if number == self.origin.number else FIRST_EVENT
             stop = end.pos if number == end.number else int(ends[-1]) if len(ends) else 0
@@ -305,9 +305,9 @@ class Tail:
                 if i == len(ends) or int(ends[i]) >= stop or not Position(file, int(ends[i])).startable:
                     break
                 left, pieces, last = left - (int(ends[i]) - last), pieces - 1, int(ends[i])
-                found.append(Position(file, last))
+                cuts.append(Position(file, last))
             left -= max(stop - last, 0)
-        return found
+        return cuts
 
     def _gtids_until(self, count: int) -> GtidSet:
         ended, known = self._ended.columns(), self._origin_gtids

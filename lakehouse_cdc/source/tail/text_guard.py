@@ -35,7 +35,7 @@ class TextGuard:
         pending = frozenset(p.xid for p in open_ones if p.again is not None and {table, "*"} & set(p.again))
         return cls(None if references is None else references.sources(table), pending)
 
-    def met(self, texts: Collection[Names], definitions: Iterable[Definition], committed: Iterable[str]) -> bool:
+    def may_change(self, texts: Collection[Names], definitions: Iterable[Definition], committed: Iterable[str]) -> bool:
         """Whether one of the texts, or of the XA transactions that are committed, may change the table."""
         if not self.pending.isdisjoint(committed):
             return True

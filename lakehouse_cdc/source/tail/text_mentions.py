@@ -33,22 +33,22 @@ class TextHistory:
 
     def take(self, statements: Iterable[LoggedStatement], more: Iterable[LoggedStatement]) -> None:
         """Statements in the log's order; `more` of the same stretch."""
-        for found in (*statements, *more):
-            if found.named is not None and found.named.definition is not None:
-                self._definitions.append((found.position, found.named.definition))
-            if found.names is not None and not found.unknown:
-                self._at.setdefault(found.names, []).append(found.position)
-                self._first.setdefault(found.names, found)
+        for statement in (*statements, *more):
+            if statement.named is not None and statement.named.definition is not None:
+                self._definitions.append((statement.position, statement.named.definition))
+            if statement.names is not None and not statement.unknown:
+                self._at.setdefault(statement.names, []).append(statement.position)
+                self._first.setdefault(statement.names, statement)
 
     def rows(self, after: Position, until: Position | None = None) -> dict[Names, Seen]:
         """The statements in (after, until] that change rows, by what they mention."""
-        found = {}
+        seen = {}
         for names, places in self._at.items():
             begin = bisect_right(places, after)
             count = (len(places) if until is None else bisect_right(places, until)) - begin
             if count > 0:
-                found[names] = Seen(count, self._first[names])
-        return found
+                seen[names] = Seen(count, self._first[names])
+        return seen
 
     def definitions(self, after: Position) -> list[tuple[Position, Definition]]:
         """The definitions after a position, in the log's order."""
@@ -58,5 +58,5 @@ class TextHistory:
         """The origin moves to a position."""
         kept = {names: places[bisect_right(places, position) :] for names, places in self._at.items()}
         self._at = {names: places for names, places in kept.items() if places}
-        self._first = {names: found for names, found in self._first.items() if names in self._at}
+        self._first = {names: first for names, first in self._first.items() if names in self._at}
         self._definitions = self.definitions(position)

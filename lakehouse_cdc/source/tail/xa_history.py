@@ -44,20 +44,20 @@ class XaHistory:
         groups = rows.copy()
         rows[(outcome == PREPARED) | (outcome == ROLLED_BACK)] = 0
         for decision in scan.decisions:
-            found = self._decided(scan, decision, int(groups[decision.transaction]))
-            if found is not None and found.rows:
-                rows[decision.transaction] = found.rows
-                size[decision.transaction] += found.end.pos - found.begin.pos
+            prepared = self._decided(scan, decision, int(groups[decision.transaction]))
+            if prepared is not None and prepared.rows:
+                rows[decision.transaction] = prepared.rows
+                size[decision.transaction] += prepared.end.pos - prepared.begin.pos
         return at_once
 
     def _take_texts(self, scan: Scan) -> list[LoggedStatement]:
         txns, at_once = scan.transactions, []
         groups: dict[int, set[Names]] = {0: self._waiting} if self._waiting else {}
         self._waiting = set()
-        for found in scan.statements:
-            if found.within_xa and found.names is not None:
-                groups.setdefault(found.transaction, set()).add(found.names)
-                at_once += [found] if txns.outcome[found.transaction] == COMMITTED else []
+        for statement in scan.statements:
+            if statement.within_xa and statement.names is not None:
+                groups.setdefault(statement.transaction, set()).add(statement.names)
+                at_once += [statement] if txns.outcome[statement.transaction] == COMMITTED else []
         for i, names in groups.items():
             if txns.outcome[i] == PREPARED:
                 begin = Position(scan.files[txns.file[i]], int(txns.begin[i]))
@@ -77,12 +77,12 @@ class XaHistory:
             self._events.append(XaEvent(end, decision.xid, prepared))
             return None
         self._events.append(XaEvent(end, decision.xid, None, committed=decision.kind == "commit"))
-        found = self._open.pop(decision.xid, None)
+        opened = self._open.pop(decision.xid, None)
         if decision.kind == "rollback":
             return None
-        if found is None:
+        if opened is None:
             self._unknown.append(end)
-        return found
+        return opened
 
     def events(self, until: Position) -> list[XaEvent]:
         """What happened between the origin and a position."""

@@ -67,17 +67,17 @@ def altered(sql: str, schema: TableSchema, given: Given, dialect: Dialect = PLAI
     [statement] = _without_settings(tokens, tree).parts
     parsed = Parsed(tokens, dialect)
     if statement.name in ("create_index", "drop_index"):
-        said = _apply(schema, _index(parsed, schema, statement), given)
+        result = _apply(schema, _index(parsed, schema, statement), given)
     else:
         clauses = statement.find("alterations")
         if statement.name != "alter_table" or clauses is None:
             raise NotUnderstood
         todo = Clauses(parsed, schema, given).actions(clauses)
-        said = _apply(schema, [*todo, *([Unproven()] if statement.says("IGNORE") else [])], given)
+        result = _apply(schema, [*todo, *([Unproven()] if statement.says("IGNORE") else [])], given)
     if dialect.mariadb and any(node.says("UNIQUE") for node in statement.walk()):
-        hashes = schema.hidden_hashes or _may_be_hashed(said.schema, statement)
-        return replace(said, schema=replace(said.schema, hidden_hashes=hashes))
-    return said
+        hashes = schema.hidden_hashes or _may_be_hashed(result.schema, statement)
+        return replace(result, schema=replace(result.schema, hidden_hashes=hashes))
+    return result
 
 
 def _may_be_hashed(schema: TableSchema, statement: Node) -> bool:
@@ -123,13 +123,13 @@ def _apply(schema: TableSchema, todo: Sequence[Action], given: Given) -> Altered
     columns = _Columns(schema, todo)
     key = _key(schema, columns, todo)
     members = {name.lower() for name in key}
-    found = tuple(
+    columns_after = tuple(
         replace(column, nullable=False) if column.name.lower() in members else column for column in columns.now
     )
     kept = columns.kept and not any(isinstance(action, Unproven) for action in todo)
-    kept = kept and _values_kept(schema, found, columns, given.session)
+    kept = kept and _values_kept(schema, columns_after, columns, given.session)
     charsets = [action.charset for action in todo if isinstance(action, Convert | Default)]
-    after = replace(schema, columns=found, key=key, charset=(*charsets, schema.charset)[0])
+    after = replace(schema, columns=columns_after, key=key, charset=(*charsets, schema.charset)[0])
     kept = kept and _same_key(schema, after, columns.origin)
     return Altered(after, kept, columns.origin, columns.filled if kept else {}, silent=not todo)
 
@@ -248,9 +248,9 @@ def _with_generated(action: Action, schema: TableSchema, given: Given) -> Action
 
 def _with_quotes(expression: str, columns: Collection[str]) -> str:
     """An expression with the names of columns in quotes, as the server's catalog has it; a function's name is none."""
-    found = tokens(expression)
+    written = tokens(expression)
     parts = []
-    for token, after in zip(found, [*found[1:], None], strict=True):
+    for token, after in zip(written, [*written[1:], None], strict=True):
         called = after is not None and after.text == "("
         named = token.form == "quoted" or (token.form == "word" and token.text.lower() in columns and not called)
         parts.append(f"`{token.text.replace('`', '``')}`" if named else token.text)

@@ -93,23 +93,23 @@ class Clauses:
 
     def actions(self, alterations: Node) -> list[Action]:
         """What they do, in their order. Raises NotUnderstood."""
-        found: list[Action] = []
+        actions: list[Action] = []
         for node in alterations.parts:
             if node.name == "partition_operation":
                 kept = node.parts[0].name == "partition_kept"
-                found += [] if kept else [Unproven()]
+                actions += [] if kept else [Unproven()]
             elif node.name == "tablespace_operation":
-                found += [Unproven()] if node.says("TABLESPACE") else []  # another's rows
+                actions += [Unproven()] if node.says("TABLESPACE") else []  # another's rows
             elif node.name == "table_options":
-                found += self._options(node)
+                actions += self._options(node)
             elif node.name == "how_or_clause":
-                found += self._clause(node.parts[0])
+                actions += self._clause(node.parts[0])
             elif node.name not in ("partitioning", "order_by"):
                 raise NotUnderstood
-        defaults = [one for one in found if isinstance(one, Convert | Default)]
-        if len(defaults) > 1 or (defaults and any(isinstance(one, Add | Change) for one in found)):
+        defaults = [one for one in actions if isinstance(one, Convert | Default)]
+        if len(defaults) > 1 or (defaults and any(isinstance(one, Add | Change) for one in actions)):
             raise NotUnderstood  # which of the defaults a new column gets
-        return found
+        return actions
 
     def _clause(self, node: Node) -> list[Action]:
         if node.name == "how":
@@ -137,17 +137,17 @@ class Clauses:
         return [] if self._idle(node, one.column.name) else [Add(one), *_own_key(one)]
 
     def _add_columns(self, node: Node) -> list[Action]:
-        found: list[Action] = []
+        actions: list[Action] = []
         for element in node.all("element"):
             [part] = element.parts
             if part.name == "column_definition":
                 one = definition(self._parsed, part, self._given)
-                found += [] if self._idle(node, one.column.name) else [Add(one), *_own_key(one)]
+                actions += [] if self._idle(node, one.column.name) else [Add(one), *_own_key(one)]
             elif part.name == "constraint":
-                found += self._constraint(element)
+                actions += self._constraint(element)
             elif part.name != "index_definition":
                 raise NotUnderstood
-        return found
+        return actions
 
     def _constraint(self, node: Node) -> list[Action]:
         [kind] = node.the("constraint").parts
@@ -190,15 +190,15 @@ class Clauses:
         return [Convert(charset_name(self._parsed.word(node.the("charset_name"))))]
 
     def _options(self, node: Node) -> list[Action]:
-        found: list[Action] = []
+        actions: list[Action] = []
         for part in node.walk():
             if part.name == "charset_option":
-                found = self._charset(part)
+                actions = self._charset(part)
             elif part.name == "engine_name" and self._parsed.word(part).upper() == "INNODB":
                 continue
             elif part.name in ("engine_name", "versioned") or (part.name == "option" and part.says(*_NO_OPTION)):
                 raise NotUnderstood
-        return found
+        return actions
 
     def _charset(self, node: Node) -> list[Action]:
         choices = [c.find("charset_name", "collation_name") for c in node.all("charset_choice", "collation_choice")]

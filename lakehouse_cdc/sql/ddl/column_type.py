@@ -80,8 +80,8 @@ class ColumnType:
 
     def _sizes(self) -> tuple[int, ...]:
         """The numbers in parentheses."""
-        found = self._type.find("length", "precision")
-        return tuple(self._parsed.number(number) for number in found.all("number")) if found else ()
+        sizes = self._type.find("length", "precision")
+        return tuple(self._parsed.number(number) for number in sizes.all("number")) if sizes else ()
 
     def _typed(self, column: Column) -> Column:
         name, sizes = self._type.name, self._sizes()

@@ -38,8 +38,8 @@ def definition(parsed: Parsed, node: Node, given: Given, place: Node | None = No
     column = ColumnType(parsed, node, given).column(parsed.name(node.the("column_name")))
     serial = node.the("column_type").find("serial_type") is not None
     computed = node.find("computed")
-    said_of_it = computed.all("computed_attribute") if computed else node.all("column_attribute")
-    attributes = {part.name: part for attribute in said_of_it for part in attribute.parts}
+    attribute_nodes = computed.all("computed_attribute") if computed else node.all("column_attribute")
+    attributes = {part.name: part for attribute in attribute_nodes for part in attribute.parts}
     if attributes.keys() - _KNOWN:
         raise NotUnderstood
     primary = "primary" in attributes
@@ -47,9 +47,9 @@ def definition(parsed: Parsed, node: Node, given: Given, place: Node | None = No
     nulls = [name for name in attributes if name in ("null", "not_null")]
     column = replace(column, nullable=not (primary or numbered) and _nullable(column, nulls, given))
     generated = computed.the("generated") if computed else None
-    said, default = _default(parsed, attributes.get("default"))
-    fill = said or not column.nullable or generated is not None
-    proven = fill and not numbered and generated is None and (default is not None or not said)
+    declared, default = _default(parsed, attributes.get("default"))
+    fill = declared or not column.nullable or generated is not None
+    proven = fill and not numbered and generated is None and (default is not None or not declared)
     return Definition(
         column,
         primary=primary,
@@ -87,10 +87,10 @@ def _default(parsed: Parsed, part: Node | None) -> tuple[bool, Literal | None]:
     return True, parsed.constant(constant) if constant else None
 
 
-def _nullable(column: Column, said: list[str], given: Given) -> bool:
+def _nullable(column: Column, declared: list[str], given: Given) -> bool:
     """What the last NULL or NOT NULL says, or, where there is none, what the server makes of that."""
-    if said:
-        return said[-1] == "null"
+    if declared:
+        return declared[-1] == "null"
     if column.type == "timestamp":
         if given.timestamps_nullable is None:
             raise NotUnderstood

@@ -38,21 +38,21 @@ def effects(
         return tuple(Effect("drop", schema.name) for schema in lost)
     if statement.kind not in (StatementKind.TABLE_DDL, StatementKind.TRUNCATE):
         raise NotUnderstood
-    found = []
+    outcome = []
     held = _held(statement)
     for name in dict.fromkeys(statement.tables):
         schema = tables.get(name)
         if schema is None and statement.creates and wanted(name):
-            found.append(Effect("create", name))
+            outcome.append(Effect("create", name))
         if schema is None or statement.if_absent:
             continue
         if statement.kind is StatementKind.TRUNCATE:
-            found.append(Effect("truncate", schema.name))
+            outcome.append(Effect("truncate", schema.name))
         elif held.get(name) != name:
-            found.append(Effect("replace" if name in held else "drop", schema.name))
+            outcome.append(Effect("replace" if name in held else "drop", schema.name))
         elif not statement.renames or (name, name) in statement.renames:
-            found += _altered(statement, text, schema, Given(schema.charset, session=session), dialect)
-    return tuple(found)
+            outcome += _altered(statement, text, schema, Given(schema.charset, session=session), dialect)
+    return tuple(outcome)
 
 
 def _held(statement: Statement) -> dict[str, str]:

@@ -21,8 +21,8 @@ class Parsed:
 
     def written(self, node: Node) -> list[Token]:
         """The node's tokens."""
-        found = [self.tokens.at(i) for i in range(node.begin, node.end)]
-        return [token for token in found if token is not None]
+        tokens = [self.tokens.at(i) for i in range(node.begin, node.end)]
+        return [token for token in tokens if token is not None]
 
     def name(self, node: Node) -> str:
         """The identifier at a node; the last one where it is qualified."""

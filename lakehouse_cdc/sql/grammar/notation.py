@@ -113,10 +113,10 @@ class _Notation:
             raise ValueError(f"not the notation of a grammar: {self._rest[-1]}")
 
     def _next(self, lexeme: str) -> bool:
-        found = bool(self._rest) and self._rest[-1] == lexeme
-        if found:
+        matches = bool(self._rest) and self._rest[-1] == lexeme
+        if matches:
             self._rest.pop()
-        return found
+        return matches
 
     def _sequence(self) -> Expression:
         parts = []
@@ -170,14 +170,14 @@ def _productions(text: str) -> Iterator[tuple[str, str]]:
 
 def read(text: str) -> dict[str, Expression]:
     """The productions of a grammar's text, by name. Raises ValueError for what is not in the notation."""
-    found: dict[str, Expression] = {}
+    productions: dict[str, Expression] = {}
     for name, right in _productions(text):
         notation = _Notation(right)
-        if name in found:
+        if name in productions:
             raise ValueError(f"two productions of {name}")
-        found[name] = notation.choice()
+        productions[name] = notation.choice()
         notation.end()
-    return found
+    return productions
 
 
 def heads(part: Expression, productions: Mapping[str, Expression]) -> frozenset[str] | None:
@@ -199,12 +199,12 @@ def heads(part: Expression, productions: Mapping[str, Expression]) -> frozenset[
 
 
 def _united(sets: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
-    found: frozenset[str] = frozenset()
+    union: frozenset[str] = frozenset()
     for one in sets:
         if one is None:
             return None
-        found |= one
-    return found
+        union |= one
+    return union
 
 
 @cache

@@ -87,7 +87,7 @@ def _heads() -> dict[int, frozenset[str]]:
     Most of the alternatives at a place begin with other words, and need not be tried.
     """
     productions = grammar()
-    found = {}
+    by_part = {}
     parts = list(productions.values())
     while parts:
         part = parts.pop()
@@ -96,8 +96,8 @@ def _heads() -> dict[int, frozenset[str]]:
         elif isinstance(part, Repeated | Only):
             parts.append(part.part)
         if (begins := heads(part, productions)) is not None:
-            found[id(part)] = begins
-    return found
+            by_part[id(part)] = begins
+    return by_part
 
 
 class _Parser:

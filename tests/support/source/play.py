@@ -12,7 +12,7 @@ from typing import Any
 import pymysql
 
 from lakehouse_cdc.model.changelog import Change, Op, fold, invalid
-from lakehouse_cdc.model.multiset import standing
+from lakehouse_cdc.model.multiset import remaining
 from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.source import test_hooks
 from lakehouse_cdc.testing import MySqlServer
@@ -56,7 +56,7 @@ def check(driver: Driver, world: World) -> None:
             continue  # rows are what they were before, until they have been read again
         want = {k: hashable({n: normal(v) for n, v in row.items()}) for k, row in rows.items()}
         if table in keyless:  # of one that is not read yet nothing is there
-            mine = Counter(standing(c for c in driver.log if c.table == table))
+            mine = Counter(remaining(c for c in driver.log if c.table == table))
             assert mine == (Counter(want.values()) if state["done"] else Counter()), f"{table} at {where}"
         elif state["done"]:
             assert got[table] == want, f"{table} at {where}"

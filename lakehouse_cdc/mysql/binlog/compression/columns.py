@@ -135,15 +135,15 @@ class _Values:
         if not present[:, self._captured].all():
             return []
         first = room - head.left
-        found = find_values(data, first, self._columns, present, self._room)
-        if found > len(self._room):
-            self._room = np.empty((found, SPOT_FIELDS), np.int64)
+        count = find_values(data, first, self._columns, present, self._room)
+        if count > len(self._room):
+            self._room = np.empty((count, SPOT_FIELDS), np.int64)
             find_values(data, first, self._columns, present, self._room)
-        if found < 0:
+        if count < 0:
             raise codes.BINLOG_DAMAGED.error(
                 f"a row of {self._schema.name} is cut off in the binlog", where=where, hint=_DAMAGED
             )
-        spots: list[tuple[int, int, int]] = self._room[:found].tolist()
+        spots: list[tuple[int, int, int]] = self._room[:count].tolist()
         return spots
 
 

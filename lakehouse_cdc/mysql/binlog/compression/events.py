@@ -146,27 +146,27 @@ class _Payload:
         with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(self.packed)), "zstd") as stream:
             while True:
                 try:
-                    found: bytes = stream.read(min(PIECE, left + 1))
+                    piece: bytes = stream.read(min(PIECE, left + 1))
                 except (pa.ArrowException, OSError) as error:
                     raise _broken() from error
-                left -= len(found)
-                if left < 0 or (left and not found):
+                left -= len(piece)
+                if left < 0 or (left and not piece):
                     raise _broken()
-                if not found:
+                if not piece:
                     return
-                yield found
+                yield piece
 
 
-def _in_pieces(payload: _Payload, behind: memoryview) -> Iterator[Events]:
+def _in_pieces(payload: _Payload, rest: memoryview) -> Iterator[Events]:
     """The events of a payload, whole ones in each piece, and in the last one what is after it in its buffer."""
     kept = bytearray()
-    for found in payload.read():
-        kept += found
+    for chunk in payload.read():
+        kept += chunk
         whole = whole_events(np.frombuffer(kept, np.uint8))
         if whole:
             yield _joined([memoryview(kept)[:whole]])
             kept = kept[whole:]
-    yield _joined([kept, behind])
+    yield _joined([kept, rest])
 
 
 def _payload(event: memoryview) -> _Payload:

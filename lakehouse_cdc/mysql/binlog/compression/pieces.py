@@ -30,8 +30,8 @@ class Pieces:
 
     def expanded(self, piece: Events, at: int) -> Events:
         """The piece with its packed events from `at` on expanded, or as many as are at once."""
-        found = expand(piece, at)
-        self.fault = found.fault
-        if found.later is not None:
-            self._later.append(found.later)
-        return found.data
+        expansion = expand(piece, at)
+        self.fault = expansion.fault
+        if expansion.later is not None:
+            self._later.append(expansion.later)
+        return expansion.data

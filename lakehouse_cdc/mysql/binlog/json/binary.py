@@ -60,23 +60,23 @@ def opened(value: Value, where: str) -> Opened | None:
     inline = _INLINE_LARGE if width == 4 else _INLINE_SMALL
     count, size = _number(data, 0, width), _number(data, width, width)
     first = 2 * width + (0 if array else count * (width + 2))  # the values' entries
-    behind = first + count * (1 + width)
-    if not behind <= size <= len(data):
+    values_at = first + count * (1 + width)
+    if not values_at <= size <= len(data):
         raise _malformed(where)
-    left, keys, values = size - behind, [], []
+    left, keys, values = size - values_at, [], []
     for n in range(0 if array else count):
         entry = 2 * width + n * (width + 2)
         at, length = _number(data, entry, width), _number(data, entry + width, 2)
         left -= length
-        if left < 0 or not behind <= at <= size - length:
+        if left < 0 or not values_at <= at <= size - length:
             raise _malformed(where)
         keys.append(data[at : at + length])
-    for entry in range(first, behind, 1 + width):
+    for entry in range(first, values_at, 1 + width):
         kind, at = data[entry], _number(data, entry + 1, width)
         if kind in inline:
             values.append(Value(kind, data[entry + 1 : entry + 1 + _SIZES[kind]]))
             continue
-        length = _size(data, at, size, kind) if behind <= at < size else -1
+        length = _size(data, at, size, kind) if values_at <= at < size else -1
         left -= length
         if length < 0 or left < 0:
             raise _malformed(where)

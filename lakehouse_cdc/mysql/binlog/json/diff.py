@@ -45,7 +45,7 @@ class Diff(NamedTuple):
 
 def diffs(data: bytes, where: str) -> list[Diff]:
     """The changes of one document, as a rows event holds them after their length."""
-    cursor, found = Cursor(data, where), []
+    cursor, changes = Cursor(data, where), []
     while cursor.left:
         operation = cursor.byte()
         if operation not in (REPLACE, INSERT, REMOVE):
@@ -54,8 +54,8 @@ def diffs(data: bytes, where: str) -> list[Diff]:
             )
         path = _path(cursor.take(cursor.length()), where)
         value = parsed(cursor.take(cursor.length()), where) if operation != REMOVE else None
-        found.append(Diff(operation, path, value))
-    return found
+        changes.append(Diff(operation, path, value))
+    return changes
 
 
 def _path(text: bytes, where: str) -> tuple[Leg, ...]:
@@ -114,11 +114,11 @@ def _insert(container: Opened, diff: Diff, where: str) -> None:
 def _inside(container: Opened, place: int, where: str) -> Opened:
     """The object or array in a place, opened."""
     node = container.values[place]
-    found = opened(node, where) if isinstance(node, Value) else node
-    if found is None:
+    container_at = opened(node, where) if isinstance(node, Value) else node
+    if container_at is None:
         raise _misfit(where)
-    container.values[place] = found
-    return found
+    container.values[place] = container_at
+    return container_at
 
 
 def _index(values: list[Node], cell: Cell) -> int:

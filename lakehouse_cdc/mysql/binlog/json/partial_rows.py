@@ -48,11 +48,11 @@ def whole_rows(content: NDArray[np.uint8], table: TableMap, where: str) -> bytes
     spots = np.zeros(FIRST_JSON + documents * JSON_FIELDS, np.int64)
     pieces: list[Any] = [view[:at]]
     while at < content.size:
-        behind = find_parts(content, at, columns, documents, spots)
-        if behind < 0:
-            raise _refused(behind, table, where)
-        pieces += (view[at : spots[OPTIONS]], *_after(view, spots.tolist(), behind, where))
-        at = behind
+        parts_end = find_parts(content, at, columns, documents, spots)
+        if parts_end < 0:
+            raise _refused(parts_end, table, where)
+        pieces += (view[at : spots[OPTIONS]], *_after(view, spots.tolist(), parts_end, where))
+        at = parts_end
     return b"".join(pieces)
 
 

@@ -47,7 +47,7 @@ class AppendWriter(OrderedWriter):
         with committing(session, note, self._step()):
             execute_merge(statement, self._table)
 
-    def _make_anew(self, session: SparkSession, whole: DataFrame, note: CommitNote) -> None:
+    def _rewrite(self, session: SparkSession, whole: DataFrame, note: CommitNote) -> None:
         part = split(whole).get(self._schema.name)
         if part is None:
             return  # nothing has come under this schema

@@ -29,7 +29,7 @@ from lakehouse_cdc.silver.batch.contents import TableBatch, split
 from lakehouse_cdc.silver.definition.form import OPEN, Form, WriterArguments
 from lakehouse_cdc.silver.forms.writers.incremental_writer import OrderedWriter
 from lakehouse_cdc.silver.forms.writers.merge import bounds_of, merge_versions
-from lakehouse_cdc.silver.forms.writers.versions import first_read, standing, taken_away, versions, whole_key
+from lakehouse_cdc.silver.forms.writers.versions import first_read, open_versions, taken_away, versions, whole_key
 
 
 class HistoryWriter(OrderedWriter):
@@ -54,10 +54,10 @@ class HistoryWriter(OrderedWriter):
         changes = typed_columns.typed(typed_columns.keyed(rows, self.shape), self.shape)
         if not self._has_rows:
             if part.single_read and not part.barriers:
-                found = first_read(changes.where("op <> 'd'"))  # what a filter does not let through
+                changed = first_read(changes.where("op <> 'd'"))  # what a filter does not let through
             else:
-                found = versions(changes, None, part.barriers, self.shape, self._track)
-            append(self._laid_out(found), self._table, writer_options(note, self._step()))
+                changed = versions(changes, None, part.barriers, self.shape, self._track)
+            append(self._laid_out(changed), self._table, writer_options(note, self._step()))
             return
         bounds = bounds_of(changes, self._schema) if part.has_rows else None
         before = read(session, self._table).where(OPEN)
@@ -65,12 +65,12 @@ class HistoryWriter(OrderedWriter):
             first = quoted(self._schema.key[0])
             before = before.where(f"{first} >= {bounds[0]} AND {first} <= {bounds[1]}")
         keys = changes.select(F.col("key").alias("k")).distinct()
-        before = standing(before, self.shape, ()).join(keys, F.col("key") == F.col("k"), "left_semi")
-        found = versions(changes, before, part.barriers, self.shape, self._track).where("moved")
+        before = open_versions(before, self.shape, ()).join(keys, F.col("key") == F.col("k"), "left_semi")
+        changed = versions(changes, before, part.barriers, self.shape, self._track).where("moved")
         step = self._step()
-        merge_versions(session, found, self._table, self.shape, note, step, barriers=part.barriers, bounds=bounds)
+        merge_versions(session, changed, self._table, self.shape, note, step, barriers=part.barriers, bounds=bounds)
 
-    def _make_anew(self, session: SparkSession, whole: DataFrame, note: CommitNote) -> None:
+    def _rewrite(self, session: SparkSession, whole: DataFrame, note: CommitNote) -> None:
         part = split(whole).get(self._schema.name)
         changes = typed_columns.typed(typed_columns.keyed(whole, self.shape), self.shape)
         table, since = read(session, self._table), f"{self._since}BD"
@@ -79,18 +79,18 @@ class HistoryWriter(OrderedWriter):
         stood = older.where(f"{OPEN} OR {END_AT}.seq > {since}").withColumn(SEQ, F.expr(f"least({SEQ}, {since})"))
         ended = older.where(f"{END_AT}.seq <= {since}")
         barriers = part.barriers if part is not None else ()
-        met = whole_key(self._schema)
-        lost = stood.where(f"NOT ({met})").withColumn(END_AT, F.expr(taken_away(barriers, SEQ)))
-        before = standing(stood.where(met), self.shape, self._kept)
-        found = versions(changes, before, barriers, self.shape, self._track)
-        anew = ended.unionByName(lost).unionByName(self._laid_out(found, self._kept))
+        has_key = whole_key(self._schema)
+        lost = stood.where(f"NOT ({has_key})").withColumn(END_AT, F.expr(taken_away(barriers, SEQ)))
+        before = open_versions(stood.where(has_key), self.shape, self._kept)
+        changed = versions(changes, before, barriers, self.shape, self._track)
+        anew = ended.unionByName(lost).unionByName(self._laid_out(changed, self._kept))
         write(
             anew.select(*map(quoted, table.columns)), self._table, writer_options(note, self._step()), mode="overwrite"
         )
 
-    def _laid_out(self, found: DataFrame, kept: Sequence[str] = ()) -> DataFrame:
+    def _laid_out(self, changed: DataFrame, kept: Sequence[str] = ()) -> DataFrame:
         """Versions in the table's columns."""
-        return found.select(
+        return changed.select(
             *typed_columns.laid_out(self.shape),
             F.col("start").alias(START_AT), F.col("end").alias(END_AT),
             F.col("seq").alias(SEQ), F.col("commit_ts").alias(COMMIT_TS),

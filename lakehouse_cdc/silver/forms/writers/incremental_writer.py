@@ -31,7 +31,7 @@ class OrderedWriter(ABC):
     def write(self, session: SparkSession, segment: Segment, note: CommitNote) -> None:
         """Apply the segment's rows, in one commit."""
         if segment.whole is not None:
-            self._make_anew(session, segment.whole, note)
+            self._rewrite(session, segment.whole, note)
             self._has_rows = False
         elif segment.part.has_rows or segment.part.barriers:
             self._has_rows = self._has_rows or not read(session, self._table).isEmpty()
@@ -44,7 +44,7 @@ class OrderedWriter(ABC):
         """Apply a batch that is newer than all that the table holds, if that is anything (`_has_rows`)."""
 
     @abstractmethod
-    def _make_anew(self, session: SparkSession, whole: DataFrame, note: CommitNote) -> None:
+    def _rewrite(self, session: SparkSession, whole: DataFrame, note: CommitNote) -> None:
         """Replace what the table holds since the schema came into force; `whole` is all of bronze since then."""
 
     def _step(self) -> str:

@@ -48,10 +48,10 @@ def bounds_of(changes: DataFrame, schema: TableSchema) -> Bounds | None:
     if mapped.kind not in _RANGED:
         return None
     first = F.col("key").getField(column.name)
-    found = changes.agg(F.min(first).alias("low"), F.max(first).alias("high")).head()
-    if found is None or found["low"] is None:
+    ends = changes.agg(F.min(first).alias("low"), F.max(first).alias("high")).head()
+    if ends is None or ends["low"] is None:
         return None
-    return (f"CAST('{found['low']}' AS {mapped.silver})", f"CAST('{found['high']}' AS {mapped.silver})")
+    return (f"CAST('{ends['low']}' AS {mapped.silver})", f"CAST('{ends['high']}' AS {mapped.silver})")
 
 
 def load(rows: DataFrame, table: Table, shape: Shape, note: CommitNote, step: str) -> None:
@@ -188,9 +188,9 @@ def _within(schema: TableSchema, bounds: Bounds | None) -> list[str]:
 
 def _values(table: Table, shape: Shape) -> dict[str, str | Column]:
     values: dict[str, str | Column] = {quoted(name): f"s.row.{quoted(name)}" for name in shape.names}
-    said = shape.transform.said_of(shape.schema.name, "s.commit_ts")
+    metadata = shape.transform.metadata_of(shape.schema.name, "s.commit_ts")
     return (
         values
-        | {quoted(name): text for name, text in (said | table.stamp).items()}
+        | {quoted(name): text for name, text in (metadata | table.stamp).items()}
         | {SEQ: "s.seq", COMMIT_TS: "s.commit_ts"}
     )

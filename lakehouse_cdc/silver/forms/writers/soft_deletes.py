@@ -59,7 +59,7 @@ class SoftWriter(OrderedWriter):
             kept=self._kept, barriers=part.barriers, bounds=bounds,
         )  # fmt: skip
 
-    def _make_anew(self, session: SparkSession, whole: DataFrame, note: CommitNote) -> None:
+    def _rewrite(self, session: SparkSession, whole: DataFrame, note: CommitNote) -> None:
         part = split(whole).get(self._schema.name)
         if part is None:
             return  # nothing has come under this schema
@@ -81,15 +81,15 @@ class SoftWriter(OrderedWriter):
         stay = table.alias("t").join(last.where(_KNOWN).select(*keys).alias("m"), same, "left_anti")
         deleted, taken = f"coalesce(t.{DELETED_AT} = t.{COMMIT_TS}, false)", taken_away(barriers, f"t.{SEQ}")
         counts = f"m.seq > t.{SEQ} AND NOT {deleted} AND coalesce({taken}.seq > m.seq, true)"
-        told = {
+        marked = {
             SEQ: f"IF({counts}, m.seq, t.{SEQ})",
             COMMIT_TS: f"IF({counts}, m.commit_ts, t.{COMMIT_TS})",
             DELETED_AT: f"CASE WHEN {counts} THEN m.commit_ts WHEN {deleted} THEN t.{DELETED_AT}"
             f" ELSE {taken}.commit_ts END",
         }
-        others = [F.col(f"t.{quoted(name)}") for name in table.columns if name not in told]
+        others = [F.col(f"t.{quoted(name)}") for name in table.columns if name not in marked]
         joined = stay.alias("t").join(missed.alias("m"), same, "left")
-        return joined.select(*others, *(F.expr(value).alias(name) for name, value in told.items()))
+        return joined.select(*others, *(F.expr(value).alias(name) for name, value in marked.items()))
 
     def _last(self, part: TableBatch, changes: DataFrame, barriers: Sequence[Barrier]) -> DataFrame:
         """What each key's last change says: key, row, seq, commit_ts, and deleted_at, NULL if the row exists.
@@ -100,23 +100,23 @@ class SoftWriter(OrderedWriter):
             gone = f"{taken_away(barriers, 'seq')}.commit_ts"
             return typed_columns.typed(changes, self.shape).withColumn("deleted_at", F.expr(gone)).drop("op")
         seen = "IF(after IS NULL, NULL, seq)"
-        found = changes.groupBy("key").agg(
+        last = changes.groupBy("key").agg(
             F.expr(f"max_by(struct(seq, op, commit_ts), {seen})").alias("last"),
             F.expr(f"max_by(after, {seen})").alias("after"),
             F.expr("array_sort(collect_list(IF(after IS NULL, struct(seq, commit_ts), NULL)))").alias("missed"),
         )
         gone = f"IF(last.op = 'd', struct(last.seq, last.commit_ts), {taken_away(barriers, 'last.seq')})"
-        found = found.withColumn("gone", F.expr(gone))
+        last = last.withColumn("gone", F.expr(gone))
         first = F.expr("try_element_at(filter(missed, m -> m.seq > coalesce(last.seq, 0)), 1)")
-        found = found.withColumn("missed", first)
+        last = last.withColumn("missed", first)
         counts = F.expr("missed IS NOT NULL AND coalesce(missed.seq < gone.seq, true)")
-        found = found.select(
+        last = last.select(
             "key",
             "after",
             *(F.when(counts, F.col(f"missed.{n}")).otherwise(F.col(f"last.{n}")).alias(n) for n in _CHANGE),
             F.when(counts, F.col("missed.commit_ts")).otherwise(F.col("gone.commit_ts")).alias("deleted_at"),
         )
-        return typed_columns.typed(found, self.shape)
+        return typed_columns.typed(last, self.shape)
 
     def _laid_out(self, last: DataFrame) -> DataFrame:
         """In the table's columns."""

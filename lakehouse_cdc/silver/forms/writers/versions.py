@@ -38,7 +38,7 @@ def whole_key(schema: TableSchema) -> str:
     return " AND ".join(f"{quoted(name)} IS NOT NULL" for name in schema.key)
 
 
-def standing(versions: DataFrame, shape: Shape, kept: Sequence[str]) -> DataFrame:
+def open_versions(versions: DataFrame, shape: Shape, kept: Sequence[str]) -> DataFrame:
     """Versions of a silver table, each as the line that the changes of its key follow."""
 
     def struct(names: Sequence[str]) -> Column:
@@ -69,7 +69,7 @@ def versions(
     track: Sequence[str] | None,
 ) -> DataFrame:
     """The versions that there are after `changes` (key, seq, op, commit_ts, row) of which each seq is greater than
-    those of `open_ones` (see `standing`).
+    those of `open_ones` (see `open_versions`).
 
     Columns: key, row, start, end, seq, commit_ts; `held`: it is one of `open_ones`, and `moved`: not as it was; `kept`.
     """
