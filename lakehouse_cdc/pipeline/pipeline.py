@@ -8,7 +8,7 @@ Nothing is decided here; every part is given where its tables and checkpoints li
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -81,17 +81,23 @@ class Pipeline(Mending):
             findings = checks.check(
                 session, Selection(self.config.source.tables), choice(self.config), self.config.keys
             )
-            fit = all(finding.severity != "error" for finding in findings)
-            return findings + (self._unfit(session) if fit else [])
+            at_fault = {finding.name for finding in findings if finding.is_of_table}
+            fit = all(finding.severity != "error" or finding.is_of_table for finding in findings)
+            return findings + (self._unfit(session, at_fault) if fit else [])
 
-    def _unfit(self, session: Session) -> list[Finding]:
-        """The tables that silver cannot hold, for nothing tells their rows apart, or not as they are to be held."""
+    def _unfit(self, session: Session, at_fault: Collection[str]) -> list[Finding]:
+        """The tables that silver cannot hold, for nothing tells their rows apart, or not as they are to be held.
+
+        Those that cannot be captured (`at_fault`) are left out.
+        """
         config, findings = self.config, []
         tables = read_catalog(session, Selection(config.source.tables)).tables if config.target.silver else {}
         for name, schema in tables.items():
+            if name in at_fault:
+                continue
             try:
                 config.form(name).require_fit(with_key(schema, config.keys))
-            except TableError as error:  # noqa: PERF203
+            except TableError as error:
                 findings.append(Finding(name, "warning", error.what, error.hint))
         return findings
 
@@ -219,7 +225,7 @@ class Pipeline(Mending):
         From then on the source decides: it may still have to catch up with a past that was fit.
         """
         if not self._has_begun:
-            checks.require(self.doctor())
+            checks.require(self.doctor(), SourceOptions.parse(self.source_options()).stops)
             for name in self.estimates() if self.layout.silver is not None else ():
                 self.config.policy(name)  # refuses settings that contradict each other
 

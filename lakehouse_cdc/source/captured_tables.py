@@ -32,14 +32,7 @@ class Tables:
         self.options, self._store = options, store
         self.selection = selection
 
-    def read(self, session: Session) -> Mapping[str, TableSchema]:
-        """Their schemas. Raises DefiniteError for one that cannot be captured."""
-        tables, faults = self.found(session)
-        for fault in faults.values():
-            raise fault
-        return tables
-
-    def found(
+    def matching(
         self, session: Session, *, known: Collection[str] = ()
     ) -> tuple[Mapping[str, TableSchema], Mapping[str, DefiniteError]]:
         """Their schemas, and why some of them cannot be captured. Tables in `known` may be gone.
@@ -125,7 +118,7 @@ class Tables:
         """The event that a table cannot be captured; its schema is stored."""
         return TableRefused(reason, self._store.put(schema))
 
-    def found_at(self, schema: TableSchema, *, seq: int, floor: Position | None = None) -> TableFound:
+    def captured_at(self, schema: TableSchema, *, seq: int, floor: Position | None = None) -> TableFound:
         """The event that a table is to be captured; its schema is stored."""
         return TableFound(self._store.put(schema), self.options.snapshot != "never", seq, floor)
 

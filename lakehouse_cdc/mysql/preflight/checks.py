@@ -8,7 +8,7 @@ is caught in the binlog itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError, codes
 from lakehouse_cdc.mysql import object_references, server
@@ -54,10 +54,16 @@ def check(
     return findings
 
 
-def require(findings: Sequence[Finding]) -> None:
-    """Raise the first error among the findings, as DefiniteError (ConfigError if the configuration is wrong)."""
+def require(findings: Sequence[Finding], stops: Callable[[str], bool] = lambda _: False) -> None:
+    """Raise the first error among the findings, as DefiniteError (ConfigError if the configuration is wrong).
+
+    What keeps one table from being captured is no error where another table can be: that table is quarantined. It is
+    one where the table is not to be left out (`stops`).
+    """
+    others = any(finding.name == "tables" and finding.severity == "ok" for finding in findings)
     for finding in findings:
-        if finding.severity == "error":
+        spared = others and finding.is_of_table and not stops(finding.name)
+        if finding.severity == "error" and not spared:
             raise finding.code.error(finding.what, where=finding.name, hint=finding.hint)
 
 
@@ -192,8 +198,9 @@ def _tables(session: Session, settings: Settings, catalog: Catalog, keys: Keys) 
                 codes.TABLE_NAME_CASE.error(what, where=schema.name, hint="rename it to lower case, or leave it out")
             )
     findings = [Finding(fault.where or "tables", "error", fault.what, fault.hint, fault.code) for fault in faults]
-    if not faults:
-        what = f"{len(catalog.tables)} tables can be captured: {some(catalog.tables)}"
+    at_fault = {fault.where for fault in faults}
+    if usable := [name for name in catalog.tables if name not in at_fault]:
+        what = f"{len(usable)} tables can be captured: {some(usable)}"
         findings.append(Finding("tables", "ok", what))
     return findings + _uncaptured(catalog.uncaptured)
 

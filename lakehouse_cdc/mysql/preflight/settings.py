@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from lakehouse_cdc.errors import Code, DefiniteError, codes
+from lakehouse_cdc.errors import Code, DefiniteError, Scope, codes
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.connection.session import Session, Version
 
@@ -31,6 +31,11 @@ class Finding:
     what: str
     hint: str = ""
     code: Code[DefiniteError] = codes.SERVER_UNFIT
+
+    @property
+    def is_of_table(self) -> bool:
+        """Whether it keeps one table, which is its name, from being captured, and no other."""
+        return self.severity == "error" and self.code.scope is not Scope.PIPELINE
 
     def as_json(self) -> dict[str, str | None]:
         """With the code of an error as CDC-NNNN."""

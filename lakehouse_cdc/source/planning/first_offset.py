@@ -9,7 +9,7 @@ list on which nothing is but what the file shows; what else is on it is waited f
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from lakehouse_cdc.errors import codes
@@ -31,9 +31,21 @@ from lakehouse_cdc.source.test_hooks import Step, reached
 _PATIENCE = 600.0  # seconds that what is prepared may take to end
 
 
-def first_offset(options: SourceOptions, session: Session, floor: Floor, tables: Tables, epoch: int) -> Offset:
-    """The offset that an epoch begins with. Raises DefiniteError where the source is not what it must be."""
-    checks.require(checks.check(session, tables.selection, options.choice, options.keys))
+def first_offset(
+    options: SourceOptions, session: Session, floor: Floor, tables: Tables, epoch: int, *, known: Collection[str] = ()
+) -> Offset:
+    """The offset that an epoch begins with. A table that cannot be captured is quarantined.
+
+    Raises DefiniteError where the source is not what it must be, where no table can be captured, and where one of
+    `known`, of which bronze has rows, cannot.
+    """
+
+    def stops(name: str) -> bool:
+        return name in known or options.stops(name)
+
+    findings = checks.check(session, tables.selection, options.choice, options.keys)
+    checks.require(findings, stops)
+    reasons = {finding.name: finding.what for finding in findings if finding.is_of_table}
     reached(Step.BEFORE_POSITION)
     seen = sight(session)  # all beyond the position that is chosen is beyond this one, too
     file = seen.tip.file
@@ -45,7 +57,7 @@ def first_offset(options: SourceOptions, session: Session, floor: Floor, tables:
             mark = tail.mark()
             floor.saw(mark.position, mark.gtids, decided=tail.xa.decided(mark.position))
             floor.wait_for(mark.position)
-            schemas = tables.read(session)
+            schemas, faults = tables.matching(session)
             now = server.log_position(session).position
             tail.advance(now)
             if not tail.statements(after=mark.position):
@@ -68,7 +80,17 @@ def first_offset(options: SourceOptions, session: Session, floor: Floor, tables:
         bounds=bounds,
     )
     first = offset.next_reading(None)
-    states = {name: advanced(None, tables.found_at(schema, seq=first)) for name, schema in schemas.items()}
+    for name, fault in faults.items():
+        if stops(name) or len(faults) == len(schemas):
+            raise fault
+    reasons |= {name: fault.what for name, fault in faults.items()}
+    states = {
+        name: advanced(
+            None,
+            tables.refused(schema, reasons[name]) if name in reasons else tables.captured_at(schema, seq=first),
+        )
+        for name, schema in schemas.items()
+    }
     return replace(offset, tables=states)
 
 

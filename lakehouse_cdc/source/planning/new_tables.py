@@ -33,7 +33,7 @@ def with_new_tables(
             f"{', '.join(gone[:5])} was captured before and is not in source.tables any more",
             hint="take tables out with a new pipeline; a table cannot leave one and come back exactly yet",
         )
-    schemas, faults = tables.found(session, known=offset.tables)
+    schemas, faults = tables.matching(session, known=offset.tables)
     tables.require_same_choice(known, schemas)
     waiting = offset.quarantined.keys() - set(retried)
     same = tables.same_choice({n: s for n, s in offset.captured.items() if n not in known}, schemas)
@@ -51,7 +51,7 @@ def with_new_tables(
         if fault is not None and tables.options.stops(name):
             raise fault
         event = (
-            tables.found_at(schema, seq=offset.next_reading(before), floor=offset.position)
+            tables.captured_at(schema, seq=offset.next_reading(before), floor=offset.position)
             if fault is None
             else tables.refused(schema, fault.what)
         )

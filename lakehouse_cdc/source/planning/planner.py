@@ -12,7 +12,7 @@ DDL whose effects are not known stops the stream, when all that is before it has
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from lakehouse_cdc.errors import DefiniteError, TransientError, codes
@@ -164,13 +164,14 @@ class Planner:
 
     # ------------------------------------------------------------------ the first offset, and a new epoch
 
-    def _first(self, epoch: int) -> Offset:
+    def _first(self, epoch: int, known: Collection[str] = ()) -> Offset:
         self.close()
-        return first_offset(self._options, self._open.session(), self._open.floor(None), self._tables, epoch)
+        floor = self._open.floor(None)
+        return first_offset(self._options, self._open.session(), floor, self._tables, epoch, known=known)
 
     def _epoch_after(self, start: Offset) -> Offset:
         """The first offset of a new epoch, in which the tables that are at `start` are read again."""
-        first = self._first(start.epoch + 1)
+        first = self._first(start.epoch + 1, start.tables)
         self._tables.require_masks(start.tables, first.tables)
         return read_again(first, start)
 
