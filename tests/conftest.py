@@ -125,8 +125,15 @@ def versions_by_default(item: pytest.Item) -> Set[str]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test by what it needs (`spark`, `mysql`, or `unit`, which needs neither), and what is `long`."""
+    """Mark each test by what it needs (`spark`, `mysql`, or `unit`, which needs neither), and what is `long`.
+
+    A fixture that does not exist ends every run, not only that of the long suite which needs it.
+    """
     for item in items:
+        if isinstance(item, pytest.Function):
+            missing = set(item.fixturenames) - item._fixtureinfo.name2fixturedefs.keys() - {"request"}
+            if missing:
+                raise pytest.UsageError(f"{item.nodeid} asks for what is no fixture: {', '.join(sorted(missing))}")
         if not versions_of(item) <= versions_by_default(item):
             item.add_marker("long")
         fixtures = getattr(item, "fixturenames", ())

@@ -23,7 +23,7 @@ from pyspark.sql import Row, SparkSession
 
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.testing import MySqlServer, Shop, ShopWriter
-from tests.support.pipeline_process import Driver, last
+from tests.support.pipeline_process import CONFIG, Driver, last
 from tests.support.positions import binlog_end
 
 KEYS = {"customers": ("id",), "products": ("code",), "orders": ("id",), "order_lines": ("order_id", "line")}
@@ -34,6 +34,13 @@ def shop(mysql: MySqlServer, database: str) -> Shop:
     shop = Shop(mysql.connect, database, seed=23)
     shop.create()
     return shop
+
+
+@pytest.fixture
+def config(mysql: MySqlServer, database: str, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    path = tmp_path / "pipeline.yml"
+    path.write_text(CONFIG.format(url=mysql.url, database=database, chunk_rows=request.param))
+    return path
 
 
 def events_after(mysql: MySqlServer, database: str, start: tuple[str, int]) -> Counter[tuple[str, str, str]]:

@@ -9,10 +9,6 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
-from lakehouse_cdc.testing import MySqlServer
-
 CONFIG = """\
 name: crash
 source:
@@ -26,13 +22,6 @@ target:
   silver: silver
 """
 _PATIENCE = 600.0  # seconds: a Spark start and a batch on a machine that has other things to do
-
-
-@pytest.fixture
-def config(mysql: MySqlServer, database: str, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    path = tmp_path / "pipeline.yml"
-    path.write_text(CONFIG.format(url=mysql.url, database=database, chunk_rows=request.param))
-    return path
 
 
 class Driver:
