@@ -2,7 +2,7 @@
 
 Purpose: an error that is raised in a planner, a task, a foreachBatch or a SQL expression reaches the driver as text
 inside a Java exception. So its text ends with a mark and its JSON there (`CdcError.as_json`), and `decoded` reads the
-same error back: code, what, where, hint and table.
+same error back: code, what, where, hint, table and position.
 
 Why it holds: whatever is put around or after the JSON, the mark says where it begins and JSON itself where it ends. It
 is one line of ASCII, and no character in it is one that Spark's message templates replace (<, >, $); the mark's own %
@@ -37,7 +37,9 @@ def decoded(text: str) -> CdcError | None:
         try:
             data, _ = decoder.raw_decode(text, at)
             code = REGISTRY[int(data["code"].removeprefix("CDC-"))]
-            error = code.error(data["error"], where=data["where"], hint=data["hint"], table=data["table"])
+            error = code.error(
+                data["error"], where=data["where"], hint=data["hint"], table=data["table"], position=data["position"]
+            )
         except (ValueError, KeyError, TypeError, AttributeError):
             pass
         at = text.find(MARK, at)

@@ -26,16 +26,20 @@ class CdcError(Exception):
     """Base of all; made by `Code.error`.
 
     `where` is for people: a table, a position, a setting. `table` is for decisions: the source table that the error is
-    about, as database.table, or "" where it is about none or about several.
+    about, as database.table, or "" where it is about none or about several. `position` is for decisions, too: where in
+    the binlog (FILE:POS) the table could not be read any further, or "".
     """
 
-    def __init__(self, code: Code[Any], what: str, *, where: str = "", hint: str = "", table: str = "") -> None:
-        super().__init__(code.number, what, where, hint, table)
+    def __init__(
+        self, code: Code[Any], what: str, *, where: str = "", hint: str = "", table: str = "", position: str = ""
+    ) -> None:
+        super().__init__(code.number, what, where, hint, table, position)
         self.code = code
         self.what = " ".join(what.split())
         self.where = " ".join(where.split()) or " ".join(table.split())
         self.hint = " ".join(hint.split()) or code.remedy
         self.table = table
+        self.position = position
         self.trailer = ""  # set by `codec.crossing`
 
     @property
@@ -47,12 +51,14 @@ class CdcError(Exception):
         """The error for programs: the output of `--json`, and what crosses Spark."""
         return {
             "code": self.code.label, "name": self.code.name, "kind": self.kind, "scope": self.code.scope.value,
-            "error": self.what, "where": self.where, "hint": self.hint, "table": self.table,
+            "error": self.what, "where": self.where, "hint": self.hint, "table": self.table, "position": self.position,
         }  # fmt: skip
 
-    def about(self, table: str) -> CdcError:
-        """The same error, of that table."""
-        return type(self)(self.code, self.what, where=self.where or table, hint=self.hint, table=table)
+    def about(self, table: str, position: str = "") -> CdcError:
+        """The same error, of that table, at that position of the binlog."""
+        return type(self)(
+            self.code, self.what, where=self.where or table, hint=self.hint, table=table, position=position
+        )
 
     def __str__(self) -> str:
         where = f" [{self.where}]" if self.where else ""
@@ -60,7 +66,7 @@ class CdcError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         # codes are found by number, and keyword-only arguments survive a pickle between Spark's processes
-        return rebuilt, (self.code.number, self.what, self.where, self.hint, self.table)
+        return rebuilt, (self.code.number, self.what, self.where, self.hint, self.table, self.position)
 
 
 class DefiniteError(CdcError):
@@ -101,9 +107,9 @@ class Code(Generic[E]):
             raise ValueError(f"the error code {self.number} {self.name} is declared twice")
         REGISTRY[self.number] = self
 
-    def error(self, what: str, *, where: str = "", hint: str = "", table: str = "") -> E:
+    def error(self, what: str, *, where: str = "", hint: str = "", table: str = "", position: str = "") -> E:
         """An error of this code; without a `hint` it has the remedy of the code."""
-        return self.of(self, what, where=where, hint=hint, table=table)
+        return self.of(self, what, where=where, hint=hint, table=table, position=position)
 
     @property
     def label(self) -> str:
@@ -126,8 +132,8 @@ class Code(Generic[E]):
         return f"{self.label} {self.name}"
 
 
-def rebuilt(number: int, what: str, where: str, hint: str, table: str) -> CdcError:
+def rebuilt(number: int, what: str, where: str, hint: str, table: str, position: str = "") -> CdcError:
     """The error of the code with this number."""
     from lakehouse_cdc.errors import codes  # noqa: F401  # a process that only unpickles has not imported them
 
-    return REGISTRY[number].error(what, where=where, hint=hint, table=table)
+    return REGISTRY[number].error(what, where=where, hint=hint, table=table, position=position)

@@ -67,9 +67,11 @@ _WHAT = {
 }
 
 
-def failure(status: int, schema: TableSchema, column: Column | None, *, where: str = "") -> DefiniteError:
+def failure(
+    status: int, schema: TableSchema, column: Column | None, *, where: str = "", position: str = ""
+) -> DefiniteError:
     """The error that a status other than DONE and FULL stands for."""
     code, what, hint = _WHAT[status]
     name, declared = (column.name, column.declared) if column else ("(none)", "value")
     text = what.format(table=schema.name, column=name, type=declared)
-    return code.error(text, where=where, hint=hint, table=schema.name)
+    return code.error(text, where=where, hint=hint, table=schema.name, position=position)

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lakehouse_cdc.errors import TableError, TransientError, codes
+from lakehouse_cdc.errors import CdcError, TableError, TransientError, codes
 from lakehouse_cdc.model.belonging import Silver
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.mysql.catalog import read_catalog
@@ -35,6 +35,7 @@ from lakehouse_cdc.pipeline.run.streams import Streams
 from lakehouse_cdc.schema.declared_key import with_key
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.requests.set_aside import SetAside
 from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.planned_configuration import digest
 from lakehouse_cdc.source.state.state_store import SchemaStore
@@ -132,6 +133,7 @@ class Pipeline(Mending):
             report.notices = settle(
                 self.spark, self.layout, self.folders, digest(SourceOptions.parse(self.source_options()))
             )
+            SetAside(self.schemas).under(digest(SourceOptions.parse(self.source_options())))
             self._require_own_silver()
             report.leave_out(self.uncaptured())
             with Making(self.spark, self.layout) as making:
@@ -151,6 +153,8 @@ class Pipeline(Mending):
         ready: Ready,
         milestones: Milestones,
     ) -> None:
+        from lakehouse_cdc.pipeline.table_failures import sparing_others
+
         if self.config.target.metrics:
             from lakehouse_cdc.ops.metrics import Metrics
 
@@ -158,7 +162,8 @@ class Pipeline(Mending):
         try:
             every = None if once else every_seconds
             follow = partial(self._follow, every, report, ready, milestones)
-            while not while_late(follow, report.batches.total, report.restarted):
+            patient = partial(while_late, follow, report.batches.total, report.restarted)
+            while not sparing_others(patient, self._set_aside, report.notices.append):
                 while self.signals.paused:
                     report.tick()
                     time.sleep(_REST_SECONDS)
@@ -167,6 +172,12 @@ class Pipeline(Mending):
         finally:
             if report.metrics is not None:
                 report.metrics.flush()
+
+    def _set_aside(self, error: CdcError) -> bool:
+        from lakehouse_cdc.pipeline.table_failures import set_aside
+
+        with self._writing(_OTHER_RUN):
+            return set_aside(self.spark, self.layout, self.folders, SourceOptions.parse(self.source_options()), error)
 
     def _follow(self, every: float | None, report: RunReport, ready: Ready, milestones: Milestones) -> bool:
         """Run the streams to their end; False if they were stopped because the pipeline is paused."""

@@ -100,8 +100,8 @@ LOG = (
         rule="After a gap everything is emitted in the next epoch, after all of the epoch before.",
         file="lakehouse_cdc/source/planning/planner.py",
         function="Planner._epoch_after",
-        old="self._first(start.epoch + 1)",
-        new="self._first(start.epoch)",
+        old="self._first(start.epoch + 1, start.tables)",
+        new="self._first(start.epoch, start.tables)",
         tests=("tests/source/test_gaps.py::test_after_a_gap_a_new_epoch_reads_all_again[restarted-purged]",),
     ),
     Mutation(

@@ -130,4 +130,5 @@ def _failure(
 ) -> DefiniteError:
     schema = programs.schemas[int(events.table[event])]
     column = None if status == OTHER_WIDTH else schema.columns[step]
-    return failure(status, schema, column, where=where(event))
+    place = where(event)
+    return failure(status, schema, column, where=place, position=place)

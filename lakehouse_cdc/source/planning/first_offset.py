@@ -9,8 +9,9 @@ list on which nothing is but what the file shows; what else is on it is waited f
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.clock import SLACK, Bounds
@@ -32,9 +33,16 @@ _PATIENCE = 600.0  # seconds that what is prepared may take to end
 
 
 def first_offset(
-    options: SourceOptions, session: Session, floor: Floor, tables: Tables, epoch: int, *, known: Collection[str] = ()
+    options: SourceOptions,
+    session: Session,
+    floor: Floor,
+    tables: Tables,
+    epoch: int,
+    *,
+    known: Collection[str] = (),
+    failed: Mapping[str, str] = MappingProxyType({}),
 ) -> Offset:
-    """The offset that an epoch begins with. A table that cannot be captured is quarantined.
+    """The offset that an epoch begins with. A table that cannot be captured, or `failed`, is quarantined.
 
     Raises DefiniteError where the source is not what it must be, where no table can be captured, and where one of
     `known`, of which bronze has rows, cannot.
@@ -45,7 +53,7 @@ def first_offset(
 
     findings = checks.check(session, tables.selection, options.choice, options.keys)
     checks.require(findings, stops)
-    reasons = {finding.name: finding.what for finding in findings if finding.is_of_table}
+    reasons = {**failed, **{finding.name: finding.what for finding in findings if finding.is_of_table}}
     reached(Step.BEFORE_POSITION)
     seen = sight(session)  # all beyond the position that is chosen is beyond this one, too
     file = seen.tip.file

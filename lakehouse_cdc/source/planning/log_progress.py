@@ -17,6 +17,7 @@ from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.table_state import TableState
 from lakehouse_cdc.model.xa import Prepared, follow, needed
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
+from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.source.captured_tables import Tables
 from lakehouse_cdc.source.ddl.schema_resolution import not_followed, resolved
 from lakehouse_cdc.source.ddl.text_statements import Texts
@@ -24,6 +25,7 @@ from lakehouse_cdc.source.ddl.transitions import followed, to_follow, together, 
 from lakehouse_cdc.source.planning import split_plan
 from lakehouse_cdc.source.planning.batch_pacing import Pace
 from lakehouse_cdc.source.planning.connections import Connections
+from lakehouse_cdc.source.requests.set_aside import Note
 from lakehouse_cdc.source.settling import gaps
 from lakehouse_cdc.source.tail.log_tail import Mark, Tail
 from lakehouse_cdc.source.test_hooks import Step, reached
@@ -49,10 +51,18 @@ class LogProgress:
     """Reads the log of one stream on, along `tail`, from the offset `start`."""
 
     def __init__(
-        self, start: Offset, tail: Tail, connections: Connections, tables: Tables, texts: Texts, pace: Pace
+        self,
+        start: Offset,
+        tail: Tail,
+        connections: Connections,
+        tables: Tables,
+        texts: Texts,
+        pace: Pace,
+        set_aside: Sequence[Note] = (),
     ) -> None:
         self._start, self._tail, self._open = start, tail, connections
         self._tables, self._texts, self._pace = tables, texts, pace
+        self._set_aside = set_aside
         self._store = connections.store
         self._floor = connections.floor(start)
 
@@ -71,7 +81,12 @@ class LogProgress:
         self._texts.look(self._open.session(), tail, start, near=tail.reached(tip))
         statements = self._texts.understood(tail.statements(after=start.position))
         effective = to_follow(statements)
-        mark, effects = self._mark(effective, end, tip, limits)
+        stop, failed = self._before_failures(end)
+        mark, effects = self._mark(effective, stop, tip, limits)
+        if failed and not effects and mark.position == stop:
+            effects = tuple(map(self._quarantine, failed))
+        else:
+            failed = []
         self._floor.saw(mark.position, mark.gtids, decided=tail.xa.decided(mark.position))
         texts = self._texts.effects(mark.position)
         if texts or any(statement.unknown for statement in effective if statement.position == mark.position):
@@ -81,7 +96,7 @@ class LogProgress:
         offset = with_cursors_put_back(offset, effective, self._keyless, back)
         offset = followed(offset, together(texts, effects), self._store.change, never=never)
         # a cursor that is put back does not move in the same batch, unless the table is read from its beginning
-        near = not effective and back <= {effect.table for effect in texts} and tail.reached(end)
+        near = not effective and not failed and back <= {effect.table for effect in texts} and tail.reached(end)
         return Progress(
             offset,
             at_the_tip=near and mark.position == tail.mark(until=end).position,
@@ -118,6 +133,21 @@ class LogProgress:
         if failure is not None and mark.rows == 0 and mark.position == until < effective[0].position <= end:
             raise failure
         return mark, effects
+
+    def _before_failures(self, end: Position) -> tuple[Position, list[Note]]:
+        """Where the batch ends at the latest, and the tables that cannot be read beyond, as far as the log is read."""
+        tail = self._tail
+        stops = {
+            note.table: tail.mark(until=Position(note.file, note.pos - 1)).position
+            for note in self._set_aside
+            if tail.reached(note.position)
+        }
+        stop = min([end, *stops.values()])
+        return stop, [note for note in self._set_aside if stops.get(note.table) == stop]
+
+    def _quarantine(self, note: Note) -> Effect:
+        schema = self._store.get(self._start.tables[note.table].schema)
+        return Effect("quarantine", note.table, self._store.put_change(SchemaChange.leaving(None, schema, note.reason)))
 
     def _keyless(self, state: TableState) -> bool:
         return not self._store.get(state.schema).primary_key

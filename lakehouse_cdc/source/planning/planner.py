@@ -32,6 +32,7 @@ from lakehouse_cdc.source.planning.new_tables import with_new_tables
 from lakehouse_cdc.source.planning.split_plan import Cut, KeyCuts
 from lakehouse_cdc.source.requests import repairs
 from lakehouse_cdc.source.requests.requests import Signals
+from lakehouse_cdc.source.requests.set_aside import SetAside
 from lakehouse_cdc.source.settling import gaps
 from lakehouse_cdc.source.splits import Split
 from lakehouse_cdc.source.state.planned_configuration import require_nothing_revealed
@@ -54,6 +55,7 @@ class Planner:
         self._store = SchemaStore(options.schema_folder)
         self._tables = Tables(options, self._selection, self._store)
         self._signals = Signals(options.schema_folder)
+        self._set_aside = SetAside(options.schema_folder)
         self._clock = clock
         self._open = Connections(options, self._selection, self._store)
         self._pace = Pace(options, self._signals, clock)
@@ -107,7 +109,10 @@ class Planner:
         if not self._concealed:
             require_nothing_revealed(self._options, (self._store.get(s.schema) for s in start.published))
             self._concealed = True
-        if self._pace.finished(start, self._open.tip, looked=self._selection_checked):
+        self._set_aside.follow(start)
+        if not self._set_aside.open(start) and self._pace.finished(
+            start, self._open.tip, looked=self._selection_checked
+        ):
             return None
         moved = self._moved(start, max_rows, max_bytes)
         if isinstance(moved, DefiniteError):
@@ -167,7 +172,8 @@ class Planner:
     def _first(self, epoch: int, known: Collection[str] = ()) -> Offset:
         self.close()
         floor = self._open.floor(None)
-        return first_offset(self._options, self._open.session(), floor, self._tables, epoch, known=known)
+        failed = {note.table: note.reason for note in self._set_aside.open(None) if note.table not in known}
+        return first_offset(self._options, self._open.session(), floor, self._tables, epoch, known=known, failed=failed)
 
     def _epoch_after(self, start: Offset) -> Offset:
         """The first offset of a new epoch, in which the tables that are at `start` are read again."""
@@ -183,7 +189,8 @@ class Planner:
         if isinstance(tail, DefiniteError):
             return tail
         try:
-            log = LogProgress(start, tail, self._open, self._tables, self._texts, self._pace)
+            failed = self._set_aside.open(start)
+            log = LogProgress(start, tail, self._open, self._tables, self._texts, self._pace, failed)
             moved = log.advance(max_rows, max_bytes)
         except DefiniteError:
             self.close()

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
-from lakehouse_cdc.errors import codes
+from lakehouse_cdc.errors import DefiniteError, Scope, codes
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.model.variant import encode
 from lakehouse_cdc.schema.change import SchemaChange
@@ -35,11 +35,11 @@ def read_split(split: Any, options: SourceOptions) -> Iterator[pa.RecordBatch]:
     """The rows of a split, in the columns of `SHARED`. Raises DefiniteError for anything that is not a split."""
     ids = replica_ids(options.server_ids, replica_id(options))  # another one at each attempt
     if isinstance(split, SnapshotSplit):
-        return read_patiently(lambda: read_snapshot(split, options, next(ids)))
+        return _located(split, read_patiently(lambda: read_snapshot(split, options, next(ids))))
     if isinstance(split, RepairSplit):
-        return read_patiently(lambda: read_repair(split, options, next(ids)))
+        return _located(split, read_patiently(lambda: read_repair(split, options, next(ids))))
     if isinstance(split, BinlogSplit):
-        return read_patiently(lambda: read_binlog(split, options, next(ids)))
+        return _located(split, read_patiently(lambda: read_binlog(split, options, next(ids))))
     if isinstance(split, SchemaSplit):
         return iter([
             _single(split.stamp, Rank.SCHEMA, "s", s.name, s.id, {**s.to_dict(), "statement": None})
@@ -56,6 +56,20 @@ def read_split(split: Any, options: SourceOptions) -> Iterator[pa.RecordBatch]:
     if getattr(split, "value", split) is None:  # Spark's stand-in for "no partitions"
         return iter([])
     raise codes.INVARIANT_BROKEN.error(f"{type(split).__name__} is not a split of this source")
+
+
+def _located(
+    split: SnapshotSplit | RepairSplit | BinlogSplit, rows: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """`rows`; an error that is about one table says which, and where in the binlog it cannot be read any further."""
+    try:
+        yield from rows
+    except DefiniteError as error:
+        if error.code.scope is Scope.PIPELINE:
+            raise
+        if isinstance(split, BinlogSplit):
+            raise error.about(error.table, error.position or str(split.start)) from error
+        raise error.about(split.schema.name, str(split.stamp.position)) from error
 
 
 def replica_id(options: SourceOptions) -> int:

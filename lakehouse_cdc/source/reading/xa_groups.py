@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakehouse_cdc.errors import codes
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.images.binlog.words import FORMAT
 from lakehouse_cdc.model.offset import Identity
 from lakehouse_cdc.model.position import Position
@@ -171,7 +171,10 @@ def _read(
             head = _format(part) if head is None else head
             for scan in scanner.scans(part):
                 _check(commit, bool(scan.transactions.xa.all()) and all(d.xid == commit.xid for d in scan.decisions))
-                whole = decoder.decode(scan)
+                try:
+                    whole = decoder.decode(scan)
+                except DefiniteError as error:  # its rows are where the transaction is committed
+                    raise error.about(error.table, str(commit.at)) from error
                 yield PreparedPart(whole.scan, whole.changes, whole.schemas, whole.programs, commit)
         _check(commit, scanner.boundary == commit.end)
 

@@ -34,6 +34,10 @@ class Signals:
         """Ask for `database.table` to be read again, as of now."""
         self._note(table, "")
 
+    def drop(self, table: str) -> None:
+        """The request is void."""
+        self._path(table).unlink(missing_ok=True)
+
     def requests(self) -> dict[str, str]:
         """The tables to be read again, each with the seq that was noted, or ''."""
         if not self._folder.is_dir():
