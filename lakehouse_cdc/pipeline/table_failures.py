@@ -40,7 +40,7 @@ def sparing_others(streams: Callable[[], T], set_aside: Callable[[CdcError], boo
             return streams()
         except Exception as failure:  # noqa: PERF203
             error = as_cdc_error(failure)
-            if not set_aside(error):
+            if not error.position or not set_aside(error):
                 raise
             what = f"{error.table} is quarantined at {error.position}, and the others continue: {error.what}"
             _log.warning("%s", what)

@@ -32,7 +32,7 @@ from lakehouse_cdc.source.planning.new_tables import with_new_tables
 from lakehouse_cdc.source.planning.split_plan import Cut, KeyCuts
 from lakehouse_cdc.source.requests import repairs
 from lakehouse_cdc.source.requests.requests import Signals
-from lakehouse_cdc.source.requests.set_aside import SetAside
+from lakehouse_cdc.source.requests.set_aside import Note, SetAside
 from lakehouse_cdc.source.settling import gaps
 from lakehouse_cdc.source.splits import Split
 from lakehouse_cdc.source.state.planned_configuration import require_nothing_revealed
@@ -109,12 +109,10 @@ class Planner:
         if not self._concealed:
             require_nothing_revealed(self._options, (self._store.get(s.schema) for s in start.published))
             self._concealed = True
-        self._set_aside.follow(start)
-        if not self._set_aside.open(start) and self._pace.finished(
-            start, self._open.tip, looked=self._selection_checked
-        ):
+        failed = self._set_aside.follow(start)
+        if not failed and self._pace.finished(start, self._open.tip, looked=self._selection_checked):
             return None
-        moved = self._moved(start, max_rows, max_bytes)
+        moved = self._moved(start, failed, max_rows, max_bytes)
         if isinstance(moved, DefiniteError):
             if self._options.on_gap != "resnapshot":
                 raise moved
@@ -172,7 +170,7 @@ class Planner:
     def _first(self, epoch: int, known: Collection[str] = ()) -> Offset:
         self.close()
         floor = self._open.floor(None)
-        failed = {note.table: note.reason for note in self._set_aside.open(None) if note.table not in known}
+        failed = {note.table: note.reason for note in self._set_aside.open() if note.table not in known}
         return first_offset(self._options, self._open.session(), floor, self._tables, epoch, known=known, failed=failed)
 
     def _epoch_after(self, start: Offset) -> Offset:
@@ -183,13 +181,14 @@ class Planner:
 
     # ------------------------------------------------------------------ moving along the log
 
-    def _moved(self, start: Offset, max_rows: int | None, max_bytes: int | None) -> Progress | DefiniteError:
+    def _moved(
+        self, start: Offset, failed: Sequence[Note], max_rows: int | None, max_bytes: int | None
+    ) -> Progress | DefiniteError:
         """The log from `start` on, or the gap that keeps it from being read. Raises what `LogProgress.advance` does."""
         tail = self._continued(start)
         if isinstance(tail, DefiniteError):
             return tail
         try:
-            failed = self._set_aside.open(start)
             log = LogProgress(start, tail, self._open, self._tables, self._texts, self._pace, failed)
             moved = log.advance(max_rows, max_bytes)
         except DefiniteError:

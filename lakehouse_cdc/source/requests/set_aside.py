@@ -101,13 +101,16 @@ class SetAside:
             notes[data["table"]] = Note(**{**data, "rereads": tuple(data["rereads"])})
         return notes
 
-    def open(self, start: Offset | None) -> list[Note]:
-        """Those that a batch from `start` on has to apply."""
-        notes = [note for note in self.notes().values() if note.state == "open"]
-        return [note for note in notes if start is None or note.table in start.captured]
+    def open(self) -> list[Note]:
+        """Those that no batch has applied yet."""
+        return [note for note in self.notes().values() if note.state == "open"]
 
-    def follow(self, start: Offset) -> None:
-        """Bring the notes up to an offset that a batch begins at, and ask for the re-reads that are due."""
+    def follow(self, start: Offset) -> list[Note]:
+        """Bring the notes up to an offset that a batch begins at, and ask for the re-reads that are due.
+
+        Those that the batch has to apply.
+        """
+        to_apply = []
         for table, note in self.notes().items():
             if note.state == "open" and table in start.tables and table not in start.captured:
                 note = replace(note, state="applied")
@@ -120,6 +123,8 @@ class SetAside:
                 recent = tuple(at for at in note.rereads if at > now - _DAY)
                 self._write(replace(note, rereads=(*recent, now)))
                 self._signals.request(table)
+            to_apply += [note] if note.state == "open" and table in start.captured else []
+        return to_apply
 
     def under(self, digest: str) -> None:
         """Under another configuration than it failed under, a table is tried again."""

@@ -54,9 +54,9 @@ class AppendWriter(OrderedWriter):
         floor, laid_out = added(part, whole, self.shape)
         table = read(session, self._table)
         stay = table.where(f"{SEQ} <= {self._since}BD AND {SEQ} >= {floor}BD")
-        anew = stay.unionByName(laid_out, allowMissingColumns=True)
+        rewritten = stay.unionByName(laid_out, allowMissingColumns=True)
         options = writer_options(note, self._step())
-        write(anew.select(*map(quoted, table.columns)), self._table, options, mode="overwrite")
+        write(rewritten.select(*map(quoted, table.columns)), self._table, options, mode="overwrite")
 
 
 def added(part: TableBatch | None, rows: DataFrame, shape: Shape) -> tuple[int, DataFrame]:

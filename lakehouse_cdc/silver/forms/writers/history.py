@@ -83,9 +83,12 @@ class HistoryWriter(OrderedWriter):
         lost = stood.where(f"NOT ({has_key})").withColumn(END_AT, F.expr(taken_away(barriers, SEQ)))
         before = open_versions(stood.where(has_key), self.shape, self._kept)
         changed = versions(changes, before, barriers, self.shape, self._track)
-        anew = ended.unionByName(lost).unionByName(self._laid_out(changed, self._kept))
+        rewritten = ended.unionByName(lost).unionByName(self._laid_out(changed, self._kept))
         write(
-            anew.select(*map(quoted, table.columns)), self._table, writer_options(note, self._step()), mode="overwrite"
+            rewritten.select(*map(quoted, table.columns)),
+            self._table,
+            writer_options(note, self._step()),
+            mode="overwrite",
         )
 
     def _laid_out(self, changed: DataFrame, kept: Sequence[str] = ()) -> DataFrame:

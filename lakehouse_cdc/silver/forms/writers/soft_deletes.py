@@ -69,9 +69,9 @@ class SoftWriter(OrderedWriter):
         last = self._last(part, typed_columns.keyed(whole, self.shape, deleted=True), barriers)
         table = read(session, self._table)
         stay = self._marked(table, last, barriers)
-        anew = stay.unionByName(self._laid_out(last.where(_KNOWN)), allowMissingColumns=True)
+        rewritten = stay.unionByName(self._laid_out(last.where(_KNOWN)), allowMissingColumns=True)
         options = writer_options(note, self._step())
-        write(anew.select(*map(quoted, table.columns)), self._table, options, mode="overwrite")
+        write(rewritten.select(*map(quoted, table.columns)), self._table, options, mode="overwrite")
 
     def _marked(self, table: DataFrame, last: DataFrame, barriers: Sequence[Barrier]) -> DataFrame:
         """Rows without a change that has an image: marked by the first barrier, or as one that was missed before it."""
