@@ -264,7 +264,7 @@ def test_a_table_removed_and_added_again_is_refused_by_name(stage: Stage) -> Non
     ],
 )
 def test_what_cannot_be_captured_is_refused_before_the_first_row(stage: Stage, ddl: str, says: str) -> None:
-    stage.create(rows=3)
+    """Where it is all that there is; beside others it is quarantined (see test_quarantine)."""
     stage.run(ddl)
     driver = stage.driver()
     with pytest.raises(DefiniteError, match=says) as refused:
