@@ -50,7 +50,7 @@ from lakehouse_cdc.silver.auto_cdc.declarations import (
     takes,
 )
 from lakehouse_cdc.silver.auto_cdc.schema_eras import Eras
-from lakehouse_cdc.silver.tables.properties import SOURCE
+from lakehouse_cdc.silver.tables.names import SOURCE
 from lakehouse_cdc.source.spark.stream import MySqlCdcSource
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class _Bronze:
 
 def _register_silver(dp: Any, spark: SparkSession, layout: Layout, config: PipelineConfig) -> None:
     eras_of = dict(_eras(spark, layout))
-    targets = layout.silver_tables(eras_of)
+    alone = layout.without_name([*eras_of])
     calls: list[Call] = []
     plans = []
     for name, eras in eras_of.items():
@@ -161,8 +161,11 @@ def _register_silver(dp: Any, spark: SparkSession, layout: Layout, config: Pipel
         if not eras.key and policy.form.needs_key:
             _log.warning("%s has no primary key, so it is in bronze alone", name)
             continue
+        if name in alone:
+            _log.warning("%s is in bronze alone: another table has the name of its silver table; see silver_name", name)
+            continue
         properties = {**_PROPERTIES, PIPELINE: layout.pipeline, SOURCE: name, FED: str(eras.last.since)}
-        plan = AutoCdcPlan(targets[name], eras, policy, properties)
+        plan = AutoCdcPlan(layout.silver_table(name), eras, policy, properties)
         calls += declare_auto_cdc(plan)
         _require_fed(spark, layout, plan)
         plans.append(plan)
@@ -172,11 +175,11 @@ def _register_silver(dp: Any, spark: SparkSession, layout: Layout, config: Pipel
 
 
 def _eras(spark: SparkSession, layout: Layout) -> Iterator[tuple[str, Eras]]:
-    """The schemas of every table that bronze has met by now."""
+    """The schemas of every table that bronze has met by now, in the order in which it met them."""
     if not exists(spark, layout.schemas):
         return
     rows = spark.read.table(qualified(layout.schemas)).select("source_table", "seq", "schema").orderBy("seq").collect()
-    for name in sorted({row["source_table"] for row in rows}):
+    for name in dict.fromkeys(row["source_table"] for row in rows):
         eras = Eras.of(name, [(int(row["seq"]), row["schema"]) for row in rows if row["source_table"] == name])
         if eras is not None:
             yield name, eras

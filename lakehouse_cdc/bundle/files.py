@@ -20,7 +20,7 @@ from string import Template
 import yaml
 
 from lakehouse_cdc.bundle.survey import Survey
-from lakehouse_cdc.errors import ConfigError, DefiniteError, codes
+from lakehouse_cdc.errors import ConfigError, codes
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.schema.table import TableSchema
@@ -150,12 +150,9 @@ class Plan:
         }
 
     def _share_names(self) -> bool:
-        """Whether two source tables would meet in one silver table."""
-        try:
-            Layout(self.name, self.bronze, self.silver, catalog=self.catalog).silver_tables(self.survey.tables)
-        except DefiniteError:
-            return True
-        return False
+        """Whether two source tables would have the same silver table, or one the name of the ledger."""
+        layout, names = Layout(self.name, self.bronze, self.silver, catalog=self.catalog), self.survey.tables
+        return bool(layout.sharing_names(names)) or any(layout.takes_ledger(name) for name in names)
 
     def _checked(self, settings: Mapping[str, object]) -> PipelineConfig:
         try:

@@ -130,28 +130,13 @@ def create(
         )
 
 
-def require_ours(
-    spark: SparkSession, table: Table, columns: Columns, *, pipeline: str, marks: Mapping[str, str] | None = None
-) -> None:
-    """Raise DefiniteError unless the table is this pipeline's, with just these columns and properties `marks`."""
-    require_marked(spark, table, pipeline, marks or {})
+def require_ours(spark: SparkSession, table: Table, columns: Columns, *, pipeline: str) -> None:
+    """Raise DefiniteError unless the table is this pipeline's, with just these columns."""
+    require_owner(spark, table, pipeline)
     wanted, actual = plain(columns), held_columns(spark, table)
     if wanted != actual:
         odd = next(iter(sorted(set(wanted) ^ set(actual))), ("their order", ""))
         raise other_columns(table, odd)
-
-
-def require_marked(spark: SparkSession, table: Table, pipeline: str, marks: Mapping[str, str]) -> Mapping[str, str]:
-    """The table's properties. Raises DefiniteError unless it is this pipeline's and has the properties `marks`."""
-    held = require_owner(spark, table, pipeline)
-    for name, value in marks.items():
-        if held.get(name) != value:
-            raise codes.SILVER_NAME_AMBIGUOUS.error(
-                f"the table holds {held.get(name)}, not {value}",
-                where=str(table),
-                hint='two source tables share the name: set silver_name: "{database}__{table}"',
-            )
-    return held
 
 
 def held_columns(spark: SparkSession, table: Table) -> list[tuple[str, str]]:

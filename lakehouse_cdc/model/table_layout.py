@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -79,9 +79,9 @@ class Table:
 class Layout:
     """The tables of the pipeline `pipeline`: give `path` (an absolute folder or a URL) or `catalog`.
 
-    `silver` is None for a pipeline that keeps bronze alone. `silver_name` is a pattern of {database} and {table}.
-    `into` are the names of silver tables that several source tables go into, after the patterns of these; the last
-    pattern that matches decides.
+    `silver` is None for a pipeline that keeps bronze alone. `silver_name` is a pattern of {database} and {table};
+    `silver_names` has others, each after a pattern of source tables. `into` are the names of silver tables that several
+    source tables go into, after the patterns of these; the last pattern that matches decides.
     """
 
     pipeline: str
@@ -91,6 +91,7 @@ class Layout:
     catalog: str | None = None
     silver_name: str = "{table}"
     into: tuple[tuple[str, str], ...] = ()
+    silver_names: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if (self.path is None) == (self.catalog is None):
@@ -128,12 +129,12 @@ class Layout:
 
         Raises ConfigError for a pipeline without silver.
         """
-        for pattern, name in reversed(self.into):
-            if fnmatchcase(source_table, pattern):
-                return replace(self._table(self._silver, name), part=source_table)
+        into = _last_match(self.into, source_table)
+        if into is not None:
+            return replace(self._table(self._silver, into), part=source_table)
         database, _, table = source_table.partition(".")
-        name = self.silver_name.replace("{database}", database).replace("{table}", table)
-        return self._table(self._silver, name)
+        name = _last_match(self.silver_names, source_table) or self.silver_name
+        return self._table(self._silver, name.replace("{database}", database).replace("{table}", table))
 
     def tombstones(self, source_table: str) -> Table:
         """The deletions beside a silver table."""
@@ -141,25 +142,58 @@ class Layout:
         of_part = "" if beside.part is None else f"__{beside.part}"
         return self._table(beside.schema, f"{beside.name}{of_part}__tombstones")
 
-    def silver_tables(self, source_tables: Iterable[str]) -> dict[str, Table]:
-        """The silver table of each source table. Raises DefiniteError where two of them would share one.
+    def silver_names_of(self, source_table: str) -> frozenset[str]:
+        """The names that a silver table and its tombstones take, in lower case: catalogs compare them without case."""
+        return frozenset({self.silver_table(source_table).name.lower(), self.tombstones(source_table).name.lower()})
 
-        Names are compared without case, as catalogs do, and a table may take neither another's tombstones nor the
-        ledger's.
+    def takes_ledger(self, source_table: str) -> bool:
+        """Whether the silver table, or its tombstones, would have the name of the ledger."""
+        return self.ledger.name in self.silver_names_of(source_table)
+
+    def sharing_names(self, source_tables: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Source tables whose silver tables cannot all be there, since their names meet; each with its group, sorted.
+
+        Those of a group are connected by names that two of them take. Source tables that go into one silver table take
+        its name together, by intent. Near-linear in the number of tables (disjoint sets).
         """
-        tables = {name: self.silver_table(name) for name in sorted(source_tables)}
-        taken = {self.ledger.name: "the ledger"}
-        for source, table in tables.items():
-            owner = source if table.part is None else f"what goes into {table.name}"
-            for name, of in ((table.name, owner), (self.tombstones(source).name, source)):
-                other = taken.setdefault(name.lower(), of)
-                if other != of:
-                    raise codes.SILVER_NAME_AMBIGUOUS.error(
-                        f"{other} and {of} would both be the silver table {table.name}",
-                        where="target.silver_name",
-                        hint='set silver_name: "{database}__{table}"',
-                    )
-        return tables
+        parent: dict[str, str] = {}
+
+        def root(name: str) -> str:
+            while (above := parent.setdefault(name, name)) != name:
+                parent[name] = parent[above]
+                name = above
+            return name
+
+        sources = sorted(source_tables)
+        for source in sources:
+            first, *others = sorted(self.silver_names_of(source))
+            for name in others:
+                parent[root(name)] = root(first)
+        groups: dict[str, list[str]] = {}
+        for source in sources:
+            groups.setdefault(root(min(self.silver_names_of(source))), []).append(source)
+        shared: dict[str, tuple[str, ...]] = {}
+        for group in groups.values():
+            if len({self._silver_owner(source) for source in group}) > 1:
+                shared |= dict.fromkeys(group, tuple(group))
+        return shared
+
+    def without_name(self, source_tables: Sequence[str]) -> set[str]:
+        """Of source tables, first come first, those whose silver tables' names an earlier one, or the ledger, has."""
+        shared = self.sharing_names(source_tables)
+        owners: dict[str, tuple[str, str]] = {}
+        without = set()
+        for source in source_tables:
+            names, owner = self.silver_names_of(source), self._silver_owner(source)
+            if self.takes_ledger(source) or (source in shared and any(owners.get(n, owner) != owner for n in names)):
+                without.add(source)
+            else:
+                owners |= dict.fromkeys(names, owner)
+        return without
+
+    def _silver_owner(self, source_table: str) -> tuple[str, str]:
+        table = self.silver_table(source_table)
+        return ("source table", source_table) if table.part is None else ("silver table", table.name)
 
     @property
     def _silver(self) -> str:
@@ -171,3 +205,7 @@ class Layout:
 
     def _table(self, schema: str, name: str) -> Table:
         return Table(schema, name, root=self.path, catalog=self.catalog)
+
+
+def _last_match(names: Sequence[tuple[str, str]], source_table: str) -> str | None:
+    return next((name for pattern, name in reversed(names) if fnmatchcase(source_table, pattern)), None)

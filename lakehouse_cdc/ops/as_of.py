@@ -18,7 +18,7 @@ from functools import partial
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.errors import codes
+from lakehouse_cdc.errors import TableError, codes
 from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.lake.tables import exists, read
 from lakehouse_cdc.model.changelog import Op
@@ -29,8 +29,8 @@ from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.ops.moment_resolution import seq_of
 from lakehouse_cdc.ops.timeline import timeline
 from lakehouse_cdc.silver.batch.contents import BEGUN
-from lakehouse_cdc.silver.definition.form import no_key
 from lakehouse_cdc.silver.tables.ledger import require_ledger
+from lakehouse_cdc.silver.tables.names import SilverNames, own_table
 from lakehouse_cdc.silver.time_travel import SchemaInForce, rows_at, schemas_in_force
 
 
@@ -60,9 +60,9 @@ def as_of(spark: SparkSession, layout: Layout, moment: Moment, table: str | None
         raise codes.TABLE_UNKNOWN.error(f"bronze knows no table {table}", hint="name it as DATABASE.TABLE")
     if table is None:
         by_table = {name: schemas for name, schemas in by_table.items() if _is_there(schemas, seq)}
-    for name in [name for name, schemas in by_table.items() if _in_bronze_alone(spark, layout, name, schemas)]:
+    for name, refused in _in_bronze_alone(spark, layout, by_table).items():
         if name == table:
-            raise no_key(name)
+            raise refused
         del by_table[name]
     around = _Around.of(spark, layout, seq, newest)
     passes = _passes_over(spark, layout, seq)
@@ -154,9 +154,19 @@ def _is_there(schemas: list[SchemaInForce], seq: int) -> bool:
     return bool(past) and past[-1].schema is not None
 
 
-def _in_bronze_alone(spark: SparkSession, layout: Layout, name: str, schemas: list[SchemaInForce]) -> bool:
-    known = [one.schema for one in schemas if one.schema is not None]
-    return bool(known) and not known[-1].key and not exists(spark, layout.silver_table(name))
+def _in_bronze_alone(
+    spark: SparkSession, layout: Layout, by_table: Mapping[str, list[SchemaInForce]]
+) -> dict[str, TableError]:
+    """Why, for each of these tables that can have no silver table."""
+    missing = [name for name in by_table if own_table(spark, layout, name) is None]
+    names = SilverNames(layout, schemas_in_force(spark, layout) if missing else ())
+    reasons = {}
+    for name in missing:
+        known = [one.schema for one in by_table[name] if one.schema is not None]
+        refused = names.without(spark, name, keyed=bool(known[-1].key)) if known else None
+        if refused is not None:
+            reasons[name] = refused
+    return reasons
 
 
 def _passes_over(spark: SparkSession, layout: Layout, seq: int) -> dict[str, int]:

@@ -41,6 +41,7 @@ from lakehouse_cdc.model.table_layout import Layout, Table, literal, quoted
 from lakehouse_cdc.schema.type_registry import Kind
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.apply import stream as silver
+from lakehouse_cdc.silver.tables.names import own_table
 from lakehouse_cdc.silver.tables.properties import CLUSTERED, own_properties
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
 
@@ -102,10 +103,10 @@ def _jobs(spark: SparkSession, layout: Layout) -> Iterator[tuple[Table, list[str
     if layout.silver is not None:
         others += [layout.ledger, *(layout.tombstones(name) for name in names)]
         # a table that several go into comes once
-        whole = {replace(layout.silver_table(name), part=None): name for name in names}
+        own = ((own_table(spark, layout, name), name) for name in names)
+        whole = {replace(table, part=None): name for table, name in own if table is not None}
         for table, name in whole.items():
-            if exists(spark, table):
-                yield table, _in_order(spark, layout, name)
+            yield table, _in_order(spark, layout, name)
     for table in others:
         if exists(spark, table):
             yield table, [f"OPTIMIZE {table.sql}"]
@@ -193,7 +194,7 @@ def _needed(spark: SparkSession, layout: Layout, silver_checkpoint: str) -> str:
     versions = {version: at for version, at, _ in _noted(spark, layout.changes)}
     needed = {"silver": applied.bronze_version}
     for row in read(spark, layout.schemas).select(PARTITION).distinct().collect():
-        if exists(spark, layout.silver_table(row[0])):
+        if own_table(spark, layout, row[0]) is not None:
             stuck = own_properties(spark, layout, row[0]).stuck
             if stuck is not None and stuck.after is not None:
                 needed[row[0]] = stuck.after

@@ -14,14 +14,14 @@ from typing import Any, Literal
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.checkpoint import Checkpoint
-from lakehouse_cdc.lake.tables import exists, read
+from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.model.table_state import Cursor, Dropped, TableState
 from lakehouse_cdc.ops.last_error import LastError
 from lakehouse_cdc.silver.apply import stream as silver
-from lakehouse_cdc.silver.definition.form import no_key
+from lakehouse_cdc.silver.tables.names import SilverNames, own_table
 from lakehouse_cdc.silver.tables.properties import own_properties
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.source.state.offset_codec import restored
@@ -117,11 +117,11 @@ def status(
         *signals.repairs(),
         *(name for name, state in offset.tables.items() if state.repair_asked),
     }
-    tables = {}
+    tables, names = {}, SilverNames(layout, offset.tables)
     for name, state in sorted(offset.tables.items()):
         table = TableStatus(_snapshot(state), state.cursor, rows.get(name, 0), None, offset.quarantined.get(name, ""))
         keyed = bool(store.get(state.schema).key)
-        tables[name] = _with_silver(spark, layout, name, replace(table, asked=name in asked), keyed=keyed)
+        tables[name] = _with_silver(spark, layout, names, name, replace(table, asked=name in asked), keyed=keyed)
     lag = None if logs is None else _lag(point, logs)
     texts = dict(zip(("passed_over", "read_again"), offset.texts, strict=True))
     return Status(layout.pipeline, point, None if applied is None else applied.source_point, lag, tables, texts=texts)
@@ -135,16 +135,16 @@ def _snapshot(state: TableState) -> Snapshot:
     return "running" if state.begun else "waiting"
 
 
-def _with_silver(spark: SparkSession, layout: Layout, name: str, table: TableStatus, *, keyed: bool) -> TableStatus:
+def _with_silver(
+    spark: SparkSession, layout: Layout, names: SilverNames, name: str, table: TableStatus, *, keyed: bool
+) -> TableStatus:
     if layout.silver is None:
         return table
-    if not exists(spark, layout.silver_table(name)):
-        if keyed or not table.bronze_rows or table.quarantined:
-            return table
-        refused = no_key(name)
-        return replace(table, quarantined=f"{refused.what}; {refused.hint}")
+    if (silver := own_table(spark, layout, name)) is None:
+        refused = None if not table.bronze_rows or table.quarantined else names.without(spark, name, keyed=keyed)
+        return table if refused is None else replace(table, quarantined=f"{refused.what}; {refused.hint}")
     held = own_properties(spark, layout, name)
-    rows = read(spark, layout.silver_table(name)).where(held.form.is_current).count()
+    rows = read(spark, silver).where(held.form.is_current).count()
     if held.stuck is not None and not table.quarantined:
         table = replace(table, snapshot="quarantined", quarantined=held.stuck.reason)
     return replace(table, silver_rows=rows, ignored=held.frozen.ignored if held.frozen is not None else ())

@@ -66,6 +66,11 @@ class Place:
             path=str(self._absolute(target.path)) if target.path is not None else None,
             catalog=target.catalog,
             silver_name=target.silver_name,
+            silver_names=tuple(
+                (pattern, t.silver_name)
+                for pattern, t in self.config.tables_that_set("silver_name").items()
+                if t.silver_name is not None
+            ),
             into=tuple(
                 (pattern, t.into) for pattern, t in self.config.tables_that_set("into").items() if t.into is not None
             ),

@@ -87,12 +87,15 @@ class Pipeline(Mending):
             return findings + (self._unfit(session, at_fault) if fit else [])
 
     def _unfit(self, session: Session, at_fault: Collection[str]) -> list[Finding]:
-        """The tables that silver cannot hold, for nothing tells their rows apart, or not as they are to be held.
+        """The tables that silver cannot hold, for nothing tells their rows apart, or not as they are to be held, or for
+        which another has taken their silver table's name.
 
         Those that cannot be captured (`at_fault`) are left out.
         """
-        config, findings = self.config, []
+        config, findings = self.config, list[Finding]()
         tables = read_catalog(session, Selection(config.source.tables)).tables if config.target.silver else {}
+        shared = self.layout.sharing_names(set(tables) - set(at_fault))
+        findings += map(_sharing, dict.fromkeys(shared.values()))
         for name, schema in tables.items():
             if name in at_fault:
                 continue
@@ -250,7 +253,7 @@ class Pipeline(Mending):
         from lakehouse_cdc.lake.tables import exists, require_owner
         from lakehouse_cdc.pipeline.start.settling import refused
 
-        for table in self.layout.silver_tables(self.estimates()).values():
+        for table in map(self.layout.silver_table, self.estimates()):
             if exists(self.spark, table):
                 require_owner(self.spark, table, self.layout.pipeline)
                 if Beginning(self.schemas).after is None:
@@ -361,3 +364,10 @@ class Pipeline(Mending):
             )
         stopped_by = last_error.read(self.state)
         return replace(state, uncaptured=None if left_out is None else left_out.all, last_error=stopped_by)
+
+
+def _sharing(names: Sequence[str]) -> Finding:
+    listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    what = f"{listed} have the same silver table: the first to come gets it, and the others are in bronze alone"
+    hint = 'set target.silver_name: "{database}__{table}", or tables.<pattern>.silver_name'
+    return Finding(names[0], "warning", what, hint)

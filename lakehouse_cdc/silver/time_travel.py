@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.commits import newest_first
-from lakehouse_cdc.lake.tables import exists, read
+from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.table_layout import COMMIT_TS, SEQ, Layout, quoted
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.batch import typed_columns
@@ -32,6 +32,7 @@ from lakehouse_cdc.silver.batch.contents import split
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import form_of_columns
 from lakehouse_cdc.silver.forms.writers.append import added
+from lakehouse_cdc.silver.tables.names import own_table
 from lakehouse_cdc.silver.tables.properties import FrozenShape, own_properties
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
 
@@ -69,8 +70,7 @@ def schemas_in_force(
 
 def base(spark: SparkSession, layout: Layout, name: str, seq: int) -> Base | None:
     """The newest version of a silver table that holds nothing beyond `seq`; None where no such is known."""
-    table = layout.silver_table(name)
-    if exists(spark, table):
+    if (table := own_table(spark, layout, name)) is not None:
         for commit in newest_first(spark, table):
             note = commit.note
             if note is not None and note.through is not None and note.through <= seq:
@@ -108,7 +108,7 @@ def rows_at(spark: SparkSession, layout: Layout, name: str, seq: int, schemas: l
 
 def _shape(spark: SparkSession, layout: Layout, name: str, schema: TableSchema, basis: Base | None) -> Shape:
     """That of the silver table while the source's table had that schema."""
-    if not exists(spark, table := layout.silver_table(name)):
+    if (table := own_table(spark, layout, name)) is None:
         return Shape.of(schema)
     held, schemas = own_properties(spark, layout, name), Schemas(layout)
     frozen = basis.frozen if basis is not None else None

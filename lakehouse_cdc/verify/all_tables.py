@@ -22,8 +22,9 @@ from lakehouse_cdc.model.table_state import Dropped, Quarantined, Streaming, Tab
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.apply import stream as silver
 from lakehouse_cdc.silver.definition.column_mapping import Shape
-from lakehouse_cdc.silver.definition.form import Form, no_key
+from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.forms import CURRENT
+from lakehouse_cdc.silver.tables.names import SilverNames
 from lakehouse_cdc.silver.tables.properties import Held, own_properties
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.state.offset_codec import restored
@@ -75,13 +76,13 @@ class Verifier:
                 "silver has not been written yet", where=str(self.layout.changes), hint="run first"
             )
         verified, store = self._begin(applied.bronze_version)[0], SchemaStore(self.options["schemaFolder"])
+        names = SilverNames(self.layout, verified.offset.tables)
 
         def compared(name: str, state: TableState, offset: Offset) -> TableResult | None:
             place, schema = self.layout.silver_table(name), store.get(state.schema)
             shape = Shape.of(schema)
             form: Form = CURRENT
-            if not schema.key and not exists(self.spark, place):
-                refused = no_key(name)
+            if (refused := names.without(self.spark, name, keyed=bool(schema.key))) is not None:
                 verified.quarantined[name] = f"{refused.what}; {refused.hint}"
                 return None
             version = silver.version_at(self.spark, place, applied.bronze_version)

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.images.program import key_metadata
-from lakehouse_cdc.lake.tables import exists, read
+from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.key_repair import MOST_KEYS, Key, Repair
 from lakehouse_cdc.model.table_layout import Layout, quoted
 from lakehouse_cdc.model.table_state import TableState
@@ -30,6 +30,7 @@ from lakehouse_cdc.mysql.key_range import KeySpace
 from lakehouse_cdc.mysql.wire.select import select_images
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.definition.column_mapping import Shape
+from lakehouse_cdc.silver.tables.names import own_table
 from lakehouse_cdc.silver.tables.properties import own_properties
 from lakehouse_cdc.source.state.state_store import SchemaStore
 from lakehouse_cdc.verify.all_tables import shape_of
@@ -58,7 +59,7 @@ def keys_where(
     if not state.captured or not schema.primary_key:
         raise codes.PREDICATE_UNUSABLE.error("rows of this table cannot be looked for", where=name, hint=_AS_A_WHOLE)
     keys = _in_source(connection, schema, predicate)
-    if layout.silver is not None and exists(spark, silver := layout.silver_table(name)):
+    if layout.silver is not None and (silver := own_table(spark, layout, name)) is not None:
         held = own_properties(spark, layout, name)
         rows = read(spark, silver).where(held.form.is_current)
         keys += _in_silver(rows, shape_of(store, schema, held), predicate)

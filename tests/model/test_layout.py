@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,12 +44,41 @@ def test_no_two_names_share_a_folder_and_none_leaves_its_schema(one: str, other:
         assert not path.endswith(("/.", "/.."))
 
 
-def test_two_sources_of_one_silver_table_are_refused() -> None:
-    for clash in (["shop.t", "crm.t"], ["shop.t", "crm.T"], ["shop.t", "shop.t__tombstones"], ["shop.Ledger"]):
-        with pytest.raises(DefiniteError, match=r"both be the silver table .*database.__.table"):
-            LOCAL.silver_tables(clash)
+def test_source_tables_whose_silver_tables_have_one_name() -> None:
+    for one, other in (("shop.t", "crm.t"), ("shop.t", "crm.T"), ("shop.t", "shop.t__tombstones")):
+        group = tuple(sorted([one, other]))
+        assert LOCAL.sharing_names(["shop.u", one, other]) == {one: group, other: group}
+    assert LOCAL.takes_ledger("shop.Ledger")
+    assert not LOCAL.takes_ledger("shop.t")
     apart = Layout("p", bronze="b", silver="s", path="/lake", silver_name="{database}__{table}")
-    assert set(apart.silver_tables(["shop.t", "crm.t"])) == {"shop.t", "crm.t"}
+    assert apart.sharing_names(["shop.t", "crm.t"]) == {}
+    named = replace(LOCAL, silver_names=(("crm.*", "of_{database}_{table}"), ("crm.v", "v")))
+    assert [named.silver_table(f"crm.{name}").name for name in "tv"] == ["of_crm_t", "v"]
+    assert named.sharing_names(["shop.t", "crm.t", "shop.v", "crm.v"]).keys() == {"shop.v", "crm.v"}
+
+
+SOURCES = st.builds("{}.{}{}".format, st.sampled_from("ab"), st.sampled_from("tTu"), st.sampled_from([
+    "", "__tombstones", "__tombstones__tombstones",
+]))  # fmt: skip
+
+
+@given(st.sets(SOURCES))
+def test_a_group_is_what_names_connect(sources: set[str]) -> None:
+    shared = LOCAL.sharing_names(sources)
+    for source in sources:
+        connected, more = {source}, {source}
+        while more:
+            names = frozenset[str]().union(*map(LOCAL.silver_names_of, more))
+            more = {other for other in sources if LOCAL.silver_names_of(other) & names} - connected
+            connected |= more
+        assert shared.get(source, (source,)) == tuple(sorted(connected))
+
+
+def test_first_come_first_named() -> None:
+    layout = replace(LOCAL, into=(("s?.o", "all"),))
+    come = ["b.t", "a.t", "a.u", "c.T", "s1.o", "s2.o", "b.all", "a.ledger", "b.t__tombstones", "b.u__tombstones"]
+    assert layout.without_name(come) == {"a.t", "c.T", "b.all", "a.ledger", "b.t__tombstones", "b.u__tombstones"}
+    assert layout.without_name(come[::-1]) == {"b.t", "a.t", "c.T", "a.u", "s1.o", "s2.o", "a.ledger"}
 
 
 def test_a_layout_is_in_one_place() -> None:

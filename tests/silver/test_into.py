@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.seq import Rank
@@ -104,12 +103,8 @@ def test_one_that_does_not_fit_is_left_out_and_the_others_go_on(spark: SparkSess
     assert own_properties(spark, lake.layout, other.name).stuck is not None
 
 
-def test_names_that_would_meet_are_refused() -> None:
+def test_a_table_with_the_name_of_one_that_several_go_into() -> None:
     layout = Layout("p", "b", "s", path="/x", into=(("shop*.orders", "all"),))
-    assert set(layout.silver_tables(["shop1.orders", "shop2.orders", "shop1.items"])) == {
-        "shop1.items",
-        "shop1.orders",
-        "shop2.orders",
-    }
-    with pytest.raises(DefiniteError, match=r"shop\.all and what goes into all would both be the silver table all"):
-        layout.silver_tables(["shop1.orders", "shop.all"])
+    assert layout.sharing_names(["shop1.orders", "shop2.orders", "shop1.items"]) == {}
+    group = ("shop.all", "shop1.orders")
+    assert layout.sharing_names(["shop1.orders", "shop1.items", "shop.all"]) == dict.fromkeys(group, group)

@@ -1,6 +1,6 @@
 """Codes 1xxx: the configuration, the command line, and what they name."""
 
-from lakehouse_cdc.errors.tree import Code, ConfigError, DefiniteError, Scope
+from lakehouse_cdc.errors.tree import Code, ConfigError, DefiniteError, Scope, TableError
 
 OPTION_INVALID = Code(
     1001,
@@ -257,10 +257,10 @@ VACUUM_WITH_SINKS = Code(
 SILVER_NAME_AMBIGUOUS = Code(
     1029,
     "silver_name_ambiguous",
-    DefiniteError,
-    Scope.PIPELINE,
-    "Two source tables have the same silver table.",
-    'Set target.silver_name: "{database}__{table}".',
+    TableError,
+    Scope.TABLE,
+    "Another source table has the name of this one's silver table.",
+    "Set tables.<pattern>.silver_name for it, and run again.",
 )
 
 TRANSFORM_INVALID = Code(

@@ -94,6 +94,8 @@ class PipelineConfig(Keys):
         into = last("into") is not None
         if into and last("schema_changes") == "evolve":
             raise _contradicting(table, "into: a table that several go into keeps its columns; it does not evolve")
+        if into and last("silver_name") is not None:
+            raise _contradicting(table, "into names a silver table of several, and silver_name one of its own")
         cluster_by = tuple(last("cluster_by") or ())
         if into and cluster_by:
             raise _contradicting(table, "into: a table that several go into has a part for each, and is not clustered")

@@ -134,6 +134,10 @@ class TableConfig(CapturedTable):
         "columns with the row's `database_name`, `table_name`, or `op_ts`, the time of its last change",
         default={}, changes=NEW_TABLE,
     )  # fmt: skip
+    silver_name: str | None = option(
+        Text(), "name of the silver table, made from `{database}` and `{table}`; for tables that would share one",
+        default=None, otherwise="`target.silver_name`", changes=NEW_TABLE,
+    )  # fmt: skip
     into: str | None = option(
         Text(r"[\s\S]+", "the name of a table"),
         "one silver table for all tables of the pattern, shards of one; `_source_table` says which. It keeps the"

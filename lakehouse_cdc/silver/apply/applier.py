@@ -6,8 +6,9 @@ says. A table that fails does not stop the others; the batch as a whole then fai
 Maintenance may put a table's files together meanwhile (see `ops.maintain`). Where it commits first, Delta refuses what
 silver was about to commit, which has then changed nothing, and the table's part is done again, at once.
 
-A table that cannot hold what comes (a frozen one under another key, a value that does not fit) is quarantined instead:
-it says so itself, and is passed over. It is tried again by another process, or when the source has read it once more.
+A table that cannot hold what comes (a frozen one under another key, a value that does not fit), or whose name another
+has taken (see `tables.names`), is quarantined instead: it says so itself, if it is there, and is passed over. It is
+tried again by another process, or when the source has read it once more.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import CdcError, DefiniteError, TableError, codes
+from lakehouse_cdc.lake.engines.choice import engine_of
 from lakehouse_cdc.lake.spark_errors import conditions, is_conflict, raised_in_sql
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Op
@@ -31,6 +33,7 @@ from lakehouse_cdc.silver.batch.batch_from_files import parts_of
 from lakehouse_cdc.silver.batch.contents import TableBatch
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.forms.writers.merge import FILES
+from lakehouse_cdc.silver.tables.names import SilverNames
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
 
 _AGAIN = Op.END.value  # a table was read again
@@ -62,6 +65,7 @@ class Applier:
         self._schemas = Schemas(layout)
         self._keepers: dict[str, TableApplier] = {}  # of tables that are ours and hold all up to the last batch
         self._quarantined: dict[str, str] = {}
+        self._names: SilverNames | None = None
         self._writing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     @property
@@ -77,14 +81,32 @@ class Applier:
         """
         rows = versions.rows(self._spark, self._layout.changes)
         parts = parts_of(self._spark, self._layout, versions)
-        self._layout.silver_tables({*parts, *self._keepers})
         set_aside = {name for name, part in parts.items() if name in self._quarantined and _AGAIN not in part.ops}
         parts = {name: part for name, part in parts.items() if name not in set_aside}
         self._schemas.learn(self._spark, {i for part in parts.values() for i in part.schema_ids}, rows)
-        tasks = {part.table: self._pool.submit(self._table, part, versions, note) for part in parts.values()}
-        failed = [(table, task.exception()) for table, task in tasks.items()]
-        _raise([(table, error) for table, error in failed if error is not None])
+        turns = self._met(parts).turns(parts)
+        tasks = [self._pool.submit(self._one_by_one, [parts[name] for name in turn], versions, note) for turn in turns]
+        _raise([failure for task in tasks if (failure := task.result()) is not None])
         return list(parts)
+
+    def _met(self, source_tables: Iterable[str]) -> SilverNames:
+        if self._names is None:
+            known = engine_of(self._spark, self._layout.schemas).read(self._layout.schemas, ["source_table"])
+            self._names = SilverNames(self._layout, {row["source_table"] for row in known})
+        self._names.add(source_tables)
+        return self._names
+
+    def _one_by_one(
+        self, parts: Sequence[TableBatch], versions: Versions, note: CommitNote
+    ) -> tuple[str, Exception] | None:
+        """The first that fails, and why. Those after it are left to the repetition, lest they take its name."""
+        part = parts[0]
+        try:
+            for part in parts:
+                self._table(part, versions, note)
+        except Exception as error:
+            return part.table, error
+        return None
 
     def _table(self, part: TableBatch, versions: Versions, note: CommitNote) -> None:
         # those that go into one table wait for each other: it has one writer
@@ -102,11 +124,14 @@ class Applier:
 
     def _once(self, part: TableBatch, versions: Versions, note: CommitNote) -> None:
         # a table that fails is looked at again in the next batch
-        keeper = self._keepers.pop(part.table, None)
+        keeper, taken = self._keepers.pop(part.table, None), None
         if keeper is None:
             policy = self._policy(part.table)
             keeper = TableApplier(self._layout, self._schemas, part.table, keep_days=self._keep_days, policy=policy)
+            taken = self._met(()).taken(self._session(), part.table)
         try:
+            if taken is not None:
+                raise taken
             keeper.apply(self._session(), part, versions, note)
         except Exception as error:
             if (refusal := _refusal(part.table, error)) is None:
@@ -141,7 +166,7 @@ def _refusal(table: str, error: Exception) -> TableError | None:
     return None
 
 
-def _raise(failed: Sequence[tuple[str, BaseException]]) -> None:
+def _raise(failed: Sequence[tuple[str, Exception]]) -> None:
     """The first failure as an error of ours, with Spark's as its cause; definite ones come first."""
     if not failed:
         return

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError, TableError, codes
-from lakehouse_cdc.lake.tables import Columns, exists
+from lakehouse_cdc.lake.tables import Columns
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout
@@ -37,6 +37,7 @@ from lakehouse_cdc.silver.definition.form import Writer, WriterArguments
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.evolution.steps import Phase
 from lakehouse_cdc.silver.tables import table_definition
+from lakehouse_cdc.silver.tables.names import own_table
 from lakehouse_cdc.silver.tables.properties import SCHEMA_ID, FrozenShape, Held, Stuck, base_of, held_by
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
 
@@ -90,7 +91,7 @@ class TableApplier:
 
         One that was refused before it was made has no place to say so: a reader sees the same reason.
         """
-        if not exists(session, self._layout.silver_table(self._name)):
+        if own_table(session, self._layout, self._name) is None:
             return
         note = replace(note, part=self._layout.silver_table(self._name).part)
         schema_executor.set_aside(session, self._layout, self._name, Stuck(reason, self._after), note)

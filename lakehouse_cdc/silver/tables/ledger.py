@@ -35,6 +35,7 @@ from lakehouse_cdc.lake.tables import (
 from lakehouse_cdc.model.clock import Mark
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.silver.tables.names import own_table
 
 COLUMNS: Columns = (
     ("seq", "decimal(38,0)"),
@@ -155,9 +156,9 @@ class Ledger:
 
     def _see(self, names: Iterable[str]) -> None:
         for name in names:
-            table = self._layout.silver_table(name)
-            if name in self._versions or exists(self._spark, table):  # one may have been refused before it was made
-                self._versions[name] = newest_version(self._spark, table)
+            # one may have been refused before it was made
+            if name in self._versions or own_table(self._spark, self._layout, name) is not None:
+                self._versions[name] = newest_version(self._spark, self._layout.silver_table(name))
 
 
 def _moment(micros: int) -> datetime:

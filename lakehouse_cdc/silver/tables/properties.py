@@ -15,15 +15,15 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.commits import newest_first
-from lakehouse_cdc.lake.tables import exists, require_marked
+from lakehouse_cdc.lake.tables import exists
 from lakehouse_cdc.model.commit_note import CommitNote
-from lakehouse_cdc.model.table_layout import Layout, Table
+from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form, form_of
 from lakehouse_cdc.silver.definition.transform import NOTHING, Transform
 from lakehouse_cdc.silver.evolution.steps import Phase
+from lakehouse_cdc.silver.tables.names import require_own
 
-SOURCE = "lakehouse_cdc.source_table"
 SCHEMA_ID = "lakehouse_cdc.schema_id"
 SCHEMA_SEQ = "lakehouse_cdc.schema_seq"
 CHANGING = "lakehouse_cdc.schema_change"  # <seq of the change>:<its phase>
@@ -35,7 +35,6 @@ TRANSFORM = "lakehouse_cdc.transform"  # what it makes of the source's columns (
 BASE = "lakehouse_cdc.base"  # of one that several source tables go into: the id of the schema whose columns it has
 BUILDING = "lakehouse_cdc.building"  # true while several commits build a table from the whole of bronze
 CLUSTERED = "lakehouse_cdc.clustered"  # true of a table that was made to be, whatever it is clustered by now
-SEVERAL = "*"  # the source table of one that several go into
 
 
 @dataclass(frozen=True)
@@ -150,12 +149,13 @@ class Held:
 def held_by(spark: SparkSession, layout: Layout, name: str) -> Held | None:
     """What the silver table of `name` says of itself, None if there is none yet.
 
-    Raises DefiniteError where it, or its tombstones, are somebody else's or lack one another.
+    Raises DefiniteError where it, or its tombstones, are somebody else's or lack one another, and TableError where it
+    is that of another source table.
     """
-    table, beside, mark = layout.silver_table(name), layout.tombstones(name), {SOURCE: name}
+    table, beside = layout.silver_table(name), layout.tombstones(name)
     if not exists(spark, table):
         return None
-    properties = require_marked(spark, table, layout.pipeline, {SOURCE: _mark(table, name)})
+    properties = require_own(spark, layout, table, name)
     if SCHEMA_ID not in properties and table.part is not None:
         return None  # others go into it so far
     held = Held.of(properties, (c.note for c in newest_first(spark, table) if c.note is not None))
@@ -167,21 +167,16 @@ def held_by(spark: SparkSession, layout: Layout, name: str) -> Held | None:
             where=str(beside),
             hint="restore them, or move the silver table away to have both built again from bronze",
         )
-    require_marked(spark, beside, layout.pipeline, mark)
+    require_own(spark, layout, beside, name)
     return held
 
 
 def own_properties(spark: SparkSession, layout: Layout, name: str) -> Held:
     """What the silver table of `name`, which is there, says of itself; neither commits nor tombstones are looked at."""
-    table = layout.silver_table(name)
-    return Held.of(require_marked(spark, table, layout.pipeline, {SOURCE: _mark(table, name)}), ())
+    return Held.of(require_own(spark, layout, layout.silver_table(name), name), ())
 
 
 def base_of(spark: SparkSession, layout: Layout, name: str) -> str | None:
     """The schema whose columns the silver table has that this one goes into; None if it is not there."""
     table = layout.silver_table(name)
     return own_properties(spark, layout, name).base if table.part is not None and exists(spark, table) else None
-
-
-def _mark(table: Table, name: str) -> str:
-    return name if table.part is None else SEVERAL

@@ -25,7 +25,6 @@ from lakehouse_cdc.lake.tables import (
     held_columns,
     other_columns,
     plain,
-    require_marked,
     set_properties,
 )
 from lakehouse_cdc.model.table_layout import (
@@ -45,14 +44,13 @@ from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import NOTHING, Transform
 from lakehouse_cdc.silver.tables import tombstones
+from lakehouse_cdc.silver.tables.names import SOURCE, mark_of, require_own
 from lakehouse_cdc.silver.tables.properties import (
     BASE,
     BUILDING,
     CLUSTERED,
     FROZEN,
     SCHEMA_ID,
-    SEVERAL,
-    SOURCE,
     TRANSFORM,
     FrozenShape,
 )
@@ -93,9 +91,8 @@ def make(spark: SparkSession, layout: Layout, shape: Shape, added: Columns, *, i
     A table to which nothing has been applied (new, or left so by a crash) must be built from the whole of bronze.
     """
     schema, form = shape.schema, policy.form
-    mark = {SOURCE: schema.name}
     if form.has_tombstones:
-        _make_tombstones(spark, layout, schema, mark)
+        _make_tombstones(spark, layout, schema)
     declared, partition = columns(schema, added, form=form), []
     _require_clusters(schema.name, policy, declared)
     indexed = statistics(schema, schema.key, form=form, clustered=policy.cluster_by)
@@ -111,10 +108,10 @@ def make(spark: SparkSession, layout: Layout, shape: Shape, added: Columns, *, i
             return
         own |= {f"{name}@{table.part}": value for name, value in of_part.items()} | {BASE: shape.base.id}
         own = {name: value for name, value in own.items() if name not in (SCHEMA_ID, BUILDING)}
-        mark, declared, partition = {SOURCE: SEVERAL}, [(SOURCE_TABLE, "string"), *declared], [SOURCE_TABLE]
+        declared, partition = [(SOURCE_TABLE, "string"), *declared], [SOURCE_TABLE]
     create(
         spark, table, declared, pipeline=layout.pipeline, partition_by=partition, cluster_by=policy.cluster_by,
-        properties={**_PROPERTIES, **policy.properties, **mark, **own, **form.properties},
+        properties={**_PROPERTIES, **policy.properties, SOURCE: mark_of(table, schema.name), **own, **form.properties},
         comment=f"{schema.name} {what}; {SEQ} orders the changes, {COMMIT_TS} is the row's last commit.",
     )  # fmt: skip
 
@@ -137,15 +134,16 @@ def clusterable(columns: Columns, names: Iterable[str]) -> list[str]:
     return [name for name in names if name in kinds]
 
 
-def _make_tombstones(spark: SparkSession, layout: Layout, schema: TableSchema, mark: Mapping[str, str]) -> None:
+def _make_tombstones(spark: SparkSession, layout: Layout, schema: TableSchema) -> None:
     """They come first, and again: those of an earlier silver table mean nothing to this one."""
     beside = layout.tombstones(schema.name)
     if exists(spark, beside):
-        require_marked(spark, beside, layout.pipeline, mark)
+        require_own(spark, layout, beside, schema.name)
         tombstones.empty(spark, beside, schema)
     else:
         create(
-            spark, beside, tombstones.columns(schema), pipeline=layout.pipeline, properties={**_PROPERTIES, **mark},
+            spark, beside, tombstones.columns(schema), pipeline=layout.pipeline,
+            properties={**_PROPERTIES, SOURCE: schema.name},
             comment=f"Keys deleted from {schema.name}, so that an older change cannot bring them back.",
         )  # fmt: skip
 
