@@ -31,7 +31,7 @@ from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
 from lakehouse_cdc.schema.column_choice import Choice
-from lakehouse_cdc.schema.selection import SYSTEM_SCHEMAS, Selection
+from lakehouse_cdc.schema.selection import SYSTEM_SCHEMAS, Selection, nearest
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.sql.generated_columns import same_everywhere
 
@@ -248,9 +248,11 @@ def _unmatched(
             what = f"'{pattern}' matches no table that can be captured: {name} {why}"
             faults.append(codes.SELECTION_UNMATCHED.error(what, where="source.tables", hint=f'leave out "{pattern}"'))
             continue
-        near = difflib.get_close_matches(pattern, names, n=_LISTED, cutoff=0.5)
-        listed = (near + [n for n in sorted(names) if n not in near])[:_LISTED]
+        near = nearest(pattern, names)
+        listed = ([near] * bool(near) + [n for n in sorted(names) if n != near])[:_LISTED]
         seen = f"this user sees {', '.join(listed)}" if listed else "this user sees no table at all"
+        if near and near.lower() == pattern.lower():
+            seen = f"write {near}: upper and lower case differ"
         faults.append(
             codes.SELECTION_UNMATCHED.error(
                 f"no table matches '{pattern}'",

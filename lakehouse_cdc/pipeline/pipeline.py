@@ -19,7 +19,7 @@ from lakehouse_cdc.errors import CdcError, TableError, TransientError, codes
 from lakehouse_cdc.model.belonging import Silver
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.mysql.catalog import read_catalog
-from lakehouse_cdc.mysql.connection.session import Session, connect
+from lakehouse_cdc.mysql.connection.session import connect
 from lakehouse_cdc.mysql.preflight import checks
 from lakehouse_cdc.mysql.preflight.settings import Finding
 from lakehouse_cdc.mysql.server import binary_logs
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from lakehouse_cdc.ops.as_of import Reach
     from lakehouse_cdc.ops.maintain import Maintained
     from lakehouse_cdc.ops.status import Status
+    from lakehouse_cdc.schema.table import TableSchema
 
 _OTHER_RUN = "let the other run end, or signal pause"
 _REST_SECONDS = 1.0  # between looks whether a paused pipeline may continue
@@ -84,16 +85,19 @@ class Pipeline(Mending):
             )
             at_fault = {finding.name for finding in findings if finding.is_of_table}
             fit = all(finding.severity != "error" or finding.is_of_table for finding in findings)
-            return findings + (self._unfit(session, at_fault) if fit else [])
+            if not fit:
+                return findings
+            captured = read_catalog(session, Selection(self.config.source.tables)).tables
+            findings += self._unused(captured)
+            return findings + (self._unfit(captured, at_fault) if self.config.target.silver else [])
 
-    def _unfit(self, session: Session, at_fault: Collection[str]) -> list[Finding]:
+    def _unfit(self, tables: Mapping[str, TableSchema], at_fault: Collection[str]) -> list[Finding]:
         """The tables that silver cannot hold, for nothing tells their rows apart, or not as they are to be held, or for
         which another has taken their silver table's name.
 
         Those that cannot be captured (`at_fault`) are left out.
         """
         config, findings = self.config, list[Finding]()
-        tables = read_catalog(session, Selection(config.source.tables)).tables if config.target.silver else {}
         shared = self.layout.sharing_names(set(tables) - set(at_fault))
         findings += map(_sharing, dict.fromkeys(shared.values()))
         for name, schema in tables.items():
@@ -104,6 +108,16 @@ class Pipeline(Mending):
             except TableError as error:
                 findings.append(Finding(name, "warning", error.what, error.hint))
         return findings
+
+    def _unused(self, names: Collection[str]) -> list[Finding]:
+        """The settings of tables that no captured table has, since a name is misspelt, or the table is yet to come."""
+        return [
+            Finding(
+                pattern, "warning", f"what tables.{pattern} says is of no captured table",
+                f"write {near} if that is meant" if near else "check its name, or wait for the table to come",
+            )
+            for pattern, near in self.config.unmatched(names).items()
+        ]  # fmt: skip
 
     def estimates(self) -> dict[str, int]:
         """About how many rows each captured table has, as the server's statistics say."""
@@ -139,6 +153,7 @@ class Pipeline(Mending):
             SetAside(self.schemas).under(digest(SourceOptions.parse(self.source_options())))
             self._require_own_silver()
             report.leave_out(self.uncaptured())
+            report.notices += [f"{finding.what}; {finding.hint}" for finding in self._unused(self.estimates())]
             with Making(self.spark, self.layout) as making:
                 ready = Naming(self.spark, self.layout, self.schemas, making.wait)
                 self._run(once, every_seconds, report, ready, Milestones(starting.close, works))

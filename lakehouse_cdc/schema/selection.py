@@ -10,6 +10,7 @@ matters of them comes when one takes the place of the table that it is for. A pa
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -60,6 +61,13 @@ class Selection:
         """The patterns that match none of `names`, exclusions aside: most likely misspelt."""
         known = list(names)
         return [p for p in self._included if not any(_any(name, (p,)) for name in known)]
+
+
+def nearest(pattern: str, names: Iterable[str]) -> str:
+    """Of names that a pattern does not match, the one that was most likely meant; "" if none resembles it."""
+    known = list(names)
+    otherwise = [name for name in known if fnmatchcase(name.lower(), pattern.lower())]
+    return next(iter(otherwise or difflib.get_close_matches(pattern, known, n=1, cutoff=0.5)), "")
 
 
 def last_match(rules: Mapping[str, T], name: str) -> T | None:

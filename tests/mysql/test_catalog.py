@@ -313,6 +313,12 @@ def test_a_pattern_that_matches_nothing_is_told_with_what_there_is(session: Sess
     assert not isinstance(fault, ConfigError)
 
 
+def test_a_pattern_in_another_case_is_told_the_name(session: Session, database: str) -> None:
+    session.query(f"CREATE TABLE {database}.orders (id int PRIMARY KEY)")
+    [fault] = refused(session, f"{database}.Orders", f"{database}.o*")
+    assert fault.hint.startswith(f"write {database}.orders: upper and lower case differ")
+
+
 def test_exclusions_that_shut_out_everything(session: Session, database: str) -> None:
     session.query(f"CREATE TABLE {database}.t (id int PRIMARY KEY)")
     [fault] = refused(session, f"{database}.*", f"!{database}.t")

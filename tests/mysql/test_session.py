@@ -100,8 +100,9 @@ def test_an_account_that_wants_tls_says_so(mysql: MySqlServer, session: Session)
     _user(session, "tlsed")
     session.query("ALTER USER tlsed@'127.0.0.1' REQUIRE SSL")
     connect(_options(mysql, "tlsed", password=_SECRET)).close()
-    with pytest.raises(DefiniteError):
+    with pytest.raises(DefiniteError) as refused:
         connect(_options(mysql, "tlsed", password=_SECRET, tls="disabled"))
+    assert refused.value.hint.endswith("An account with REQUIRE SSL needs source.tls: required")
     session.query("DROP USER tlsed@'127.0.0.1'")
 
 

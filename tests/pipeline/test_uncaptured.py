@@ -23,11 +23,18 @@ def test_every_command_names_it(spark: SparkSession, tmp_path: Path, caplog: pyt
         cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
         cursor.execute("CREATE TABLE h (id INT PRIMARY KEY) WITH SYSTEM VERSIONING")
         cursor.execute("CREATE VIEW v AS SELECT * FROM t")
-        lake = pipeline(spark, server, database, tmp_path)
+        misspelt = {f"{database}.T": {"deletes": "soft"}, "shop.later": {"scd": 2}}
+        lake = pipeline(spark, server, database, tmp_path, tables=misspelt)
         names = {f"{database}.h", f"{database}.v"}
         with caplog.at_level(logging.WARNING):
             report = lake.run(once=True)
         assert report.to_json()["uncaptured"].keys() == names
+        unused = [notice for notice in report.notices if "is of no captured table" in notice]
+        assert [notice.rpartition("; ")[2] for notice in unused] == [
+            f"write {database}.t if that is meant",
+            "check its name, or wait for the table to come",
+        ]
+        assert {f.name for f in lake.doctor() if "is of no captured table" in f.what} == misspelt.keys()
         said = [record.getMessage() for record in caplog.records if "is not captured" in record.getMessage()]
         assert sorted(line.partition(" ")[0] for line in said) == sorted(names), "each once"
         cursor.execute("INSERT INTO t VALUES (1)")

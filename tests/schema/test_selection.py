@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_cdc.errors import ConfigError
-from lakehouse_cdc.schema.selection import SYSTEM_SCHEMAS, Selection
+from lakehouse_cdc.schema.selection import SYSTEM_SCHEMAS, Selection, nearest
 
 PART = st.text("abAB_*?", min_size=1, max_size=4)
 PATTERNS = st.lists(st.builds("{}{}.{}".format, st.sampled_from(["", "", "!"]), PART, PART), max_size=5)
@@ -75,6 +75,14 @@ def test_unmatched_tells_the_patterns_that_match_none_exclusions_aside() -> None
     selection = Selection(["shop.orders", "shop.ordres", "!shop.audit", "!shop.nothing", "shop.audit", "crm.*"])
     assert selection.unmatched(["shop.orders", "shop.audit", "shop.items"]) == ["shop.ordres", "crm.*"]
     assert selection.unmatched([]) == ["shop.orders", "shop.ordres", "shop.audit", "crm.*"]
+
+
+def test_the_name_that_is_nearest_to_a_pattern() -> None:
+    names = ["c.orders", "c.order_lines"]
+    assert nearest("C.Orders", names) == "c.orders"
+    assert nearest("C.*lines", names) == "c.order_lines"
+    assert nearest("c.ordres", names) == "c.orders"
+    assert nearest("zzz.q", names) == ""
 
 
 @given(PATTERNS.flatmap(lambda patterns: st.tuples(st.just(patterns), st.permutations(patterns))), NAMES)

@@ -64,6 +64,24 @@ def test_the_first_batch_has_no_binlog_range(stage: Stage, at: Callable[..., Non
 # ---------------------------------------------------------------- cursors
 
 
+def test_a_chunk_of_large_rows_has_few_of_them(stage: Stage) -> None:
+    stage.run("CREATE TABLE large (id INT PRIMARY KEY, b LONGBLOB)")
+    stage.run("INSERT INTO large WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40) "
+              "SELECT i, REPEAT('x', 500000) FROM n")  # fmt: skip
+    stage.run("ANALYZE TABLE large")
+    options = stage.options(chunkBytes="4000000", chunksPerTrigger="64")
+    del options["chunkRows"]
+    driver = Driver(options)
+    stage.drivers.append(driver)
+    assert driver.plan()
+    assert driver.planned is not None
+    parts = [p for p in driver.reader.partitions(*driver.planned) if isinstance(p, SnapshotSplit)]
+    assert 5 <= len(parts) <= 10, "about eight rows each"
+    driver.batch()
+    stage.drain(driver)
+    stage.same(driver, "large")
+
+
 def test_an_empty_cursor_passes_nothing_and_done_passes_everything(stage: Stage) -> None:
     stage.create("a", rows=20)
     stage.create("b", rows=3)

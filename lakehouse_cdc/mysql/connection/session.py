@@ -29,6 +29,7 @@ from lakehouse_cdc.mysql.connection.tls import MODES, VERIFYING, Tls, authoritie
 
 Purpose = Literal["query", "data"]
 Version = tuple[int, int, int]
+_DENIED = 1045  # ER_ACCESS_DENIED_ERROR
 
 _STATE = {
     "autocommit": "1",
@@ -211,6 +212,18 @@ def connect(options: ConnectionOptions, *, purpose: Purpose = "query") -> Sessio
 
 
 def _connected(options: ConnectionOptions) -> pymysql.Connection[Any]:
+    try:
+        return _opened(options)
+    except pymysql.err.OperationalError as error:
+        # to an account that requires TLS, too, the server says that the password is wrong
+        if error.args[0] != _DENIED or options.tls != "disabled":
+            raise
+        refused = translate(error, options.where)
+        hint = f"{refused.hint} An account with REQUIRE SSL needs source.tls: required"
+        raise refused.code.error(refused.what, where=refused.where, hint=hint) from error
+
+
+def _opened(options: ConnectionOptions) -> pymysql.Connection[Any]:
     return _Connection(
         host=options.host,
         port=options.port,

@@ -5,7 +5,7 @@ The sections are declared in `lakehouse_cdc.options.source` and in `sections`; h
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar
@@ -16,7 +16,7 @@ from lakehouse_cdc.options.kinds import Invalid, Text
 from lakehouse_cdc.options.nested import MapOf
 from lakehouse_cdc.options.source import SourceConfig
 from lakehouse_cdc.pipeline.config.sections import TableConfig, TargetConfig
-from lakehouse_cdc.schema.selection import last_match
+from lakehouse_cdc.schema.selection import last_match, nearest
 from lakehouse_cdc.silver.definition.form import Form, form_named
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Metadata, Transform
@@ -137,6 +137,11 @@ class PipelineConfig(Keys):
         if key is not None and not form.needs_key:
             raise _contradicting(table, f"form: {form.name} is for tables without a key, and key gives it one")
         return form
+
+    def unmatched(self, names: Collection[str]) -> dict[str, str]:
+        """The patterns under `tables` that match no captured table, and the name that each may mean, or ""."""
+        unused = [p for p in self.tables if not any(fnmatchcase(name, p) for name in names)]
+        return {pattern: nearest(pattern, names) for pattern in unused}
 
     def _last(self, setting: str, table: str) -> Any:
         """What the last pattern that matches the table gives for a setting; None where none gives it."""

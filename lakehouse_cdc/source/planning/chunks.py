@@ -26,7 +26,8 @@ from lakehouse_cdc.source.planning.split_plan import KeyCuts
 from lakehouse_cdc.source.planning.throttle import Throttle
 from lakehouse_cdc.source.state.state_store import SchemaStore
 
-_LEAST_ROWS, _MOST_ROWS = 1_000, 250_000  # in a chunk that is sized by bytes
+_MOST_ROWS = 250_000  # in a chunk that is sized by bytes
+_DOUBTFUL_ROWS = 1_000  # an estimate of fewer may be of a table whose rows were deleted, and whose space is kept
 _ROWS = 50_000  # in a chunk of a table of whose rows the server does not know how long they are
 
 
@@ -45,6 +46,7 @@ class Chunks:
     def forget(self) -> None:
         """Another batch is planned."""
         self._cuts = {}
+        self._rows = {schema: rows for schema, rows in self._rows.items() if rows >= _DOUBTFUL_ROWS}
 
     def move(self, session: Session, offset: Offset, max_rows: int | None) -> Offset:
         """Move the cursors of unfinished tables by some chunks, a chunk of each in turn, for a bounded time.
@@ -92,7 +94,7 @@ class Chunks:
             schema = self._store.get(schema_id)
             size = server.row_bytes(session, schema.database, schema.table)
             rows = _ROWS if size is None else self._options.chunk_bytes // size
-            self._rows[schema_id] = min(max(rows, _LEAST_ROWS), _MOST_ROWS)
+            self._rows[schema_id] = min(max(rows, 1), _MOST_ROWS)
         return self._rows[schema_id]
 
     def remembered(self) -> KeyCuts:
