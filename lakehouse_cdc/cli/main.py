@@ -88,8 +88,15 @@ def run(
     call: Call,
     once: Annotated[bool, typer.Option("--once", help="All that is there now, then stop.")] = False,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between batches.")] = 1.0,
+    plan: Annotated[bool, typer.Option("--plan", help="Say what a changed file would do, and do nothing.")] = False,
 ) -> None:
     """Bring bronze and silver up to the source, until interrupted (Ctrl-C) or, with --once, until all is there."""
+    if plan:
+        sentences = call.pipeline().plan()
+        for sentence in sentences or ["the tables are configured as in the last batch"]:
+            call.screen.say(sentence)
+        call.screen.result({"changes": sentences})
+        return
     with call.opened() as pipeline, Ticker(call.screen, pipeline.estimates()) as ticker:
         report = pipeline.run(once=once, every_seconds=every, progress=ticker)
     data = report.to_json()

@@ -90,7 +90,7 @@ class Screen:
             " bronze holds their exact text"
         )
         self.say(
-            f"        -> to have the text in silver: tables.{table}.types.{values.column}: text, in a new pipeline"
+            f"        -> to have the text in silver: tables.{table}.types.{values.column}: text, and run once more"
         )
 
     def quarantined(self, tables: Mapping[str, str]) -> None:

@@ -259,7 +259,7 @@ def _masked(column: Column, table: str, step: list[int], pool: _Pool) -> list[in
         if not pool.salt or fingerprint(pool.salt) != salt:
             what = f"column {column.name} of {table} is hashed under another salt than source.mask_salt"
             raise codes.MASK_SALT_CHANGED.error(
-                what, where=table, hint="put the salt back, or begin with a new pipeline"
+                what, where=table, hint="put the salt back; without masks by hash it is needed for one more run"
             )
         return [*step, pool.place(hashing(pool.salt))]
     if (parts := kept(mask)) is not None:

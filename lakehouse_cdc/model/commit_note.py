@@ -25,7 +25,7 @@ _STORED = {"source_point": "standing"}  # names of fields in the log of tables t
 class SourcePoint:
     """A position of the source. `gtid` is the set up to it, `commit_ts` microseconds since 1970 of the last commit.
 
-    `after` and `by` are its `model.clock.Bounds`.
+    `after` and `by` are its `model.clock.Bounds`, `turn` is that of its `model.offset.Offset`.
     """
 
     epoch: int
@@ -36,6 +36,7 @@ class SourcePoint:
     commit_ts: int = 0
     after: int = 0
     by: int = 0
+    turn: int = 0
 
     @classmethod
     def of_offset(cls, offset: Mapping[str, Any]) -> SourcePoint:
@@ -51,6 +52,7 @@ class SourcePoint:
                 commit_ts=int(offset.get("commit_ts") or 0),
                 after=int(after),
                 by=int(by),
+                turn=int(offset.get("turn") or 0),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise codes.OFFSET_UNREADABLE.error(f"the checkpoint's offset holds no position: {error}") from error
@@ -58,7 +60,7 @@ class SourcePoint:
     @property
     def seq(self) -> int:
         """The last seq at the position: all rows that have been emitted by then, and none later, are up to it."""
-        return last_at(self.epoch, Position(self.file, self.pos))
+        return last_at(self.epoch, Position(self.file, self.pos + self.turn))
 
     @property
     def mark(self) -> Mark:
@@ -71,8 +73,8 @@ class SourcePoint:
         return self.mark.bounds.time(self.commit_ts)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
+        """Plain data; a `turn` only where there is one."""
+        return {name: value for name, value in asdict(self).items() if value or name != "turn"}
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,8 @@ class CommitNote:
 
     def text(self) -> str:
         """As it is stored."""
-        given = {_STORED.get(name, name): value for name, value in asdict(self).items() if value is not None}
+        fields = {**asdict(self), "source_point": self.source_point.to_json()}
+        given = {_STORED.get(name, name): value for name, value in fields.items() if value is not None}
         return json.dumps({_MARK: given}, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod

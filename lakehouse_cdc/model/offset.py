@@ -23,6 +23,7 @@ from lakehouse_cdc.model.table_state import Quarantined, TableState
 from lakehouse_cdc.model.table_state_json import from_json, to_json
 from lakehouse_cdc.model.xa import Prepared
 
+LONGEST_TURN = 18  # an event's header has 19 bytes (MySQL internals, "Binlog Event Header")
 _VERSION = 1
 
 
@@ -48,6 +49,9 @@ class Offset:
     position on (see `sql.references`), once that has been asked for. `texts`: how many statements logged as text
     have been passed over, and how many have had tables read again.
     `bounds` is what is known of when the transactions around the position were logged (see `model.clock`).
+    `turn` counts how often tables began, were left or got another shape at this very position, with nothing of the log
+    in between: what is emitted at each turn comes after what was emitted before (see `seq_position`). `settings` are
+    digests of configurations that hid columns which may be shown by now, and are not (`source.planning.reconfigured`).
     """
 
     epoch: int
@@ -63,15 +67,41 @@ class Offset:
     bounds: Bounds = field(default_factory=Bounds)
     references: str = ""
     texts: tuple[int, int] = (0, 0)
+    turn: int = 0
+    settings: tuple[str, ...] = ()
 
     def gtids(self) -> GtidSet:
         """`gtid_set`, parsed."""
         return GtidSet.parse(self.gtid_set)
 
     @property
+    def seq_position(self) -> Position:
+        """The position that seqs have which are made here.
+
+        A turn is a byte further on. No event ends there: the shortest one takes `LONGEST_TURN` + 1 bytes.
+        """
+        return replace(self.position, pos=self.position.pos + self.turn)
+
+    @property
     def first_seq(self) -> int:
         """The first seq at the position: whatever is read there or later is not below it."""
-        return Seq(self.epoch, self.position.number, self.position.pos, Rank.EVENT, 0).pack()
+        return self._seq(Rank.EVENT, 0)
+
+    def next_turn(self) -> Offset:
+        """The same offset, of which what is emitted comes after all that was emitted at it.
+
+        Raises DefiniteError where the position has no more turns.
+        """
+        if self.turn == LONGEST_TURN:
+            raise codes.SEQ_OVERFLOW.error(
+                f"tables were begun, left or configured otherwise {LONGEST_TURN} times at one position",
+                where=str(self.position),
+                hint="commit any transaction on the source, and run again",
+            )
+        return replace(self, turn=self.turn + 1)
+
+    def _seq(self, rank: Rank, ordinal: int) -> int:
+        return Seq(self.epoch, self.position.number, self.seq_position.pos, rank, ordinal).pack()
 
     @property
     def captured(self) -> dict[str, TableState]:
@@ -102,7 +132,7 @@ class Offset:
         """
         earlier = () if state is None else (state.since, state.repaired)
         last = max((unpack(seq or 0).ordinal for seq in earlier), default=0)
-        return Seq(self.epoch, self.position.number, self.position.pos, Rank.READ, last + 1).pack()
+        return self._seq(Rank.READ, last + 1)
 
     def with_table(self, name: str, state: TableState | None) -> Offset:
         """A copy with another state of one table; without the table, where that is None."""
@@ -117,6 +147,8 @@ class Offset:
         xa = {"prepared": [p.to_json() for p in self.prepared]} if self.prepared else {}
         text: dict[str, Any] = {"references": self.references} if self.references else {}
         text |= {"texts": list(self.texts)} if any(self.texts) else {}
+        text |= {"turn": self.turn} if self.turn else {}
+        text |= {"settings": list(self.settings)} if self.settings else {}
         return {
             "version": _VERSION,
             "epoch": self.epoch,
@@ -161,4 +193,6 @@ class Offset:
             bounds=Bounds(*data.get("bounds", ())),
             references=data.get("references", ""),
             texts=(int(texts[0]), int(texts[1])),
+            turn=data.get("turn", 0),
+            settings=tuple(data.get("settings", ())),
         )

@@ -27,7 +27,7 @@ from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.state_store import SchemaStore
 
-Snapshot = Literal["waiting", "running", "done", "dropped", "quarantined"]
+Snapshot = Literal["waiting", "running", "done", "dropped", "left out", "quarantined"]
 
 
 @dataclass(frozen=True)

@@ -28,12 +28,13 @@ class Change(str, Enum):
     """When a changed value of an option has an effect on a pipeline that has run."""
 
     NEXT_RUN = "the next run"
+    REREAD = "the next run, by reading again"
     BEFORE_ROWS = "tables without rows in bronze"
     NEW_TABLE = "silver tables made after it"
     NEVER = "a new pipeline"
 
 
-NEXT_RUN, BEFORE_ROWS, NEW_TABLE, NEVER = Change
+NEXT_RUN, REREAD, BEFORE_ROWS, NEW_TABLE, NEVER = Change
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from lakehouse_cdc.mysql.connection.tls import MODES, Tls
-from lakehouse_cdc.options.declaration import BEFORE_ROWS, NEVER, NEXT_RUN, Keys, option
+from lakehouse_cdc.options.declaration import BEFORE_ROWS, NEVER, NEXT_RUN, REREAD, Keys, option
 from lakehouse_cdc.options.kinds import Choice, Integer, Mask, Number, SecretReference, Text, Url
 from lakehouse_cdc.options.nested import ListOf, MapOf
 from lakehouse_cdc.options.secrets import Secret
@@ -124,12 +124,12 @@ class Server(Keys):
         Choice[ZeroDates](get_args(ZeroDates)),
         "dates that no calendar has (0000-00-00, 2024-02-31): `fail` on the first; make them `null`; or carry all dates"
         " as `text`",
-        default="fail", spark="zeroDates", changes=BEFORE_ROWS,
+        default="fail", spark="zeroDates", changes=REREAD,
     )  # fmt: skip
     type_map: TypeMap = option(
         Choice[TypeMap](get_args(TypeMap)),
         "`lakeflow`: DATETIME, YEAR and JSON are text, as in Lakeflow Connect (TIME, ENUM and SET always are)",
-        default="native", spark="typeMap", changes=BEFORE_ROWS,
+        default="native", spark="typeMap", changes=REREAD,
     )  # fmt: skip
     mask_salt: Secret = option(
         SecretReference(), "the secret of `hash` masks, by reference, 16 characters or more",
@@ -152,23 +152,23 @@ class CapturedTable(Keys):
     """`tables.<pattern>`, as far as the source reads it."""
 
     exclude: tuple[str, ...] = option(
-        COLUMNS, "columns left out of bronze and silver", default=(), spark="exclude", changes=BEFORE_ROWS
+        COLUMNS, "columns left out of bronze and silver", default=(), spark="exclude", changes=REREAD
     )
     include: tuple[str, ...] | None = option(
         COLUMNS,
         "only these columns, and the primary key's; new columns of the source are left out. The last pattern with it"
         " decides",
-        default=None, otherwise="all", spark="include", changes=BEFORE_ROWS,
+        default=None, otherwise="all", spark="include", changes=REREAD,
     )  # fmt: skip
     masks: dict[str, Any] = option(
         MapOf(Mask(), names="column"),
         "what of a value is written to bronze: nothing (`null`), its HMAC (`hash`), or some characters at its ends",
-        default={}, spark="masks", changes=BEFORE_ROWS,
+        default={}, spark="masks", changes=REREAD,
     )  # fmt: skip
     types: dict[str, CarriedAs] = option(
         MapOf(Choice[CarriedAs](get_args(CarriedAs)), names="column"),
         "`text` carries a column as text, `native` by its own type whatever `source` says",
-        default={}, spark="types", changes=BEFORE_ROWS,
+        default={}, spark="types", changes=REREAD,
     )  # fmt: skip
     key: tuple[str, ...] | None = option(
         ListOf(Text(), least=1),

@@ -32,6 +32,7 @@ from lakehouse_cdc.pipeline.report import Layer, Progress, RunReport, VerifyRepo
 from lakehouse_cdc.pipeline.run.failures import translate
 from lakehouse_cdc.pipeline.run.restarts import while_late
 from lakehouse_cdc.pipeline.run.streams import Streams
+from lakehouse_cdc.pipeline.start.configuration_changes import configuration_changes
 from lakehouse_cdc.schema.declared_key import with_key
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.source.options import SourceOptions
@@ -130,6 +131,13 @@ class Pipeline(Mending):
         names = {f"{database}.{table}": int(rows or 0) for database, table, rows in estimated}
         return {name: rows for name, rows in names.items() if selection.matches(name)}
 
+    def plan(self) -> list[str]:
+        """What the configuration, if it has changed, would do to the captured tables: a sentence for each.
+
+        Nothing is changed. Raises DefiniteError for what cannot be done.
+        """
+        return configuration_changes(self.folders, SourceOptions.parse(self.source_options()))
+
     def run(
         self, *, once: bool = False, every_seconds: float = 1.0, progress: Callable[[Progress], None] | None = None
     ) -> RunReport:
@@ -147,13 +155,13 @@ class Pipeline(Mending):
         with last_error.recorded(self.state) as works, self._failures(), ExitStack() as starting:
             self._require_fit()
             starting.enter_context(self._writing(_OTHER_RUN))
-            report.notices = settle(
-                self.spark, self.layout, self.folders, digest(SourceOptions.parse(self.source_options()))
-            )
-            SetAside(self.schemas).under(digest(SourceOptions.parse(self.source_options())))
+            options = SourceOptions.parse(self.source_options())
+            report.notices = settle(self.spark, self.layout, self.folders, digest(options))
+            SetAside(self.schemas).under(digest(options))
             self._require_own_silver()
             report.leave_out(self.uncaptured())
             report.notices += [f"{finding.what}; {finding.hint}" for finding in self._unused(self.estimates())]
+            report.notices += configuration_changes(self.folders, options)
             with Making(self.spark, self.layout) as making:
                 ready = Naming(self.spark, self.layout, self.schemas, making.wait)
                 self._run(once, every_seconds, report, ready, Milestones(starting.close, works))
@@ -377,8 +385,16 @@ class Pipeline(Mending):
             state = status(
                 self.spark, self.layout, self.checkpoint("bronze"), self.checkpoint("silver"), self.schemas, logs
             )
+        selection = Selection(self.config.source.tables)
+        tables = {
+            name: replace(table, snapshot="left out")
+            if table.snapshot == "dropped" and not selection.matches(name)
+            else table
+            for name, table in state.tables.items()
+        }
         stopped_by = last_error.read(self.state)
-        return replace(state, uncaptured=None if left_out is None else left_out.all, last_error=stopped_by)
+        names = None if left_out is None else left_out.all
+        return replace(state, tables=tables, uncaptured=names, last_error=stopped_by)
 
 
 def _sharing(names: Sequence[str]) -> Finding:

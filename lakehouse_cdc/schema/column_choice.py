@@ -69,11 +69,7 @@ def require_same_choice(before: TableSchema, now: TableSchema) -> None:
     """Raise DefiniteError where the configuration gives another key, or treats a column otherwise than before."""
     given = [schema.key if schema.key_given else () for schema in (before, now)]
     if given[0] != given[1] and not now.primary_key and not before.primary_key:
-        raise codes.COLUMN_CHOICE_CHANGED.error(
-            f"the key of {now.name} is ({', '.join(given[1])}) now, and was ({', '.join(given[0])})",
-            where=now.name,
-            hint=f"put tables.{now.name}.key back as it was, or begin with a new pipeline",
-        )
+        raise key_changed(before, given[1])
     was = {column.name: column for column in before.columns}
     for column in now.columns:
         old = was.get(column.name, column)
@@ -83,23 +79,38 @@ def require_same_choice(before: TableSchema, now: TableSchema) -> None:
             raise codes.COLUMN_CHOICE_CHANGED.error(
                 f"column {column.name} of {now.name} is left out, or carried, otherwise than before",
                 where=now.name,
-                hint="put include, exclude, types, type_map and zero_dates back as they were, or begin with a new"
-                " pipeline",
+                hint="put include, exclude, types, type_map and zero_dates back as they were for one run: this release"
+                " then knows what is changed",
+            )
+
+
+def key_changed(before: TableSchema, now: Sequence[str]) -> DefiniteError:
+    """The error for another key of a table without a primary key than that of its rows in bronze."""
+    return codes.COLUMN_CHOICE_CHANGED.error(
+        f"the key of {before.name} is ({', '.join(now)}) now, and was ({', '.join(before.key)})",
+        where=before.name,
+        hint=f"put tables.{before.name}.key back as it was, or begin with a new pipeline",
+    )
+
+
+def require_same_salt(table: str, before: Sequence[Column], now: Sequence[Column]) -> None:
+    """Raise DefiniteError where a column, one after the other, is hashed under another salt than before."""
+    for old, new in zip(before, now, strict=True):
+        if old.mask != new.mask and hashed_under(old.mask) and hashed_under(new.mask):
+            raise codes.MASK_SALT_CHANGED.error(
+                "source.mask_salt is another one than before, so that equal values would have other hashes",
+                where=table,
+                hint="put the salt back, or begin with a new pipeline",
             )
 
 
 def _masked_otherwise(old: Column, now: Column, table: str) -> DefiniteError:
-    if hashed_under(old.mask) and hashed_under(now.mask):
-        return codes.MASK_SALT_CHANGED.error(
-            "source.mask_salt is another one than before, so that equal values would have other hashes",
-            where=table,
-            hint="put the salt back, or begin with a new pipeline",
-        )
+    require_same_salt(table, [old], [now])
     return codes.COLUMN_CHOICE_CHANGED.error(
         f"column {now.name} of {table} is masked otherwise than before",
         where=table,
-        hint="put masks back as they were (a column that was renamed keeps its mask: name it there by its new name), or"
-        " begin with a new pipeline",
+        hint="put masks back as they were for one run (a column that was renamed keeps its mask: name it there by its"
+        " new name): this release then knows what is changed",
     )
 
 
@@ -114,5 +125,5 @@ def require_masks(before: TableSchema, now: TableSchema, origin: Mapping[str, st
         raise codes.MASKED_COLUMN_LOST.error(
             f"the masked column {lost[0]} of {now.name} is gone, and no statement says that {new[0]} is another one",
             where=now.name,
-            hint=f"mask or exclude {new[0]}, or begin with a new pipeline",
+            hint=f"mask or exclude {new[0]}, and signal snapshot {now.name}",
         )

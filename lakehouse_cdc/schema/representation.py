@@ -42,7 +42,7 @@ def carry(schema: TableSchema, rules: Rules) -> TableSchema:
         raise codes.TYPE_CHOICE_INVALID.error(
             f"{schema.name} has no column {min(unknown)}", where=f"tables.{schema.name}.types"
         )
-    return _by_rules(schema, rules)
+    return carried_by(schema, rules)
 
 
 def carry_on(schema: TableSchema, before: TableSchema, origin: Mapping[str, str], rules: Rules) -> TableSchema:
@@ -53,7 +53,7 @@ def carry_on(schema: TableSchema, before: TableSchema, origin: Mapping[str, str]
     """
     old = {column.name: column for column in before.columns}
     columns = []
-    for column in _by_rules(schema, rules).columns:
+    for column in carried_by(schema, rules).columns:
         was = old.get(origin.get(column.name, ""), column)
         carried = was.carried if was.type == column.type and column.name not in schema.key else column.carried
         captured = column.captured and was.captured
@@ -70,7 +70,8 @@ def _overrides(schema: TableSchema, rules: Rules) -> dict[str, str]:
     return choices
 
 
-def _by_rules(schema: TableSchema, rules: Rules) -> TableSchema:
+def carried_by(schema: TableSchema, rules: Rules) -> TableSchema:
+    """The schema with each column carried as the rules say; an override of a column that is not there says nothing."""
     overrides = _overrides(schema, rules)
     return replace(
         schema,

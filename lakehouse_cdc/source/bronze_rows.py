@@ -31,7 +31,8 @@ _32 = np.uint64(32)
 class Stamp:
     """What all rows that are emitted at one position share.
 
-    `reading` tells readings of a table apart that are made at one position, where nothing was written in between.
+    `reading` tells readings of a table apart that are made at one position, where nothing was written in between, and
+    `turn` is that of the `model.offset.Offset`.
     """
 
     epoch: int
@@ -40,10 +41,11 @@ class Stamp:
     gtid: str
     commit_ts: int
     reading: int = 0
+    turn: int = 0
 
     def seq(self, rank: Rank) -> int:
         """The packed seq at this position."""
-        return Seq(self.epoch, self.position.number, self.position.pos, rank, self.reading).pack()
+        return Seq(self.epoch, self.position.number, self.position.pos + self.turn, rank, self.reading).pack()
 
 
 def shared(value: str | bytes | None, n: int) -> pa.Array:

@@ -17,7 +17,7 @@ from lakehouse_cdc.schema import types
 from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.schema.column_choice import require_masks, require_same_choice
 from lakehouse_cdc.schema.declared_key import with_key
-from lakehouse_cdc.schema.representation import carry, carry_on
+from lakehouse_cdc.schema.representation import carried_by, carry, carry_on
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import check_table
@@ -33,16 +33,19 @@ class Tables:
         self.selection = selection
 
     def matching(
-        self, session: Session, *, known: Collection[str] = ()
+        self, session: Session, *, known: Collection[str] = (), renamed: bool = False
     ) -> tuple[Mapping[str, TableSchema], Mapping[str, DefiniteError]]:
         """Their schemas, and why some of them cannot be captured. Tables in `known` may be gone.
 
-        Raises DefiniteError for what is wrong with the configuration.
+        `renamed`: columns that the configuration names may have other names by now. Raises DefiniteError for what is
+        wrong with the configuration.
         """
         there = catalog.read_catalog(session, self.selection, self.options.choice, known=known)
         faults: dict[str, DefiniteError] = {}
         for fault in there.faults:
             if fault.where not in there.tables:
+                if renamed and fault.code is codes.COLUMN_CHOICE_UNMATCHED:
+                    continue
                 raise fault
             faults.setdefault(fault.where, fault)
         tables = dict(there.tables)
@@ -51,7 +54,8 @@ class Tables:
                 tables[name] = with_key(schema, self.options.keys)
             except ConfigError as error:  # noqa: PERF203
                 faults.setdefault(name, error)
-        tables = {name: carry(schema, self.options.rules) for name, schema in tables.items()}
+        carried = carried_by if renamed else carry
+        tables = {name: carried(schema, self.options.rules) for name, schema in tables.items()}
         for name, schema in tables.items():
             for fault in types.faults(schema):
                 faults.setdefault(name, fault)

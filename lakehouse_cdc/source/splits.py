@@ -111,4 +111,4 @@ def stamp_of(offset: Offset, since: int | None = None) -> Stamp:
     """What the rows that are at an offset's position share, in the reading of a table that began at seq `since`."""
     reading = unpack(since).ordinal if since is not None else 0
     place = offset.identity.server_uuid, offset.position, offset.last_gtid, offset.commit_ts
-    return Stamp(offset.epoch, *place, reading)
+    return Stamp(offset.epoch, *place, reading, offset.turn)

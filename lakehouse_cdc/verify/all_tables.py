@@ -149,7 +149,7 @@ class Verifier:
 def _without_like(state: TableState) -> str | None:
     """Why nothing of the source can be compared with what is held of a table; None if there is something."""
     if isinstance(state.phase, Dropped):
-        return "the source has dropped it; what was there is kept, and compared with nothing"
+        return "it is dropped, or not in source.tables; what was there is kept, and compared with nothing"
     if isinstance(state.phase, Quarantined):
         return None
     if isinstance(state.phase, Streaming):

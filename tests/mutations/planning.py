@@ -158,9 +158,48 @@ PLANNING = (
         function="require_nothing_revealed",
         old="        require_same_choice(schema, _concealing(options.choice, schema))",
         new="        pass",
+        tests=("tests/source/test_reconfigured.py::test_an_earlier_release_left_no_settings",),
+    ),
+    Mutation(
+        name="settings-at-once",
+        rule="What the configuration hides is hidden before anything more of the log is read.",
+        file="lakehouse_cdc/source/planning/planner.py",
+        function="Planner._reconfigured",
+        old="altered = reconfigured.hidden(start, self._options, self._store)",
+        new="altered = None",
         tests=(
             "tests/source/test_planned_configuration.py::test_a_backlog_is_not_read_in_clear_after_a_mask_was_added",
         ),
+    ),
+    Mutation(
+        name="settings-shown-at-the-end",
+        rule="What was hidden is shown at the end of the log alone, where names are what the configuration means.",
+        file="lakehouse_cdc/source/planning/reconfigured.py",
+        function="hidden",
+        old="at_the_tip=False",
+        new="at_the_tip=True",
+        tests=(
+            "tests/source/test_planned_configuration.py"
+            "::test_a_column_that_was_renamed_in_the_backlog_may_be_masked_by_its_new_name",
+        ),
+    ),
+    Mutation(
+        name="turns",
+        rule="Two schemas of a table at one position have different seqs.",
+        file="lakehouse_cdc/model/offset.py",
+        function="Offset.next_turn",
+        old="turn=self.turn + 1",
+        new="turn=self.turn",
+        tests=("tests/source/test_reconfigured.py::test_at_the_position_of_a_change_of_the_schema",),
+    ),
+    Mutation(
+        name="turns-end",
+        rule="A turn is over where the log goes on.",
+        file="lakehouse_cdc/source/planning/log_progress.py",
+        function="LogProgress._offset_at",
+        old="turn=start.turn if mark.position == start.position else 0",
+        new="turn=start.turn",
+        tests=("tests/source/test_reconfigured.py::test_a_position_has_some_turns_and_no_more",),
     ),
     Mutation(
         name="masked-statements",

@@ -123,8 +123,8 @@ READING = (
         rule="Two readings of a table at one position have different seqs.",
         file="lakehouse_cdc/model/offset.py",
         function="Offset.next_reading",
-        old="last + 1).pack()",
-        new="last).pack()",
+        old="last + 1)",
+        new="last)",
         tests=("tests/model/test_repair.py::test_readings_are_counted_over_whole_ones_and_repairs",),
     ),
     Mutation(

@@ -115,4 +115,14 @@ TABLES = (
         new="",
         tests=("tests/silver/test_evolution.py::test_whatever_crashes_each_column_ends_where_it_belongs",),
     ),
+    Mutation(
+        name="names-in-turn",
+        rule="Where a table fails, those that would take its silver table's name wait.",
+        file="lakehouse_cdc/silver/apply/applier.py",
+        function="Applier._one_by_one",
+        old="            return part.table, error",
+        new="            [self._table(other, versions, note) for other in parts[parts.index(part) + 1 :]]\n"
+        "            return part.table, error",
+        tests=("tests/silver/test_names.py::test_a_batch_that_fails_and_comes_again_gives_the_name_to_the_same",),
+    ),
 )

@@ -256,22 +256,6 @@ def test_rows_of_an_added_table_are_counted_from_its_birth_on(stage: Stage) -> N
     stage.same(driver, "a", "b")
 
 
-def test_a_table_removed_and_added_again_is_refused_by_name(stage: Stage) -> None:
-    stage.create("a", rows=3)
-    stage.create("b", rows=3)
-    driver = stage.driver()
-    stage.snapshot(driver)
-    driver.options["tables"] = stage.name("a")
-    driver.restart()
-    with pytest.raises(DefiniteError, match=rf"{stage.name('b')} was captured before"):
-        driver.plan()
-    driver.options["tables"] = f"{stage.database}.*"  # as it was: goes on
-    driver.restart()
-    stage.run("UPDATE b SET v = 4")
-    stage.drain(driver)
-    stage.same(driver, "a", "b")
-
-
 @pytest.mark.parametrize(
     ("ddl", "says"),
     [
@@ -295,28 +279,3 @@ def test_a_table_that_does_not_exist_is_refused(stage: Stage) -> None:
     stage.create(rows=3)
     with pytest.raises(CdcError, match=stage.name("nowhere")):
         stage.driver(tables=f"{stage.name()},{stage.name('nowhere')}").plan()
-
-
-@pytest.mark.parametrize(
-    ("before", "now"),
-    [
-        ({}, {"exclude": '{"*.t": ["v"]}'}),
-        ({"exclude": '{"*.t": ["v"]}'}, {}),
-        ({}, {"zeroDates": "null"}),
-        ({"typeMap": "lakeflow"}, {}),
-    ],
-)
-def test_columns_that_the_configuration_now_carries_otherwise(
-    stage: Stage, before: dict[str, Any], now: dict[str, Any]
-) -> None:
-    stage.run("CREATE TABLE t (id INT PRIMARY KEY, v INT, at DATETIME)")
-    stage.run("INSERT INTO t VALUES (1, 2, '2024-02-29')")
-    driver = stage.driver(**before)
-    stage.snapshot(driver)
-    stage.run("UPDATE t SET v = 3")
-    other = stage.driver(**now)
-    other.offset = driver.offset
-    with pytest.raises(DefiniteError, match=r"column (v|at) of .* is left out, or carried, otherwise than before"):
-        other.batch()
-    driver.restart()
-    stage.drain(driver)

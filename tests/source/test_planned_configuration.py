@@ -103,21 +103,19 @@ def test_a_batch_that_its_table_holds_is_not_read_again(stage: Stage) -> None:
     assert under(driver, zeroDates="null").read() == []
 
 
-def test_a_backlog_is_not_read_in_clear_after_a_mask_was_added(stage: Stage) -> None:
+@pytest.mark.parametrize("other", [{"masks": '{"*.t": {"v": null}}'}, {"exclude": '{"*.t": ["v"]}'}])
+def test_a_backlog_is_not_read_in_clear_after_a_mask_was_added(stage: Stage, other: dict[str, str]) -> None:
     """Also where the end of the log, at which the tables are looked at, is some batches away."""
     stage.create(rows=2)
     driver = stage.driver()
     stage.drain(driver)
     for i in range(5):
         stage.run(f"INSERT INTO t VALUES ({100 + i}, 77)")
-    for other in ({"masks": '{"*.t": {"v": null}}'}, {"exclude": '{"*.t": ["v"]}'}):
-        again = Driver({**driver.options, **other}, limit=ReadMaxRows(1), offset=driver.offset)
-        stage.drivers.append(again)
-        with pytest.raises(DefiniteError, match=r"put .* back as they were"):
-            again.plan()
-        assert again.planned is None
-    stage.drain(under(driver))
-    stage.same(driver)
+    again = Driver({**driver.options, **other}, limit=ReadMaxRows(1), offset=driver.offset)
+    stage.drivers.append(again)
+    stage.drain(again)
+    assert {dict(c.after).get("v") for c in again.log if c.op.value in "cru"} == {None}
+    assert sum(c.op.value == "c" for c in again.log) == 5
 
 
 def test_a_column_that_was_renamed_in_the_backlog_may_be_masked_by_its_new_name(stage: Stage) -> None:

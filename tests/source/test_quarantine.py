@@ -40,7 +40,7 @@ def changed(driver: Driver, stage: Stage) -> list[str]:
     return [dict(c.after).get("quarantined", "changed") for c in found]
 
 
-@pytest.mark.parametrize("ddl", [KEYLESS, TWICE, VIRTUAL])
+@pytest.mark.parametrize("ddl", [KEYLESS, VIRTUAL])
 def test_one_table_is_left_off_and_the_others_go_on(stage: Stage, ddl: list[str]) -> None:
     stage.create(rows=12)
     stage.create("u", rows=3)
@@ -57,21 +57,18 @@ def test_one_table_is_left_off_and_the_others_go_on(stage: Stage, ddl: list[str]
     assert {image for (table, _), (_, image) in fold(driver.log).items() if table == stage.name()} == set(before)
     [reason] = changed(driver, stage)
     assert reason == state(stage, driver)["quarantined"]
-    assert ("no primary key" in reason, "altered again since" in reason, "virtual" in reason) == tuple(
-        ddl is one for one in (KEYLESS, TWICE, VIRTUAL)
-    )
+    assert ("no primary key" in reason, "virtual" in reason) == tuple(ddl is one for one in (KEYLESS, VIRTUAL))
     driver.restart()
     stage.run("UPDATE t SET v = 3")
     stage.run("UPDATE u SET v = 3")
     stage.drain_twice(driver)
     stage.same_rows(driver, "u")
-    if ddl[0] in MENDED:
-        if ddl is not KEYLESS:
-            mend(stage, driver)  # which does not help yet
-            assert state(stage, driver)["quarantined"] == reason
-        stage.run(MENDED[ddl[0]])
-        stage.drain_twice(driver)
+    if ddl is not KEYLESS:
+        mend(stage, driver)  # which does not help yet
         assert state(stage, driver)["quarantined"] == reason
+    stage.run(MENDED[ddl[0]])
+    stage.drain_twice(driver)
+    assert state(stage, driver)["quarantined"] == reason
     mend(stage, driver)
     assert "quarantined" not in state(stage, driver)
     stage.run("DELETE FROM t WHERE id = 10")
@@ -79,6 +76,34 @@ def test_one_table_is_left_off_and_the_others_go_on(stage: Stage, ddl: list[str]
     stage.same_rows(driver, "t", "u")
     assert changed(driver, stage) == [reason, "changed"]
     assert not Signals(driver.options["schemaFolder"]).requests()
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_one_that_cannot_be_followed_in_a_backlog_is_read_again(stage: Stage, masked: bool) -> None:
+    """Unless a column is masked: what it is called by now is not known, so somebody has to say so."""
+    stage.create(rows=12)
+    stage.create("u", rows=3)
+    stage.run("ALTER TABLE t ADD COLUMN secret INT")
+    driver = stage.driver(**({"masks": '{"*.t": {"secret": null}}'} if masked else {}))
+    stage.snapshot(driver)
+    for sql in (
+        "UPDATE t SET v = 1",
+        *TWICE,
+        "UPDATE t SET v = 2",
+        "UPDATE u SET v = 2",
+        "DELETE FROM t WHERE id = 10",
+    ):
+        stage.run(sql)
+    stage.drain_twice(driver)
+    reason = state(stage, driver).get("quarantined", "")
+    assert ("altered again since" in reason) == masked
+    if masked:
+        mend(stage, driver)
+    stage.drain_twice(driver)
+    stage.run("UPDATE t SET v = 3 WHERE id = 20")
+    stage.drain_twice(driver)
+    stage.same_rows(driver, "t", "u")
+    assert changed(driver, stage) == [reason or "changed", "changed"]
 
 
 @pytest.mark.parametrize("step", [*Step, None])

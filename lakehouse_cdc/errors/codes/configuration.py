@@ -271,12 +271,3 @@ TRANSFORM_INVALID = Code(
     "A silver table cannot be created with the configured rename, computed, filter or metadata.",
     "Correct these settings of the table, and run again.",
 )
-
-TABLE_LEFT_SELECTION = Code(
-    1031,
-    "table_left_selection",
-    DefiniteError,
-    Scope.PIPELINE,
-    "A table that was captured before is not selected any more.",
-    "Select it again; to stop capturing a table, begin a new pipeline without it.",
-)

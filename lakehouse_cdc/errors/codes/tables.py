@@ -116,7 +116,7 @@ COLUMN_CHOICE_CHANGED = Code(
     DefiniteError,
     Scope.TABLE,
     "The columns, types, masks or key of a table are configured otherwise than before.",
-    "Set them back as they were, or begin with a new pipeline.",
+    "Set them back as they were for one run; this release then knows what is changed.",
 )
 
 MASK_SALT_CHANGED = Code(
@@ -134,7 +134,7 @@ MASKED_COLUMN_LOST = Code(
     DefiniteError,
     Scope.TABLE,
     "A masked column disappeared while the log was not read, and a new column may be the same one.",
-    "Mask or exclude the new column, or begin with a new pipeline.",
+    "Mask or exclude the new column, and signal snapshot for the table.",
 )
 
 KEYLESS_TABLE_BUSY = Code(

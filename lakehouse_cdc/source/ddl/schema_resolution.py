@@ -12,6 +12,7 @@ log, when a SELECT on the table returns; the log is then read up to there.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
@@ -38,6 +39,8 @@ from lakehouse_cdc.sql.lexer import NotUnderstood
 from lakehouse_cdc.sql.redaction import without_constants
 from lakehouse_cdc.sql.statements import StatementKind
 
+_log = logging.getLogger(__name__)
+
 
 def resolved(
     session: Session,
@@ -53,8 +56,9 @@ def resolved(
 
     `near`: the log is known up to its end, so the catalog may be asked. A table that was replaced by one of which
     nothing is known is gone; `planning.new_tables` finds it again, as it does one that was created, if what it was born
-    as cannot be determined. One that cannot be followed any more is quarantined. Raises DefiniteError where the user
-    wants the stream to stop instead.
+    as cannot be determined, and one of which it is not known what a statement made: each is read again at the end of
+    the log. One that cannot be captured any more is quarantined, and so is one with a mask, which may have another name
+    by then. Raises DefiniteError where the user wants the stream to stop instead.
     """
     outcome = []
     for effect in statement.effects or ():
@@ -72,25 +76,23 @@ def resolved(
         try:
             if effect.kind != "drop":
                 change = _change(session, tables, tail, statement, before, near=near)
-            if change is None and effect.kind == "alter" and not _taken_up_later(statement, before):
-                raise not_followed(statement, tables.options, before.name)
+            if change is None and effect.kind == "alter":
+                refused = not_followed(statement, tables.options, before.name)
+                if _is_masked(before):
+                    raise refused
+                _log.warning("%s: the table is read again at the end of the log", refused.what)
         except DefiniteError as error:
             if error.where != before.name:
                 raise
-            reason = "" if _taken_up_later(statement, before) else error.what
+            reason = "" if statement.unknown and not _is_masked(before) else error.what
         change = change or SchemaChange.leaving(_for_bronze(statement.text, before), before, reason)
         kind: Kind = "alter" if change.after else "quarantine" if reason else "drop"
         outcome.append(Effect(kind, effect.table, store.put_change(change)))
     return tuple(outcome)
 
 
-def _taken_up_later(statement: LoggedStatement, before: TableSchema) -> bool:
-    """Whether a table of which it is not known what became of it is left, for `planning.new_tables` to find it as it
-    is.
-
-    So it is where the statement is not known either; but what is masked may then have another name.
-    """
-    return statement.unknown and not any(column.mask for column in before.columns)
+def _is_masked(schema: TableSchema) -> bool:
+    return any(column.mask for column in schema.columns)
 
 
 def _change(
@@ -126,8 +128,7 @@ def _change(
 
 def _for_bronze(text: str, *schemas: TableSchema) -> str:
     """The statement as bronze has it: without constants, where columns are masked."""
-    masked = any(column.mask for schema in schemas for column in schema.columns)
-    return without_constants(text) if masked else text
+    return without_constants(text) if any(map(_is_masked, schemas)) else text
 
 
 def _same_texts(before: TableSchema, after: TableSchema, origin: Mapping[str, str]) -> bool:

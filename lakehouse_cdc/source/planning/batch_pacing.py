@@ -51,7 +51,7 @@ class Pace:
         """A move without captured rows is offered now and then only, so that idle sources make few batches."""
         if offset.tables == with_cursors_put_back(start, ()).tables and captured_rows == 0 and not _unchecked(start):
             if offset.position == start.position:
-                return False
+                return offset.settings != start.settings
             quiet = self._clock() - self._offered_at < self._options.idle_seconds
             if quiet and not self._available_now:
                 return False

@@ -161,6 +161,7 @@ class LogProgress:
             start,
             identity=replace(start.identity, file=mark.position.file, created=tail.created(mark.position)),
             position=mark.position,
+            turn=start.turn if mark.position == start.position else 0,
             floor=settled,
             gtid_set=str(mark.gtids),
             last_gtid=mark.last_gtid or start.last_gtid,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.state_machine import advance
 from lakehouse_cdc.model.table_events import TableDeselected
@@ -18,23 +17,26 @@ from lakehouse_cdc.source.tail.log_tail import Tail
 
 
 def with_new_tables(
-    session: Session, tables: Tables, tail: Tail, floor: Floor, offset: Offset, *, retried: Collection[str] = ()
+    session: Session,
+    tables: Tables,
+    tail: Tail,
+    floor: Floor,
+    offset: Offset,
+    *,
+    retried: Collection[str] = (),
+    strict: bool = False,
 ) -> Offset | None:
     """`offset`, near the end of the log, with the tables that are new, or `retried`; itself where there are none.
 
     A new table that cannot be captured is quarantined. None where nothing can be said yet, since a table was altered
-    meanwhile. Raises DefiniteError for a table that is not to be captured any more, or otherwise than before; not so
-    where none of its rows has been emitted: such a table is let go, or begins as it is to be captured now.
+    meanwhile. A table of which no row has been emitted is let go, or begins as it is to be captured. `strict`: raises
+    DefiniteError for others that are to be captured otherwise than before (see `planning.reconfigured`).
     """
     offset = _without_unmatched(tables, offset)
     known = {name: state for name, state in offset.captured.items() if state.published}
-    if gone := sorted(name for name in known if not tables.selection.matches(name)):
-        raise codes.TABLE_LEFT_SELECTION.error(
-            f"{', '.join(gone[:5])} was captured before and is not in source.tables any more",
-            hint="take tables out with a new pipeline; a table cannot leave one and come back exactly yet",
-        )
-    schemas, faults = tables.matching(session, known=offset.tables)
-    tables.require_same_choice(known, schemas)
+    schemas, faults = tables.matching(session, known=offset.tables, renamed=not strict)
+    if strict:
+        tables.require_same_choice(known, schemas)
     waiting = offset.quarantined.keys() - set(retried)
     same = tables.same_choice({n: s for n, s in offset.captured.items() if n not in known}, schemas)
     new = {n: schema for n, schema in schemas.items() if n not in known and n not in waiting and n not in same}

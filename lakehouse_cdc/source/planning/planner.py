@@ -16,13 +16,13 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from lakehouse_cdc.errors import DefiniteError, TransientError, codes
-from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.offset import LONGEST_TURN, Offset
 from lakehouse_cdc.model.xa import open_at
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.source.captured_tables import Tables, wait_for_ddl
 from lakehouse_cdc.source.ddl.text_statements import Texts, guarded
 from lakehouse_cdc.source.options import SourceOptions, replica_ids
-from lakehouse_cdc.source.planning import split_plan
+from lakehouse_cdc.source.planning import reconfigured, split_plan
 from lakehouse_cdc.source.planning.batch_pacing import Pace
 from lakehouse_cdc.source.planning.chunks import Chunks
 from lakehouse_cdc.source.planning.connections import Connections
@@ -64,7 +64,8 @@ class Planner:
         self._chunks = Chunks(options, self._store, clock)
         self._texts = Texts(options, self._store)
         self._begins_after: Offset | None = None
-        self._concealed = False  # whether what is hidden now was hidden in the offset that this stream continues from
+        self._settled = False  # whether the tables of the offset that this stream continues from are as configured
+        self._settings_known = False  # whether it is known how they were configured before
 
     def begin_after(self, offset: Offset) -> None:
         """Begin a new epoch, as after a gap, where a batch begins at `offset`: a table is there, but no stream."""
@@ -78,9 +79,17 @@ class Planner:
         """End the session and the dump; both are opened again when needed."""
         self._open.close()
 
-    def latest(self, start: Offset | None, *, max_rows: int | None, max_bytes: int | None) -> Offset | None:
+    def latest(
+        self,
+        start: Offset | None,
+        *,
+        max_rows: int | None,
+        max_bytes: int | None,
+        planned_under: str | None = None,
+    ) -> Offset | None:
         """The end of the next batch, or None if there is nothing to offer now.
 
+        `planned_under` is the digest of the configuration under which `start` was planned, where it is known.
         `max_rows` and `max_bytes` bound the captured rows and the binlog bytes of the batch, to the next transaction
         boundary. Raises DefiniteError where continuing would lose or invent rows.
         """
@@ -88,7 +97,7 @@ class Planner:
         while True:
             self._chunks.forget()
             try:
-                self._planned = self._next(start, max_rows, max_bytes)
+                self._planned = self._next(start, max_rows, max_bytes, planned_under)
             except _AlteredMeanwhile:
                 continue
             except TransientError as error:
@@ -103,12 +112,14 @@ class Planner:
                 continue
             return self._planned
 
-    def _next(self, start: Offset | None, max_rows: int | None, max_bytes: int | None) -> Offset | None:
+    def _next(
+        self, start: Offset | None, max_rows: int | None, max_bytes: int | None, planned_under: str | None
+    ) -> Offset | None:
         if start is None or start is self._begins_after:
             return self._with_chunks(self._first(epoch=1) if start is None else self._epoch_after(start), max_rows)
-        if not self._concealed:
-            require_nothing_revealed(self._options, (self._store.get(s.schema) for s in start.published))
-            self._concealed = True
+        start, altered = self._reconfigured(start, planned_under)
+        if altered is not None:
+            return altered
         failed = self._set_aside.follow(start)
         if not failed and self._pace.finished(start, self._open.tip, looked=self._selection_checked):
             return None
@@ -120,12 +131,28 @@ class Planner:
         if moved.others:
             self._selection_checked = False  # tables may be born, or come under another name
         offset, near = moved.offset, moved.at_the_tip
-        offset = self._signals.taken_up(start, self._with_new_tables(offset) if near else offset, near=near)
+        offset = reconfigured.shown(start, offset, self._options, self._store) if near else offset
+        offset = self._signals.taken_up(start, self._with_new_tables(start, offset) if near else offset, near=near)
         offset = repairs.taken_up(start, offset, self._signals, self._store, near=near)
         if near:
             left = None if max_rows is None else max_rows - moved.rows
             offset = self._with_chunks(offset, left)
         return offset if self._pace.worth_offering(start, offset, moved.rows) else None
+
+    def _reconfigured(self, start: Offset, planned_under: str | None) -> tuple[Offset, Offset | None]:
+        """`start` as this configuration continues from it, and the end of the batch that has to come first, if any."""
+        before = reconfigured.under(start, self._options, self._store, planned_under)
+        if self._settled:
+            return before or start, None
+        self._settings_known = before is not None
+        if before is None:
+            require_nothing_revealed(self._options, (self._store.get(s.schema) for s in start.published))
+        elif before.settings != start.settings:
+            self._tables.matching(self._open.session(), known=start.tables)  # what it names is there
+        start = before or start
+        altered = reconfigured.hidden(start, self._options, self._store)
+        self._settled = altered is None
+        return start, altered
 
     def all_chunks(self, offset: Offset) -> list[Split]:
         """As-of reads of all that an offset has passed: each table up to its cursor, at the offset's position."""
@@ -218,16 +245,23 @@ class Planner:
 
     # ------------------------------------------------------------------ tables and chunks
 
-    def _with_new_tables(self, offset: Offset) -> Offset:
+    def _with_new_tables(self, start: Offset, offset: Offset) -> Offset:
         """Tables that match since the configuration changed, or were born; asked only where there may be some."""
         retried = self._signals.to_retry(offset)
         if self._selection_checked and not retried:
             return offset
         tail, floor = self._open.tail or self._open.open_tail(offset), self._open.floor(offset)
-        extended = with_new_tables(self._open.session(), self._tables, tail, floor, offset, retried=retried)
+        # what a table was at this position, it was before
+        turns = offset.position == start.position
+        turned = offset.next_turn() if turns and offset.turn < LONGEST_TURN else offset
+        extended = with_new_tables(
+            self._open.session(), self._tables, tail, floor, turned, retried=retried, strict=not self._settings_known
+        )
         self._selection_checked = extended is not None
-        if extended is None or extended is offset:
+        if extended is None or extended is turned:
             return offset
+        if turns and turned is offset:
+            offset.next_turn()  # raises
         self._open.open_tail(extended)
         return extended
 

@@ -20,6 +20,7 @@ from lakehouse_cdc.source.state.offset_codec import restored, stored
 from lakehouse_cdc.source.state.planned_configuration import DIGEST, digest, require_same_configuration
 from lakehouse_cdc.source.state.state_store import SchemaStore
 from lakehouse_cdc.source.state.stream_start import AFTER, Beginning
+from lakehouse_cdc.source.state.table_settings import TableSettings
 
 
 class StreamReader(DataSourceStreamReader):
@@ -51,11 +52,17 @@ class StreamReader(DataSourceStreamReader):
         if last is None and (after := Beginning(self._options.schema_folder).after) is not None:
             last = self._store.offset(after)
             planner.begin_after(last)
-        end = patiently(lambda: planner.latest(last, max_rows=max_rows, max_bytes=max_bytes), before_next=planner.close)
+        under = start.get(DIGEST)
+        end = patiently(
+            lambda: planner.latest(last, max_rows=max_rows, max_bytes=max_bytes, planned_under=under),
+            before_next=planner.close,
+        )
         if end is None:
             return None
         begins = {} if after is None else {AFTER: after}
-        return {**stored(end, start, self._store), DIGEST: digest(self._options), **begins}
+        now = digest(self._options)
+        self._store.put_settings(now, TableSettings.of(self._options).to_json())
+        return {**stored(end, start, self._store), DIGEST: now, **begins}
 
     @crossing()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

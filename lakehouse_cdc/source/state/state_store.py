@@ -95,6 +95,15 @@ class SchemaStore:
         """The references of that fingerprint. Raises DefiniteError if their file is gone or was changed."""
         return References.from_json(self._checked(self._references(fingerprint), fingerprint, "references"))
 
+    def put_settings(self, digest: str, text: str) -> None:
+        """Store what a configuration says of tables; its digest names it, as it is in offsets."""
+        self._write(self._settings(digest), text)
+
+    def settings(self, digest: str) -> str | None:
+        """That of the configuration with that digest; None where an earlier release planned under it."""
+        path = self._settings(digest)
+        return self._read(path) if path.exists() else None
+
     def put_offset(self, offset: Offset) -> str:
         """Store an offset, and give its fingerprint."""
         text = json.dumps(offset.to_json(), sort_keys=True, separators=(",", ":"))
@@ -127,6 +136,9 @@ class SchemaStore:
 
     def _gap(self, offset: Offset) -> Path:
         return self._folder / f"gap-{offset.epoch}-{offset.position.file}-{offset.position.pos}"
+
+    def _settings(self, digest: str) -> Path:
+        return self._folder / f"settings-{digest}.json"
 
     def _offset(self, fingerprint: str) -> Path:
         return self._folder / f"offset-{fingerprint}.json"
