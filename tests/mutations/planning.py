@@ -194,7 +194,7 @@ PLANNING = (
     ),
     Mutation(
         name="turns-end",
-        rule="A turn is over where the log goes on.",
+        rule="A turn is over where the position moves.",
         file="lakehouse_cdc/source/planning/log_progress.py",
         function="LogProgress._offset_at",
         old="turn=start.turn if mark.position == start.position else 0",
@@ -206,7 +206,7 @@ PLANNING = (
         rule="Bronze shows a statement on a masked table without its constants.",
         file="lakehouse_cdc/source/ddl/schema_resolution.py",
         function="_for_bronze",
-        old="return without_constants(text) if masked else text",
+        old="return without_constants(text) if any(map(_is_masked, schemas)) else text",
         new="return text",
         tests=("tests/source/test_masks.py::test_no_clear_text_by_any_way[mysql-8.0-FULL]",),
     ),
