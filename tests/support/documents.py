@@ -16,6 +16,7 @@ COMMANDS = {
     "uv run lakehouse-cdc run -c pipeline.yml --once": "tests/test_readme.py",
     "uv run lakehouse-cdc status -c pipeline.yml": "tests/test_readme.py",
     "uv run lakehouse-cdc verify -c pipeline.yml": "tests/test_readme.py",
+    "uv run lakehouse-cdc run -c pipeline.yml --plan": "tests/test_readme.py",
     "uv run lakehouse-cdc as-of -c pipeline.yml": "tests/test_readme.py",
     "uv run lakehouse-cdc maintain -c pipeline.yml": "tests/test_readme.py",
     "uv run lakehouse-cdc signal -c pipeline.yml snapshot shop.orders": "tests/test_readme.py",
