@@ -52,8 +52,8 @@ def _of_typed(value: str, kind: str) -> str:
         return f"CAST({_EPOCH} + unix_micros({value}) * INTERVAL '0.000001' SECOND AS STRING)"
     match = _DECIMAL.fullmatch(kind)
     if match is not None and int(match[2]) > _PLAIN_SCALE:
-        digits = f"substr(CAST(abs({value}) % 1BD + 1BD AS STRING), 3)"
-        return f"concat(IF({value} < 0, '-', ''), CAST(floor(abs({value})) AS STRING), '.', {digits})"
+        # arithmetic would round: its results have fewer digits after the point than a type of 38 digits may have
+        return f"replace(format_number({value}, {match[2]}), ',', '')"
     return f"CAST({value} AS STRING)"
 
 
