@@ -67,6 +67,7 @@ def source(kept: Path) -> Iterator[MySqlServer]:
         yield server
 
 
+@pytest.mark.long
 def test_what_an_earlier_release_wrote_is_continued(
     spark: SparkSession, kept: Path, source: MySqlServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

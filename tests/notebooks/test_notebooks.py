@@ -88,6 +88,7 @@ def test_the_source_is_in_databricks_own_format(name: str) -> None:
         ast.parse(cell)
 
 
+@pytest.mark.long
 def test_both_runs_and_the_verification_saw_the_shop(quickstart: dict[str, Any]) -> None:
     first, second = quickstart["runs"]
     assert sum(t.get("r", 0) for t in first["tables"].values()) >= ROWS * 0.2
@@ -100,12 +101,14 @@ def test_both_runs_and_the_verification_saw_the_shop(quickstart: dict[str, Any])
     assert quickstart["writer"].tally.transactions > 0
 
 
+@pytest.mark.long
 def test_the_operations_shown_are_all_of_bronze(quickstart: dict[str, Any]) -> None:
     shown = {(row["source_table"], row["op"]): row["count"] for row in quickstart["operations"].collect()}
     assert shown == Counter(bronze(quickstart["pipeline"]))
     assert {op for _, op in shown} >= {"s", "r", "c", "u", "d"}
 
 
+@pytest.mark.long
 def test_the_history_shown_is_the_life_of_one_row(quickstart: dict[str, Any]) -> None:
     history = quickstart["history"].collect()
     assert len(history) > 2
@@ -119,6 +122,7 @@ def test_the_history_shown_is_the_life_of_one_row(quickstart: dict[str, Any]) ->
     assert all({name: image[name] for name in key} == key for image in images)
 
 
+@pytest.mark.long
 def test_silver_shown_is_that_of_the_row(quickstart: dict[str, Any]) -> None:
     table = quickstart["silver"]
     [compared] = [t for t in quickstart["report"].tables if t.table == quickstart["busiest"]["source_table"]]
@@ -145,6 +149,7 @@ def test_operate_tells_the_state_and_has_a_table_read_again(
     assert {name for name, ops in after.items() if ops.get("r", 0)} == {AGAIN}
 
 
+@pytest.mark.long
 def test_operate_asks_for_nothing_by_itself_and_plots_every_batch(
     quickstart: dict[str, Any], spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -228,6 +233,7 @@ def test_explore_without_versions(quickstart: dict[str, Any], spark: SparkSessio
     assert left["busiest"]["source_table"] == AGAIN
 
 
+@pytest.mark.long
 def test_explore_of_a_table_that_is_not_there(quickstart: dict[str, Any], spark: SparkSession) -> None:
     with pytest.raises(AssertionError, match="bronze holds no rows of it"):
         run("explore", spark=spark, dbutils=DbUtils(config=str(quickstart["config"]), table="shop.nothing"))

@@ -126,6 +126,7 @@ def test_another_pipeline_on_the_same_tables_is_refused(
     assert {path: at for path, at in after.items() if "other_bronze" not in path} == before
 
 
+@pytest.mark.long
 def test_a_batch_that_was_not_marked_as_done_is_not_written_twice(
     spark: SparkSession, world: Pipeline, shop: Shop, mysql: MySqlServer
 ) -> None:

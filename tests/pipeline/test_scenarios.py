@@ -29,6 +29,7 @@ WAYS = [
     ("mysql-5.7", "MINIMAL", "backlog", 1), ("mysql-8.0", "MINIMAL", "live", 1), ("mysql-9", "FULL", "backlog", 1),
     ("mariadb-10.11", "FULL", "live", 1), ("mariadb-11", "MINIMAL", "backlog", 1), ("mysql-8.0", "FULL", "backlog", 2),
 ]  # fmt: skip
+GENERATED = "column_added_that_is_generated"  # MariaDB 11.8.9 does not log such columns: their table is quarantined
 
 
 def database(scenario: Scenario) -> str:
@@ -88,7 +89,11 @@ def test_silver(
         lake.run(once=True)
         follow(lake, server, scenarios, when)
         report = lake.verify()
-        assert report.verified, report.to_json()
+        unlogged = [s for s in scenarios if s.name == GENERATED and server.version == "mariadb-11"]
+        assert set(report.quarantined) == {f"{database(s)}.{table}" for s in unlogged for table in s.tables}
+        assert not report.failed
+        assert all(table.equal for table in report.tables), report.to_json()
+        scenarios = [s for s in scenarios if s not in unlogged]
         wrong = [found for scenario in scenarios for found in differences(spark, lake, scenario, scd)]
         wrong += lost_history(spark, lake, scenarios) if scd == 2 else []
         assert not wrong, "\n".join(wrong)

@@ -72,6 +72,7 @@ def test_silver_as_it_is_wished_equals_the_source(spark: SparkSession, mysql: My
             connection.commit()
 
 
+@pytest.mark.long
 def test_downstream_reads_what_changed_in_silver(spark: SparkSession, mysql: MySqlServer, tmp_path: Path) -> None:
     """Delta's own change feed, by a property of the table; also behind a change of the schema."""
     with mysql.connect(autocommit=True) as connection, connection.cursor() as cursor:

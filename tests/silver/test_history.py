@@ -41,6 +41,7 @@ def held_versions(lake: Lake, name: str, *columns: str) -> list[tuple[Any, ...]]
     return [(pos(row[START_AT]), pos(row[END_AT]), *(row[c] for c in columns)) for row in rows]
 
 
+@pytest.mark.long
 def test_versions_of_what_is_tracked(spark: SparkSession, tmp_path: Path) -> None:
     one = table("one", N, M)
     lake = Lake(spark, tmp_path, {one.name: one})

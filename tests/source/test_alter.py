@@ -61,7 +61,7 @@ def changed(driver: Driver) -> list[Any]:
 
 @pytest.mark.parametrize("step", [*Step, None])
 @pytest.mark.parametrize("ddl", ["ALTER TABLE t ADD COLUMN note VARCHAR(20)", "ALTER TABLE t MODIFY v TINYINT"])
-@pytest.mark.parametrize("batch", [1, 2, 4])
+@pytest.mark.parametrize("batch", [2, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 4))])
 def test_at_any_moment(stage: Stage, at: Callable[..., None], step: Step | None, ddl: str, batch: int) -> None:
     stage.create(rows=30)
     driver = stage.driver()

@@ -71,7 +71,7 @@ def test_a_table_that_is_gone_keeps_its_rows(stage: Stage, ddl: str) -> None:
 
 @pytest.mark.parametrize("step", [*Step, None])
 @pytest.mark.parametrize("again", [(), (BORN, MORE), (OTHER, MORE)])
-@pytest.mark.parametrize("batch", [1, pytest.param(2, marks=pytest.mark.long), 4])
+@pytest.mark.parametrize("batch", [*(pytest.param(n, marks=pytest.mark.long) for n in (1, 2)), 4])
 def test_dropped_at_any_moment(
     stage: Stage, at: Callable[..., None], step: Step | None, again: tuple[str, ...], batch: int
 ) -> None:

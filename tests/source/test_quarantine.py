@@ -107,7 +107,7 @@ def test_one_that_cannot_be_followed_in_a_backlog_is_read_again(stage: Stage, ma
 
 
 @pytest.mark.parametrize("step", [*Step, None])
-@pytest.mark.parametrize("batch", [1, 2, 4])
+@pytest.mark.parametrize("batch", [2, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 4))])
 def test_at_any_moment(stage: Stage, at: Callable[..., None], step: Step | None, batch: int) -> None:
     stage.create(rows=30)
     stage.create("u", rows=30)

@@ -72,7 +72,7 @@ def changes_of(driver: Driver, table: str) -> list[dict[str, Any]]:
     return [dict(c.after) for c in driver.log if c.op is Op.SCHEMA and c.table == table and c.before is not None]
 
 
-@pytest.mark.parametrize("limit", [None, 1])
+@pytest.mark.parametrize("limit", [1, pytest.param(None, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("before", "now"), [
     ("plain", "without v"), ("without v", "plain"), ("plain", "only w"), ("plain", "hash"), ("hash", "plain"),
     ("null", "last"), ("plain", "text"), ("text dates", "plain"), ("plain", "lakeflow"), ("null dates", "two"),
@@ -263,7 +263,7 @@ def statement(rng: random.Random, step: int) -> str:
     ])  # fmt: skip
 
 
-@pytest.mark.parametrize("histories", [6, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.parametrize("histories", [3, pytest.param(60, marks=pytest.mark.long)])
 def test_random_settings_at_random_moments(stage: Stage, tmp_path: Path, seed: int, histories: int) -> None:
     rng = random.Random(seed)
     for history in range(histories):

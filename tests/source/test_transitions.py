@@ -41,7 +41,7 @@ def finish(stage: Stage, driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("step", [*Step, None])
-@pytest.mark.parametrize("batch", [1, 2, 3])
+@pytest.mark.parametrize("batch", [2, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 3))])
 def test_truncate_at_any_moment(stage: Stage, at: Callable[..., None], step: Step | None, batch: int) -> None:
     stage.create(rows=30)
     driver = stage.driver()
