@@ -22,6 +22,7 @@ from lakehouse_cdc.schema.representation import TypeMap, ZeroDates
 Snapshot = Literal["initial", "never", "only"]
 OnGap = Literal["fail", "resnapshot"]
 SchemaChanges = Literal["evolve", "freeze", "stop"]
+OnError = Literal["reread", "quarantine", "stop"]
 Settle = Literal["auto", "gtid", "process", "snapshot", "age"]
 CarriedAs = Literal["text", "native"]
 
@@ -179,6 +180,12 @@ class CapturedTable(Keys):
         Choice[SchemaChanges](get_args(SchemaChanges)),
         "`evolve`; `freeze` the columns of silver; `stop` the stream before a change. The last pattern with it decides",
         default="evolve", spark="schemaChanges", changes=NEXT_RUN,
+    )  # fmt: skip
+    on_error: OnError = option(
+        Choice[OnError](get_args(OnError)),
+        "when rows cannot be followed: `reread` the table where that makes it exact, with growing pauses, else"
+        " quarantine it; `quarantine` it until `signal snapshot`; `stop` the stream. The last pattern with it decides",
+        default="reread", spark="onError", changes=NEXT_RUN,
     )  # fmt: skip
 
 

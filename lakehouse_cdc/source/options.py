@@ -17,7 +17,7 @@ from lakehouse_cdc.mysql.connection.session import ConnectionOptions
 from lakehouse_cdc.options.declaration import Option, declared_in, nearest
 from lakehouse_cdc.options.kinds import Invalid
 from lakehouse_cdc.options.nested import MapOf
-from lakehouse_cdc.options.source import CapturedTable, Places, SchemaChanges, SourceConfig, Tuning
+from lakehouse_cdc.options.source import CapturedTable, OnError, Places, SchemaChanges, SourceConfig, Tuning
 from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.masks import HASH, LEAST_SALT, parsed, salted
 from lakehouse_cdc.schema.representation import Rules
@@ -39,7 +39,7 @@ class SourceOptions(Tuning, Places):
     `tables` are patterns on `database.table`, `!` excludes; `choice` says which columns are captured, and which masked
     (exclude, include, masks); `mask_salt` is what hashes are made with (option maskSecret: Spark shows no value of an
     option with such a name); `server_ids` an inclusive range of replica ids that nobody else uses; `rules` say how
-    columns are carried (zeroDates, typeMap, types). `schema_changes` and `keys` are by pattern.
+    columns are carried (zeroDates, typeMap, types). `schema_changes`, `on_error` and `keys` are by pattern.
     """
 
     connection: ConnectionOptions
@@ -48,6 +48,7 @@ class SourceOptions(Tuning, Places):
     mask_salt: str = field(default="", repr=False)
     rules: Rules = field(default_factory=Rules)
     schema_changes: Mapping[str, SchemaChanges] = field(default_factory=dict)
+    on_error: Mapping[str, OnError] = field(default_factory=dict)
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     server_ids: tuple[int, int] = _DEFAULT_IDS
 
@@ -73,13 +74,22 @@ class SourceOptions(Tuning, Places):
             mask_salt=salt,
             rules=Rules(zero_dates=read["zero_dates"], type_map=read["type_map"], types=by_pattern["types"]),
             schema_changes=by_pattern["schema_changes"],
+            on_error=by_pattern["on_error"],
             keys=by_pattern["key"],
             server_ids=_server_ids(read["server_ids"], read["schema_folder"]),
         )
 
-    def stops(self, table: str) -> bool:
+    def stops_at_changes(self, table: str) -> bool:
         """Whether the stream stops where the table's schema changes; the last pattern that matches decides."""
         return last_match(self.schema_changes, table) == "stop"
+
+    def on_error_of(self, table: str) -> OnError:
+        """What becomes of the table where its rows cannot be followed; the last pattern that matches decides."""
+        return last_match(self.on_error, table) or "reread"
+
+    def stops(self, table: str) -> bool:
+        """Whether the stream stops where the table cannot be captured, or followed."""
+        return self.on_error_of(table) == "stop" or self.stops_at_changes(table)
 
     def shown(self, statement: str) -> str:
         """What an error says of a statement: its beginning, without constants where any column is masked."""

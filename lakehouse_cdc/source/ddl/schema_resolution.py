@@ -58,7 +58,7 @@ def resolved(
     nothing is known is gone; `planning.new_tables` finds it again, as it does one that was created, if what it was born
     as cannot be determined, and one of which it is not known what a statement made: each is read again at the end of
     the log. One that cannot be captured any more is quarantined, and so is one with a mask, which may have another name
-    by then. Raises DefiniteError where the user wants the stream to stop instead.
+    by then, and one that is not to be read again. Raises DefiniteError where the user wants the stream to stop instead.
     """
     outcome = []
     for effect in statement.effects or ():
@@ -69,26 +69,48 @@ def resolved(
             born = _born(session, tables, tail, statement, start.tables.get(effect.table), effect.table)
             outcome += [replace(effect, change=store.put(born))] if born else []
             continue
-        if tables.options.stops(effect.table):
+        if tables.options.stops_at_changes(effect.table):
             what = f"{effect.table} was changed: {tables.options.shown(statement.text)}"
             raise stopped(what, effect.table, str(statement.position))
-        before, change, reason = store.get(start.tables[effect.table].schema), None, ""
-        try:
-            if effect.kind != "drop":
-                change = _change(session, tables, tail, statement, before, near=near)
+        before = store.get(start.tables[effect.table].schema)
+        change: SchemaChange | DefiniteError | None = None
+        reason = ""
+        if effect.kind != "drop":
+            change = _followed(session, tables, tail, statement, before, near=near)
             if change is None and effect.kind == "alter":
-                refused = not_followed(statement, tables.options, before.name)
-                if _is_masked(before):
-                    raise refused
-                _log.warning("%s: the table is read again at the end of the log", refused.what)
-        except DefiniteError as error:
-            if error.where != before.name:
-                raise
-            reason = "" if statement.unknown and not _is_masked(before) else error.what
+                change = not_followed(statement, tables.options, before.name)
+        if isinstance(change, DefiniteError):
+            reason = _reason(change, statement, before, tables.options)
+            change = None
         change = change or SchemaChange.leaving(_for_bronze(statement.text, before), before, reason)
         kind: Kind = "alter" if change.after else "quarantine" if reason else "drop"
         outcome.append(Effect(kind, effect.table, store.put_change(change)))
     return tuple(outcome)
+
+
+def _followed(
+    session: Session, tables: Tables, tail: Tail, statement: LoggedStatement, before: TableSchema, *, near: bool
+) -> SchemaChange | DefiniteError | None:
+    """What the statement made of the table, None where that cannot be known; or why it is not captured any more."""
+    try:
+        return _change(session, tables, tail, statement, before, near=near)
+    except DefiniteError as error:
+        if error.where != before.name:
+            raise
+        return error
+
+
+def _reason(error: DefiniteError, statement: LoggedStatement, before: TableSchema, options: SourceOptions) -> str:
+    """Why the table is quarantined, '' if it is read again instead. Raises the error if the stream is to stop."""
+    on_error = options.on_error_of(before.name)
+    if on_error == "stop":
+        hint = f"set tables.{before.name}.on_error to reread or quarantine for the next run to continue"
+        raise error.code.error(error.what, where=error.where, hint=hint) from error
+    unknown = statement.unknown or error.code is codes.STATEMENT_NOT_FOLLOWED
+    if not unknown or on_error != "reread" or _is_masked(before):
+        return error.what
+    _log.warning("%s: the table is read again at the end of the log", error.what)
+    return ""
 
 
 def _is_masked(schema: TableSchema) -> bool:

@@ -22,6 +22,7 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.ddl_effect import Effect
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.position import Position
@@ -41,7 +42,7 @@ from lakehouse_cdc.sql.references import References
 
 _log = logging.getLogger(__name__)
 _PATIENCE = 60.0  # seconds after which what is hidden is looked for again
-_NEVER = "rows were changed by a statement logged as text, and source.snapshot is never"
+_CHANGED = "rows were changed by a statement logged as text"
 
 
 class Texts:
@@ -121,10 +122,16 @@ class Texts:
         return tuple(self._effect(table) for table in sorted(tables))
 
     def _effect(self, table: str) -> Effect:
-        state = self._start.captured[table]
-        if not isinstance(state.phase, Streaming):
+        state, on_error = self._start.captured[table], self._options.on_error_of(table)
+        if on_error == "stop":
+            raise codes.STATEMENT_STOPS_STREAM.error(
+                f"{table}: {_CHANGED}", where=str(self._start.position),
+                hint=f"set tables.{table}.on_error to reread or quarantine for the next run to continue",
+            )  # fmt: skip
+        if on_error == "reread" and not isinstance(state.phase, Streaming):
             return Effect("again", table)
-        change = SchemaChange.leaving(None, self._store.get(state.schema), _NEVER)
+        why = "source.snapshot is never" if on_error == "reread" else f"on_error is {on_error}"
+        change = SchemaChange.leaving(None, self._store.get(state.schema), f"{_CHANGED}, and {why}")
         return Effect("quarantine", table, self._store.put_change(change))
 
     def _committed(self, until: Position) -> set[str]:

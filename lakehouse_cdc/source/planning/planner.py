@@ -120,7 +120,7 @@ class Planner:
         start, altered = self._reconfigured(start, planned_under)
         if altered is not None:
             return altered
-        failed = self._set_aside.follow(start)
+        failed = self._set_aside.follow(start, rereads=lambda table: self._options.on_error_of(table) == "reread")
         if not failed and self._pace.finished(start, self._open.tip, looked=self._selection_checked):
             return None
         moved = self._moved(start, failed, max_rows, max_bytes)

@@ -11,7 +11,8 @@ Invariant: a note is `open` until a batch begins at an offset in which the table
 once. Steps that a crash leaves undone are done by the next planner, since each follows from the start of its batch.
 
 What failed may be gone from the table by now: then reading the table again makes it exact. That is asked for at once,
-and then after pauses that grow to an hour. Under another configuration the table is tried again when a run begins.
+and then after pauses that grow to an hour, unless `on_error` says otherwise. Under another configuration the table is
+tried again when a run begins.
 
 Guards: tests/source/test_set_aside.py, tests/pipeline/test_table_failures.py.
 """
@@ -105,10 +106,10 @@ class SetAside:
         """Those that no batch has applied yet."""
         return [note for note in self.notes().values() if note.state == "open"]
 
-    def follow(self, start: Offset) -> list[Note]:
+    def follow(self, start: Offset, *, rereads: Callable[[str], bool]) -> list[Note]:
         """Bring the notes up to an offset that a batch begins at, and ask for the re-reads that are due.
 
-        Those that the batch has to apply.
+        `rereads`: whether a table is to be read again by itself. Gives those that the batch has to apply.
         """
         to_apply = []
         for table, note in self.notes().items():
@@ -119,7 +120,7 @@ class SetAside:
                 note = replace(note, state="over")
                 self._write(note)
             now = self._clock()
-            if note.state == "applied" and table in start.quarantined and note.reread_due(now):
+            if note.state == "applied" and table in start.quarantined and rereads(table) and note.reread_due(now):
                 recent = tuple(at for at in note.rereads if at > now - _DAY)
                 self._write(replace(note, rereads=(*recent, now)))
                 self._signals.request(table)
