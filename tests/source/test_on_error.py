@@ -14,11 +14,8 @@ from lakehouse_cdc.source.requests.set_aside import SetAside
 from tests.support.source.driver import Driver
 from tests.support.source.stage import Stage
 
-TEXT = (
-    "SET SESSION binlog_format = 'STATEMENT'",
-    "UPDATE t SET v = 7 WHERE id < 30",
-    "SET SESSION binlog_format = 'ROW'",
-)
+FORMAT = "SET SESSION binlog_format = '{}'"
+TEXT = (FORMAT.format("STATEMENT"), "UPDATE t SET v = 7 WHERE id < 30", FORMAT.format("ROW"))
 BACKLOG = ("ALTER TABLE t ADD COLUMN total TIMESTAMP", "ALTER TABLE t MODIFY v BIGINT")
 VIRTUAL = ("ALTER TABLE t ADD COLUMN seen INT AS (v / 2) VIRTUAL",)
 ZERO = ("SET SESSION sql_mode = ''", "INSERT INTO t (id, d) VALUES (1, '0000-00-00')", "DELETE FROM t WHERE id = 1")
