@@ -55,6 +55,7 @@ def called(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return told(folder, result.exit_code, result.stdout, result.stderr)
 
 
+@pytest.mark.long
 def test_the_demo_verifies(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     first_demo(called(tmp_path, monkeypatch))
 

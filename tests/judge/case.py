@@ -235,10 +235,13 @@ class Case:
 
     @staticmethod
     def _drain(reading: Reading, end: tuple[str, int]) -> None:
-        """Batches until the stream is where the quiet server is, and nothing is owed."""
+        """Batches until the stream is where the quiet server was, and nothing is owed.
+
+        After FLUSH LOGS MariaDB ends the log with a checkpoint event, some time later.
+        """
         for _ in range(60):
             more, at = reading.batch(), reading.offset.position
-            if not more and (at.file, at.pos) == end:
+            if not more and (at.file, at.pos) >= end:
                 return
         raise AssertionError(f"the stream does not reach {end}: {reading.driver.offset}")
 

@@ -84,6 +84,7 @@ def position(pos: int) -> Moment:
     return Moment(position=f"binlog.000001:{pos}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pos", EXACT)
 def test_where_it_was_read_wholly_it_is_the_fold(spark: SparkSession, lake: Lake, pos: int) -> None:
     frame = as_of(spark, lake.layout, position(pos), "shop.t")["shop.t"]
@@ -91,6 +92,7 @@ def test_where_it_was_read_wholly_it_is_the_fold(spark: SparkSession, lake: Lake
     assert sorted(images(frame, T), key=str) == sorted(wanted.values(), key=str)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pos", NOT)
 def test_elsewhere_it_is_refused_with_the_reason(spark: SparkSession, lake: Lake, pos: int) -> None:
     with pytest.raises(DefiniteError, match=NOT[pos]) as refused:
@@ -98,6 +100,7 @@ def test_elsewhere_it_is_refused_with_the_reason(spark: SparkSession, lake: Lake
     assert "it goes back to binlog.000001:20 " in str(refused.value)
 
 
+@pytest.mark.long
 def test_a_table_that_comes_later_is_left_out_and_while_it_is_read_nothing_is_guessed(
     spark: SparkSession, lake: Lake
 ) -> None:
@@ -109,6 +112,7 @@ def test_a_table_that_comes_later_is_left_out_and_while_it_is_read_nothing_is_gu
         as_of(spark, lake.layout, position(110), "shop.other")
 
 
+@pytest.mark.long
 def test_the_ledger_has_a_row_for_each_batch(spark: SparkSession, lake: Lake) -> None:
     rows = read(spark, lake.layout.ledger).orderBy("seq").collect()
     assert [row["position"]["pos"] for row in rows] == [max(c.seq // 10**11 % 10**13 for c in b) for b, _ in BATCHES]

@@ -136,6 +136,7 @@ def test_what_cannot_be_had_is_refused(world: World) -> None:
         lake.as_of(f"{database}.nothing", gtid=done[-1].gtid)
 
 
+@pytest.mark.long
 def test_the_ledger_names_a_version_of_each_table_that_is_as_of_its_row(world: World) -> None:
     lake = world[0]
     rows = read(lake.spark, lake.layout.ledger).orderBy("seq").collect()
@@ -150,6 +151,7 @@ def test_the_ledger_names_a_version_of_each_table_that_is_as_of_its_row(world: W
             assert held(at, columns) == held(then, columns)
 
 
+@pytest.mark.long
 def test_how_far_back(world: World) -> None:
     lake, database, _, _ = world
     reach = lake.reach()

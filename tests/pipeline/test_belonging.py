@@ -88,6 +88,7 @@ def test_a_new_checkpoint_over_tables_begins_an_epoch(spark: SparkSession, make:
     assert lake.verify().verified
 
 
+@pytest.mark.long
 def test_tables_that_an_earlier_release_has_written_are_adopted(
     spark: SparkSession, make: Lake, sql: Sql, database: str
 ) -> None:
@@ -210,6 +211,7 @@ def test_silver_that_is_gone_is_built_again(spark: SparkSession, make: Lake, sql
     assert lake.verify().verified
 
 
+@pytest.mark.long
 def test_reset_says_what_it_deletes_asks_and_deletes_no_more(
     spark: SparkSession, make: Lake, sql: Sql, mysql: MySqlServer, database: str, tmp_path: Path
 ) -> None:

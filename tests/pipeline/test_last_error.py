@@ -124,6 +124,7 @@ def test_a_run_that_is_refused_is_in_status_and_its_hint_ends_it(
     assert json.loads(status(file).stdout)["last_error"] is None
 
 
+@pytest.mark.long
 def test_a_run_that_goes_on_ends_it_without_a_new_row(
     spark: SparkSession, mysql: MySqlServer, database: str, tmp_path: Path
 ) -> None:

@@ -21,6 +21,7 @@ def digest(text: str) -> str:
     return hmac.new(SALT.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
+@pytest.mark.long
 def test_masked_columns_in_silver(
     spark: SparkSession, mysql: MySqlServer, mysql_client: pymysql.Connection, database: str, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],

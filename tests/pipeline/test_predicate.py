@@ -105,6 +105,7 @@ def test_what_cannot_be_asked_is_refused(
     assert refused.value.hint
 
 
+@pytest.mark.long
 def test_the_command_line(spark: SparkSession, mysql: MySqlServer, database: str, tmp_path: Path) -> None:
     config, name = tmp_path / "pipeline.yml", f"{database}.t"
     config.write_text(CONFIG.format(url=mysql.url, database=database))

@@ -146,6 +146,7 @@ def test_a_key_that_the_source_cannot_have_and_a_key_twice(spark: SparkSession, 
     assert lake.verify().verified
 
 
+@pytest.mark.long
 def test_the_command_line(spark: SparkSession, mysql: MySqlServer, database: str, tmp_path: Path) -> None:
     config, name = tmp_path / "pipeline.yml", f"{database}.t"
     config.write_text(CONFIG.format(url=mysql.url, database=database))

@@ -158,6 +158,7 @@ def more(connection: pymysql.Connection[Any], database: str) -> None:
         cursor.execute(f"DELETE FROM {database}.t WHERE id = 3")
 
 
+@pytest.mark.long
 def test_snapshot_only_without_an_excluded_column(
     spark: SparkSession, mysql: MySqlServer, mysql_client: pymysql.Connection[Any], database: str, tmp_path: Path
 ) -> None:

@@ -46,6 +46,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
 }
 
 
+@pytest.mark.long
 def test_a_value_that_silver_cannot_hold_is_named_and_not_read_again(
     spark: SparkSession, mysql: MySqlServer, database: str, tmp_path: Path
 ) -> None:
@@ -124,6 +125,7 @@ def test_a_cast_of_the_loader_made_wrong_is_found_in_its_column(
     assert lake.verify("bronze").verified
 
 
+@pytest.mark.long
 def test_bronze_of_a_table_that_was_altered_and_of_one_without_a_key(
     spark: SparkSession,
     mysql: MySqlServer,

@@ -145,6 +145,7 @@ def test_rows_of_earlier_schemas_read_as_the_changes_have_left_them(
         assert comparable(type_1(whole_feed(lake, "shop.t")).values()) == comparable(fold(lake.written).values())
 
 
+@pytest.mark.long
 def test_a_row_of_a_newer_schema_stops_the_feed_and_the_next_one_has_its_column(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -171,6 +172,7 @@ def test_a_row_of_a_newer_schema_stops_the_feed_and_the_next_one_has_its_column(
     }
 
 
+@pytest.mark.long
 def test_columns_may_be_called_as_those_of_bronze_are(spark: SparkSession, tmp_path: Path) -> None:
     names = ("seq", "op", "key", "era", "next", "below", "commit_ts")
     columns = tuple(Column(name, "int", False) for name in names)
@@ -183,6 +185,7 @@ def test_columns_may_be_called_as_those_of_bronze_are(spark: SparkSession, tmp_p
     assert type_1(whole_feed(lake, one.name)) == {}
 
 
+@pytest.mark.long
 def test_a_column_that_comes_back_does_not_bring_its_values_back(spark: SparkSession, tmp_path: Path) -> None:
     """The schema is the same as it was, so only the seq tells its rows from those of before."""
     note = Column("t", "text", **TEXT)

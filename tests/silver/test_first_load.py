@@ -151,6 +151,7 @@ def log(table: Table) -> list[dict[str, Any]]:
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "form", [HISTORY, *(pytest.param(form, marks=pytest.mark.long) for form in (CURRENT, SOFT_DELETES))]
 )
@@ -335,6 +336,7 @@ CONDITIONS: dict[str, tuple[Policy, TableSchema]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_all_else_goes_through_spark(spark: SparkSession, tmp_path: Path, condition: str) -> None:
     policy, schema = CONDITIONS[condition]

@@ -45,6 +45,7 @@ def held(lake: Lake, *columns: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row[c] for c in ("_source_table", *columns)) for row in read(lake.spark, whole).collect())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "form", [HISTORY, *(pytest.param(form, marks=pytest.mark.long) for form in (CURRENT, SOFT_DELETES))]
 )

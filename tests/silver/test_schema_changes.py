@@ -203,6 +203,7 @@ def test_a_table_built_anew_goes_on_after_a_crash_between_two_schemas(spark: Spa
     assert len(lake.silver(one.name)) == 3
 
 
+@pytest.mark.long
 def test_a_table_of_an_earlier_release_widens_and_is_rewritten(spark: SparkSession, tmp_path: Path) -> None:
     text = Column("t", "text", **TEXT)
     one = table("one", N, Column("m", "int"), text, Column("j", "json"), Column("b", "blob"), replace(text, name="z"))
@@ -250,6 +251,7 @@ def gone(schema: TableSchema, pos: int) -> Change:
     return Change(seq(pos, Rank.SCHEMA), Op.SCHEMA, schema.name, None, schema.to_dict(), after)
 
 
+@pytest.mark.long
 def test_a_table_that_was_dropped_is_kept_and_says_so_until_there_is_one_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -39,6 +39,7 @@ def held_rows(lake: Lake, name: str, *columns: str) -> list[tuple[Any, ...]]:
     return sorted(found, key=lambda row: str(row[1:]))
 
 
+@pytest.mark.long
 def test_what_is_gone_stays_and_says_since_when(spark: SparkSession, tmp_path: Path) -> None:
     one = table("one", N)
     lake = Lake(spark, tmp_path, {one.name: one})

@@ -102,6 +102,7 @@ def test_columns_by_other_names_computed_filtered_and_where_they_come_from(spark
         of(spark, lake, replace(transform, filter=None)).apply(versions, lake.note(versions))
 
 
+@pytest.mark.long
 def test_computed_columns_follow_what_a_change_does_to_values(spark: SparkSession, tmp_path: Path) -> None:
     one = table("one", N, T)
     two = replace(one, columns=(*one.columns[:1], replace(N, type="decimal", precision=12, scale=2), T))

@@ -38,7 +38,7 @@ class Progress:
     offset: Offset
     at_the_tip: bool
     rows: int
-    others: bool  # statements that may have brought tables into being, or under another name
+    others: bool  # tables may have come into being, or under another name, or are to be read again as they are now
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,8 @@ class LogProgress:
             offset,
             at_the_tip=near and mark.position == tail.mark(until=end).position,
             rows=mark.rows,
-            others=not all(statement.statement.alters for statement in statements),
+            others=not all(statement.statement.alters for statement in statements)
+            or any(effect.kind == "drop" for effect in effects),
         )
 
     def gap_of_xa(self, end: Offset) -> DefiniteError | None:
