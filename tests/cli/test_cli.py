@@ -240,6 +240,7 @@ def test_a_silver_table_of_somebody_else(write: Write, spark: SparkSession, tmp_
     assert tables == ["silver"]
 
 
+@pytest.mark.long
 def test_the_password_is_nowhere(
     write: Write, spark: SparkSession, sql: Callable[[str], None], tmp_path: Path, capfd: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,

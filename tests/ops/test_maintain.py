@@ -82,6 +82,7 @@ def test_few_files_of_many_that_hold_the_same(spark: SparkSession, lake: Lake) -
     assert all(c.note is None for c in history(spark, lake.layout.silver_table(ONE.name), 1))
 
 
+@pytest.mark.long
 def test_a_silver_table_is_put_into_the_order_of_its_key(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,6 +42,7 @@ ROWS = [
 NEWEST = SourcePoint(1, A, "binlog.000007", 600, f"{A}:1-10,{B}:1-2", round((BEGIN.timestamp() + 20) * 1e6))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("moment", "pos"),
     [

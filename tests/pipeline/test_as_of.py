@@ -95,6 +95,7 @@ def test_as_of_is_what_a_replica_held(world: World, mysql: MySqlServer) -> None:
     assert set(as_replicas(lake, mysql, database, done, chosen)) == chosen
 
 
+@pytest.mark.long
 def test_a_time_counts_what_was_committed_by_then(world: World) -> None:
     lake, database, done, begun = world
     table = f"{database}.orders"
@@ -112,6 +113,7 @@ def test_a_time_counts_what_was_committed_by_then(world: World) -> None:
     assert earlier == held(lake.as_of(table, gtid=before.gtid), columns)
 
 
+@pytest.mark.long
 def test_what_cannot_be_had_is_refused(world: World) -> None:
     lake, database, done, _ = world
     table = f"{database}.orders"

@@ -105,7 +105,7 @@ def test_a_run_that_is_refused_is_in_status_and_its_hint_ends_it(
     assert status(file).exit_code == 0
     Pipeline.from_yaml(file, spark).run(once=True)
     assert status(file).exit_code == 0
-    file.write_text(yaml.safe_dump({**fine, "tables": {f"{database}.t": {"exclude": ["secret"]}}}))
+    file.write_text(yaml.safe_dump({**fine, "tables": {f"{database}.t": {"exclude": ["sekret"]}}}))
     with pytest.raises(DefiniteError) as raised:
         Pipeline.from_yaml(file, spark).run(once=True)
     result = status(file)

@@ -78,6 +78,7 @@ def test_what_matches_on_either_side_is_read(
     assert all(t.equal for t in lake.verify().tables)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("table", "predicate", "what"),
     [

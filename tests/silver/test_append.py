@@ -58,6 +58,7 @@ def wanted(changes: list[Change]) -> Counter[Any]:
     )
 
 
+@pytest.mark.long
 def test_rows_come_once_in_whatever_batches(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(spark, tmp_path, {LOG.name: LOG})
     batches = [

@@ -88,6 +88,7 @@ def test_what_auto_cdc_makes_of_the_feed_is_the_fold(spark: SparkSession, tmp_pa
             assert type_2(fed, tracked) == {key: versions for (_, key), versions in histories(changes, tracked).items()}
 
 
+@pytest.mark.long
 def test_each_batch_of_the_streams_gives_what_it_gives_of_the_whole(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:

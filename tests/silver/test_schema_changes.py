@@ -285,6 +285,7 @@ def test_a_table_that_was_dropped_is_kept_and_says_so_until_there_is_one_again(
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_what_is_no_change_of_this_table_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     one, two = table("one", N), table("one", Column("n", "bigint"))
     whole = altered(one, two, 3)

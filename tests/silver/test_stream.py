@@ -35,6 +35,7 @@ def test_a_batch_holds_whole_commits() -> None:
             Versions.between(None, inside)
 
 
+@pytest.mark.long
 def test_silver_follows_bronze_and_says_where_it_stands(spark: SparkSession, tmp_path: Path) -> None:
     one, two = table("one"), table("two")
     lake = Lake(spark, tmp_path, {s.name: s for s in (one, two)})

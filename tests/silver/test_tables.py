@@ -44,6 +44,7 @@ def test_one_bad_table_fails_the_batch_but_not_the_others(spark: SparkSession, t
     assert all(lake.silver(s.name) == {(s.name, (1,)): (seq(2), {"id": 1})} for s in (good, taken, foreign))
 
 
+@pytest.mark.long
 def test_a_table_moved_away_is_built_anew_from_all_of_bronze(spark: SparkSession, tmp_path: Path) -> None:
     one = table("one")
     lake = Lake(spark, tmp_path, {one.name: one})
@@ -102,6 +103,7 @@ def test_lost_tombstones_are_missed(spark: SparkSession, tmp_path: Path) -> None
         apply(lake, Applier(spark, lake.layout), [insert(one, 3, 2)], first)
 
 
+@pytest.mark.long
 def test_rows_of_all_kinds_and_schemas_may_lie_in_one_file(spark: SparkSession, tmp_path: Path) -> None:
     """Bronze may be compacted, by us or by the platform; a scan that casts what it reads must not meet the others."""
     one, text = table("one", N), Column("n", "text", **TEXT)

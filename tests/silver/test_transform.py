@@ -38,6 +38,7 @@ def test_a_transform_survives_its_property() -> None:
     assert Transform.of(None) == NOTHING
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("transform", "what"),
     [

@@ -173,11 +173,10 @@ def test_a_column_that_is_left_out_stays_so_under_another_name(stage: Stage) -> 
     stage.drain(driver)
     assert "secret" not in repr([(c.before, c.after) for c in driver.log if c.op is not Op.SCHEMA])
     assert len(changed(driver)) == 1
-    for excluded, said in (("email", "the excluded column email does not exist"), ("v", "left out")):
-        driver.options["exclude"] = f'{{"{stage.name()}": ["{excluded}"]}}'
-        driver.restart()
-        with pytest.raises(CdcError, match=said):
-            driver.batch()
+    driver.options["exclude"] = f'{{"{stage.name()}": ["email", "v"]}}'
+    driver.restart()
+    with pytest.raises(CdcError, match="the excluded column email does not exist"):
+        driver.batch()
     driver.options["exclude"] = f'{{"{stage.name()}": ["mail"]}}'
     driver.restart()
     stage.drain(driver)

@@ -191,6 +191,7 @@ def test_no_update_is_lost_in_the_hole(slow: MySqlServer, tmp_path: Path, gtids:
     assert lost(slow, tmp_path, gtids=gtids, settle=settle, rows=160) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("gtids", [True, False])
 def test_without_a_settled_floor_updates_are_lost(
     slow: MySqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gtids: bool

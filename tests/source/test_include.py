@@ -40,15 +40,10 @@ def test_included_columns_and_the_key_alone(any_stage: Stage) -> None:
     assert invalid(driver.log) is None
     assert sum(c.op is Op.READ for c in driver.log) == 1, "nothing had to be read again"
 
-    for names, said in (
-        (("name", "a"), "the included column a does not exist"),
-        (("name",), "column z of .* is left out, or carried, otherwise than before"),
-        (("name", "z", "c"), "column c of .* is left out"),
-    ):
-        driver.options |= {"include": included(stage, *names), "exclude": "{}"}
-        driver.restart()
-        with pytest.raises(CdcError, match=said):
-            driver.batch()
+    driver.options |= {"include": included(stage, "name", "a", "b"), "exclude": "{}"}
+    driver.restart()
+    with pytest.raises(CdcError, match="the included column a does not exist"):
+        driver.batch()
     driver.options["include"] = included(stage, "name", "z")
     driver.restart()
     stage.run("UPDATE t SET z = 9 WHERE id = 2")

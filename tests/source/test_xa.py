@@ -474,6 +474,7 @@ def test_every_xid_has_one_name(streaming: Streaming, xid: str) -> None:
     assert len(written(driver)) == 1
 
 
+@pytest.mark.long
 @pytest.mark.mysql
 @pytest.mark.one_server
 @pytest.mark.parametrize("seen", [True, False], ids=["read before the crash", "read after it"])
