@@ -1,1 +1,3 @@
-"""Before the first batch: whether checkpoint, tables and configuration belong together (`settling`), and `reset`."""
+"""Before the first batch: whether checkpoint, tables and configuration belong together (`settling`), what a changed
+configuration does (`configuration_changes`), and `reset`.
+"""
