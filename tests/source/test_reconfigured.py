@@ -49,6 +49,7 @@ def begun(stage: Stage, settings: dict[str, str]) -> Driver:
 
 def under(stage: Stage, driver: Driver, settings: dict[str, str], **more: Any) -> Driver:
     """The stream, continued by a new process with other settings."""
+    driver.stop()
     again = Driver({**stage.options(maskSecret=SALT), **settings}, offset=driver.offset, log=driver.log, **more)
     stage.drivers.append(again)
     return again
@@ -63,6 +64,7 @@ def require_as_if_begun_now(stage: Stage, driver: Driver, settings: dict[str, st
     now = Driver({**stage.options(maskSecret=SALT), **settings, "schemaFolder": str(folder)})
     stage.drivers.append(now)
     stage.snapshot(now)
+    now.stop()
     for table in (stage.name("t"), stage.name("u")):
         assert images(driver, table) == images(now, table), table
 
