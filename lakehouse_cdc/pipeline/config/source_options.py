@@ -25,8 +25,8 @@ def source_options(config: PipelineConfig, home: Path, schemas: str) -> dict[str
         "masks": {p: t.masks for p, t in tables.items() if t.masks},
         "key": config.keys,
         "types": {p: t.types for p, t in tables.items() if t.types},
-        # a frozen table concerns silver alone: bronze has everything
         "on_error": {p: t.on_error for p, t in config.tables_that_set("on_error").items()},
+        # a frozen table concerns silver alone: bronze has everything
         "schema_changes": {
             p: "stop" if t.schema_changes == "stop" else "evolve"
             for p, t in config.tables_that_set("schema_changes").items()

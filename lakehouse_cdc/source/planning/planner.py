@@ -35,7 +35,7 @@ from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.source.requests.set_aside import Note, SetAside
 from lakehouse_cdc.source.settling import gaps
 from lakehouse_cdc.source.splits import Split
-from lakehouse_cdc.source.state.planned_configuration import require_nothing_revealed
+from lakehouse_cdc.source.state.planned_configuration import digest, require_nothing_revealed
 from lakehouse_cdc.source.state.state_store import SchemaStore
 from lakehouse_cdc.source.tail.log_tail import Tail
 
@@ -141,6 +141,8 @@ class Planner:
 
     def _reconfigured(self, start: Offset, planned_under: str | None) -> tuple[Offset, Offset | None]:
         """`start` as this configuration continues from it, and the end of the batch that has to come first, if any."""
+        if self._settled and planned_under == digest(self._options):
+            return start, None  # as in every batch but the first ones: no file is read
         before = reconfigured.under(start, self._options, self._store, planned_under)
         if self._settled:
             return before or start, None
