@@ -35,9 +35,9 @@ from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.tables import PIPELINE, Columns, exists
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.table_layout import Layout, Table, quoted
-from lakehouse_cdc.pipeline.composition import Place
 from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
+from lakehouse_cdc.pipeline.context import PipelineContext
 from lakehouse_cdc.silver.auto_cdc import feed
 from lakehouse_cdc.silver.auto_cdc.declarations import (
     AutoCdcPlan,
@@ -75,7 +75,7 @@ def register(dp: Any, config: str | Path | PipelineConfig, spark: SparkSession |
         from pyspark.sql import SparkSession as Session
 
         spark = Session.getActiveSession() or Session.builder.getOrCreate()
-    place = _place(config, spark)
+    place = _context(config, spark)
     spark.dataSource.register(MySqlCdcSource)
     layout = place.layout
     _Bronze(dp, spark, layout).register(place.source_options())
@@ -83,7 +83,7 @@ def register(dp: Any, config: str | Path | PipelineConfig, spark: SparkSession |
         _register_silver(dp, spark, layout, place.config)
 
 
-def _place(config: str | Path | PipelineConfig, spark: SparkSession) -> Place:
+def _context(config: str | Path | PipelineConfig, spark: SparkSession) -> PipelineContext:
     path = None if isinstance(config, PipelineConfig) else Path(config)
     settings = config if isinstance(config, PipelineConfig) else load(Path(config))
     if settings.target.catalog is None:
@@ -92,7 +92,7 @@ def _place(config: str | Path | PipelineConfig, spark: SparkSession) -> Place:
             where=f"{path or settings.name}: target",
             hint="give catalog and checkpoints in place of path",
         )
-    return Place(settings, spark, home=path.absolute().parent if path is not None else None)
+    return PipelineContext(settings, spark, home=path.absolute().parent if path is not None else None)
 
 
 class _Bronze:

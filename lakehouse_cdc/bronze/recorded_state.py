@@ -14,7 +14,7 @@ from lakehouse_cdc.lake.commits import application_of, newest_first
 from lakehouse_cdc.lake.direct.commit import last_batch
 from lakehouse_cdc.lake.tables import exists, read, require_owner, table_id
 from lakehouse_cdc.lake.versions import Versions
-from lakehouse_cdc.model.belonging import BronzeFound
+from lakehouse_cdc.model.belonging import BronzeRecord
 from lakehouse_cdc.model.bronze_row import LEFT
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.table_layout import Layout
@@ -22,7 +22,7 @@ from lakehouse_cdc.model.table_layout import Layout
 _WHY = "variant_get(after, '$.quarantined', 'string')"
 
 
-def find_bronze(spark: SparkSession, layout: Layout, query: str | None) -> BronzeFound | None:
+def find_bronze(spark: SparkSession, layout: Layout, query: str | None) -> BronzeRecord | None:
     """The change table, None where there is none. Raises DefiniteError where it is somebody else's.
 
     `query` is the id in the checkpoint of bronze's stream.
@@ -34,10 +34,10 @@ def find_bronze(spark: SparkSession, layout: Layout, query: str | None) -> Bronz
     bronze_id = table_id(spark, table)
     last = next((commit.note for commit in newest_first(spark, table) if commit.note is not None), None)
     if last is not None:
-        return BronzeFound(bronze_id, last)
+        return BronzeRecord(bronze_id, last)
     rows = not read(spark, table).isEmpty()
     known = last_batch(spark, table, application_of(layout.pipeline, query, STEP)) if query and rows else None
-    return BronzeFound(bronze_id, rows=rows, last_of_query=known)
+    return BronzeRecord(bronze_id, rows=rows, last_of_query=known)
 
 
 def record_last_schemas(spark: SparkSession, layout: Layout) -> None:

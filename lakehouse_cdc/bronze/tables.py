@@ -69,7 +69,7 @@ def _create(spark: SparkSession, layout: Layout, table: Table) -> None:
         )
 
 
-class Making:
+class BronzeMaker:
     """The tables of bronze, made on a thread where they are missing, while the source is looked at.
 
     A context manager, which ends when they are made. To make one raises what `create_bronze` does.
@@ -85,7 +85,7 @@ class Making:
         if (made := self._made.get(table)) is not None:
             made.result()
 
-    def __enter__(self) -> Making:
+    def __enter__(self) -> BronzeMaker:
         return self
 
     def __exit__(

@@ -16,11 +16,13 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake import delta_log
+from lakehouse_cdc.lake.cleanup.trash import throw_away
 from lakehouse_cdc.lake.cleanup.unfinished_tables import is_unfinished, remove_unfinished
 from lakehouse_cdc.lake.failpoints import Door, commit_to
 from lakehouse_cdc.model.table_layout import SOURCE_TABLE, Table, literal, quoted
 
 PIPELINE = "lakehouse_cdc.pipeline"
+_OF_ONE_TABLE = ("delta.columnMapping.maxColumnId",)
 Columns = Sequence[tuple[str, str]]  # (name, Spark SQL type), in order
 
 
@@ -128,6 +130,39 @@ def create(
             f"CREATE TABLE IF NOT EXISTS {table.sql} ({inside}) USING delta{partitioning} COMMENT {literal(comment)} "
             f"TBLPROPERTIES ({marks})"
         )
+
+
+def replace_by(spark: SparkSession, table: Table, other: Table) -> None:
+    """Give the table the rows, columns and properties of another, in one commit.
+
+    A table that is not there is made. What Delta counts for itself in the other's properties is left out.
+    """
+    [detail] = delta_table(spark, other).detail().select("properties", "description", "clusteringColumns").collect()
+    held = {name: value for name, value in detail["properties"].items() if name not in _OF_ONE_TABLE}
+    marks = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in held.items())
+    by = [quoted(name) for name in detail["clusteringColumns"]]
+    clustering = f" CLUSTER BY ({', '.join(by)})" if by else ""
+    comment = detail["description"] or ""
+    if table.path is not None:
+        remove_unfinished(table.path)
+    with commit_to(Door.STATEMENT, table.name):
+        spark.sql(
+            f"CREATE OR REPLACE TABLE {table.sql} USING delta{clustering} COMMENT {literal(comment)} "
+            f"TBLPROPERTIES ({marks}) AS SELECT * FROM {other.sql}"
+        )
+
+
+def drop(spark: SparkSession, table: Table, *, pipeline: str) -> None:
+    """Delete a table, if it is there. Raises DefiniteError for one that is not this pipeline's."""
+    if table.path is not None:
+        remove_unfinished(table.path)
+    if not exists(spark, table):
+        return
+    require_owner(spark, table, pipeline)
+    if table.path is not None:
+        throw_away(table.path)
+    else:
+        spark.sql(f"DROP TABLE IF EXISTS {table.sql}")
 
 
 def require_ours(spark: SparkSession, table: Table, columns: Columns, *, pipeline: str) -> None:

@@ -85,7 +85,7 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class CheckpointFound:
+class CheckpointRecord:
     """What the checkpoint of bronze's stream says; batches are None where there is none.
 
     `names` is the id of the change table that it belongs to, None where no file says it (an earlier release, or a
@@ -100,7 +100,7 @@ class CheckpointFound:
 
 
 @dataclass(frozen=True)
-class BronzeFound:
+class BronzeRecord:
     """The change table: its id, and the note of its newest batch, None where its log has none.
 
     `rows`: whether it holds any. `last_of_query` is the newest batch of the checkpoint's query that Delta remembers,
@@ -113,7 +113,7 @@ class BronzeFound:
     last_of_query: int | None = None
 
 
-def relation(checkpoint: CheckpointFound, bronze: BronzeFound | None) -> Tie:
+def relation(checkpoint: CheckpointRecord, bronze: BronzeRecord | None) -> Tie:
     """How they are related."""
     if bronze is None:
         return Tie.NEITHER if checkpoint.complete is None else Tie.TABLE_GONE
@@ -127,7 +127,7 @@ def relation(checkpoint: CheckpointFound, bronze: BronzeFound | None) -> Tie:
     return _by_batch(checkpoint, bronze)
 
 
-def _by_batch(checkpoint: CheckpointFound, bronze: BronzeFound) -> Tie:
+def _by_batch(checkpoint: CheckpointRecord, bronze: BronzeRecord) -> Tie:
     """By the newest batch of a change table that has some."""
     last, planned, complete = bronze.last, checkpoint.planned, checkpoint.complete
     assert planned is not None

@@ -42,8 +42,8 @@ from lakehouse_cdc.model.table_events import (
     SchemaChanged,
     TableBorn,
     TableDeselected,
+    TableDiscovered,
     TableDropped,
-    TableFound,
     TableRecorded,
     TableRefused,
     TableTruncated,
@@ -90,11 +90,11 @@ def _stay(phase: Phase, _: Event) -> Phase:
     return phase
 
 
-def _start(_: Phase, event: TableFound) -> Phase:
+def _start(_: Phase, event: TableDiscovered) -> Phase:
     return Waiting() if event.snapshots else Streaming()
 
 
-def _start_over(phase: Dropped | Quarantined, event: TableFound) -> Phase:
+def _start_over(phase: Dropped | Quarantined, event: TableDiscovered) -> Phase:
     """What has been emitted of the table goes with the end of a repeated pass."""
     again = event.snapshots and is_published(phase)
     return Reading(RepeatedPass(event.seq), []) if again else _start(phase, event)
@@ -187,7 +187,7 @@ def _each(row: Row, *phases: type[Phase]) -> dict[type[Phase], Row]:
 
 _SETTLED = (Waiting, Reading, PutBack, Complete, Streaming)  # captured, and no read of them is unconfirmed
 _BY_EVENT: Mapping[type[Event], Mapping[type[Phase], Row]] = {
-    TableFound: {
+    TableDiscovered: {
         **_each(Row(_start, (Waiting, Streaming)), Absent, Waiting),
         Dropped: Row(_start_over, (Reading, Streaming)),
         Quarantined: Row(_start_over, (Waiting, Reading, Streaming)),
@@ -245,7 +245,7 @@ def advance(state: TableState | None, event: Event) -> TableState | None:
     schema = _schema(state, event)
     if isinstance(phase, Dropped | Quarantined):
         return TableState(schema, phase)
-    began = since_of(phase) != since_of(before) or isinstance(event, TableFound | TableBorn)
+    began = since_of(phase) != since_of(before) or isinstance(event, TableDiscovered | TableBorn)
     repair = None if state is None or began else _repair(state.repair, event)
     return TableState(schema, phase, _floor(state, event), repair)
 
@@ -263,7 +263,7 @@ def advanced(state: TableState | None, event: Event) -> TableState:
 
 def _schema(state: TableState | None, event: Event) -> str:
     match event:
-        case TableFound(schema) | TableBorn(schema) | TableRecorded(schema) | SchemaChanged(schema):
+        case TableDiscovered(schema) | TableBorn(schema) | TableRecorded(schema) | SchemaChanged(schema):
             return schema
         case TableRefused(schema=schema) if state is None:
             return schema
@@ -274,7 +274,7 @@ def _schema(state: TableState | None, event: Event) -> str:
 
 def _floor(state: TableState | None, event: Event) -> Position | None:
     match event:
-        case TableFound(floor=floor) | TableBorn(floor=floor):
+        case TableDiscovered(floor=floor) | TableBorn(floor=floor):
             return floor
         case SchemaChanged(floor=floor) | RowsChanged(floor=floor) | TableTruncated(floor):
             return floor

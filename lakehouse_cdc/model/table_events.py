@@ -15,7 +15,7 @@ from lakehouse_cdc.model.table_state import Cursor
 
 
 @dataclass(frozen=True)
-class TableFound:
+class TableDiscovered:
     """The catalog has the table, and it is to be captured from here on; `snapshots`: its rows are to be read."""
 
     schema: str
@@ -144,12 +144,12 @@ class RepairRetried:
 
 
 Event = (
-    TableFound | TableBorn | TableRecorded | TableDropped | TableRefused | TableDeselected | EpochBegun
+    TableDiscovered | TableBorn | TableRecorded | TableDropped | TableRefused | TableDeselected | EpochBegun
     | SchemaChanged | RowsChanged | TableTruncated
     | ChunkPlanned | LastChunkPlanned | ReadsConfirmed | DdlCrossed | RereadAsked | RepairAsked | RepairRetried
 )  # fmt: skip
 EVENTS: tuple[type[Event], ...] = (
-    TableFound, TableBorn, TableRecorded, TableDropped, TableRefused, TableDeselected, EpochBegun,
+    TableDiscovered, TableBorn, TableRecorded, TableDropped, TableRefused, TableDeselected, EpochBegun,
     SchemaChanged, RowsChanged, TableTruncated,
     ChunkPlanned, LastChunkPlanned, ReadsConfirmed, DdlCrossed, RereadAsked, RepairAsked, RepairRetried,
 )  # fmt: skip

@@ -195,9 +195,9 @@ def _needed(spark: SparkSession, layout: Layout, silver_checkpoint: str) -> str:
     needed = {"silver": applied.bronze_version}
     for row in read(spark, layout.schemas).select(PARTITION).distinct().collect():
         if own_table(spark, layout, row[0]) is not None:
-            stuck = own_properties(spark, layout, row[0]).stuck
-            if stuck is not None and stuck.after is not None:
-                needed[row[0]] = stuck.after
+            quarantine = own_properties(spark, layout, row[0]).quarantine
+            if quarantine is not None and quarantine.after is not None:
+                needed[row[0]] = quarantine.after
     for who, version in sorted(needed.items()):
         if any(at <= horizon for later, at in versions.items() if later > version):
             return f"{who} has not applied all that is as old as what would go"

@@ -145,8 +145,8 @@ def _with_silver(
         return table if refused is None else replace(table, quarantined=f"{refused.what}; {refused.hint}")
     held = own_properties(spark, layout, name)
     rows = read(spark, silver).where(held.form.is_current).count()
-    if held.stuck is not None and not table.quarantined:
-        table = replace(table, snapshot="quarantined", quarantined=held.stuck.reason)
+    if held.quarantine is not None and not table.quarantined:
+        table = replace(table, snapshot="quarantined", quarantined=held.quarantine.reason)
     return replace(table, silver_rows=rows, ignored=held.frozen.ignored if held.frozen is not None else ())
 
 

@@ -29,12 +29,12 @@ class Change(str, Enum):
 
     NEXT_RUN = "the next run"
     REREAD = "the next run, by reading again"
-    BEFORE_ROWS = "tables without rows in bronze"
+    REBUILD = "the next run, by building silver again"
     NEW_TABLE = "silver tables made after it"
     NEVER = "a new pipeline"
 
 
-NEXT_RUN, REREAD, BEFORE_ROWS, NEW_TABLE, NEVER = Change
+NEXT_RUN, REREAD, REBUILD, NEW_TABLE, NEVER = Change
 
 
 @dataclass(frozen=True)

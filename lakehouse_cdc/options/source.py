@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from lakehouse_cdc.mysql.connection.tls import MODES, Tls
-from lakehouse_cdc.options.declaration import BEFORE_ROWS, NEVER, NEXT_RUN, REREAD, Keys, option
+from lakehouse_cdc.options.declaration import NEVER, NEXT_RUN, REREAD, Keys, option
 from lakehouse_cdc.options.kinds import Choice, Integer, Mask, Number, SecretReference, Text, Url
 from lakehouse_cdc.options.nested import ListOf, MapOf
 from lakehouse_cdc.options.secrets import Secret
@@ -174,7 +174,7 @@ class CapturedTable(Keys):
     key: tuple[str, ...] | None = option(
         ListOf(Text(), least=1),
         "the columns (NOT NULL) that identify a row of a table without a primary key; no two rows may have the same",
-        default=None, otherwise="the primary key", spark="keys", changes=BEFORE_ROWS,
+        default=None, otherwise="the primary key", spark="keys", changes=REREAD,
     )  # fmt: skip
     schema_changes: SchemaChanges = option(
         Choice[SchemaChanges](get_args(SchemaChanges)),

@@ -27,8 +27,8 @@ from lakehouse_cdc.mysql.uncaptured import uncaptured
 from lakehouse_cdc.ops import last_error
 from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.pipeline.config.source_options import choice
-from lakehouse_cdc.pipeline.repair_runs import Mending
 from lakehouse_cdc.pipeline.report import Layer, Progress, RunReport, VerifyReport
+from lakehouse_cdc.pipeline.reread_requests import RereadRequests
 from lakehouse_cdc.pipeline.run.failures import translate
 from lakehouse_cdc.pipeline.run.restarts import while_late
 from lakehouse_cdc.pipeline.run.streams import Streams
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from lakehouse_cdc.ops.as_of import Reach
     from lakehouse_cdc.ops.maintain import Maintained
     from lakehouse_cdc.ops.status import Status
+    from lakehouse_cdc.pipeline.start.silver_settings import SilverSettings
     from lakehouse_cdc.schema.table import TableSchema
 
 _OTHER_RUN = "let the other run end, or signal pause"
@@ -64,8 +65,8 @@ class Milestones(NamedTuple):
     streams_work: Callable[[], None]
 
 
-class Pipeline(Mending):
-    """One source into one lakehouse. It is made as its `Place` is."""
+class Pipeline(RereadRequests):
+    """One source into one lakehouse. Its constructor is that of `PipelineContext`."""
 
     @classmethod
     def from_yaml(
@@ -136,7 +137,16 @@ class Pipeline(Mending):
 
         Nothing is changed. Raises DefiniteError for what cannot be done.
         """
-        return configuration_changes(self.folders, SourceOptions.parse(self.source_options()))
+        sentences = configuration_changes(self.folders, SourceOptions.parse(self.source_options()))
+        if self.layout.silver is not None and self._has_begun:
+            with self._failures():
+                sentences += [rebuild.sentence for rebuild in self._silver_settings().rebuilds()]
+        return sentences
+
+    def _silver_settings(self) -> SilverSettings:
+        from lakehouse_cdc.pipeline.start.silver_settings import SilverSettings
+
+        return SilverSettings(self.spark, self.layout, self.config, self.state)
 
     def run(
         self, *, once: bool = False, every_seconds: float = 1.0, progress: Callable[[Progress], None] | None = None
@@ -146,7 +156,7 @@ class Pipeline(Mending):
         `progress` is called after each batch. Raises DefiniteError or TransientError; everything that was committed
         before stays consistent, and the next run continues from there.
         """
-        from lakehouse_cdc.bronze.tables import Making
+        from lakehouse_cdc.bronze.tables import BronzeMaker
         from lakehouse_cdc.pipeline.start.settling import Naming, settle
 
         report = RunReport(progress)
@@ -162,7 +172,7 @@ class Pipeline(Mending):
             report.leave_out(self.uncaptured())
             report.notices += [f"{finding.what}; {finding.hint}" for finding in self._unused(self.estimates())]
             report.notices += configuration_changes(self.folders, options)
-            with Making(self.spark, self.layout) as making:
+            with BronzeMaker(self.spark, self.layout) as making:
                 ready = Naming(self.spark, self.layout, self.schemas, making.wait)
                 self._run(once, every_seconds, report, ready, Milestones(starting.close, works))
         if (offset := self._offset()) is not None:
@@ -240,6 +250,8 @@ class Pipeline(Mending):
             streams.wait(until=lambda: every is not None and begun.last_commit() is not None)
             if layout.silver is not None:
                 place = self.checkpoint("silver")
+                for notice in self._silver_settings().follow(place):
+                    report.notices.append(notice)
                 policy = self.config.policy
                 streams.add(
                     silver.start(spark, layout, place, every_seconds=every, policy=policy, on_batch=report.silver)

@@ -20,7 +20,7 @@ from lakehouse_cdc.errors import CdcError
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.spark_errors import as_cdc_error
 from lakehouse_cdc.model.table_layout import Layout
-from lakehouse_cdc.pipeline.composition import Folders
+from lakehouse_cdc.pipeline.context import Folders
 from lakehouse_cdc.pipeline.start.settling import settle
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.requests.set_aside import SetAside

@@ -89,7 +89,7 @@ def key_changed(before: TableSchema, now: Sequence[str]) -> DefiniteError:
     return codes.COLUMN_CHOICE_CHANGED.error(
         f"the key of {before.name} is ({', '.join(now)}) now, and was ({', '.join(before.key)})",
         where=before.name,
-        hint=f"put tables.{before.name}.key back as it was, or begin with a new pipeline",
+        hint=f"put tables.{before.name}.key back as it was for one run: this release then knows what is changed",
     )
 
 

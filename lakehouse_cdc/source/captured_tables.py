@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError, codes
 from lakehouse_cdc.model.position import Position
-from lakehouse_cdc.model.table_events import TableFound, TableRefused
+from lakehouse_cdc.model.table_events import TableDiscovered, TableRefused
 from lakehouse_cdc.model.table_state import TableState
 from lakehouse_cdc.mysql import catalog
 from lakehouse_cdc.mysql.connection.session import Session
@@ -122,9 +122,9 @@ class Tables:
         """The event that a table cannot be captured; its schema is stored."""
         return TableRefused(reason, self._store.put(schema))
 
-    def captured_at(self, schema: TableSchema, *, seq: int, floor: Position | None = None) -> TableFound:
+    def captured_at(self, schema: TableSchema, *, seq: int, floor: Position | None = None) -> TableDiscovered:
         """The event that a table is to be captured; its schema is stored."""
-        return TableFound(self._store.put(schema), self.options.snapshot != "never", seq, floor)
+        return TableDiscovered(self._store.put(schema), self.options.snapshot != "never", seq, floor)
 
 
 def wait_for_ddl(session: Session, tables: Iterable[TableSchema]) -> None:

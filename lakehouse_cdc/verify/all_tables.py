@@ -88,8 +88,8 @@ class Verifier:
             version = silver.version_at(self.spark, place, applied.bronze_version)
             if version is not None:
                 held = own_properties(self.spark, self.layout, name)
-                if held.stuck is not None:
-                    verified.quarantined[name] = held.stuck.reason
+                if held.quarantine is not None:
+                    verified.quarantined[name] = held.quarantine.reason
                     return None
                 shape, form = shape_of(store, schema, held), held.form
             return verify_table(self.spark, self.options, offset, shape, place, version, form=form)

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.bronze import tables
-from lakehouse_cdc.bronze.tables import CHANGES, Making, create_bronze
+from lakehouse_cdc.bronze.tables import CHANGES, BronzeMaker, create_bronze
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.commits import history
 from lakehouse_cdc.lake.tables import create, exists, read
@@ -67,24 +67,24 @@ def test_a_folder_with_something_else_is_refused(spark: SparkSession, tmp_path: 
 def test_tables_made_beside_other_work_are_the_same(spark: SparkSession, tmp_path: Path) -> None:
     """They are there when it ends, and another pipeline's are refused before anything begins."""
     layout = layout_in(tmp_path)
-    with Making(spark, layout) as making:
+    with BronzeMaker(spark, layout) as making:
         for table in (layout.changes, layout.schemas):
             making.wait(table)
             assert exists(spark, table)
-    with Making(spark, layout):
+    with BronzeMaker(spark, layout):
         pass
     assert len(history(spark, layout.changes)) == len(history(spark, layout.schemas)) == 1
     with pytest.raises(DefiniteError, match="belongs to the pipeline shop"):
-        Making(spark, layout_in(tmp_path, "other"))
+        BronzeMaker(spark, layout_in(tmp_path, "other"))
 
 
 def test_why_a_table_could_not_be_made_is_what_is_said(spark: SparkSession, tmp_path: Path) -> None:
     """Also when something else fails first for want of it; but an interruption stays one."""
     layout = layout_in(tmp_path)
     unmade = patch.object(tables, "create", side_effect=OSError("no room"))
-    with unmade, pytest.raises(OSError, match="no room"), Making(spark, layout):
+    with unmade, pytest.raises(OSError, match="no room"), BronzeMaker(spark, layout):
         raise RuntimeError("there is no such table")
-    with unmade, pytest.raises(OSError, match="no room"), Making(spark, layout) as making:
+    with unmade, pytest.raises(OSError, match="no room"), BronzeMaker(spark, layout) as making:
         making.wait(layout.schemas)
-    with unmade, pytest.raises(KeyboardInterrupt), Making(spark, layout):
+    with unmade, pytest.raises(KeyboardInterrupt), BronzeMaker(spark, layout):
         raise KeyboardInterrupt

@@ -9,8 +9,8 @@ import pytest
 
 from lakehouse_cdc.model.belonging import (
     Action,
-    BronzeFound,
-    CheckpointFound,
+    BronzeRecord,
+    CheckpointRecord,
     Decision,
     Plan,
     PlanAction,
@@ -30,16 +30,16 @@ def note(query: str, batch: int, at: SourcePoint = HERE) -> CommitNote:
     return CommitNote("shop", query, batch, at)
 
 
-def held(last: CommitNote | None, name: str = "T") -> BronzeFound:
-    return BronzeFound(name, last, rows=last is not None)
+def held(last: CommitNote | None, name: str = "T") -> BronzeRecord:
+    return BronzeRecord(name, last, rows=last is not None)
 
 
-NONE = CheckpointFound()
+NONE = CheckpointRecord()
 EMPTY = held(None)
-FORGOTTEN = BronzeFound("T", None, rows=True)  # rows, and a log that no longer has the notes
-FIRST = CheckpointFound("Q", 0, None, "T", {0: HERE})  # batch 0 is planned
-ONE = CheckpointFound("Q", 0, 0, "T", {0: HERE})  # batch 0 is complete
-TWO = CheckpointFound("Q", 1, 0, "T", {0: HERE, 1: LATER})  # batch 1 is planned
+FORGOTTEN = BronzeRecord("T", None, rows=True)  # rows, and a log that no longer has the notes
+FIRST = CheckpointRecord("Q", 0, None, "T", {0: HERE})  # batch 0 is planned
+ONE = CheckpointRecord("Q", 0, 0, "T", {0: HERE})  # batch 0 is complete
+TWO = CheckpointRecord("Q", 1, 0, "T", {0: HERE, 1: LATER})  # batch 1 is planned
 
 RELATIONS = [
     # the checkpoint, the change table, how they are related
@@ -92,7 +92,7 @@ RELATIONS = [
 
 @pytest.mark.parametrize(("checkpoint", "bronze", "tie"), RELATIONS)
 def test_how_a_checkpoint_and_a_table_are_related(
-    checkpoint: CheckpointFound, bronze: BronzeFound | None, tie: Tie
+    checkpoint: CheckpointRecord, bronze: BronzeRecord | None, tie: Tie
 ) -> None:
     assert relation(checkpoint, bronze) is tie
 

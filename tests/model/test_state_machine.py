@@ -28,8 +28,8 @@ from lakehouse_cdc.model.table_events import (
     SchemaChanged,
     TableBorn,
     TableDeselected,
+    TableDiscovered,
     TableDropped,
-    TableFound,
     TableRecorded,
     TableRefused,
     TableTruncated,
@@ -68,7 +68,10 @@ def refused(match: str = "") -> Iterator[None]:
 FLOOR, EARLIER_FLOOR = Position("b.000002", 4), Position("b.000001", 4)
 FIRST, SECOND, NEXT = FirstPass(), RepeatedPass(7), RepeatedPass(9)
 AGAIN = Reading(NEXT, [])  # a new pass, which begins at seq 9
-FOUND, FOUND_WITHOUT = TableFound("new", snapshots=True, seq=9), TableFound("new", snapshots=False, seq=9)
+DISCOVERED, DISCOVERED_BARE = (
+    TableDiscovered("new", snapshots=True, seq=9),
+    TableDiscovered("new", snapshots=False, seq=9),
+)
 BORN, BORN_WITHOUT = TableBorn("new", snapshots=True, floor=FLOOR), TableBorn("new", snapshots=False, floor=FLOOR)
 KEPT = SchemaChanged("new", values_kept=True, key_order_kept=True, seq=9, floor=FLOOR)
 LOST = replace(KEPT, values_kept=False)
@@ -89,9 +92,9 @@ def staying(event: Event, *phases: Phase) -> list[tuple[Phase, Event, Phase]]:
 
 EXAMPLES: list[tuple[Phase, Event, Phase]] = [
     # a table is captured
-    *((phase, FOUND, Waiting()) for phase in (Absent(), Waiting(), NEVER_SEEN)),
-    *((phase, FOUND, AGAIN) for phase in (GONE, ASIDE)),
-    *((phase, FOUND_WITHOUT, Streaming()) for phase in (Absent(), Waiting(), GONE, ASIDE, NEVER_SEEN)),
+    *((phase, DISCOVERED, Waiting()) for phase in (Absent(), Waiting(), NEVER_SEEN)),
+    *((phase, DISCOVERED, AGAIN) for phase in (GONE, ASIDE)),
+    *((phase, DISCOVERED_BARE, Streaming()) for phase in (Absent(), Waiting(), GONE, ASIDE, NEVER_SEEN)),
     (Absent(), BORN, Complete(FIRST)),
     (GONE, BORN, Complete(FirstPass(earlier=7))),
     (Absent(), BORN_WITHOUT, Streaming()),
@@ -183,7 +186,7 @@ def test_every_other_pair_is_refused() -> None:
 
 
 def test_a_table_that_must_be_there_after_an_event_is() -> None:
-    assert advanced(None, FOUND).phase == Waiting()
+    assert advanced(None, DISCOVERED).phase == Waiting()
     with refused():
         advanced(state_of(Waiting()), TableDeselected())
 
@@ -195,7 +198,7 @@ Pairs = list[tuple[Phase, Event]]
 
 
 def test_the_schema_is_that_of_the_event_that_has_one() -> None:
-    named: Pairs = [(GONE, FOUND), (GONE, BORN), (Waiting(), KEPT), (Absent(), TableRecorded("new"))]
+    named: Pairs = [(GONE, DISCOVERED), (GONE, BORN), (Waiting(), KEPT), (Absent(), TableRecorded("new"))]
     for phase, event in named:
         assert advanced(state_of(phase), event).schema == "new"
     assert advanced(None, REFUSED).schema == "refused"
@@ -205,11 +208,11 @@ def test_the_schema_is_that_of_the_event_that_has_one() -> None:
 
 
 def test_the_floor_is_where_the_table_got_its_shape() -> None:
-    shaped: Pairs = [(GONE, BORN), (GONE, replace(FOUND, floor=FLOOR)), (READ, KEPT), (READ, CHANGED)]
+    shaped: Pairs = [(GONE, BORN), (GONE, replace(DISCOVERED, floor=FLOOR)), (READ, KEPT), (READ, CHANGED)]
     shaped += [(Waiting(), KEPT), (Waiting(), CHANGED), (Waiting(), TRUNCATED)]
     for phase, event in shaped:
         assert advanced(state_of(phase), event).floor == FLOOR
-    without: Pairs = [(GONE, FOUND), (READ, REFUSED), (READ, DROPPED)]
+    without: Pairs = [(GONE, DISCOVERED), (READ, REFUSED), (READ, DROPPED)]
     for phase, event in without:
         assert advanced(state_of(phase), event).floor is None
     same: Pairs = [(MOVED, CONFIRMED), (READ, RereadAsked(9)), (AT_END, CROSSED_WITHOUT_KEY)]

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from tests.mutations.mutation import Mutation
 
+_REBUILD = "tests/silver/test_rebuild.py"
 _LATE = "tests/silver/test_tombstones.py::test_an_older_change_does_not_bring_a_deleted_key_back"
 
 TABLES = (
+    Mutation(
+        name="rebuilt-in-part",
+        rule="A table whose tombstones were replaced is replaced, too, whatever is configured by then.",
+        file="lakehouse_cdc/silver/apply/rebuild.py",
+        function="_build",
+        old='    set_properties(session, old, {REBUILDING: "true"})\n',
+        new="",
+        tests=(f"{_REBUILD}::test_a_table_that_was_about_to_be_replaced_is_built_again_whatever_is_configured",),
+    ),
     Mutation(
         name="pass-takes-older-rows",
         rule="The end of a repeated read takes away the rows that are older than its start, and no others.",

@@ -101,7 +101,7 @@ def test_one_that_does_not_fit_is_left_out_and_the_others_go_on(spark: SparkSess
     apply(lake, applier, [altered(one, rekeyed, 4)], second)
     assert one.name in applier.quarantined
     assert held(lake, "id", "n") == [("shop1.orders", 1, 1), ("shop1.orders", 2, 2)]
-    assert own_properties(spark, lake.layout, other.name).stuck is not None
+    assert own_properties(spark, lake.layout, other.name).quarantine is not None
 
 
 def test_a_table_with_the_name_of_one_that_several_go_into() -> None:

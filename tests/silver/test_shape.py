@@ -25,7 +25,7 @@ from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.policy import Policy
-from lakehouse_cdc.silver.tables.properties import Stuck, own_properties
+from lakehouse_cdc.silver.tables.properties import SilverQuarantine, own_properties
 from tests.support.bronze_writer import Lake
 from tests.support.crash_points import Crash, failing_at
 from tests.support.silver.alterations import Alteration, add, drop, rename, replaced, show_or_hide, swap, take_the_name
@@ -177,7 +177,7 @@ def test_what_does_not_fit_sets_the_table_aside_and_to_evolve_it_is_built_anew(
     [said] = applier.quarantined.values()
     assert said.startswith("a value of the source does not fit the frozen column shop.one.n; let its schema_changes be")
     held = own_properties(spark, lake.layout, one.name)
-    assert held.stuck == Stuck(said, last)
+    assert held.quarantine == SilverQuarantine(said, last)
     assert history(spark, place)[0].version == before + 1  # it has said so
     # others go on, and it does when the row has gone; what came meanwhile is not lost
     more = [insert(two, 10, 3, n=7, extra=None), insert(other, 11, 1), begin(other)]
@@ -190,7 +190,7 @@ def test_what_does_not_fit_sets_the_table_aside_and_to_evolve_it_is_built_anew(
     applier = Applier(spark, lake.layout, policy=lambda _: FROZEN)
     applier.apply(versions, lake.note(versions))
     assert applier.quarantined == {}
-    assert own_properties(spark, lake.layout, one.name).stuck is None
+    assert own_properties(spark, lake.layout, one.name).quarantine is None
     assert held_rows(lake, one.name, "id", "n") == [(1, 5), (2, 6), (3, 7)]
     versions = Versions(versions.last, lake.commit([insert(two, 13, 4, n=8, extra=None)]).version)
     with pytest.raises(DefiniteError, match=r"was frozen while its source changed.*Hint: move it away"):

@@ -230,15 +230,27 @@ def test_another_salt_is_refused(stage: Stage) -> None:
         under(stage, driver, {"maskSecret": ""}).batch()
 
 
-def test_another_key_of_rows_without_one_is_refused(stage: Stage) -> None:
+def test_another_key_of_rows_without_one(stage: Stage, tmp_path: Path) -> None:
+    """The table is read again, and folds by the new key; taken back, it has none."""
     stage.run("CREATE TABLE k (a INT NOT NULL, b INT NOT NULL)")
     driver = begun(stage, {"keys": '{"*.k": ["a"]}'})
-    stage.run("INSERT INTO k VALUES (1, 2)")
+    stage.run("INSERT INTO k VALUES (1, 2), (2, 1)")
     stage.drain(driver)
-    for keys in ({}, {"keys": '{"*.k": ["b"]}'}):
-        with pytest.raises(DefiniteError, match=r"put tables\..*\.k\.key back"):
-            under(stage, driver, keys).plan()
-    stage.drain(under(stage, driver, {"keys": '{"*.?": ["A"]}'}))
+    driver = under(stage, driver, {"keys": '{"*.?": ["A"]}'})
+    stage.drain(driver)
+    assert changes_of(driver, stage.name("k")) == []
+    for number, key in enumerate((["b"], ["b", "a"], []), start=3):
+        settings = {"keys": json.dumps({"*.k": key})} if key else {}
+        driver = under(stage, driver, settings)
+        stage.run(f"INSERT INTO k VALUES ({number}, {number})")
+        stage.run(f"UPDATE k SET b = b + 10 WHERE a = {number - 1}")
+        stage.drain(driver)
+        assert changes_of(driver, stage.name("k"))[-1]["key"] == tuple(key)
+        if key:
+            keys: list[Any] = [k for (name, k), _ in fold(driver.log).items() if name == stage.name("k")]
+            held = {tuple(value for _, value in named) for named in keys}
+            wanted = stage.run(f"SELECT {', '.join(sorted(key))} FROM k")
+            assert held == {tuple(row) for row in wanted}
 
 
 def test_an_earlier_release_left_no_settings(stage: Stage) -> None:

@@ -26,7 +26,7 @@ APPEND_ROW_CHANGED = Code(
     TableError,
     Scope.TABLE,
     "A row was updated or deleted in a table whose silver table only adds rows.",
-    "Signal snapshot for the table, or declare a key (tables.NAME.key) in a new pipeline.",
+    "Signal snapshot for the table, or declare a key (tables.NAME.key).",
 )
 
 DECLARED_KEY_NOT_UNIQUE = Code(
@@ -35,7 +35,7 @@ DECLARED_KEY_NOT_UNIQUE = Code(
     TableError,
     Scope.TABLE,
     "Several rows have the same value of the declared key.",
-    "Correct the rows, or choose other columns for tables.NAME.key in a new pipeline.",
+    "Correct the rows, or choose other columns for tables.NAME.key.",
 )
 
 FROZEN_KEY_CHANGED = Code(
@@ -113,25 +113,25 @@ CLUSTERING_REFUSED = Code(
 SILVER_FORM_CHANGED = Code(
     6013,
     "silver_form_changed",
-    DefiniteError,
+    TableError,
     Scope.TABLE,
-    "A silver table exists in another form than is configured.",
+    "A silver table that several source tables go into exists in another form than is configured.",
     "Move it away to have it built again from bronze, or set scd and deletes back.",
 )
 
 SILVER_TRANSFORM_CHANGED = Code(
     6014,
     "silver_transform_changed",
-    DefiniteError,
+    TableError,
     Scope.TABLE,
-    "A silver table was made with another rename, computed, filter or metadata.",
+    "A silver table that several go into was made with another rename, computed, filter or metadata.",
     "Move it away to have it built again from bronze, or set these back.",
 )
 
 SILVER_FROZEN_EARLIER = Code(
     6015,
     "silver_frozen_earlier",
-    DefiniteError,
+    TableError,
     Scope.TABLE,
     "A silver table was frozen while its source changed, and is to evolve now.",
     "Move it away to have it built again from bronze, or set schema_changes: freeze.",

@@ -28,7 +28,8 @@ is refused, and no error repeats it.
 _APPLY = {
     Change.NEXT_RUN: "the run that starts after the change uses it.",
     Change.REREAD: "tables that it concerns are read again; `run --plan` names them. What bronze has stays.",
-    Change.BEFORE_ROWS: "a table of which bronze has rows refuses another value; put it back, or begin a new pipeline.",
+    Change.REBUILD: "the silver table is built again from bronze, beside the old one, and replaces it in one commit;"
+    " `run --plan` names it. A table that several go into refuses another value.",
     Change.NEW_TABLE: "a silver table keeps what it was made with; move it away to have it built again from bronze.",
     Change.NEVER: "it names the pipeline or its places; with another value it is another pipeline.",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
-from lakehouse_cdc.options.declaration import NEVER, NEW_TABLE, NEXT_RUN, Keys, option
+from lakehouse_cdc.options.declaration import NEVER, NEW_TABLE, NEXT_RUN, REBUILD, Keys, option
 from lakehouse_cdc.options.kinds import Choice, Flag, JsonSchema, PropertyValue, Registered, Text
 from lakehouse_cdc.options.nested import ListOf, MapOf
 from lakehouse_cdc.options.source import COLUMNS, CapturedTable
@@ -83,11 +83,11 @@ class TableConfig(CapturedTable):
     form: str | None = option(
         Registered("form", form_names),
         "form of the silver table by its name; instead of `scd`, `deletes` and `append`",
-        default=None, otherwise="`current`", changes=NEW_TABLE,
+        default=None, otherwise="`current`", changes=REBUILD,
     )  # fmt: skip
     scd: Literal[1, 2] = option(
         Choice[Literal[1, 2]]((1, 2)), "1: rows as they are now; 2: every version of them",
-        default=1, changes=NEW_TABLE,
+        default=1, changes=REBUILD,
     )  # fmt: skip
     track: tuple[str, ...] | None = option(
         COLUMNS, "with `scd: 2`, the columns whose change begins a version",
@@ -96,12 +96,12 @@ class TableConfig(CapturedTable):
     deletes: Deletes = option(
         Choice[Deletes](get_args(Deletes)),
         "with `scd: 1`, what a deletion does: `hard` deletes the row, `soft` keeps it, with `_deleted_at`",
-        default="hard", changes=NEW_TABLE,
+        default="hard", changes=REBUILD,
     )  # fmt: skip
     append: bool = option(
         Flag(),
         "`true`: rows of a table without a primary key are only ever added; silver has each of them once",
-        default=False, changes=NEW_TABLE,
+        default=False, changes=REBUILD,
     )  # fmt: skip
     dropped_columns: DroppedColumns = option(
         Choice[DroppedColumns](get_args(DroppedColumns)),
@@ -118,21 +118,21 @@ class TableConfig(CapturedTable):
     rename: dict[str, str] = option(
         MapOf(Text(), names="column"),
         "silver's name of a column by the source's; the keys below use silver's names",
-        default={}, changes=NEW_TABLE,
+        default={}, changes=REBUILD,
     )  # fmt: skip
     computed: dict[str, str] = option(
         MapOf(Text(), names="column"),
         "SQL over the row's own columns, the same for the same row at any time: `upper(city)`",
-        default={}, changes=NEW_TABLE,
+        default={}, changes=REBUILD,
     )  # fmt: skip
     filter: str | None = option(
         Text(), "SQL: the rows that silver has, by the row as it was last written. Not with `deletes: soft`",
-        default=None, otherwise="all rows", changes=NEW_TABLE,
+        default=None, otherwise="all rows", changes=REBUILD,
     )  # fmt: skip
     metadata: dict[str, Metadata] = option(
         MapOf(Choice[Metadata](get_args(Metadata)), names="column"),
         "columns with the row's `database_name`, `table_name`, or `op_ts`, the time of its last change",
-        default={}, changes=NEW_TABLE,
+        default={}, changes=REBUILD,
     )  # fmt: skip
     silver_name: str | None = option(
         Text(), "name of the silver table, made from `{database}` and `{table}`; for tables that would share one",

@@ -7,7 +7,7 @@ bronze has. What the log holds after that may still give columns other names.
 from __future__ import annotations
 
 from lakehouse_cdc.lake.checkpoint import Checkpoint
-from lakehouse_cdc.pipeline.composition import Folders
+from lakehouse_cdc.pipeline.context import Folders
 from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.planning.reconfigured import changes, under

@@ -32,8 +32,8 @@ from lakehouse_cdc.lake.cleanup.uncommitted_files import remove_uncommitted
 from lakehouse_cdc.lake.tables import table_id
 from lakehouse_cdc.model.belonging import (
     Action,
-    BronzeFound,
-    CheckpointFound,
+    BronzeRecord,
+    CheckpointRecord,
     Decision,
     Plan,
     PlanAction,
@@ -49,7 +49,7 @@ from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.model.state_machine import advanced
 from lakehouse_cdc.model.table_events import TableRecorded
 from lakehouse_cdc.model.table_layout import Layout, Table
-from lakehouse_cdc.pipeline.composition import Folders
+from lakehouse_cdc.pipeline.context import Folders
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.tables.ledger import bronze_of_ledger
 from lakehouse_cdc.source.ddl.transitions import left
@@ -113,14 +113,14 @@ class Naming:
             self._named = True
 
 
-def _checkpoint(place: Checkpoint, beginning: Beginning) -> CheckpointFound:
+def _checkpoint(place: Checkpoint, beginning: Beginning) -> CheckpointRecord:
     planned, complete = place.last_offset(), place.last_commit()
     batches = {batch for batch in (planned, complete) if batch is not None}
     ends = {batch: SourcePoint.of_offset(place.offset(batch)) for batch in batches}
-    return CheckpointFound(place.query_id() if place.exists else None, planned, complete, beginning.table, ends)
+    return CheckpointRecord(place.query_id() if place.exists else None, planned, complete, beginning.table, ends)
 
 
-def _plan(place: Checkpoint, checkpoint: CheckpointFound, bronze: BronzeFound | None, digest: str) -> Plan:
+def _plan(place: Checkpoint, checkpoint: CheckpointRecord, bronze: BronzeRecord | None, digest: str) -> Plan:
     planned = place.planned
     if planned is None:
         return Plan.NONE
@@ -135,7 +135,7 @@ def _plan(place: Checkpoint, checkpoint: CheckpointFound, bronze: BronzeFound | 
     return Plan.SAME if place.offset(planned).get(DIGEST) == digest else Plan.CHANGED
 
 
-def _silver(spark: SparkSession, layout: Layout, bronze: BronzeFound | None, place: Checkpoint) -> Silver:
+def _silver(spark: SparkSession, layout: Layout, bronze: BronzeRecord | None, place: Checkpoint) -> Silver:
     if layout.silver is None:
         return Silver.NONE
     of = bronze_of_ledger(spark, layout)
@@ -147,7 +147,7 @@ def _silver(spark: SparkSession, layout: Layout, bronze: BronzeFound | None, pla
 
 
 def _done(
-    spark: SparkSession, layout: Layout, folders: Folders, decision: Decision, bronze: BronzeFound | None
+    spark: SparkSession, layout: Layout, folders: Folders, decision: Decision, bronze: BronzeRecord | None
 ) -> list[str]:
     place, beginning, notices = Checkpoint(folders.bronze), Beginning(folders.schemas), []
     if decision.plan is PlanAction.PASS and (planned := place.planned) is not None:
@@ -181,7 +181,7 @@ def _done(
     return notices
 
 
-def _recorded_offset(spark: SparkSession, layout: Layout, store: SchemaStore, bronze: BronzeFound | None) -> Offset:
+def _recorded_offset(spark: SparkSession, layout: Layout, store: SchemaStore, bronze: BronzeRecord | None) -> Offset:
     """The position of bronze: the epoch of its last row, and the tables of which it has rows."""
     greatest, recorded = tables_in(spark, layout)
     last, top = None if bronze is None else bronze.last, unpack(greatest)

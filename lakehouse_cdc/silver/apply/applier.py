@@ -134,9 +134,9 @@ class Applier:
                 raise taken
             keeper.apply(self._session(), part, versions, note)
         except Exception as error:
-            if (refusal := _refusal(part.table, error)) is None:
+            if (refused := refusal(part.table, error)) is None:
                 raise
-            reason = f"{refusal.what}; {refusal.hint}"
+            reason = f"{refused.what}; {refused.hint}"
             keeper.set_aside(self._session(), reason, note)
             _log.warning("%s is quarantined: %s", part.table, reason, exc_info=error)
             self._quarantined[part.table] = reason
@@ -154,7 +154,7 @@ class Applier:
         return session
 
 
-def _refusal(table: str, error: Exception) -> TableError | None:
+def refusal(table: str, error: Exception) -> TableError | None:
     """What one table alone cannot continue for, if that is what the error says."""
     ours = error if isinstance(error, CdcError) else raised_in_sql(error)
     if isinstance(ours, TableError):

@@ -53,11 +53,11 @@ from lakehouse_cdc.silver.tables.properties import (
     FROZEN,
     KEPT,
     LEFT,
+    QUARANTINED_BECAUSE,
     SCHEMA_ID,
     SCHEMA_SEQ,
-    STUCK,
     FrozenShape,
-    Stuck,
+    SilverQuarantine,
 )
 from lakehouse_cdc.silver.tables.table_definition import (
     STATISTICS,
@@ -146,10 +146,14 @@ def mark_left(session: SparkSession, layout: Layout, name: str, seq: int, note: 
         set_properties(session, layout.silver_table(name), {LEFT: str(seq)})
 
 
-def set_aside(session: SparkSession, layout: Layout, name: str, stuck: Stuck | None, note: CommitNote) -> None:
+def set_aside(
+    session: SparkSession, layout: Layout, name: str, quarantine: SilverQuarantine | None, note: CommitNote
+) -> None:
     """Say that the table is quarantined, and why; or, with None, that it is not any more."""
     with noting(session, note):
-        set_properties(session, layout.silver_table(name), {STUCK: "" if stuck is None else stuck.text()})
+        set_properties(
+            session, layout.silver_table(name), {QUARANTINED_BECAUSE: "" if quarantine is None else quarantine.text()}
+        )
 
 
 def perform(

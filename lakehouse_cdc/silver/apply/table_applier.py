@@ -38,7 +38,15 @@ from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.evolution.steps import Phase
 from lakehouse_cdc.silver.tables import table_definition
 from lakehouse_cdc.silver.tables.names import own_table
-from lakehouse_cdc.silver.tables.properties import SCHEMA_ID, FrozenShape, Held, Stuck, base_of, held_by
+from lakehouse_cdc.silver.tables.properties import (
+    SCHEMA_ID,
+    SCHEMA_SEQ,
+    FrozenShape,
+    Held,
+    SilverQuarantine,
+    base_of,
+    held_by,
+)
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
 
 
@@ -57,23 +65,19 @@ class TableApplier:
 
     def apply(self, session: SparkSession, part: TableBatch, versions: Versions, note: CommitNote) -> None:
         """Apply the table's rows of those commits of bronze, of which `part` says what they hold."""
-        self._range, rows = versions, self._rows(session, versions)
-        after = versions.after
+        self._range, after = versions, versions.after
         note = replace(note, part=self._layout.silver_table(self._name).part)
         if self._held is None:
             held = held_by(session, self._layout, self._name)
-            if held is None or held.building:
-                after = None
-            elif held.stuck is not None:
-                after = held.stuck.after
-            self._after = after
-            self._newest, self._through = (held.last, held.through) if held is not None else (None, 0)
-            if after != versions.after:
-                self._range = Versions(after, versions.last)
-                rows = self._rows(session, self._range)
-                part = parts_of(session, self._layout, self._range, self._name)[self._name]
-                self._schemas.learn(session, part.schema_ids, rows)
-            self._held = self._open(session, held, part, rows)
+            after = self._held_up_to(held, versions)
+            if after is not None and after >= versions.last:
+                return  # it was set aside after all of this
+            rest = self._rest(session, part, versions, after)
+            if rest is None:
+                return
+            part = rest
+            self._held = self._open(session, held, part, self._rows(session, self._range))
+        rows = self._rows(session, self._range)
         note, whole = self._order(session, after, note)
         for change, until in pairwise([None, *part.changes, None]):
             self._held = self._segment(session, self._held, part, rows, whole, change, until, note)
@@ -81,10 +85,33 @@ class TableApplier:
         if self._held.building:
             schema_executor.finish_building(session, self._layout, self._name, self._holding(self._held, note))
             self._held = replace(self._held, building=False)
-        if self._held.stuck is not None:
+        if self._held.quarantine is not None:
             schema_executor.set_aside(session, self._layout, self._name, None, self._holding(self._held, note))
-            self._held = replace(self._held, stuck=None)
+            self._held = replace(self._held, quarantine=None)
         self._after, self._newest = versions.last, note
+
+    def _held_up_to(self, held: Held | None, versions: Versions) -> int | None:
+        """The version of bronze up to which the table holds everything; None if it is to be built from the whole."""
+        after = versions.after
+        if held is None or held.building:
+            after = None
+        elif held.quarantine is not None:
+            after = held.quarantine.after
+        self._after = after
+        self._newest, self._through = (held.last, held.through) if held is not None else (None, 0)
+        return after
+
+    def _rest(
+        self, session: SparkSession, part: TableBatch, versions: Versions, after: int | None
+    ) -> TableBatch | None:
+        """What is to be applied of the commits after `after`; None where the table has no rows there."""
+        if after == versions.after:
+            return part
+        self._range = Versions(after, versions.last)
+        rest = parts_of(session, self._layout, self._range, self._name).get(self._name)
+        if rest is not None:
+            self._schemas.learn(session, rest.schema_ids, self._rows(session, self._range))
+        return rest
 
     def set_aside(self, session: SparkSession, reason: str, note: CommitNote) -> None:
         """Quarantine the table, as the batch that has just failed found it. The keeper is of no more use.
@@ -94,7 +121,7 @@ class TableApplier:
         if own_table(session, self._layout, self._name) is None:
             return
         note = replace(note, part=self._layout.silver_table(self._name).part)
-        schema_executor.set_aside(session, self._layout, self._name, Stuck(reason, self._after), note)
+        schema_executor.set_aside(session, self._layout, self._name, SilverQuarantine(reason, self._after), note)
 
     def _order(self, session: SparkSession, after: int | None, note: CommitNote) -> tuple[CommitNote, DataFrame | None]:
         """What commits say to a table that depends on the order: up to where it holds bronze, which never goes back.
@@ -123,15 +150,17 @@ class TableApplier:
 
     def _open(self, session: SparkSession, held: Held | None, part: TableBatch, rows: DataFrame) -> Held:
         """Make the table, or see that it is what it says, and be ready to write; not so during a change."""
+        begin = self._begin(part) if held is None else None
         schema = part.changes[0].old if part.changes else self._schemas[min(part.schema_ids)]
         if held is None:
+            schema, since = (schema, 0) if begin is None else (begin.new, begin.seq)
             steps, policy = bool(part.changes), self._policy
             policy.form.require_fit(schema)
             shape = self._first_shape(session, schema, rows)
             table_definition.make(
-                session, self._layout, shape, self._added(session, shape), in_steps=steps, policy=policy
+                session, self._layout, shape, self._added(session, shape), in_steps=steps, policy=policy, since=since
             )
-            begun = Held.of({SCHEMA_ID: schema.id}, ())
+            begun = Held.of({SCHEMA_ID: schema.id, SCHEMA_SEQ: str(since)}, ())
             of_part = self._layout.silver_table(self._name).part is not None
             frozen = FrozenShape.of_shape(shape) if of_part else None
             building = steps or of_part
@@ -145,6 +174,21 @@ class TableApplier:
                 schema = self._schemas[held.schema_id]
             self._writer = self._writer_for(session, self._shape(session, schema, held, rows), held)
         return held
+
+    def _begin(self, part: TableBatch) -> SchemaBoundary | None:
+        """The change after which the table fits its form, where it did not before it: the table begins with that.
+
+        A table that gets a key is read again, so what bronze has from before is not needed.
+        """
+        unfit = [change for change in part.changes if not self._fits(change.old)]
+        return unfit[-1] if unfit else None
+
+    def _fits(self, schema: TableSchema) -> bool:
+        try:
+            self._policy.form.require_fit(schema)
+        except TableError:
+            return False
+        return True
 
     def _first_shape(self, session: SparkSession, schema: TableSchema, rows: DataFrame) -> Shape:
         """That of a table that is not there, or that others go into so far."""

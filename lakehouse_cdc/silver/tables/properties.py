@@ -30,10 +30,11 @@ CHANGING = "lakehouse_cdc.schema_change"  # <seq of the change>:<its phase>
 KEPT = "lakehouse_cdc.kept_columns"
 FROZEN = "lakehouse_cdc.frozen"  # what a table keeps its shape by, and the seq of the last change for which it did
 LEFT = "lakehouse_cdc.left_off"  # the seq at which the source's table was dropped, or quarantined; 0: followed again
-STUCK = "lakehouse_cdc.quarantined"  # why no more of bronze is applied, and what was applied before
+QUARANTINED_BECAUSE = "lakehouse_cdc.quarantined"  # why no more of bronze is applied, and what was applied before
 TRANSFORM = "lakehouse_cdc.transform"  # what it makes of the source's columns (see `transform`)
 BASE = "lakehouse_cdc.base"  # of one that several source tables go into: the id of the schema whose columns it has
 BUILDING = "lakehouse_cdc.building"  # true while several commits build a table from the whole of bronze
+REBUILDING = "lakehouse_cdc.rebuilding"  # true of a table that is about to be replaced (see `apply.rebuild`)
 CLUSTERED = "lakehouse_cdc.clustered"  # true of a table that was made to be, whatever it is clustered by now
 
 
@@ -68,7 +69,7 @@ class FrozenShape:
 
 
 @dataclass(frozen=True)
-class Stuck:
+class SilverQuarantine:
     """A table that silver set aside: why, and the last version of bronze that it holds (None: it lacks all)."""
 
     reason: str
@@ -79,7 +80,7 @@ class Stuck:
         return json.dumps({"reason": self.reason, "after": self.after}, ensure_ascii=False)
 
     @classmethod
-    def of(cls, text: str | None) -> Stuck | None:
+    def of(cls, text: str | None) -> SilverQuarantine | None:
         """The inverse; None for a table that is not set aside."""
         return cls(**json.loads(text)) if text else None
 
@@ -92,7 +93,8 @@ class Held:
     `building`: not everything that bronze held when the table was made has been applied to it yet. `left` is the seq
     at which the source's table was left off (dropped, or quarantined), 0 if it is followed. `frozen` is None where the
     table's shape is that of its schema. `form` is what it keeps of rows, `transform` what it makes of the columns.
-    `last` is the note of its newest commit, None for a table to which no batch has been applied; `through` the newest
+    `rebuilding`: it is to be replaced, whatever is configured. `last` is the note of its newest commit, None for a
+    table to which no batch has been applied; `through` the newest
     that its commits say, or 0. `base` is the schema whose columns a table has that several go into.
     """
 
@@ -104,12 +106,13 @@ class Held:
     kept: frozenset[str]
     left: int
     frozen: FrozenShape | None
-    stuck: Stuck | None
+    quarantine: SilverQuarantine | None
     form: Form
     last: CommitNote | None
     through: int
     transform: Transform = NOTHING
     base: str | None = None
+    rebuilding: bool = False
 
     @property
     def applied(self) -> int:
@@ -137,12 +140,13 @@ class Held:
             kept=frozenset(json.loads(properties.get(KEPT, "[]"))),
             left=int(properties.get(LEFT, "0")),
             frozen=FrozenShape.of(properties.get(FROZEN), schema_seq),
-            stuck=Stuck.of(properties.get(STUCK)),
+            quarantine=SilverQuarantine.of(properties.get(QUARANTINED_BECAUSE)),
             form=form_of(properties),
             last=last,
             through=through,
             transform=Transform.of(properties.get(TRANSFORM)),
             base=properties.get(BASE),
+            rebuilding=properties.get(REBUILDING) == "true",
         )
 
 

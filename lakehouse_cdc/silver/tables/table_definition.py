@@ -51,6 +51,7 @@ from lakehouse_cdc.silver.tables.properties import (
     CLUSTERED,
     FROZEN,
     SCHEMA_ID,
+    SCHEMA_SEQ,
     TRANSFORM,
     FrozenShape,
 )
@@ -85,8 +86,19 @@ def _columns_of_source(schema: TableSchema) -> Columns:
     return [(c.name, require(c, schema.name).silver) for c in schema.captured]
 
 
-def make(spark: SparkSession, layout: Layout, shape: Shape, added: Columns, *, in_steps: bool, policy: Policy) -> None:
+def make(
+    spark: SparkSession,
+    layout: Layout,
+    shape: Shape,
+    added: Columns,
+    *,
+    in_steps: bool,
+    policy: Policy,
+    since: int = 0,
+) -> None:
     """Make the silver table, empty; `in_steps`: more than one commit will fill it. `added` are those of `columns`.
+
+    `since` is the seq of the change of the schema that it begins with, 0 for the first schema.
 
     A table to which nothing has been applied (new, or left so by a crash) must be built from the whole of bronze.
     """
@@ -99,6 +111,7 @@ def make(spark: SparkSession, layout: Layout, shape: Shape, added: Columns, *, i
     own = {SCHEMA_ID: shape.base.id, STATISTICS: indexed, WIDENING: "true"}
     own |= {CLUSTERED: "true"} if policy.cluster_by else {}
     own |= {BUILDING: "true"} if in_steps else {}
+    own |= {SCHEMA_SEQ: str(since)} if since else {}
     own |= {TRANSFORM: shape.transform.text()} if shape.transform != NOTHING else {}
     what, table = form.comment, layout.silver_table(schema.name)
     if table.part is not None:
@@ -107,7 +120,7 @@ def make(spark: SparkSession, layout: Layout, shape: Shape, added: Columns, *, i
             set_properties(spark, table, of_part)
             return
         own |= {f"{name}@{table.part}": value for name, value in of_part.items()} | {BASE: shape.base.id}
-        own = {name: value for name, value in own.items() if name not in (SCHEMA_ID, BUILDING)}
+        own = {name: value for name, value in own.items() if name not in (SCHEMA_ID, SCHEMA_SEQ, BUILDING)}
         declared, partition = [(SOURCE_TABLE, "string"), *declared], [SOURCE_TABLE]
     create(
         spark, table, declared, pipeline=layout.pipeline, partition_by=partition, cluster_by=policy.cluster_by,

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakehouse_cdc.schema.change import SchemaChange
-from lakehouse_cdc.schema.column_choice import Choice, key_changed, require_same_salt
+from lakehouse_cdc.schema.column_choice import Choice, require_same_salt
 from lakehouse_cdc.schema.declared_key import Keys, with_key
 from lakehouse_cdc.schema.representation import Rules, carried_by
 from lakehouse_cdc.schema.table import Carried, Column, TableSchema
@@ -78,7 +78,8 @@ def changed(
 
     Of each column, what all configurations say alike stays as it is. Without `showing` nothing that is
     hidden, by a mask or since it is left out, is shown: the configuration may name the column as it is called later.
-    Values are kept where nothing but columns are left out. Raises DefiniteError for another salt, or another key.
+    A given key is another one when the end of the log is reached, for its columns are named as they are called there.
+    Values are kept where nothing but columns are left out. Raises DefiniteError for another salt.
     """
     new = (now if showing else now.without_unknown(schema)).applied(schema)
     olds = [settings.applied(schema) for settings in before]
@@ -94,11 +95,13 @@ def changed(
     columns = tuple(map(column, schema.columns, new.columns, *(old.columns for old in olds)))
     require_same_salt(schema.name, schema.columns, columns)
     after = replace(schema, columns=columns)
-    if any(old.key != new.key for old in olds) and schema.key != new.key and not schema.primary_key:
-        raise key_changed(schema, new.key)
+    if showing and not schema.primary_key and any(old.key != new.key for old in olds):
+        after = replace(after, key=new.key, key_given=new.key_given)
     if after == schema:
         return None
-    left_out = all(is_now == was or not is_now.captured for was, is_now in zip(schema.columns, columns, strict=True))
+    left_out = after.key == schema.key and all(
+        is_now == was or not is_now.captured for was, is_now in zip(schema.columns, columns, strict=True)
+    )
     return replace(SchemaChange.by_names(None, schema, after), kept=left_out)
 
 
@@ -113,6 +116,8 @@ def described(change: SchemaChange) -> str:
             words.append(f"{now.name} is {'masked' if now.mask else 'not masked any more'}")
         elif was.carried != now.carried:
             words.append(f"{now.name} is carried {_CARRIED[now.carried]}")
+    if change.before.key != change.after.key:
+        words.append(f"its key is ({', '.join(change.after.key)})" if change.after.key else "it has no key any more")
     return ", ".join(words)
 
 

@@ -33,8 +33,8 @@ class Folders:
     sinks: tuple[str, ...] = ()
 
 
-class Place:
-    """The place of one pipeline. `spark` is the session to use; without it Databricks' own, else one is made.
+class PipelineContext:
+    """What the parts of one pipeline share. `spark` is the session to use; without it Databricks' own, or a new one.
 
     Relative paths start at `home`, the working directory by default. `log` and `conf` are for a session that is made
     here: the file of Spark's own log, by default beside the checkpoints, and further settings of Spark.

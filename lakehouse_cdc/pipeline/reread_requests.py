@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.table_state import Dropped
-from lakehouse_cdc.pipeline.composition import Place
+from lakehouse_cdc.pipeline.context import PipelineContext
 from lakehouse_cdc.pipeline.report import VerifyReport
 from lakehouse_cdc.source.requests.repairs import pending
 from lakehouse_cdc.source.requests.requests import Signals
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from lakehouse_cdc.pipeline.start.reset import Reset
 
 
-class Mending(Place):
-    """A place whose source has begun, perhaps."""
+class RereadRequests(PipelineContext):
+    """A pipeline that can be asked to read tables, rows or keys again, and to begin again."""
 
     @property
     def signals(self) -> Signals:

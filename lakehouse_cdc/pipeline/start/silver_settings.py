@@ -1,0 +1,51 @@
+"""Silver tables whose settings have changed: built again from bronze before silver's stream begins.
+
+Which tables those are is in the tables themselves (see `silver.apply.rebuild`). To look at each of them takes time, so
+the settings of the last look after which nothing was left to be done are kept as a digest beside the checkpoints.
+Without that file, or with an older one, all tables are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.pipeline.config.model import PipelineConfig
+from lakehouse_cdc.silver.apply.rebuild import Rebuild, rebuild, rebuilds
+from lakehouse_cdc.silver.apply.stream import applied
+from lakehouse_cdc.source.state.state_store import write_whole
+
+_NAME = "silver_settings"
+
+
+class SilverSettings:
+    """What `config` says of silver's tables, against what they were made with; `state` is the folder of checkpoints."""
+
+    def __init__(self, spark: SparkSession, layout: Layout, config: PipelineConfig, state: Path) -> None:
+        self._spark, self._layout, self._config = spark, layout, config
+        self._path = state / _NAME
+        self._digest = sha256(repr((config.target, config.tables)).encode()).hexdigest()
+
+    def rebuilds(self) -> list[Rebuild]:
+        """The tables to be built again."""
+        known = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
+        return [] if known == self._digest else rebuilds(self._spark, self._layout, self._config.policy)
+
+    def follow(self, checkpoint: str) -> Iterator[str]:
+        """Build them again, while silver's stream, with that checkpoint, does not run; what was done, for a person."""
+        refused, wanted = False, self.rebuilds()
+        done = applied(self._spark, self._layout, checkpoint) if wanted else None
+        version = None if done is None else done.bronze_version
+        for one in wanted:
+            yield one.sentence
+            policy = self._config.policy(one.source_table)
+            error = rebuild(self._spark, self._layout, one.source_table, policy, version)
+            if error is not None:
+                refused = True
+                yield f"{one.source_table}: its silver table stays as it is: {error.what}; {error.hint}"
+        if not refused:
+            write_whole(self._path, self._digest)

@@ -1,0 +1,161 @@
+"""Silver tables that are configured otherwise than they were made: built again from bronze beside, and swapped.
+
+Purpose: `scd`, `deletes`, `append`, `rename`, `computed`, `filter` and `metadata`, and `schema_changes: freeze` taken
+back, can change in a pipeline with tables. Bronze has every change, so nothing is read from the source.
+
+Invariant: a reader sees the old table or the new one, each as a whole, and the new one is what it would be if it had
+been made with the settings of now.
+
+Why it holds: the new table is filled by the one writer of silver tables (`table_applier`), in a place of its own, from
+the whole of bronze. One commit to the old table then replaces rows, columns, properties and note. Its tombstones are
+replaced before. A crash in between leaves the old table with the tombstones of the new one; so the old one says before
+that it is about to be replaced, and is replaced, whatever is configured by then, before another batch is applied. A
+crash at any other point leaves a table that nobody reads, and that the next attempt deletes first.
+Batches that the new table holds already are applied to it as any repeated batch is: they change nothing.
+
+A table that cannot be built is quarantined as it is (see `applier`), and tried again by the next run. Parts of a table
+that several go into are not rebuilt.
+
+Guards: tests/silver/test_rebuild.py, tests/pipeline/test_silver_settings.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from glob import escape
+
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.errors import ConfigError, DefiniteError
+from lakehouse_cdc.lake.commits import newest_first, newest_version, noting
+from lakehouse_cdc.lake.engines.choice import engine_of
+from lakehouse_cdc.lake.tables import drop, exists, replace_by, set_properties
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.commit_note import CommitNote
+from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.silver.apply import schema_executor
+from lakehouse_cdc.silver.apply.applier import refusal
+from lakehouse_cdc.silver.apply.table_applier import TableApplier
+from lakehouse_cdc.silver.batch.batch_from_files import parts_of
+from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.tables.names import own_table
+from lakehouse_cdc.silver.tables.properties import (
+    REBUILDING,
+    Held,
+    SilverQuarantine,
+    held_by,
+)
+from lakehouse_cdc.silver.tables.schema_cache import Schemas
+from lakehouse_cdc.sinks.stream import no_note
+
+_QUERY = "rebuild"  # in the place of a streaming query, in the notes of such a table's commits
+
+
+@dataclass(frozen=True)
+class Rebuild:
+    """A silver table to be built again: that of which source table, and what differs."""
+
+    source_table: str
+    why: str
+
+    @property
+    def sentence(self) -> str:
+        """For a person."""
+        return f"{self.source_table}: its silver table is built again from bronze, for {self.why}"
+
+
+def rebuilds(spark: SparkSession, layout: Layout, policy: Callable[[str], Policy]) -> list[Rebuild]:
+    """The silver tables that are there and are configured otherwise, by name of their source table.
+
+    Raises ConfigError for a table whose settings contradict each other, DefiniteError for a table of somebody else's.
+    """
+    if not exists(spark, layout.schemas):
+        return []
+    known = {row["source_table"] for row in engine_of(spark, layout.schemas).read(layout.schemas, ["source_table"])}
+    wanted = []
+    for name in sorted(known):
+        table = own_table(spark, layout, name)
+        if table is None or table.part is not None:
+            continue
+        held = held_by(spark, layout, name)
+        if held is not None and (why := _difference(held, policy(name))):
+            wanted.append(Rebuild(name, why))
+    return wanted
+
+
+def _difference(held: Held, policy: Policy) -> str:
+    if held.form is not policy.form:
+        return f"it is {held.form.title}, and is to be {policy.form.title}"
+    if held.transform != policy.transform:
+        return "rename, computed, filter or metadata are others now"
+    if held.frozen is not None and not policy.freezes:
+        return "it was frozen, and is to follow the columns of its source"
+    return "an attempt that was interrupted" if held.rebuilding else ""
+
+
+def rebuild(
+    spark: SparkSession, layout: Layout, name: str, policy: Policy, applied: int | None, *, keep_days: float = 7.0
+) -> DefiniteError | None:
+    """Build one of them again, and swap it; why it is quarantined instead, if it is.
+
+    Silver has applied bronze up to the version `applied` (None: nothing), and must not be writing. Raises DefiniteError
+    or TransientError.
+    """
+    session, held = spark.newSession(), held_by(spark, layout, name)
+    assert held is not None, name
+    of_last = 0 if held.last is None else held.last.bronze_version or 0
+    version = max(of_last, newest_version(session, layout.changes) if applied is None else applied)
+    note = _note(session, layout, version)
+    try:
+        _build(session, layout, name, policy, version, note, keep_days)
+    except Exception as error:
+        refused = error if isinstance(error, ConfigError) else refusal(name, error)
+        if refused is None:
+            raise
+        after = None if held.building else applied
+        if held.quarantine is not None:
+            after = held.quarantine.after
+        reason = SilverQuarantine(f"{refused.what}; {refused.hint}", after)
+        schema_executor.set_aside(session, layout, name, reason, note)
+        return refused
+    finally:
+        _remove(session, layout, name)
+    return None
+
+
+def _beside(layout: Layout, name: str) -> Layout:
+    """The same tables, but for the silver table of `name`, which is built there."""
+    table = layout.silver_table(name)
+    return replace(layout, silver_names=((escape(name), f"{table.name}__rebuilt"),), into=())
+
+
+def _build(
+    session: SparkSession, layout: Layout, name: str, policy: Policy, version: int, note: CommitNote, keep_days: float
+) -> None:
+    _remove(session, layout, name)
+    beside, schemas, versions = _beside(layout, name), Schemas(layout), Versions(None, version)
+    part = parts_of(session, layout, versions, name)[name]
+    schemas.learn(session, part.schema_ids, versions.rows(session, layout.changes))
+    TableApplier(beside, schemas, name, keep_days=keep_days, policy=policy).apply(session, part, versions, note)
+    made = held_by(session, beside, name)
+    assert made is not None, name
+    old, tombstones = layout.silver_table(name), layout.tombstones(name)
+    set_properties(session, old, {REBUILDING: "true"})
+    with noting(session, replace(note, through=made.through)):
+        if policy.form.has_tombstones:
+            replace_by(session, tombstones, beside.tombstones(name))
+        replace_by(session, old, beside.silver_table(name))
+
+
+def _remove(session: SparkSession, layout: Layout, name: str) -> None:
+    beside = _beside(layout, name)
+    for table in (beside.silver_table(name), beside.tombstones(name)):
+        drop(session, table, pipeline=layout.pipeline)
+
+
+def _note(session: SparkSession, layout: Layout, version: int) -> CommitNote:
+    for commit in newest_first(session, layout.changes):
+        if commit.version <= version and commit.note is not None:
+            return CommitNote(layout.pipeline, _QUERY, version, commit.note.source_point, version)
+    raise no_note(layout, version)
