@@ -56,6 +56,8 @@ def _change(dice: random.Random, number: int) -> str:
             "REPLACE INTO cap_b VALUES " + ", ".join(f"('k', {number % 50 + i}, REPEAT('x', 90))" for i in rows),
             "UPDATE cap_b SET k2 = k2 + 100000 ORDER BY k2 DESC LIMIT 1",
             "INSERT INTO other (x) VALUES (NOW(6))",
-            "UPDATE cap_a, cap_b, other SET name = 'm', body = 'n', x = NOW(6) WHERE cap_a.id % 7 = 1 AND k2 % 20 = 1",
+            # in any other order the rows are logged by what the server's statistics say at that moment
+            "UPDATE cap_a STRAIGHT_JOIN cap_b STRAIGHT_JOIN other SET name = 'm', body = 'n', x = NOW(6)"
+            " WHERE cap_a.id % 7 = 1 AND k2 % 20 = 1",
         )
     )
