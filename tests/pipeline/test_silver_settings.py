@@ -147,3 +147,28 @@ def test_a_table_without_a_key_is_given_one(
     assert len(verified.tables) == 2
     silver = spark.read.format("delta").load(str(lake.layout.silver_table(f"{database}.k")))
     assert sorted((row["a"], row["n"]) for row in silver.collect()) == [(1, 10), (2, 20), (4, 4)]
+
+
+@pytest.mark.long
+def test_a_key_is_taken_away_and_given_again(
+    spark: SparkSession, mysql: MySqlServer, run: Callable[..., None], database: str, tmp_path: Path
+) -> None:
+    """Without a key silver cannot continue, and says so; the hint is the way back."""
+    run("CREATE TABLE k (a INT NOT NULL, n INT)", "INSERT INTO k VALUES (1, 1), (2, 2)")
+    run("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    keyed = {f"{database}.k": {"key": ["a"]}}
+    pipeline(spark, mysql, database, tmp_path, tables=keyed).run(once=True)
+    run("INSERT INTO k VALUES (3, 3)", "INSERT INTO t VALUES (2)")
+    lake = pipeline(spark, mysql, database, tmp_path)
+    lake.run(once=True)
+    reason = lake.status().tables[f"{database}.k"].quarantined
+    assert reason is not None
+    assert "key: [columns]" in reason
+    run("INSERT INTO k VALUES (4, 4)", "UPDATE k SET n = 10 WHERE a = 1", "INSERT INTO t VALUES (3)")
+    for _ in range(2):  # the source reads the table again in the first
+        lake = pipeline(spark, mysql, database, tmp_path, tables=keyed)
+        lake.run(once=True)
+    assert lake.status().healthy
+    verified = lake.verify()
+    assert verified.verified, verified.to_json()
+    assert len(verified.tables) == 2

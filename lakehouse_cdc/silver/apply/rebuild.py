@@ -13,7 +13,8 @@ that it is about to be replaced, and is replaced, whatever is configured by then
 crash at any other point leaves a table that nobody reads, and that the next attempt deletes first.
 Batches that the new table holds already are applied to it as any repeated batch is: they change nothing.
 
-A table that cannot be built is quarantined as it is (see `applier`), and tried again by the next run. Parts of a table
+A table that cannot be built is quarantined as it is (see `applier`), and tried again by the next run. One that is
+quarantined may have been so for what is configured otherwise now, so it is built again, too. Parts of a table
 that several go into are not rebuilt.
 
 Guards: tests/silver/test_rebuild.py, tests/pipeline/test_silver_settings.py.
@@ -91,6 +92,8 @@ def _difference(held: Held, policy: Policy) -> str:
         return "rename, computed, filter or metadata are others now"
     if held.frozen is not None and not policy.freezes:
         return "it was frozen, and is to follow the columns of its source"
+    if held.quarantine is not None:
+        return f"it was set aside ({held.quarantine.reason})"
     return "an attempt that was interrupted" if held.rebuilding else ""
 
 
