@@ -70,7 +70,7 @@ def start(
 def committed_batch(spark: SparkSession, layout: Layout, checkpoint: Checkpoint, batch: int) -> CommittedBatch:
     """The micro-batch `batch` of that checkpoint."""
     versions = versions_of(checkpoint, batch)
-    sources = _sources(spark, layout, versions)
+    sources = source_notes(spark, layout, versions)
     note = CommitNote(layout.pipeline, checkpoint.query_id(), batch, sources[0].source_point, versions.last)
     return CommittedBatch(versions, note, tuple(sources))
 
@@ -80,7 +80,7 @@ def versions_of(checkpoint: Checkpoint, batch: int) -> Versions:
     return Versions.between(checkpoint.offset(batch - 1) if batch else None, checkpoint.offset(batch))
 
 
-def _sources(spark: SparkSession, layout: Layout, versions: Versions) -> list[CommitNote]:
+def source_notes(spark: SparkSession, layout: Layout, versions: Versions) -> list[CommitNote]:
     """The notes of the source's commits among those versions of bronze, newest first; at least the last one before."""
     notes: list[CommitNote] = []
     for commit in newest_first(spark, layout.changes):

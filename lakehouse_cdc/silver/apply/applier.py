@@ -22,7 +22,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import CdcError, DefiniteError, TableError, codes
-from lakehouse_cdc.lake.engines.choice import engine_of
 from lakehouse_cdc.lake.spark_errors import conditions, is_conflict, raised_in_sql
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Op
@@ -33,7 +32,7 @@ from lakehouse_cdc.silver.batch.batch_from_files import parts_of
 from lakehouse_cdc.silver.batch.contents import TableBatch
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.forms.writers.merge import FILES
-from lakehouse_cdc.silver.tables.names import SilverNames
+from lakehouse_cdc.silver.tables.names import SilverNames, known_source_tables
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
 
 _AGAIN = Op.END.value  # a table was read again
@@ -91,8 +90,7 @@ class Applier:
 
     def _met(self, source_tables: Iterable[str]) -> SilverNames:
         if self._names is None:
-            known = engine_of(self._spark, self._layout.schemas).read(self._layout.schemas, ["source_table"])
-            self._names = SilverNames(self._layout, {row["source_table"] for row in known})
+            self._names = SilverNames(self._layout, known_source_tables(self._spark, self._layout))
         self._names.add(source_tables)
         return self._names
 

@@ -29,8 +29,7 @@ from glob import escape
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
-from lakehouse_cdc.lake.commits import newest_first, newest_version, noting
-from lakehouse_cdc.lake.engines.choice import engine_of
+from lakehouse_cdc.lake.commits import newest_version, noting
 from lakehouse_cdc.lake.tables import drop, exists, replace_by, set_properties
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.commit_note import CommitNote
@@ -40,7 +39,7 @@ from lakehouse_cdc.silver.apply.applier import refusal
 from lakehouse_cdc.silver.apply.table_applier import TableApplier
 from lakehouse_cdc.silver.batch.batch_from_files import parts_of
 from lakehouse_cdc.silver.definition.policy import Policy
-from lakehouse_cdc.silver.tables.names import own_table
+from lakehouse_cdc.silver.tables.names import known_source_tables, own_table
 from lakehouse_cdc.silver.tables.properties import (
     REBUILDING,
     Held,
@@ -48,7 +47,7 @@ from lakehouse_cdc.silver.tables.properties import (
     held_by,
 )
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
-from lakehouse_cdc.sinks.stream import no_note
+from lakehouse_cdc.sinks.stream import source_notes
 
 _QUERY = "rebuild"  # in the place of a streaming query, in the notes of such a table's commits
 
@@ -73,9 +72,8 @@ def rebuilds(spark: SparkSession, layout: Layout, policy: Callable[[str], Policy
     """
     if not exists(spark, layout.schemas):
         return []
-    known = {row["source_table"] for row in engine_of(spark, layout.schemas).read(layout.schemas, ["source_table"])}
     wanted = []
-    for name in sorted(known):
+    for name in sorted(known_source_tables(spark, layout)):
         table = own_table(spark, layout, name)
         if table is None or table.part is not None:
             continue
@@ -109,7 +107,8 @@ def rebuild(
     assert held is not None, name
     of_last = 0 if held.last is None else held.last.bronze_version or 0
     version = max(of_last, newest_version(session, layout.changes) if applied is None else applied)
-    note = _note(session, layout, version)
+    source = source_notes(session, layout, Versions(version, version))[0]
+    note = CommitNote(layout.pipeline, _QUERY, version, source.source_point, version)
     try:
         _build(session, layout, name, policy, version, note, keep_days)
     except Exception as error:
@@ -155,10 +154,3 @@ def _remove(session: SparkSession, layout: Layout, name: str) -> None:
     beside = _beside(layout, name)
     for table in (beside.silver_table(name), beside.tombstones(name)):
         drop(session, table, pipeline=layout.pipeline)
-
-
-def _note(session: SparkSession, layout: Layout, version: int) -> CommitNote:
-    for commit in newest_first(session, layout.changes):
-        if commit.version <= version and commit.note is not None:
-            return CommitNote(layout.pipeline, _QUERY, version, commit.note.source_point, version)
-    raise no_note(layout, version)

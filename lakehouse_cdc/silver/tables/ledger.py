@@ -35,7 +35,7 @@ from lakehouse_cdc.lake.tables import (
 from lakehouse_cdc.model.clock import Mark
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout
-from lakehouse_cdc.silver.tables.names import own_table
+from lakehouse_cdc.silver.tables.names import known_source_tables, own_table
 
 COLUMNS: Columns = (
     ("seq", "decimal(38,0)"),
@@ -131,8 +131,7 @@ class Ledger:
         if (last := self._opened.result()) is not None:
             self._versions = dict(last["tables"])
             return int(last["seq"])
-        known = engine_of(self._spark, self._layout.schemas).read(self._layout.schemas, ["source_table"])
-        self._see(sorted({row["source_table"] for row in known}))
+        self._see(sorted(known_source_tables(self._spark, self._layout)))
         return 0
 
     def _open(self) -> Mapping[str, Any] | None:

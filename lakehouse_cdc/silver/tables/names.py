@@ -17,6 +17,7 @@ from glob import escape
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import TableError, codes
+from lakehouse_cdc.lake.engines.choice import engine_of
 from lakehouse_cdc.lake.tables import exists, require_owner
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.silver.definition.form import no_key
@@ -49,6 +50,12 @@ def own_table(spark: SparkSession, layout: Layout, name: str) -> Table | None:
     """
     table = layout.silver_table(name)
     return table if _source_of(spark, layout, table) == mark_of(table, name) else None
+
+
+def known_source_tables(spark: SparkSession, layout: Layout) -> set[str]:
+    """The source tables that bronze, which must be there, has met."""
+    known = engine_of(spark, layout.schemas).read(layout.schemas, ["source_table"])
+    return {row["source_table"] for row in known}
 
 
 class SilverNames:
