@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import subprocess
 from collections.abc import Generator, Iterator, Set
 from contextlib import closing
 from typing import Any
@@ -19,9 +20,10 @@ from lakehouse_cdc.testing import VERSIONS, MySqlServer, Version
 from lakehouse_cdc.workers.launcher import programs
 from tests.support.servers import new_database, start_or_skip
 
-# how long an example takes is the machine's affair
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any machine")
+# how long an example takes is the machine's affair. `--hypothesis-profile thorough` takes twenty times as many examples
+for name, examples in (("brief", 100), ("thorough", 2_000)):
+    settings.register_profile(name, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("brief")
 
 
 @pytest.fixture(scope="session")
@@ -125,7 +127,7 @@ def versions_by_default(item: pytest.Item) -> Set[str]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test by what it needs (`spark`, `mysql`, or `unit`, which needs neither), and what is `long`.
+    """Mark each test by what it needs (`spark`, `mysql`, or `unit`, which needs no other process), and what is `long`.
 
     A fixture that does not exist ends every run, not only that of the long suite which needs it.
     """
@@ -141,18 +143,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("spark")
         if not {"mysql", "other_servers"}.isdisjoint(fixtures):
             item.add_marker("mysql")
-        if not any(map(item.get_closest_marker, ("spark", "mysql", "long"))):
+        if not any(map(item.get_closest_marker, ("spark", "mysql", "process", "long"))):
             item.add_marker("unit")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """A unit test, and every fixture that it asks for, starts no server and no Spark: what does is to be marked."""
+    """A unit test, and every fixture that it asks for, starts no other process: what does is to be marked."""
     if item.get_closest_marker("unit") is None:
         return (yield)
-    with patch.object(MySqlServer, "start", _refused), patch.object(SparkContext, "__init__", _refused):
+    with (
+        patch.object(MySqlServer, "start", _refused),
+        patch.object(SparkContext, "__init__", _refused),
+        patch.object(subprocess.Popen, "__init__", _refused),
+    ):
         return (yield)
 
 
 def _refused(*_: object, **__: object) -> None:
-    raise AssertionError("this test starts a server or Spark: mark it `mysql` or `spark`")
+    raise AssertionError("this test starts another process: mark it `process`, `mysql` or `spark`")

@@ -43,11 +43,13 @@ def test_a_log_that_tells_of_other_rows_than_the_table_has_ends_the_run(mysql: M
         cursor.execute(f"DROP DATABASE {DATABASE}")
 
 
+@pytest.mark.process
 def test_a_run_that_fails_says_why() -> None:
     with pytest.raises(RuntimeError, match="it went wrong"):
         run([sys.executable, "-c", "raise SystemExit('it went wrong')"])
 
 
+@pytest.mark.process
 def test_memory_is_that_of_all_processes_of_a_run_and_of_its_workers() -> None:
     child = "import time; held = bytearray(200 << 20); time.sleep(2)"
     said = json.dumps({"rows": 1, "seconds": 1})

@@ -16,7 +16,10 @@ from tests.support.bundles.declared import BUNDLE, ROOT, TARGETS
 from tests.support.bundles.workspace import workspace
 
 CLI = shutil.which("databricks")
-pytestmark = pytest.mark.skipif(CLI is None, reason="there is no `databricks` CLI on the PATH")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(CLI is None, reason="there is no `databricks` CLI on the PATH"),
+]
 
 
 def validate(bundle: Path, target: str) -> subprocess.CompletedProcess[str]:

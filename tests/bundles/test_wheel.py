@@ -23,6 +23,8 @@ from lakehouse_cdc.testing import MySqlServer
 from tests.support.bundles.declared import BUNDLE, ROOT, Declared, settings
 from tests.support.servers import new_database
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:

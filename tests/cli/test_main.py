@@ -30,6 +30,7 @@ def test_failure_is_the_exit_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert ended.value.code == 2
 
 
+@pytest.mark.process
 def test_the_module_is_the_command() -> None:
     ran = subprocess.run([sys.executable, "-m", "lakehouse_cdc", "--help"], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr

@@ -28,6 +28,7 @@ def test_ci_runs_the_commands_that_are_said_to_be_run_there() -> None:
     assert [command for command, place in COMMANDS.items() if place == ".ci/run" and command not in script] == []
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", RUN)
 def test_the_command_ends_as_the_page_says(command: str) -> None:
     done = subprocess.run(shlex.split(command), cwd=ROOT, capture_output=True, text=True, check=False)

@@ -44,6 +44,7 @@ OTHERS = {
     "spark.python.daemon.module",
 }
 
+_COMMENT = re.compile(r"#.*")  # also in a string, whose names are to exist as well
 _PATH = re.compile(
     r"(?<![\w/.:*{<-])((?:lakehouse_cdc|tests|docs|bench|bundles|notebooks)/[\w/-]+\.(?:py|md|json|yml))\b"
 )
@@ -51,8 +52,11 @@ _DOTTED = re.compile(r"`((?:\w+\.)+\w+)(?:\(\))?`")
 _SEE = re.compile(r"\b[Ss]ee\s+(?:#\s+)?`(\w+)`(?:(?:,| and)\s+(?:#\s+)?`(\w+)`)?")
 
 
-def tokens(path: Path) -> list[tokenize.TokenInfo]:
-    return [*tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline)]
+def names_in(source: str) -> set[str]:
+    """All names that the code of a module has, which a "see" in its prose may mean."""
+    return {
+        token.string for token in tokenize.generate_tokens(io.StringIO(source).readline) if token.type == tokenize.NAME
+    }
 
 
 def prose_of(path: Path) -> str:
@@ -60,7 +64,7 @@ def prose_of(path: Path) -> str:
     source = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
         return source
-    comments = [token.string for token in tokens(path) if token.type == tokenize.COMMENT]
+    comments = _COMMENT.findall(source)
     strings = [
         node.value.value
         for node in ast.walk(ast.parse(source))
@@ -95,8 +99,8 @@ def missing(path: Path) -> Iterator[str]:
         if ours and not exists(name, path):
             yield name
     if path.suffix == ".py":
-        known = MODULES | {token.string for token in tokens(path) if token.type == tokenize.NAME}
-        yield from (name for names in _SEE.findall(text) for name in names if name and name not in known)
+        named = {name for names in _SEE.findall(text) for name in names if name} - MODULES
+        yield from named and named - names_in(path.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("folder", [*FOLDERS, "docs"])

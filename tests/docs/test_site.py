@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.process
+
 DOCS = Path(__file__).parent.parent.parent / "docs"
 
 

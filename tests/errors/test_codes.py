@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import pickle
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,10 +34,10 @@ INTERNAL = {
 }
 
 
-def modules() -> Iterator[tuple[Path, ast.Module]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        if PACKAGE / "errors" not in path.parents:
-            yield path, ast.parse(path.read_text())
+@cache
+def modules() -> dict[Path, ast.Module]:
+    paths = [path for path in sorted(PACKAGE.rglob("*.py")) if PACKAGE / "errors" not in path.parents]
+    return {path: ast.parse(path.read_text()) for path in paths}
 
 
 def name_of(node: ast.expr) -> str:
@@ -47,14 +47,14 @@ def name_of(node: ast.expr) -> str:
 def test_no_error_is_made_or_raised_without_a_code() -> None:
     made = [
         f"{path}:{node.lineno}"
-        for path, tree in modules()
+        for path, tree in modules().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and name_of(node.func) in CLASSES
     ]
     assert made == []
     raised = {
         name
-        for _, tree in modules()
+        for _, tree in modules().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Raise) and node.exc is not None
         for name in [name_of(node.exc.func if isinstance(node.exc, ast.Call) else node.exc)]
@@ -66,7 +66,7 @@ def test_no_error_is_made_or_raised_without_a_code() -> None:
 def test_each_code_is_used_outside_of_the_registry() -> None:
     used = {
         node.attr
-        for _, tree in modules()
+        for _, tree in modules().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "codes"
     }

@@ -86,13 +86,13 @@ def test_an_image_does_not_depend_on_what_is_behind_its_row() -> None:
     dice = random.Random(3)
     schema = TableSchema("db", "t", (Column("s", "varchar", length=300, charset="utf8mb4"), *NUMBERS), ("d", "s"))
     program = ProgramSet.of([schema])
-    for size in range(70):
+    for size in (*range(9), 15, 16, 17, 31, 32, 33, 69):
         text = "".join(dice.choices("abcdefgh ", k=size))
         values = [dice.choice(chosen) for chosen in NUMBERS.values()]
         signed = (not column.unsigned for column in NUMBERS)
         fixed = [v.to_bytes(n, "little", signed=s) for v, n, s in zip(values, WIRE_BYTES, signed, strict=True)]
         row = b"\0\0" + bytes([size]) + text.encode() + b"".join(fixed)
-        found = {image(program, row, dice.randbytes(length)) for length in (*range(20), 40, 60, 80)}
+        found = {image(program, row, dice.randbytes(length)) for length in (*range(9), 15, 16, 17, 31, 63, 64, 65, 80)}
         [(after, key)] = found
         expected = {"s": text, **dict(zip("abcde", values, strict=True))}
         assert decode(after, program.metadata[0]) == expected

@@ -28,6 +28,7 @@ from tests.support.images.binlog_file import Log, read_log
 from tests.support.images.guarded import guarded, guarded_copy
 from tests.support.images.tables import ID, changes, create, select
 from tests.support.positions import binlog_end
+from tests.support.rounds import rounds
 
 TEXT = Column("s", "varchar", length=300, charset="latin1")
 WIDE = (
@@ -233,7 +234,7 @@ def test_damaged_events_give_an_error_or_a_result(
         raw = log.buffer[start:end]
         for size in range(0, len(raw), 1 + len(raw) // 300):
             attempt(guarded_copy(raw[:size]), _one(log.events, e, size), programs)
-        for _ in range(300):
+        for _ in range(rounds(30)):
             damaged = guarded_copy(raw)
             for _ in range(dice.randrange(1, 4)):
                 damaged[dice.randrange(len(damaged))] = dice.choice(
@@ -245,7 +246,7 @@ def test_damaged_events_give_an_error_or_a_result(
 def test_random_bytes_give_an_error_or_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
     programs, dice = ProgramSet.of([table("db", *WIDE)]), random.Random(2)
     guard_outputs(monkeypatch, most=300)
-    for _ in range(500):
+    for _ in range(rounds(50)):
         raw = guarded_copy(
             np.frombuffer(bytes([len(WIDE), 0xFF, 0xFF]) + dice.randbytes(dice.randrange(200)), np.uint8)
         )
@@ -273,7 +274,7 @@ def test_random_bytes_as_every_type_give_an_error_or_a_result(monkeypatch: pytes
     dice = random.Random(3)
     for column in OTHERS:
         programs = ProgramSet.of([table("db", ID, column)])
-        for _ in range(60):
+        for _ in range(rounds(8)):
             value = dice.randbytes(dice.randrange(80))
             if dice.random() < 0.7:  # a length that fits, of one byte to four
                 value = len(value).to_bytes(dice.choice((1, 2, 4)), "little") + value

@@ -24,6 +24,7 @@ from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.testing import MySqlServer
 from tests.support.images.guarded import guarded, guarded_copy
 from tests.support.images.tables import ID, SESSION, create, insert, select
+from tests.support.rounds import rounds
 
 STATEMENTS = "performance_schema.prepared_statements_instances"
 V = Column("v", "int")
@@ -254,7 +255,7 @@ def test_damaged_packets_give_an_error_or_a_result() -> None:
     programs = ProgramSet.of([TableSchema("db", "t", DAMAGED, ("a",))])
     dice, n = random.Random(3), 0
     scratch = Scratch.of(len(DAMAGED), 1)
-    for _ in range(4000):
+    for _ in range(rounds(400)):
         row = guarded_copy(np.frombuffer(b"\0\0" + dice.randbytes(dice.randrange(60)), np.uint8))
         key, after = (Sink(guarded(dice.randrange(200)), np.zeros(2, np.int64), guarded(1)) for _ in range(2))
         ends = np.array([len(row)])
@@ -267,7 +268,7 @@ def test_damaged_packets_give_an_error_or_a_result() -> None:
 
 def test_damaged_framing_stays_inside() -> None:
     dice = random.Random(4)
-    for _ in range(2000):
+    for _ in range(rounds(200)):
         raw = guarded_copy(np.frombuffer(dice.randbytes(dice.randrange(40)), np.uint8))
         small = guarded_copy(raw)
         small[1:3] = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from lakehouse_cdc.model.as_of_rule import Event, truths
@@ -52,7 +52,6 @@ def as_of(rule: Rule, data: st.DataObject, floor_is_settled: bool = True) -> tup
     return {k: v for k, v in rows.items() if v is not None}, state_at(log, low)
 
 
-@settings(max_examples=2000, deadline=None)
 @given(st.data())
 def test_the_rows_are_those_at_w(data: st.DataObject) -> None:
     got, want = as_of(truths, data)
@@ -78,7 +77,7 @@ def last_before_image(events: list[Event]) -> dict[bytes, bytes | None]:
 def test_each_guard_is_needed(rule: Rule, settled: bool) -> None:
     """Take one out, and the same property finds a counterexample."""
 
-    @settings(max_examples=2000, deadline=None, database=None)
+    @settings(max_examples=2000, phases=[Phase.generate], database=None)
     @given(st.data())
     def broken(data: st.DataObject) -> None:
         got, want = as_of(rule, data, settled)

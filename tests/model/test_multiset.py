@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from lakehouse_cdc.model.changelog import Change, Op
@@ -59,7 +59,6 @@ def at_w(rule: Rule, data: st.DataObject, *, proven: bool = True) -> tuple[Rows,
     return signed(got), after_all(log[:low])
 
 
-@settings(max_examples=2000, deadline=None)
 @given(st.data())
 def test_the_rows_are_those_at_w(data: st.DataObject) -> None:
     got, want = at_w(rollback, data)
@@ -84,7 +83,7 @@ def of_kinds(log: Log) -> Rows:
 def test_each_guard_is_needed(rule: Rule, proven: bool) -> None:
     """Take one out, and the same property finds a counterexample: also without a count below zero."""
 
-    @settings(max_examples=2000, deadline=None, database=None)
+    @settings(max_examples=2000, phases=[Phase.generate], database=None)
     @given(st.data())
     def wrong(data: st.DataObject) -> None:
         got, want = at_w(rule, data, proven=proven)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.offset import Offset
@@ -28,7 +28,6 @@ def read_and_written(text: str) -> str:
     return json.dumps(found.to_json())
 
 
-@settings(max_examples=400)
 @given(offsets())
 def test_an_offset_is_written_as_it_was_read(data: dict[str, Any]) -> None:
     assert read_and_written(json.dumps(data)) == json.dumps(data)

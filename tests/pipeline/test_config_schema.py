@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -104,7 +104,6 @@ def test_each_value_of_each_option_is_judged_alike(path: str) -> None:
     st.dictionaries(st.sampled_from([option.path for option in TABLE]), st.sampled_from(VALUES), max_size=4),
     st.sets(st.sampled_from(["name", "source", "target"]), max_size=1),
 )
-@settings(max_examples=300, deadline=None)
 def test_random_configurations_are_judged_alike(values: dict[str, Any], lacking: set[str]) -> None:
     config = deepcopy(BASE)
     for path, value in values.items():
@@ -120,7 +119,6 @@ RELATED = ["source.mask_salt", "tables.<pattern>.masks", "target.path", "target.
 @given(
     st.dictionaries(st.sampled_from(RELATED), st.sampled_from([None, "", "a", "${env:S}", {"a": "hash"}, {"a": None}]))
 )
-@settings(max_examples=300, deadline=None)
 def test_keys_that_depend_on_each_other_are_judged_alike(values: dict[str, Any]) -> None:
     config = deepcopy(BASE)
     for path, value in values.items():

@@ -22,6 +22,8 @@ from lakehouse_cdc.runtime import jars
 from lakehouse_cdc.runtime.cache import ENVIRONMENT
 from lakehouse_cdc.runtime.jars import Jar, fetch
 
+pytestmark = pytest.mark.process
+
 CONTENT = b"PK, so to say"
 
 

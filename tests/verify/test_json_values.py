@@ -14,7 +14,8 @@ from lakehouse_cdc.verify.json_values import of_source, of_variant
 
 _DIGITS = st.text("0123456789", min_size=1, max_size=50)
 _DECIMALS = st.builds(lambda a, b, sign: f"{sign}{int(a)}.{b}", _DIGITS, _DIGITS, st.sampled_from(["", "-"]))
-_LEAVES = st.none() | st.booleans() | st.text() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+_INTEGERS = st.integers(1 - 10**38, 10**38 - 1)  # what a variant can hold
+_LEAVES = st.none() | st.booleans() | st.text() | _INTEGERS | st.floats(allow_nan=False, allow_infinity=False)
 _VALUES = st.recursive(_LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
 
 

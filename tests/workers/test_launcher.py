@@ -15,6 +15,8 @@ import pytest
 
 from lakehouse_cdc.workers import launch_program, launcher
 
+pytestmark = pytest.mark.process
+
 ASKED = """
 import os, sys, time
 if sys.argv[1:] == ["wait"]:

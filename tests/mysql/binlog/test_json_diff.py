@@ -25,6 +25,7 @@ from tests.support.images.json_bytes import JsonTable, Printed, convert
 from tests.support.images.json_values import EXPRESSIONS, VALUES
 from tests.support.images.tables import SESSION
 from tests.support.payloads import length
+from tests.support.rounds import rounds
 
 
 @pytest.fixture
@@ -243,7 +244,7 @@ def test_damage() -> None:
     old = document([Value(inner[0], inner[1:]), TWO, Value(12, b"\3abc")], [b"a", b"b", b"cc"])
     changes = diff(REPLACE, "$.a.k", inner) + diff(INSERT, "$.new") + diff(REMOVE, "$.cc")
     content = HEAD + image(old, old) + b"\1\3" + image(changes, changes)
-    for _ in range(20_000):
+    for _ in range(rounds(1_000)):
         damaged = bytearray(content[: dice.choice((len(content), dice.randrange(len(content))))])
         for _ in range(dice.randrange(4) if damaged else 0):
             at = dice.randrange(len(damaged))

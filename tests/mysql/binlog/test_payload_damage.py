@@ -22,6 +22,7 @@ from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
 from tests.support.binlog_log import Buffer, Log, event, joined, query_event, starts
 from tests.support.images.guarded import guarded_copy
 from tests.support.payloads import NONE, PAYLOAD, fields, inner_events, packed_event, payload, sealed
+from tests.support.rounds import rounds
 
 MANY = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -131,7 +132,7 @@ def attempt(sample: Sample, packed: Buffer) -> None:
 def test_random_streams_and_fields(sample: Sample) -> None:
     dice = random.Random(1)
     stream = pa.compress(b"".join(sample.inner), codec="zstd", asbytes=True)
-    for _ in range(2000):
+    for _ in range(rounds(200)):
         numbers = [
             (dice.randrange(5), dice.choice((0, 1, 255, dice.randrange(1 << dice.randrange(1, 64))))) for _ in "abc"
         ]
