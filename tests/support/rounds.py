@@ -7,4 +7,4 @@ from hypothesis import settings
 
 def rounds(brief: int) -> int:
     """`brief` by default; twenty times as many with `--hypothesis-profile thorough`."""
-    return brief * settings.default.max_examples // settings.get_profile("brief").max_examples
+    return brief * settings().max_examples // settings.get_profile("brief").max_examples
