@@ -136,7 +136,9 @@ class Screen:
         """What ended the last run, since when, and what to do."""
         if error is not None:
             since = f"since {error.since}, last at {error.at}" if error.since != error.at else f"at {error.at}"
-            self.say(f"the last run ended {since}: {error.sentence}", "stopped", _STYLES["error"])
+            waits = f"the run waits (try {error.tries} failed, until {error.until})"
+            what = waits if error.tries else "the last run ended"
+            self.say(f"{what} {since}: {error.sentence}", "stopped", _STYLES["error"])
             self.say(f"        -> {error.error['hint']}")
 
     def result(self, data: Mapping[str, Any]) -> None:

@@ -1,8 +1,9 @@
 """The error that ended the last run, in a file beside the checkpoints, so that `status` can say why nothing moves.
 
-Invariant: the file is there exactly if the last run ended by an error, and no later one has got further than that. A
-run removes it when it ends well, or as soon as each of its streams has completed a trigger: then whatever stopped the
-last one is over. `since` is when the same error, of the same place, ended a run for the first time.
+Invariant: the file is there exactly if the last run ended by an error, or waits for one to pass, and no later one has
+got further than that. A run removes it when it ends well, or as soon as each of its streams has completed a trigger:
+then whatever stopped the last one is over. `since` is when the same error, of the same place, stopped a run for the
+first time.
 
 It is for people alone: nothing is decided by it, and a run that cannot write it fails by its own error.
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
@@ -29,11 +30,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LastError:
-    """An error, as `CdcError.as_json` has it; `since` and `at` are the first and the last time in UTC, ISO 8601."""
+    """An error, as `CdcError.as_json` has it; `since` and `at` are the first and the last time in UTC, ISO 8601.
+
+    `tries`: how often a run that waits for it to pass has failed, 0 where none waits; `until`: when it stops waiting.
+    """
 
     since: str
     at: str
     error: dict[str, str]
+    tries: int = 0
+    until: str = ""
 
     @property
     def sentence(self) -> str:
@@ -59,31 +65,42 @@ def read(folder: Path) -> LastError | None:
         return None
 
 
+class Record:
+    """The file of one pipeline, for the run that holds it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def over(self) -> None:
+        """All streams work."""
+        (self._folder / _NAME).unlink(missing_ok=True)
+
+    def waits(self, error: CdcError, tries: int, until: datetime) -> None:
+        """The run waits for an error to pass, after so many tries; until then there will be others."""
+        self._write(error, tries, until.isoformat(timespec="seconds"))
+
+    def ends(self, error: CdcError) -> None:
+        """The error ends the run. Not kept before the first batch, and while another process runs the pipeline."""
+        if self._folder.exists() and error.code is not codes.TABLES_LOCKED:
+            self._write(error)
+
+    def _write(self, error: CdcError, tries: int = 0, until: str = "") -> None:
+        path, now = self._folder / _NAME, datetime.now(timezone.utc).isoformat(timespec="seconds")
+        try:
+            before, data = read(self._folder), error.as_json()
+            since = before.since if before is not None and before.is_the_same(data) else now
+            write_whole(path, json.dumps(LastError(since, now, data, tries, until).to_json()))
+        except OSError as failure:
+            _log.warning("cannot write %s, so `status` will not show this error: %s", path, failure)
+
+
 @contextmanager
-def recorded(folder: Path) -> Iterator[Callable[[], None]]:
-    """Keep the error that ends the block, none if it ends well. The block calls what it gets once all streams work.
-
-    Before the first batch, and while another process runs the pipeline, nothing is written.
-    """
-    path = folder / _NAME
-
-    def remove() -> None:
-        path.unlink(missing_ok=True)
-
+def recorded(folder: Path) -> Iterator[Record]:
+    """Keep the error that ends the block, none if it ends well."""
+    record = Record(folder)
     try:
-        yield remove
+        yield record
     except CdcError as error:
-        if folder.exists() and error.code is not codes.TABLES_LOCKED:
-            _write(folder, error.as_json())
+        record.ends(error)
         raise
-    remove()
-
-
-def _write(folder: Path, error: dict[str, str]) -> None:
-    path, now = folder / _NAME, datetime.now(timezone.utc).isoformat(timespec="seconds")
-    try:
-        before = read(folder)
-        since = before.since if before is not None and before.is_the_same(error) else now
-        write_whole(path, json.dumps(LastError(since, now, error).to_json()))
-    except OSError as failure:
-        _log.warning("cannot write %s, so `status` will not show this error: %s", path, failure)
+    record.over()

@@ -2,7 +2,7 @@
 
 - `Tuning`: the same value in both.
 - `Server`: which server and tables; secrets are references in the file, and values as options.
-- `SourceConfig`: these two, `source` in the file.
+- `SourceConfig`: these two, and what a run makes of failures: `source` in the file.
 - `CapturedTable`: keys under `tables.<pattern>`; as an option, each is a JSON object of pattern: value.
 - `Places`: options that the pipeline sets, and the file does not have.
 """
@@ -146,6 +146,13 @@ class Server(Keys):
 @dataclass(frozen=True, kw_only=True)
 class SourceConfig(Tuning, Server):
     """`source`: where the rows are read."""
+
+    retry_seconds: float = option(
+        Number("seconds"),
+        "for how long a run whose server cannot be reached, or whose machine is too busy, tries again, after pauses"
+        " that grow to a minute; counted from the last batch",
+        default=4 * 3600.0, changes=NEXT_RUN,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,7 @@ from lakehouse_cdc.pipeline.config.source_options import choice
 from lakehouse_cdc.pipeline.report import Layer, Progress, RunReport, VerifyReport
 from lakehouse_cdc.pipeline.reread_requests import RereadRequests
 from lakehouse_cdc.pipeline.run.failures import translate
-from lakehouse_cdc.pipeline.run.restarts import while_late
+from lakehouse_cdc.pipeline.run.restarts import persistently
 from lakehouse_cdc.pipeline.run.streams import Streams
 from lakehouse_cdc.pipeline.start.configuration_changes import configuration_changes
 from lakehouse_cdc.schema.declared_key import with_key
@@ -59,10 +59,10 @@ _REST_SECONDS = 1.0  # between looks whether a paused pipeline may continue
 
 
 class Milestones(NamedTuple):
-    """Called in the course of a run: when its streams begin, and once each of them has completed a trigger."""
+    """What a run comes to: `streams_begin` is called as they do, `record` is of what stops them."""
 
     streams_begin: Callable[[], None]
-    streams_work: Callable[[], None]
+    record: last_error.Record
 
 
 class Pipeline(RereadRequests):
@@ -162,7 +162,7 @@ class Pipeline(RereadRequests):
         report = RunReport(progress)
         if once and self.signals.paused:
             raise codes.PIPELINE_PAUSED.error("the pipeline is paused", where=self.config.name, hint="signal resume")
-        with last_error.recorded(self.state) as works, self._failures(), ExitStack() as starting:
+        with last_error.recorded(self.state) as record, self._failures(), ExitStack() as starting:
             self._require_fit()
             starting.enter_context(self._writing(_OTHER_RUN))
             options = SourceOptions.parse(self.source_options())
@@ -174,7 +174,7 @@ class Pipeline(RereadRequests):
             report.notices += configuration_changes(self.folders, options)
             with BronzeMaker(self.spark, self.layout) as making:
                 ready = Naming(self.spark, self.layout, self.schemas, making.wait)
-                self._run(once, every_seconds, report, ready, Milestones(starting.close, works))
+                self._run(once, every_seconds, report, ready, Milestones(starting.close, record))
         if (offset := self._offset()) is not None:
             report.end_at(offset)
         with suppress(TransientError):  # what was there when the run began is known
@@ -198,8 +198,19 @@ class Pipeline(RereadRequests):
         try:
             every = None if once else every_seconds
             follow = partial(self._follow, every, report, ready, milestones)
-            patient = partial(while_late, follow, report.batches.total, report.restarted)
-            while not sparing_others(patient, self._set_aside, report.notices.append):
+
+            def waits(error: CdcError, tries: int, until: datetime) -> None:
+                milestones.record.waits(error, tries, until)
+                report.restarted()
+
+            persistent = partial(
+                persistently,
+                follow,
+                batches=report.batches.total,
+                retry_seconds=self.config.source.retry_seconds,
+                waits=waits,
+            )
+            while not sparing_others(persistent, self._set_aside, report.notices.append):
                 while self.signals.paused:
                     report.tick()
                     time.sleep(_REST_SECONDS)
@@ -233,7 +244,7 @@ class Pipeline(RereadRequests):
         def paused() -> bool:
             report.tick()
             if streams.begin_to_work():
-                milestones.streams_work()
+                milestones.record.over()
             return every is not None and self.signals.paused
 
         with self._writing(_OTHER_RUN), Streams() as streams:

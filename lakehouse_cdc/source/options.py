@@ -25,7 +25,7 @@ from lakehouse_cdc.schema.selection import last_match
 from lakehouse_cdc.sql.redaction import without_constants
 
 BY_PATTERN = {option.path: option for option in declared_in(CapturedTable)}
-PLAIN = {option.path: option for keys in (SourceConfig, Places) for option in declared_in(keys)}
+PLAIN = {option.path: option for keys in (SourceConfig, Places) for option in declared_in(keys) if option.spark}
 OPTIONS = {option.spark.lower(): option for option in (*PLAIN.values(), *BY_PATTERN.values())}
 _REQUIRED = ("url", "tables")
 _DEFAULT_IDS = (1_700_000_000, 1_700_009_999)  # of a source without a folder

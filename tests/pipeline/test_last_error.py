@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from contextlib import closing, suppress
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +59,23 @@ def test_it_says_since_when_it_is_the_same(tmp_path: Path) -> None:
 
 def test_it_is_over_once_the_streams_work(tmp_path: Path) -> None:
     ends_by(tmp_path, PURGED)
-    with recorded(tmp_path) as works:
-        works()
+    with recorded(tmp_path) as record:
+        record.over()
         assert read(tmp_path) is None
+
+
+def test_while_a_run_waits_it_says_so(tmp_path: Path) -> None:
+    until = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+    lost = codes.CONNECTION_LOST.error("connection refused")
+    with suppress(CdcError), recorded(tmp_path) as record:
+        record.waits(lost, 2, until)
+        kept = read(tmp_path)
+        assert kept is not None
+        assert (kept.tries, kept.until) == (2, "2026-01-01T12:00:00+00:00")
+        raise lost
+    kept = read(tmp_path)
+    assert kept is not None
+    assert (kept.tries, kept.until) == (0, "")
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,14 @@
-"""Streams start again where a process of Spark's was late, and for no other reason, and not for ever."""
+"""Streams start again after what lies outside and may pass, for no other reason, and not for ever."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,10 @@ import pymysql
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.pipeline.run.restarts import PAUSES, while_late
+from lakehouse_cdc.errors import CdcError, codes
+from lakehouse_cdc.ops.last_error import read
+from lakehouse_cdc.pipeline.report import RunReport
+from lakehouse_cdc.pipeline.run.restarts import Clock, persistently
 from lakehouse_cdc.testing import MySqlServer
 from tests.support.pipelines import ops, pipeline, small_table
 
@@ -26,45 +33,125 @@ exec "{python}" "$@"
 """
 
 
-def failing(*errors: str | int) -> tuple[Callable[[], str], Callable[[], int]]:
-    """Streams that do so many batches and then fail with so many errors, one a call, and then end."""
-    steps = list(errors)
-    done = [0]
+@dataclass
+class Run:
+    """Streams that do so many batches, or fail so, one after the other, and then end; and what came of it.
 
-    def streams() -> str:
-        while steps and isinstance(steps[0], int):
-            done[0] += int(steps.pop(0))
-        if steps:
-            raise RuntimeError(steps.pop(0))
+    Each call takes a second.
+    """
+
+    steps: list[str | int | CdcError]
+    batches: int = 0
+    time: float = 0.0
+    pauses: list[float] = field(default_factory=list)
+    waits: list[tuple[str, int, float]] = field(default_factory=list)
+
+    def streams(self) -> str:
+        self.time += 1
+        while self.steps and isinstance(self.steps[0], int):
+            self.batches += int(self.steps.pop(0))  # type: ignore[arg-type]
+        if self.steps:
+            failure = self.steps.pop(0)
+            raise failure if isinstance(failure, CdcError) else RuntimeError(failure)
         return "ended"
 
-    return streams, lambda: done[0]
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.time += seconds
+
+    def note(self, error: CdcError, tries: int, until: datetime) -> None:
+        self.waits.append((error.code.name, tries, (until - datetime.now(timezone.utc)).total_seconds()))
+
+    def play(self, retry_seconds: float = 3600) -> str:
+        return persistently(
+            self.streams,
+            batches=lambda: self.batches,
+            retry_seconds=retry_seconds,
+            waits=self.note,
+            clock=Clock(lambda: self.time, self.sleep),
+        )
 
 
-ALL = len(PAUSES)
+LOST = codes.CONNECTION_LOST.error("connection refused")
 
 
-@pytest.mark.parametrize("errors", [(), (LATE,), (LATE,) * ALL, (*(LATE,) * ALL, 1, LATE, LATE, 2, *(LATE,) * ALL)])
-def test_they_end_although_processes_were_late(errors: tuple[str | int, ...]) -> None:
-    again: list[None] = []
-    pauses: list[float] = []
-    assert while_late(*failing(*errors), lambda: again.append(None), pauses.append) == "ended"
-    assert len(again) == len(pauses) == errors.count(LATE)
-    for pause, most in zip(pauses, PAUSES, strict=False):
+@pytest.mark.parametrize("errors", [(), (LATE,), (LOST,) * 40, (LATE, LOST, LATE), (*(LOST,) * 40, 1, *(LATE,) * 40)])
+def test_they_end_although_something_failed_for_a_time(errors: tuple[str | int | CdcError, ...]) -> None:
+    run = Run([*errors])
+    assert run.play() == "ended"
+    failures = [error for error in errors if not isinstance(error, int)]
+    assert len(run.pauses) == len(run.waits) == len(failures)
+    expected = [1, 2, 4, 8, 16, 32, *(60,) * 34]
+    for pause, most in zip(run.pauses, expected, strict=False):
         assert 0.7 * most < pause <= most
-    if len(errors) > ALL:  # a batch in between: the pauses begin again
-        assert pauses[ALL] <= PAUSES[0]
+    if 1 in errors:  # a batch in between: the pauses begin again, and so does the time
+        assert run.pauses[40] <= 1
+        assert run.waits[40][1] == 1
+        assert run.waits[40][2] == pytest.approx(3600, abs=5)
 
 
-@pytest.mark.parametrize(
-    ("errors", "times"),
-    [((LATE,) * (ALL + 1), ALL), ((1, *(LATE,) * (ALL + 1)), ALL), (("another",), 0), ((LATE, "another", LATE), 1)],
-)
-def test_they_do_not_start_for_ever_or_for_another_reason(errors: tuple[str | int, ...], times: int) -> None:
-    again: list[None] = []
-    with pytest.raises(RuntimeError, match="another" if "another" in errors else "failed to connect back"):
-        while_late(*failing(*errors), lambda: again.append(None), lambda _: None)
-    assert len(again) == times
+def test_until_when_it_tries_is_said_and_kept() -> None:
+    run = Run([LOST] * 1000)
+    with pytest.raises(CdcError) as caught:
+        run.play(600)
+    assert caught.value is LOST
+    assert 600 <= run.time < 603
+    assert [tries for _, tries, _ in run.waits] == [*range(1, len(run.waits) + 1)]
+    assert run.waits[0][2] == pytest.approx(600, abs=5)
+    assert run.waits[-1][2] == pytest.approx(run.pauses[-1], abs=5)
+
+
+@pytest.mark.parametrize("errors", [("another",), (LATE, "another"), (codes.POSITION_PURGED.error("another"),)])
+def test_other_failures_end_it_at_once(errors: tuple[str | CdcError, ...]) -> None:
+    run = Run([*errors])
+    with pytest.raises(Exception, match="another"):
+        run.play()
+    assert len(run.pauses) == len(errors) - 1
+
+
+def test_with_no_time_the_first_ends_it() -> None:
+    with pytest.raises(CdcError):
+        Run([LOST]).play(0)
+
+
+@pytest.mark.long
+def test_a_run_outlives_a_server_that_is_away(spark: SparkSession, tmp_path: Path) -> None:
+    """For longer than the planner waits by itself; `status` shows it meanwhile."""
+    with MySqlServer.start() as server:
+        with closing(server.connect(autocommit=True)) as connection:
+            connection.cursor().execute("CREATE DATABASE shop")
+            small_table(connection, "shop")
+        lake = pipeline(spark, server, "shop", tmp_path, target={"silver": None})
+        lake.run(once=True)
+        reports: list[RunReport] = []
+        thread = threading.Thread(target=lambda: reports.append(lake.run(every_seconds=0.2)))
+        thread.start()
+        try:
+            until(lambda: bool(spark.streams.active) and all(query.lastProgress for query in spark.streams.active))
+            server.kill()
+            until(lambda: (error := read(lake.state)) is not None and error.tries > 0)
+            error = read(lake.state)
+            assert error is not None
+            assert error.error["name"] == "connection_lost"
+            server.restart()
+            with closing(server.connect(autocommit=True)) as connection:
+                connection.cursor().execute("DELETE FROM shop.t WHERE id = 1")
+            until(lambda: read(lake.state) is None)
+            until(lambda: ("d", 1) in ops(spark, lake))
+        finally:
+            for query in spark.streams.active:
+                query.stop()  # which ends the run as well
+            thread.join(120)
+        [report] = reports
+        assert report.restarts > 0
+        assert ops(spark, lake) == [("r", 1), ("r", 2), ("r", 3), ("d", 1)]
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 180
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
 
 
 @pytest.mark.long
@@ -88,7 +175,7 @@ def test_a_run_outlives_a_planner_that_takes_12_seconds_to_start(
     assert time.monotonic() - begun > 10
     assert (tmp_path / "was-slow").exists()
     assert report.to_json()["restarts"] == 1
-    assert [r.message.partition(";")[0] for r in caplog.records if "restarts" in r.name] == [
-        "a Python process took Spark more than 10 s to start"
-    ]
+    [said] = [record.message for record in caplog.records if "restarts" in record.name]
+    assert "streams start again in" in said
+    assert codes.PYTHON_WORKER_LATE.label in said
     assert ops(spark, lake) == [("r", 1), ("r", 2), ("r", 3)]

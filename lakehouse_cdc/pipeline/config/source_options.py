@@ -41,7 +41,7 @@ def source_options(config: PipelineConfig, home: Path, schemas: str) -> dict[str
         **{
             option.spark: str(value)
             for option in declared_in(SourceConfig)
-            if option.path not in _MADE_HERE and (value := getattr(source, option.path)) is not None
+            if option.spark and option.path not in _MADE_HERE and (value := getattr(source, option.path)) is not None
         },
     }
     options |= {"maskSecret": source.mask_salt.reveal()} if source.mask_salt else {}
