@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 class Clock(NamedTuple):
-    """What tells the time, in seconds from anywhere, and waits."""
+    """The time, in seconds since any moment, and a way to wait."""
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
