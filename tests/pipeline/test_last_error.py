@@ -109,6 +109,7 @@ def status(config: Path) -> Result:
     return CliRunner().invoke(app, ["status", "-c", str(config), "--json"])
 
 
+@pytest.mark.long
 def test_a_run_that_is_refused_is_in_status_and_its_hint_ends_it(
     spark: SparkSession, mysql: MySqlServer, database: str, tmp_path: Path
 ) -> None:

@@ -87,6 +87,7 @@ def test_status_says_where_all_stands(world: Pipeline, shop: Shop) -> None:
     json.dumps(status)
 
 
+@pytest.mark.long
 def test_verify_names_what_was_changed_by_hand(spark: SparkSession, world: Pipeline) -> None:
     tables = {name: str(world.layout.silver_table(f"{DATABASE}.{name}")) for name in TABLES}
     before = {name: spark.sql(f"DESCRIBE HISTORY delta.`{at}` LIMIT 1").collect()[0][0] for name, at in tables.items()}

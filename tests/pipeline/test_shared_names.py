@@ -16,6 +16,7 @@ from tests.support.pipelines import pipeline
 from tests.support.servers import new_database
 
 
+@pytest.mark.long
 def test_the_others_are_given_names_of_their_own(
     spark: SparkSession,
     mysql: MySqlServer,

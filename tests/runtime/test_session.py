@@ -60,6 +60,7 @@ def test_a_session_in_a_process_of_its_own(tmp_path: Path, arguments: str) -> No
     assert [entry.name for entry in folder.iterdir()] == (["the log"] if "log" in arguments else [])
 
 
+@pytest.mark.long
 def test_a_session_without_delta_is_not_taken_for_ours() -> None:
     script = (
         "from pyspark.sql import SparkSession\n"

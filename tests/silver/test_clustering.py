@@ -68,7 +68,7 @@ def test_maintenance_leaves_the_order_to_delta(spark: SparkSession, tmp_path: Pa
     assert len(lake.silver(one.name)) == 36
 
 
-@pytest.mark.parametrize("column", ["nothing", "raw"])
+@pytest.mark.parametrize("column", ["nothing", pytest.param("raw", marks=pytest.mark.long)])
 def test_what_cannot_be_clustered_by_is_said(spark: SparkSession, tmp_path: Path, column: str) -> None:
     """The table is set aside with the reason; the others go on."""
     one, two = table("one", Column("raw", "varbinary", length=5)), table("two", N)

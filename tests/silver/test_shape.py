@@ -207,6 +207,7 @@ def of_shape(lake: Lake, name: str, state: Shape) -> set[tuple[int, frozenset[tu
     return {(seq, frozenset((names[n], v) for n, v in dict(image).items() if n in names)) for seq, image in rows}
 
 
+@pytest.mark.long
 def test_a_frozen_table_is_the_fold_in_its_shape(spark: SparkSession, seed: int) -> None:
     rng = Random(seed)
     alike = [partial(add, kind="int"), partial(replaced, kind="int")]

@@ -183,7 +183,11 @@ def lost(
     return sum(wrong)
 
 
-PROOFS = [(True, "gtid"), (False, "process"), (False, "age")]
+PROOFS = [
+    (True, "gtid"),
+    pytest.param(False, "process", marks=pytest.mark.long),
+    pytest.param(False, "age", marks=pytest.mark.long),
+]
 
 
 @pytest.mark.parametrize(("gtids", "settle"), PROOFS)

@@ -129,6 +129,7 @@ def registered(spark: SparkSession) -> str:
     return OlderSource.name()
 
 
+@pytest.mark.long
 def test_a_real_stream(spark: SparkSession, mysql: MySqlServer, stage: Stage, registered: str, tmp_path: Path) -> None:
     """Spark 4.2 itself calls a reader of this kind as the Spark before it does."""
     stage.create(rows=20)

@@ -321,6 +321,7 @@ def random_keys_of(server: MySqlServer, folder: Path, kinds: list[str], seed: in
     asking.check(play(server, folder, shapes, seed=seed, ask=asking))
 
 
+@pytest.mark.long
 @pytest.mark.one_server
 def test_random_keys_of_tables_that_are_altered(any_server: MySqlServer, tmp_path: Path) -> None:
     asking = Asking()
@@ -328,6 +329,7 @@ def test_random_keys_of_tables_that_are_altered(any_server: MySqlServer, tmp_pat
     asking.check(play(any_server, tmp_path, [("int",), ("few", "general_ci")], 4, often, ask=asking), altered=True)
 
 
+@pytest.mark.long
 @pytest.mark.one_server
 def test_random_keys_with_xa_transactions(any_server: MySqlServer, tmp_path: Path) -> None:
     asking = Asking()
