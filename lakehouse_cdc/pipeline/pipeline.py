@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lakehouse_cdc.errors import CdcError, TableError, TransientError, codes
 from lakehouse_cdc.model.belonging import Silver
 from lakehouse_cdc.model.moment import Moment
+from lakehouse_cdc.model.table_name import join
 from lakehouse_cdc.mysql.catalog import read_catalog
 from lakehouse_cdc.mysql.connection.session import connect
 from lakehouse_cdc.mysql.preflight import checks
@@ -129,7 +130,7 @@ class Pipeline(RereadRequests):
                 " WHERE TABLE_TYPE = 'BASE TABLE'"
             )
         selection = Selection(self.config.source.tables)
-        names = {f"{database}.{table}": int(rows or 0) for database, table, rows in estimated}
+        names = {join(str(database), str(table)): int(rows or 0) for database, table, rows in estimated}
         return {name: rows for name, rows in names.items() if selection.matches(name)}
 
     def plan(self) -> list[str]:
