@@ -35,7 +35,7 @@ from lakehouse_cdc.pipeline.run.restarts import while_late
 from lakehouse_cdc.pipeline.run.streams import Streams
 from lakehouse_cdc.pipeline.start.configuration_changes import configuration_changes
 from lakehouse_cdc.schema.declared_key import with_key
-from lakehouse_cdc.schema.selection import Selection
+from lakehouse_cdc.schema.selection import Selection, glob_hint
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.requests.set_aside import SetAside
 from lakehouse_cdc.source.state.offset_codec import restored
@@ -117,7 +117,8 @@ class Pipeline(RereadRequests):
         return [
             Finding(
                 pattern, "warning", f"what tables.{pattern} says is of no captured table",
-                f"write {near} if that is meant" if near else "check its name, or wait for the table to come",
+                glob_hint(pattern)
+                or (f"write {near} if that is meant" if near else "check its name, or wait for the table to come"),
             )
             for pattern, near in self.config.unmatched(names).items()
         ]  # fmt: skip
