@@ -13,7 +13,6 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from glob import escape
 from pathlib import Path
 from string import Template
 
@@ -22,6 +21,7 @@ import yaml
 from lakehouse_cdc.bundle.survey import Survey
 from lakehouse_cdc.errors import ConfigError, codes
 from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.model.table_name import pattern_of
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.schema.table import TableSchema
 
@@ -132,7 +132,7 @@ class Plan:
         return self._checked(self._settings(suffix, self.password if password is None else password))
 
     def _settings(self, suffix: str, password: str) -> dict[str, object]:
-        names = [*self.patterns, *(f"!{escape(name)}" for name in self.survey.left_out)]
+        names = [*self.patterns, *(f"!{pattern_of(name)}" for name in self.survey.left_out)]
         target = {
             "catalog": self.catalog,
             "bronze": f"{self.bronze}{suffix}",
@@ -146,7 +146,7 @@ class Plan:
             "name": self.name,
             "source": {"url": self.url, "password": password, "tables": names, "tls": self.tls},
             "target": target,
-            "tables": {escape(name): {"exclude": [*columns]} for name, columns in self.survey.excluded.items()},
+            "tables": {pattern_of(name): {"exclude": [*columns]} for name, columns in self.survey.excluded.items()},
         }
 
     def _share_names(self) -> bool:
@@ -189,7 +189,7 @@ class Plan:
         if survey.excluded:
             yield "tables:"
         for name, columns in survey.excluded.items():
-            yield f"  {_text(escape(name))}:"
+            yield f"  {_text(pattern_of(name))}:"
             yield "    exclude:"
             for column, reason in columns.items():
                 yield _comment(f"      - {_text(column)}", f" # {reason}")

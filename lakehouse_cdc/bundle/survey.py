@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from glob import escape
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.model.table_name import pattern_of
 from lakehouse_cdc.mysql.catalog import Catalog, read_catalog
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.schema import types
@@ -80,7 +80,7 @@ def _without_columns(session: Session, schema: TableSchema, faults: list[str]) -
     for column in schema.columns if faults else ():
         if column.name in schema.key:
             continue
-        name = escape(schema.name)
+        name = pattern_of(schema.name)
         fewer = read_catalog(session, Selection([name]), Choice({name: [*excluded, column.name]}))
         left = _faults(fewer, fewer.tables[schema.name]) if schema.name in fewer.tables else faults
         if gone := [fault for fault in faults if fault not in left]:

@@ -17,6 +17,7 @@ from lakehouse_cdc.cli.command import command
 from lakehouse_cdc.cli.exits import DIFFERENCE
 from lakehouse_cdc.cli.show import Screen
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.model.table_name import split
 from lakehouse_cdc.mysql.connection.session import connect
 from lakehouse_cdc.mysql.preflight.settings import Finding
 from lakehouse_cdc.pipeline.config.source_options import connection_options
@@ -74,7 +75,7 @@ def init(
 
 
 def _name(patterns: list[str]) -> str:
-    database = next((p for p in patterns if not p.startswith("!")), "").partition(".")[0]
+    database, _ = split(next((p for p in patterns if not p.startswith("!")), ""))
     if not _PLAIN.fullmatch(database):
         raise codes.BUNDLE_SETTING_INVALID.error(
             f"'{database}' does not make a name", where="--name", hint="give the pipeline a --name"

@@ -11,10 +11,10 @@ import posixpath
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.path_element import fitted
+from lakehouse_cdc.model.table_name import last_match, split
 
 SOURCE_TABLE = "_source_table"  # of a silver table that several source tables go into: which one a row is of
 # columns of silver's own, so no column of a source may have these names
@@ -129,11 +129,11 @@ class Layout:
 
         Raises ConfigError for a pipeline without silver.
         """
-        into = _last_match(self.into, source_table)
+        into = last_match(self.into, source_table)
         if into is not None:
             return replace(self._table(self._silver, into), part=source_table)
-        database, _, table = source_table.partition(".")
-        name = _last_match(self.silver_names, source_table) or self.silver_name
+        database, table = split(source_table)
+        name = last_match(self.silver_names, source_table) or self.silver_name
         return self._table(self._silver, name.replace("{database}", database).replace("{table}", table))
 
     def tombstones(self, source_table: str) -> Table:
@@ -205,7 +205,3 @@ class Layout:
 
     def _table(self, schema: str, name: str) -> Table:
         return Table(schema, name, root=self.path, catalog=self.catalog)
-
-
-def _last_match(names: Sequence[tuple[str, str]], source_table: str) -> str | None:
-    return next((name for pattern, name in reversed(names) if fnmatchcase(source_table, pattern)), None)

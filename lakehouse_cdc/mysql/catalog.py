@@ -24,14 +24,14 @@ import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from typing import Any
 
 from lakehouse_cdc.errors import DefiniteError, codes
+from lakehouse_cdc.model.table_name import join, matches
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
 from lakehouse_cdc.schema.column_choice import Choice
-from lakehouse_cdc.schema.selection import SYSTEM_SCHEMAS, Selection, nearest
+from lakehouse_cdc.schema.selection import SYSTEM_SCHEMAS, Selection, glob_hint, nearest
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.sql.generated_columns import same_everywhere
 
@@ -81,8 +81,8 @@ def read_tables(session: Session, selection: Selection, choice: Choice | None = 
     schema.types.check_table).
     Raises DefiniteError where no table, or none for one of the patterns, exists (or may be seen by this user), and for
     the first table with another engine than InnoDB, a primary key on prefixes, a captured virtual column, one that is
-    generated from a masked one and is not masked, columns that the user may not see, or a dot in its name; ConfigError
-    for a column that the choice names and no matching table has.
+    generated from a masked one and is not masked, or columns that the user may not see; ConfigError for a column that
+    the choice names and no matching table has.
     """
     catalog = read_catalog(session, selection, choice)
     if catalog.faults:
@@ -103,7 +103,7 @@ def read_catalog(
     """
     choice = choice or Choice()
     bases = _base_tables(session)
-    names = {f"{database}.{table}": (database, table) for database, table in bases}
+    names = {join(database, table): (database, table) for database, table in bases}
     chosen = {name: names[name] for name in sorted(names) if selection.matches(name)}
     left_out = uncaptured(session, selection)
     catalog = Catalog(faults=_unmatched(selection, names, chosen, known, left_out), uncaptured=left_out)
@@ -243,7 +243,7 @@ def _unmatched(
 ) -> list[DefiniteError]:
     faults = []
     for pattern in selection.unmatched([*names, *known]):
-        if matched := {name: why for name, why in left_out.all.items() if fnmatchcase(name, pattern)}:
+        if matched := {name: why for name, why in left_out.all.items() if matches(name, pattern)}:
             name, why = next(iter(matched.items()))
             what = f"'{pattern}' matches no table that can be captured: {name} {why}"
             faults.append(codes.SELECTION_UNMATCHED.error(what, where="source.tables", hint=f'leave out "{pattern}"'))
@@ -257,7 +257,7 @@ def _unmatched(
             codes.SELECTION_UNMATCHED.error(
                 f"no table matches '{pattern}'",
                 where="source.tables",
-                hint=f"{seen}; check the name, or GRANT SELECT on it",
+                hint=glob_hint(pattern) or f"{seen}; check the name, or GRANT SELECT on it",
             )
         )
     if not chosen and not known and not faults:
@@ -288,9 +288,6 @@ def _table_faults(
     name = schema.name
     leave_out = f'leave the table out ("!{name}" under source.tables)'
     faults = []
-    if name.count(".") != 1:
-        # `a.b`.`c` and `a`.`b.c` would be one table
-        faults.append(("has a dot in its name, which is not supported", leave_out))
     if engine != "InnoDB":
         faults.append((f"has the engine {engine}, not InnoDB", f"ALTER TABLE {name} ENGINE = InnoDB, or {leave_out}"))
     if [row[-1] for row in columns] != list(range(1, len(columns) + 1)) or not columns:
@@ -364,8 +361,8 @@ def _telling(schema: TableSchema, columns: Sequence[tuple[Any, ...]]) -> list[Co
 def _unknown_columns(tables: Mapping[str, TableSchema], choice: Choice, known: Collection[str]) -> list[DefiniteError]:
     faults: list[DefiniteError] = []
     for setting, pattern, names in choice.named():
-        there = {c.name.lower(): c.name for name, t in tables.items() if fnmatchcase(name, pattern) for c in t.columns}
-        if not there and any(fnmatchcase(name, pattern) for name in known):
+        there = {c.name.lower(): c.name for name, t in tables.items() if matches(name, pattern) for c in t.columns}
+        if not there and any(matches(name, pattern) for name in known):
             continue
         for name in names:
             if name.lower() not in there:

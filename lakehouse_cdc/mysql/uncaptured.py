@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from lakehouse_cdc.model.table_name import join
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.schema.selection import SYSTEM_SCHEMAS, Selection
 
@@ -68,7 +69,7 @@ def uncaptured(session: Session, selection: Selection) -> Uncaptured:
         f" WHERE TABLE_SCHEMA NOT IN ({places})",
         SYSTEM_SCHEMAS,
     )
-    return Uncaptured.of(selection, {f"{database}.{table}": str(kind) for database, table, kind in rows})
+    return Uncaptured.of(selection, {join(str(database), str(table)): str(kind) for database, table, kind in rows})
 
 
 def some(names: Iterable[str]) -> str:

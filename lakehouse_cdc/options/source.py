@@ -111,7 +111,7 @@ class Server(Keys):
     )  # fmt: skip
     tables: tuple[str, ...] = option(
         ListOf(Text(), least=1),
-        "patterns on `database.table`; `!` excludes, and always wins",
+        "patterns on `database.table`, globs; `!` excludes, and always wins. A name that holds a dot is in backticks",
         spark="tables", changes=NEXT_RUN,
     )  # fmt: skip
     tls: Tls = option(

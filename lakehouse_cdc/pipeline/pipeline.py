@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lakehouse_cdc.errors import CdcError, TableError, TransientError, codes
 from lakehouse_cdc.model.belonging import Silver
 from lakehouse_cdc.model.moment import Moment
+from lakehouse_cdc.model.table_name import join
 from lakehouse_cdc.mysql.catalog import read_catalog
 from lakehouse_cdc.mysql.connection.session import connect
 from lakehouse_cdc.mysql.preflight import checks
@@ -34,7 +35,7 @@ from lakehouse_cdc.pipeline.run.restarts import persistently
 from lakehouse_cdc.pipeline.run.streams import Streams
 from lakehouse_cdc.pipeline.start.configuration_changes import configuration_changes
 from lakehouse_cdc.schema.declared_key import with_key
-from lakehouse_cdc.schema.selection import Selection
+from lakehouse_cdc.schema.selection import Selection, glob_hint
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.requests.set_aside import SetAside
 from lakehouse_cdc.source.state.offset_codec import restored
@@ -116,7 +117,8 @@ class Pipeline(RereadRequests):
         return [
             Finding(
                 pattern, "warning", f"what tables.{pattern} says is of no captured table",
-                f"write {near} if that is meant" if near else "check its name, or wait for the table to come",
+                glob_hint(pattern)
+                or (f"write {near} if that is meant" if near else "check its name, or wait for the table to come"),
             )
             for pattern, near in self.config.unmatched(names).items()
         ]  # fmt: skip
@@ -129,7 +131,7 @@ class Pipeline(RereadRequests):
                 " WHERE TABLE_TYPE = 'BASE TABLE'"
             )
         selection = Selection(self.config.source.tables)
-        names = {f"{database}.{table}": int(rows or 0) for database, table, rows in estimated}
+        names = {join(str(database), str(table)): int(rows or 0) for database, table, rows in estimated}
         return {name: rows for name, rows in names.items() if selection.matches(name)}
 
     def plan(self) -> list[str]:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.table_name import matches
 from lakehouse_cdc.model.table_state import Dropped
 from lakehouse_cdc.pipeline.context import PipelineContext
 from lakehouse_cdc.pipeline.report import VerifyReport
@@ -74,11 +74,11 @@ class RereadRequests(PipelineContext):
     def _matching(self, offset: Offset, patterns: Sequence[str]) -> list[str]:
         there = [name for name, state in offset.tables.items() if not isinstance(state.phase, Dropped)]
         for pattern in patterns:
-            if not any(fnmatchcase(name, pattern) for name in there):
+            if not any(matches(name, pattern) for name in there):
                 raise codes.TABLE_UNKNOWN.error(
                     f"no captured table matches '{pattern}'", hint=f"one of {', '.join(there)}"
                 )
-        return [name for name in there if any(fnmatchcase(name, pattern) for pattern in patterns)]
+        return [name for name in there if any(matches(name, pattern) for pattern in patterns)]
 
     @contextmanager
     def resetting(self, *, keep_tables: bool = False) -> Iterator[Reset]:

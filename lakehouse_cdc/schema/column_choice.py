@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
-from glob import escape
 
 from lakehouse_cdc.errors import DefiniteError, codes
+from lakehouse_cdc.model.table_name import last_match, matches, pattern_of
 from lakehouse_cdc.schema.masks import hashed_under
-from lakehouse_cdc.schema.selection import last_match
 from lakehouse_cdc.schema.table import Column, TableSchema
 
 
@@ -29,7 +27,7 @@ class Choice:
 
     def chosen(self, schema: TableSchema, known: Mapping[str, str] | None = None) -> TableSchema:
         """The schema with columns captured and masked as their names say; `known` are not asked to be included."""
-        excluded = {c.lower() for p in self.exclude if fnmatchcase(schema.name, p) for c in self.exclude[p]}
+        excluded = {c.lower() for p in self.exclude if matches(schema.name, p) for c in self.exclude[p]}
         listed = last_match(self.include, schema.name)
         included = None if listed is None else {c.lower() for c in (*listed, *schema.key, *(known or ()))}
         masks = self._masks(schema.name)
@@ -54,13 +52,13 @@ class Choice:
 
     def masking(self, schema: TableSchema) -> Choice:
         """The same, and what is masked in `schema`, by the names that the columns have there."""
-        masks, name = {column.name: column.mask for column in schema.columns if column.mask}, escape(schema.name)
+        masks, name = {column.name: column.mask for column in schema.columns if column.mask}, pattern_of(schema.name)
         return replace(self, masks={**self.masks, name: {**self.masks.get(name, {}), **masks}}) if masks else self
 
     def _masks(self, table: str) -> dict[str, str]:
         masks: dict[str, str] = {}
         for pattern, columns in self.masks.items():
-            if fnmatchcase(table, pattern):
+            if matches(table, pattern):
                 masks |= {name.lower(): mask for name, mask in columns.items()}
         return masks
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lakehouse_cdc.errors import codes
-from lakehouse_cdc.schema.selection import last_match
+from lakehouse_cdc.model.table_name import last_match
 from lakehouse_cdc.schema.table import TableSchema
 
 Keys = Mapping[str, Sequence[str]]  # pattern on `database.table` -> columns; the last one that matches decides

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from typing import Literal
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.model.table_name import matches
 from lakehouse_cdc.schema.table import Carried, Column, TableSchema
 from lakehouse_cdc.schema.type_registry import AS_TEXT
 
@@ -65,7 +65,7 @@ def _overrides(schema: TableSchema, rules: Rules) -> dict[str, str]:
     """Column, in lower case -> what the user says of it."""
     choices: dict[str, str] = {}
     for pattern, columns in rules.types.items():
-        if fnmatchcase(schema.name, pattern):
+        if matches(schema.name, pattern):
             choices |= {name.lower(): choice for name, choice in columns.items()}
     return choices
 

@@ -1,4 +1,4 @@
-"""Which tables are captured: globs over `database.table`, with exclusions.
+"""Which tables are captured: patterns on `database.table` (see `model.table_name`), with exclusions.
 
 The answer depends on the name alone, not on the order of the patterns or on what else exists: an exclusion wins
 wherever it is, so adding a pattern can never bring back what another one shuts out. MySQL's own schemas never
@@ -12,19 +12,19 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.model.table_name import matches, split
 
-T = TypeVar("T")
+_ONE_NAME = re.compile(r"`(?:[^`]|``)+`")
+_REGULAR = re.compile(r"\\|^\^|\$$|[()|]|\.[.]?[+]|\.\.\*")
 _SHADOW = re.compile(r"_+.+_(?:gho|ghc|del|new|old)", re.DOTALL)
 SYSTEM_SCHEMAS = ("mysql", "sys", "information_schema", "performance_schema")
 
 
 class Selection:
-    """Patterns such as `shop.*` and `!shop.audit` (`*`, `?`, `[abc]` as in fnmatch; case counts).
+    """Patterns such as `shop.*`, `!shop.audit` and `` shop.`a.b` ``.
 
     Raises ConfigError for a pattern without a dot, and where no pattern selects anything (all are exclusions).
     """
@@ -33,11 +33,13 @@ class Selection:
         self.patterns = tuple(patterns)
         for pattern in self.patterns:
             database, dot, table = pattern.removeprefix("!").partition(".")
-            if not (dot and database and table):
+            if not (dot and database and table) or _ONE_NAME.fullmatch(pattern.removeprefix("!")):
                 raise codes.SELECTION_INVALID.error(
                     f"'{pattern}' does not name tables",
                     where="source.tables",
-                    hint='write database.table, such as "shop.orders", "shop.*" or "!shop.audit"',
+                    hint=glob_hint(pattern)
+                    or 'write database.table, such as "shop.orders", "shop.*" or "!shop.audit"; a name that holds a dot'
+                    " is in backticks",
                 )
         self._included = tuple(p for p in self.patterns if not p.startswith("!"))
         self._shut_out = tuple(p[1:] for p in self.patterns if p.startswith("!"))
@@ -55,7 +57,7 @@ class Selection:
         return self._is_meant(name) and not self.matches(name)
 
     def _is_meant(self, name: str) -> bool:
-        return _any(name, self._included) and not any(fnmatchcase(name, pattern) for pattern in self._shut_out)
+        return _any(name, self._included) and not any(matches(name, pattern) for pattern in self._shut_out)
 
     def unmatched(self, names: Iterable[str]) -> list[str]:
         """The patterns that match none of `names`, exclusions aside: most likely misspelt."""
@@ -66,22 +68,26 @@ class Selection:
 def nearest(pattern: str, names: Iterable[str]) -> str:
     """Of names that a pattern does not match, the one that was most likely meant; "" if none resembles it."""
     known = list(names)
-    otherwise = [name for name in known if fnmatchcase(name.lower(), pattern.lower())]
+    otherwise = [name for name in known if matches(name.lower(), pattern.lower())]
     return next(iter(otherwise or difflib.get_close_matches(pattern, known, n=1, cutoff=0.5)), "")
 
 
-def last_match(rules: Mapping[str, T], name: str) -> T | None:
-    """What the last of the patterns that match the table `name` says of it; None where none does."""
-    values = [what for pattern, what in rules.items() if fnmatchcase(name, pattern)]
-    return values[-1] if values else None
+def glob_hint(pattern: str) -> str:
+    """What to write in place of a regular expression where a glob is meant; "" for what looks like none."""
+    regular = pattern.removeprefix("!")
+    if not _REGULAR.search(regular):
+        return ""
+    glob = re.sub(r"\\(.)|\.[*+]", lambda m: m[1] or "*", regular.removeprefix("^").removesuffix("$"))
+    glob = glob if "." in glob else f"{glob}.*"
+    return f'patterns are globs, not regular expressions: write "{"!" if pattern != regular else ""}{glob}"'
 
 
 def is_shadow(name: str) -> bool:
     """Whether `database.table` is named as tools for online schema changes name the tables that they work in."""
-    return _SHADOW.fullmatch(name.partition(".")[2]) is not None
+    return _SHADOW.fullmatch(split(name)[1]) is not None
 
 
 def _any(name: str, patterns: Sequence[str]) -> bool:
-    if name.partition(".")[0].lower() in SYSTEM_SCHEMAS:
+    if split(name)[0].lower() in SYSTEM_SCHEMAS:
         return False
-    return any(fnmatchcase(name, p) for p in patterns)
+    return any(matches(name, p) for p in patterns)

@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
+from lakehouse_cdc.model.table_name import join
+
 Carried = Literal["", "text", "null"]
 Generated = Literal["", "same", "session"]
 _ONLY_IF_SET = ("values", "carried", "mask", "generated", "compressed")
@@ -87,8 +89,8 @@ class TableSchema:
 
     @property
     def name(self) -> str:
-        """`database.table`, as in bronze's source_table."""
-        return f"{self.database}.{self.table}"
+        """`database.table`, as in bronze's source_table (see `model.table_name`)."""
+        return join(self.database, self.table)
 
     @cached_property
     def captured(self) -> tuple[Column, ...]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.model.table_name import last_match
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions
 from lakehouse_cdc.options.declaration import Option, declared_in, nearest
 from lakehouse_cdc.options.kinds import Invalid
@@ -21,7 +22,6 @@ from lakehouse_cdc.options.source import CapturedTable, OnError, Places, SchemaC
 from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.masks import HASH, LEAST_SALT, parsed, salted
 from lakehouse_cdc.schema.representation import Rules
-from lakehouse_cdc.schema.selection import last_match
 from lakehouse_cdc.sql.redaction import without_constants
 
 BY_PATTERN = {option.path: option for option in declared_in(CapturedTable)}

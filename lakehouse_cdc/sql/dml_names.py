@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
+from lakehouse_cdc.model.table_name import split
 from lakehouse_cdc.sql.lexer import NotUnderstood, Token, tokens
 from lakehouse_cdc.sql.words import BUILT_IN, RESERVED
 
@@ -78,7 +79,7 @@ class Names:
 
     def mentions(self, table: str) -> bool:
         """Whether `table` (`database.table`) is mentioned in any use, or its database may be."""
-        database, _, name = table.partition(".")
+        database, name = split(table)
         node = lower(database), lower(name)
         return any((use, *node) in self.nodes for use in USES) or self.may_mean(database, name)
 

@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from lakehouse_cdc.model.table_name import join
+
 ANSI_QUOTES, ORACLE, MAXDB, NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 9, 1 << 12, 1 << 20
 UNDECODED = "\ufffd"  # stands for bytes that are no character
 
@@ -225,7 +227,7 @@ class Reader:
         database = database or self._default
         if not database:
             raise NotUnderstood
-        return self._cased(f"{database}.{table}")
+        return self._cased(join(database, table))
 
     def _cased(self, name: str) -> str:
         """Lower case as the server's: one character for one, so not Python's full mapping."""

@@ -25,6 +25,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lakehouse_cdc.model.table_name import split
 from lakehouse_cdc.schema.selection import SYSTEM_SCHEMAS
 from lakehouse_cdc.sql.dml_names import USES, Names, Node, Use, lower
 
@@ -95,7 +96,7 @@ class References:
         nodes = self._closure(names)
         if nodes is None:
             return frozenset(captured)
-        return frozenset(name for name in captured if write_of(name) in nodes or names.may_mean(*name.split(".", 1)))
+        return frozenset(name for name in captured if write_of(name) in nodes or names.may_mean(*split(name)))
 
     def _closure(self, names: Names) -> set[Node] | None:
         """All uses that are reached from those that are mentioned; None: any may be."""
@@ -196,7 +197,7 @@ class Sources:
 
 def write_of(table: str) -> Node:
     """The use that changes a table, `database.table`."""
-    database, _, name = table.partition(".")
+    database, name = split(table)
     return "write", lower(database), lower(name)
 
 

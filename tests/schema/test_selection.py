@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_cdc.errors import ConfigError
-from lakehouse_cdc.schema.selection import SYSTEM_SCHEMAS, Selection, nearest
+from lakehouse_cdc.schema.selection import SYSTEM_SCHEMAS, Selection, glob_hint, nearest
 
 PART = st.text("abAB_*?", min_size=1, max_size=4)
 PATTERNS = st.lists(st.builds("{}{}.{}".format, st.sampled_from(["", "", "!"]), PART, PART), max_size=5)
@@ -43,6 +43,16 @@ NAMES = st.builds("{}.{}".format, st.text("abAB_", min_size=1, max_size=3), st.t
         (["shop.*"], "shop.orders_old", True),
         (["shop.*"], "shop._new", True),
         (["shop.*"], "shop._orders_news", True),
+        (["shop.*"], "shop.`a.b`", True),
+        (["shop.*"], "`shop.x`.a", False),
+        (["shop.`a.b`", "`my.db`.orders"], "shop.`a.b`", True),
+        (["shop.`a.b`", "`my.db`.orders"], "`my.db`.orders", True),
+        (["*.*", "!shop.`x.y`"], "shop.`x.y`", False),
+        (["*.*", "!shop.`x.y`"], "shop.`x.z`", True),
+        (["*.*", "!shop.x.y"], "shop.`x.y`", False),
+        (["*.*"], "mysql.`a.b`", False),
+        (["*.*"], "`mysql.x`.t", True),
+        (["shop.*"], "shop.`_a.b_new`", False),
     ],
 )
 def test_matches(patterns: list[str], name: str, matches: bool) -> None:
@@ -57,12 +67,33 @@ def test_system_schemas_never_match(schema: str) -> None:
     assert selection.unmatched([f"{schema}.user"]) == list(selection.patterns)
 
 
-@pytest.mark.parametrize("pattern", ["orders", "*", "!orders", "", "!", ".orders", "shop.", "!shop."])
+@pytest.mark.parametrize("pattern", ["orders", "*", "!orders", "", "!", ".orders", "shop.", "!shop.", "`a.b`"])
 def test_a_pattern_without_both_parts_is_refused_by_name(pattern: str) -> None:
     with pytest.raises(ConfigError, match="does not name tables") as caught:
         Selection(["shop.*", pattern])
     assert f"'{pattern}'" in caught.value.what
     assert "database.table" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("pattern", "glob"),
+    [
+        (r"shop\..*", "shop.*"),
+        (r"!shop\..*", "!shop.*"),
+        ("^shop", "shop.*"),
+        (r"^shop\.orders$", "shop.orders"),
+        ("shop..*", "shop.*"),
+        (r"shop\.orders_.+", "shop.orders_*"),
+    ],
+)
+def test_a_regular_expression_is_noticed(pattern: str, glob: str) -> None:
+    assert glob_hint(pattern) == f'patterns are globs, not regular expressions: write "{glob}"'
+    Selection([glob.removeprefix("!")])
+
+
+@pytest.mark.parametrize("pattern", ["shop.*", "*.*", "shop.a*", "s[ab]?.*", "!shop.x", "shop.`a.b`", "*", "shop"])
+def test_a_glob_is_no_regular_expression(pattern: str) -> None:
+    assert glob_hint(pattern) == ""
 
 
 @pytest.mark.parametrize("patterns", [[], ["!shop.audit"]])

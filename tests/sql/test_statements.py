@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakehouse_cdc.model.table_name import join
 from lakehouse_cdc.sql.lexer import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, Dialect
 from lakehouse_cdc.sql.statements import Statement, StatementKind, classify, concerns
 
@@ -59,7 +60,7 @@ TABLES = {
     "CREATE TABLE t LIKE other.t2": ("d.t",),
     "CREATE TABLE `t` (\n  `a` int NOT NULL DEFAULT '0'\n) START TRANSACTION": ("d.t",),
     "CREATE TABLE t AS SELECT * FROM u": ("d.t",),
-    "ALTER TABLE `a b`.`c.d` ADD COLUMN x INT;": ("a b.c.d",),
+    "ALTER TABLE `a b`.`c.d` ADD COLUMN x INT;": ("a b.`c.d`",),
     "ALTER TABLE `a``b` DROP x": ("d.a`b",),
     "alter table t rename to u": ("d.t", "d.u"),
     "ALTER TABLE t RENAME x.u": ("d.t", "x.u"),
@@ -230,7 +231,7 @@ def quoted(name: str) -> str:
 def test_quoted_names_survive(names: list[tuple[str, str]], gap: str, verb: str) -> None:
     listed = f"{gap},{gap}".join(f"{quoted(database)}{gap}.{gap}{quoted(table)}" for database, table in names)
     found = classify(f"{gap}{verb}{gap}TABLE{gap}{listed}{gap};", "d")
-    assert found == Statement(DDL, tuple(f"{database}.{table}" for database, table in names), drops=True)
+    assert found == Statement(DDL, tuple(join(database, table) for database, table in names), drops=True)
 
 
 @given(st.text(st.sampled_from("`'\"\\/*!-# ;().,aT\n0") | st.characters(blacklist_categories=["Cs"]), max_size=60))

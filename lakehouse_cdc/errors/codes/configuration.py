@@ -116,7 +116,8 @@ SELECTION_INVALID = Code(
     ConfigError,
     Scope.PIPELINE,
     "A pattern of source.tables does not name tables, or there is none.",
-    'Write patterns as database.table, such as "shop.orders", "shop.*" or "!shop.audit".',
+    'Write patterns as database.table, such as "shop.orders", "shop.*" or "!shop.audit". A name that holds a dot is in'
+    " backticks.",
 )
 
 SELECTION_UNMATCHED = Code(

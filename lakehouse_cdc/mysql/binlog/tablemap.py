@@ -22,6 +22,7 @@ from functools import cached_property
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.images import layout
 from lakehouse_cdc.images.layout import BinlogType
+from lakehouse_cdc.model.table_name import join
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
 from lakehouse_cdc.schema.charsets import charset_of, decode
 from lakehouse_cdc.schema.table import Column, TableSchema
@@ -100,7 +101,7 @@ def parse(body: bytes, where: str, *, mariadb: bool = False, bare_doubles: bool 
         fields[field] = Cursor(data.take(data.length()), where)
     character = [i for i, kind in enumerate(types) if _is_character(kind) or (mariadb and kind[0] == layout.GEOMETRY)]
     return TableMap(
-        name=f"{database}.{table}",
+        name=join(database, table),
         types=types,
         nullable=tuple(bool(bits[i // 8] >> i % 8 & 1) for i in range(count)),
         unsigned=_signs(fields.get(_SIGNS), codes),

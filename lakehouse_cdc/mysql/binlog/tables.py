@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakehouse_cdc.images.binlog.words import MAP_COLUMNS, MAP_TABLE
+from lakehouse_cdc.model.table_name import join
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
 from lakehouse_cdc.mysql.binlog.rare_events import Format
 from lakehouse_cdc.mysql.binlog.tablemap import TableMap, check, parse
@@ -74,7 +75,7 @@ class KnownTables:
 
     def _index(self, shape: bytes, where: str) -> int:
         data = Cursor(shape[2:], where)
-        name = f"{data.counted_text()}.{data.counted_text()}"
+        name = join(data.counted_text(), data.counted_text())
         schema = None
         if isinstance(self._captured, Mapping):
             schema = self._captured.get(name)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError, codes
+from lakehouse_cdc.model.table_name import join
 from lakehouse_cdc.mysql import object_references, server
 from lakehouse_cdc.mysql.catalog import Catalog, read_catalog
 from lakehouse_cdc.mysql.connection.session import Session
@@ -259,7 +260,7 @@ def _cascades(session: Session, settings: Settings, tables: Mapping[str, TableSc
     )
     findings = []
     for database, table, key, on_delete, on_update in rows:
-        name = f"{database}.{table}"
+        name = join(str(database), str(table))
         rules = {"DELETE": on_delete, "UPDATE": on_update}
         actions = [f"ON {verb} {rule}" for verb, rule in rules.items() if rule in _CHANGES_ROWS]
         if name in tables and actions:

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 
 from lakehouse_cdc.errors import ConfigError, codes
+from lakehouse_cdc.model.table_name import last_match, matches
 from lakehouse_cdc.options.declaration import NEVER, NEXT_RUN, Keys, Option, Section, option, table_of
 from lakehouse_cdc.options.kinds import Invalid, Text
 from lakehouse_cdc.options.nested import MapOf
 from lakehouse_cdc.options.source import SourceConfig
 from lakehouse_cdc.pipeline.config.sections import TableConfig, TargetConfig
-from lakehouse_cdc.schema.selection import last_match, nearest
+from lakehouse_cdc.schema.selection import nearest
 from lakehouse_cdc.silver.definition.form import Form, form_named
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Metadata, Transform
@@ -71,7 +71,7 @@ class PipelineConfig(Keys):
 
     def excluded(self, table: str) -> tuple[str, ...]:
         """The columns left out of `database.table`: of every pattern under `tables` that matches it."""
-        columns = [c for pattern, t in self.tables.items() if fnmatchcase(table, pattern) for c in t.exclude]
+        columns = [c for pattern, t in self.tables.items() if matches(table, pattern) for c in t.exclude]
         return tuple(dict.fromkeys(columns))
 
     def policy(self, table: str) -> Policy:
@@ -140,7 +140,7 @@ class PipelineConfig(Keys):
 
     def unmatched(self, names: Collection[str]) -> dict[str, str]:
         """The patterns under `tables` that match no captured table, and the name that each may mean, or ""."""
-        unused = [p for p in self.tables if not any(fnmatchcase(name, p) for name in names)]
+        unused = [p for p in self.tables if not any(matches(name, p) for name in names)]
         return {pattern: nearest(pattern, names) for pattern in unused}
 
     def _last(self, setting: str, table: str) -> Any:
@@ -150,13 +150,13 @@ class PipelineConfig(Keys):
     def _properties(self, table: str) -> dict[str, str]:
         properties: dict[str, bool | int | str] = {}
         for pattern, one in self.tables.items():
-            properties.update(one.properties if fnmatchcase(table, pattern) else {})
+            properties.update(one.properties if matches(table, pattern) else {})
         return {
             name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in properties.items()
         }
 
     def _transform(self, table: str) -> Transform:
-        matching = [t for pattern, t in self.tables.items() if fnmatchcase(table, pattern)]
+        matching = [t for pattern, t in self.tables.items() if matches(table, pattern)]
         filters = [t.filter for t in matching if t.filter is not None]
         rename: dict[str, str] = {}
         computed: dict[str, str] = {}

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from glob import escape
 
 from pyspark.sql import SparkSession
 
@@ -34,6 +33,7 @@ from lakehouse_cdc.lake.tables import drop, exists, replace_by, set_properties
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.model.table_name import pattern_of
 from lakehouse_cdc.silver.apply import schema_executor
 from lakehouse_cdc.silver.apply.applier import refusal
 from lakehouse_cdc.silver.apply.table_applier import TableApplier
@@ -129,7 +129,7 @@ def rebuild(
 def _beside(layout: Layout, name: str) -> Layout:
     """The same tables, but for the silver table of `name`, which is built there."""
     table = layout.silver_table(name)
-    return replace(layout, silver_names=((escape(name), f"{table.name}__rebuilt"),), into=())
+    return replace(layout, silver_names=((pattern_of(name), f"{table.name}__rebuilt"),), into=())
 
 
 def _build(

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
 
 from lakehouse_cdc.model.table_layout import literal
+from lakehouse_cdc.model.table_name import split
 from lakehouse_cdc.schema.table import TableSchema
 
 Metadata = Literal["database_name", "table_name", "op_ts"]
@@ -47,7 +48,7 @@ class Transform:
 
     def metadata_of(self, table: str, commit_ts: str) -> dict[str, str]:
         """SQL of each metadata column of a row of `table`, given that of its commit time."""
-        database, _, name = table.partition(".")
+        database, name = split(table)
         expressions: Mapping[Metadata, str] = {
             "database_name": literal(database),
             "table_name": literal(name),

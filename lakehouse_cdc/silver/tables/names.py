@@ -12,7 +12,6 @@ one fails, those after it wait for the repetition (see `apply.applier`). Guarded
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from glob import escape
 
 from pyspark.sql import SparkSession
 
@@ -20,6 +19,7 @@ from lakehouse_cdc.errors import TableError, codes
 from lakehouse_cdc.lake.engines.choice import engine_of
 from lakehouse_cdc.lake.tables import exists, require_owner
 from lakehouse_cdc.model.table_layout import Layout, Table
+from lakehouse_cdc.model.table_name import pattern_of
 from lakehouse_cdc.silver.definition.form import no_key
 
 SOURCE = "lakehouse_cdc.source_table"
@@ -116,7 +116,7 @@ def _taken(table: Table, name: str, source: str | None) -> TableError:
     return codes.SILVER_NAME_AMBIGUOUS.error(
         f"the silver table {table.name} is {whose}, so {name} has none",
         where=name,
-        hint=f'set silver_name for it under tables: "{escape(name)}": '
+        hint=f'set silver_name for it under tables: "{pattern_of(name)}": '
         f'{{silver_name: "{{database}}__{{table}}"}}, and run again',
         table=name,
     )

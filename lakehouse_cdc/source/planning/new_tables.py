@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.state_machine import advance
-from lakehouse_cdc.model.table_events import TableDeselected
+from lakehouse_cdc.model.table_events import TableDeselected, TableDropped
+from lakehouse_cdc.model.table_name import join, split
 from lakehouse_cdc.model.xa import Prepared
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.connection.session import Session
@@ -68,8 +69,15 @@ def _of_all(prepared: Prepared, new: Collection[str]) -> Prepared:
 
 
 def _without_unmatched(tables: Tables, offset: Offset) -> Offset:
-    """The offset without tables that are not to be captured any more, and have emitted nothing."""
+    """The offset without tables that are not to be captured any more, and have emitted nothing.
+
+    An earlier release left out each table whose name holds a dot, by a name that is none: it is new by its full one.
+    """
     for name, state in offset.captured.items():
         if not state.published and not tables.selection.matches(name):
             offset = offset.with_table(name, advance(state, TableDeselected()))
+    for name in offset.quarantined:
+        state = offset.tables[name]
+        if not state.published and join(*split(name)) != name:
+            offset = offset.with_table(name, advance(state, TableDropped()))
     return offset

@@ -19,6 +19,7 @@ from lakehouse_cdc.images.program import ProgramSet
 from lakehouse_cdc.images.rows.decode import count_rows
 from lakehouse_cdc.model.gtid import GtidSet, gtid_text
 from lakehouse_cdc.model.position import FIRST_EVENT, Position, file_name
+from lakehouse_cdc.model.table_name import split
 from lakehouse_cdc.model.xa import Prepared
 from lakehouse_cdc.mysql.binlog.boundary import Cutter
 from lakehouse_cdc.mysql.binlog.compression.columns import countable
@@ -241,7 +242,7 @@ class Tail:
 
     def naming(self, table: str, after: Position) -> list[LoggedStatement]:
         """The statements after `after` that name the table, or may mean it; also those that are proven harmless."""
-        name, database = self._cased(table), self._cased(table.partition(".")[0])
+        name, database = self._cased(table), self._cased(split(table)[0])
         later = [s for s in self._statements if s.position > after]
         return [
             s

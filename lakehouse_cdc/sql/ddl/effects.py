@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from lakehouse_cdc.model.ddl_effect import Effect
+from lakehouse_cdc.model.table_name import split
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.sql.ddl.alter import altered
 from lakehouse_cdc.sql.ddl.column_type import Given
@@ -34,7 +35,7 @@ def effects(
     `dialect`: how that session's server reads a text. Raises NotUnderstood.
     """
     if statement.kind is StatementKind.DROP_DATABASE:
-        lost = [schema for name, schema in tables.items() if name.partition(".")[0] in statement.databases]
+        lost = [schema for name, schema in tables.items() if split(name)[0] in statement.databases]
         return tuple(Effect("drop", schema.name) for schema in lost)
     if statement.kind not in (StatementKind.TABLE_DDL, StatementKind.TRUNCATE):
         raise NotUnderstood

@@ -31,6 +31,7 @@ from lakehouse_cdc.images import layout
 from lakehouse_cdc.images.binlog.row_events import UPDATE
 from lakehouse_cdc.images.extents import COLUMN_FIELDS, SPOT_FIELDS, find_values
 from lakehouse_cdc.images.layout import BinlogType
+from lakehouse_cdc.model.table_name import split
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
 from lakehouse_cdc.mysql.binlog.scan import Scan
 from lakehouse_cdc.mysql.binlog.tablemap import TableMap
@@ -77,7 +78,7 @@ def inflated(scan: Scan, schemas: Sequence[TableSchema]) -> Scan:
 
 def countable(table: TableMap) -> TableSchema:
     """What is enough, with the table's own types, to count its rows: columns of which none is captured."""
-    database, _, name = table.name.partition(".")
+    database, name = split(table.name)
     columns = tuple(Column(str(i), "", captured=False) for i in range(len(table.types)))
     return TableSchema(database, name, columns, key=())
 
