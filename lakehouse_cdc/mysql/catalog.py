@@ -29,6 +29,7 @@ from typing import Any
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.table_name import join, matches
 from lakehouse_cdc.mysql.connection.session import Session
+from lakehouse_cdc.mysql.literals import for_statements
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
 from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.selection import SYSTEM_SCHEMAS, Selection, glob_hint, nearest
@@ -286,12 +287,13 @@ def _table_faults(
 ) -> list[DefiniteError]:
     """`logged`: the images of updates hold generated columns."""
     name = schema.name
+    table = for_statements(schema.database, schema.table)
     leave_out = f'leave the table out ("!{name}" under source.tables)'
     faults = []
     if engine != "InnoDB":
-        faults.append((f"has the engine {engine}, not InnoDB", f"ALTER TABLE {name} ENGINE = InnoDB, or {leave_out}"))
+        faults.append((f"has the engine {engine}, not InnoDB", f"ALTER TABLE {table} ENGINE = InnoDB, or {leave_out}"))
     if [row[-1] for row in columns] != list(range(1, len(columns) + 1)) or not columns:
-        faults.append(("has columns that the user may not see", f"GRANT SELECT ON {name} TO the user"))
+        faults.append(("has columns that the user may not see", f"GRANT SELECT ON {table} TO the user"))
     if prefixes := [f"{column}({length})" for column, length in key if length is not None]:
         faults.append((f"has a primary key on prefixes ({', '.join(prefixes)}), which is not supported", leave_out))
     faults += [

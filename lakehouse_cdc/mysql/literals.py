@@ -29,6 +29,7 @@ from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.schema.table import Column
 from lakehouse_cdc.schema.type_registry import TYPES, KeyForm
 
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBERED = ("bit", "enum", "set")  # a number to the server, and something else to a client
 ORDERED_BY_SERVER: tuple[KeyForm, ...] = ("text", "address")
 _PATTERNS: dict[KeyForm, re.Pattern[str]] = {
@@ -44,6 +45,11 @@ _PATTERNS: dict[KeyForm, re.Pattern[str]] = {
 def quoted(identifier: str) -> str:
     """An identifier in backticks."""
     return "`" + identifier.replace("`", "``") + "`"
+
+
+def for_statements(*identifiers: str) -> str:
+    """A name of several parts, as a person writes it into a statement: with backticks only where it needs them."""
+    return ".".join(name if _PLAIN.fullmatch(name) else quoted(name) for name in identifiers)
 
 
 def form(column: Column) -> KeyForm:

@@ -11,10 +11,13 @@ import pytest
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError, codes
 from lakehouse_cdc.mysql import server
+from lakehouse_cdc.mysql.catalog import read_catalog
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
-from lakehouse_cdc.mysql.preflight.checks import check, require
+from lakehouse_cdc.mysql.literals import for_statements
+from lakehouse_cdc.mysql.preflight.checks import check, require, zero_date_defaults
 from lakehouse_cdc.mysql.preflight.settings import Finding
 from lakehouse_cdc.schema.column_choice import Choice
+from lakehouse_cdc.schema.representation import Rules, carried_by
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
@@ -395,6 +398,42 @@ def test_every_fault_of_every_table_is_a_finding(root: Session) -> None:
     assert all(f.hint for f in errors)
     assert [f.name for f in errors if f.code.of is ConfigError] == ["tables.faulty.a.exclude", "faulty.b"]
     assert "enum" in found(findings, "faulty.a").what
+
+
+def test_a_default_that_is_no_date_is_said_where_it_would_quarantine_the_table(
+    any_server: MySqlServer, any_database: str
+) -> None:
+    with closing(any_server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+        cursor.execute("SET SESSION sql_mode = ''")
+        cursor.execute(
+            f"CREATE TABLE {any_database}.t (id INT PRIMARY KEY, a DATE NOT NULL DEFAULT '0000-00-00',"
+            " b DATETIME DEFAULT '2024-00-00 10:00:00', c DATETIME DEFAULT '2024-01-10 00:00:00',"
+            " d TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP, e DATE DEFAULT '2024-01-00', f DATE DEFAULT '0000-00-00')"
+        )
+    with connect(ConnectionOptions.from_url(any_server.url)) as session:
+        name, choice = f"{any_database}.t", Choice({"*.t": ["e"]})
+        tables = read_catalog(session, Selection([name]), choice).tables
+        carried = {name: carried_by(tables[name], Rules(types={"*.t": {"f": "text"}}))}
+        findings = zero_date_defaults(session, carried)
+        assert [f.what.partition(" ")[0] for f in findings] == [f"{name}.a", f"{name}.b"]
+        assert f"tables.{name}.types: {{a: text}}" in findings[0].hint
+        for rules in (Rules(zero_dates="null"), Rules(zero_dates="text")):
+            assert zero_date_defaults(session, {name: carried_by(tables[name], rules)}) == []
+
+
+def test_names_in_hints_are_those_that_a_statement_needs(root: Session) -> None:
+    for database, table, shown in (
+        ("faulty", "order", "faulty.order"),
+        ("faulty-1", "a.b", "`faulty-1`.`a.b`"),
+        ("faulty", "9 lives`", "faulty.`9 lives```"),
+    ):
+        assert for_statements(database, table) == shown
+        try:
+            root.query(f"CREATE DATABASE {for_statements(database)}")
+            root.query(f"CREATE TABLE {shown} (id INT PRIMARY KEY)")
+            assert root.query(f"SELECT * FROM {shown}") == []
+        finally:
+            root.query(f"DROP DATABASE IF EXISTS {for_statements(database)}")
 
 
 def test_tables_that_are_named_as_a_tools_are_told(root: Session) -> None:

@@ -16,11 +16,13 @@ from lakehouse_cdc.mysql import object_references, server
 from lakehouse_cdc.mysql.catalog import Catalog, read_catalog
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.connection.tls import VERIFYING
+from lakehouse_cdc.mysql.literals import for_statements
 from lakehouse_cdc.mysql.preflight.settings import Finding, Settings, judge
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, sentences, some
 from lakehouse_cdc.schema import types
 from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.declared_key import Keys, with_key
+from lakehouse_cdc.schema.representation import DATES
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.sql.references import ANY
@@ -206,6 +208,27 @@ def _tables(session: Session, settings: Settings, catalog: Catalog, keys: Keys) 
     return findings + _uncaptured(catalog.uncaptured)
 
 
+def zero_date_defaults(session: Session, tables: Mapping[str, TableSchema]) -> list[Finding]:
+    """The columns of `tables`, with what the user says of them, whose default is a date that cannot be held.
+
+    Of columns that are carried as text, or with NULL for such dates, there are none.
+    """
+    defaults = session.query(
+        "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME FROM INFORMATION_SCHEMA.COLUMNS"
+        f" WHERE DATA_TYPE IN {DATES} AND (COLUMN_DEFAULT LIKE '%0000-%' OR COLUMN_DEFAULT LIKE '%-00%')"
+    )
+    findings = []
+    for database, table, name in defaults:
+        schema = tables.get(join(str(database), str(table)))
+        column = next((c for c in schema.columns if c.name == name), None) if schema is not None else None
+        if schema is None or column is None or not column.captured or column.carried:
+            continue
+        what = f"{schema.name}.{name} has a default that is no date: a row with it quarantines the table"
+        hint = f"set source.zero_dates to null or text, or tables.{schema.name}.types: {{{name}: text}}"
+        findings.append(Finding("zero_dates", "warning", what, hint))
+    return findings
+
+
 def _uncaptured(names: Uncaptured) -> list[Finding]:
     """What matches and is not captured: a finding for each reason, with the first names."""
     hint = 'shut out what is not wanted ("!DATABASE.TABLE" under source.tables)'
@@ -221,7 +244,8 @@ def _unreadable(session: Session, schema: TableSchema) -> list[DefiniteError]:
     except DefiniteError as error:
         if error.code is not codes.RIGHT_MISSING:
             return [codes.TABLE_UNREADABLE.error(error.what, where=schema.name, hint=error.hint)]
-        what, hint = f"the user may not SELECT from {schema.name}", f"GRANT SELECT ON {schema.name} TO the user"
+        name = for_statements(schema.database, schema.table)
+        what, hint = f"the user may not SELECT from {schema.name}", f"GRANT SELECT ON {name} TO the user"
         return [codes.TABLE_UNREADABLE.error(what, where=schema.name, hint=hint)]
     return []
 

@@ -24,6 +24,7 @@ from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
 from lakehouse_cdc.mysql.catalog import logs_generated
 from lakehouse_cdc.mysql.connection.session import Session
+from lakehouse_cdc.mysql.literals import for_statements, quoted
 from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.schema.column_choice import require_masks
 from lakehouse_cdc.schema.masks import gives_text
@@ -249,7 +250,8 @@ def _require_labels(parsed: Altered, now: TableSchema) -> None:
             wanted = labels[column.name].values
             if column.values != wanted:
                 what = f"the server has other labels for column {column.name} of {now.name} than it was altered to have"
-                hint = f"ALTER TABLE {now.name} MODIFY {column.name} with the labels that it should have"
+                table = for_statements(now.database, now.table)
+                hint = f"ALTER TABLE {table} MODIFY {quoted(column.name)} with the labels that it should have"
                 raise codes.LABEL_UNREADABLE.error(f"{what}: {column.declared}", where=now.name, hint=hint)
 
 
