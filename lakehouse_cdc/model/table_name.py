@@ -38,8 +38,8 @@ def join(database: str, table: str) -> str:
 
 def split(name: str) -> tuple[str, str]:
     """The database and the table of a full name."""
-    if name.count(".") > 1 and (found := _NAME.fullmatch(name)):
-        return _read(found[1]), _read(found[2])
+    if name.count(".") > 1 and (parts := _NAME.fullmatch(name)):
+        return _read(parts[1]), _read(parts[2])
     database, _, table = name.partition(".")
     return database, table
 
@@ -59,10 +59,10 @@ def matches(name: str, pattern: str) -> bool:
 
 def pattern_of(name: str) -> str:
     """The pattern of this one table."""
-    found = _NAME.fullmatch(name) if name.count(".") > 1 else None
-    if found is None:
+    parts = _NAME.fullmatch(name) if name.count(".") > 1 else None
+    if parts is None:
         return escape(name)
-    return ".".join(part if _is_quoted(part) else escape(part) for part in found.groups())
+    return ".".join(part if _is_quoted(part) else escape(part) for part in parts.groups())
 
 
 def last_match(rules: Mapping[str, T] | Sequence[tuple[str, T]], name: str) -> T | None:
@@ -73,8 +73,8 @@ def last_match(rules: Mapping[str, T] | Sequence[tuple[str, T]], name: str) -> T
 
 @lru_cache(maxsize=4096)
 def _parts(pattern: str) -> tuple[str, str] | None:
-    found = _PATTERN.fullmatch(pattern)
-    return None if found is None else (found[1], found[2])
+    parts = _PATTERN.fullmatch(pattern)
+    return None if parts is None else (parts[1], parts[2])
 
 
 def _is_quoted(*parts: str) -> bool:

@@ -16,7 +16,7 @@ from lakehouse_cdc.mysql import object_references, server
 from lakehouse_cdc.mysql.catalog import Catalog, read_catalog
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.connection.tls import VERIFYING
-from lakehouse_cdc.mysql.literals import for_statements
+from lakehouse_cdc.mysql.literals import for_statements, quoted
 from lakehouse_cdc.mysql.preflight.settings import Finding, Settings, judge
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, sentences, some
 from lakehouse_cdc.schema import types
@@ -217,16 +217,17 @@ def zero_date_defaults(session: Session, tables: Mapping[str, TableSchema]) -> l
         "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME FROM INFORMATION_SCHEMA.COLUMNS"
         f" WHERE DATA_TYPE IN {DATES} AND (COLUMN_DEFAULT LIKE '%0000-%' OR COLUMN_DEFAULT LIKE '%-00%')"
     )
-    findings = []
-    for database, table, name in defaults:
-        schema = tables.get(join(str(database), str(table)))
-        column = next((c for c in schema.columns if c.name == name), None) if schema is not None else None
-        if schema is None or column is None or not column.captured or column.carried:
-            continue
-        what = f"{schema.name}.{name} has a default that is no date: a row with it quarantines the table"
-        hint = f"set source.zero_dates to null or text, or tables.{schema.name}.types: {{{name}: text}}"
-        findings.append(Finding("zero_dates", "warning", what, hint))
-    return findings
+    no_dates = {(join(str(database), str(table)), str(column)) for database, table, column in defaults}
+    return [
+        Finding(
+            "zero_dates", "warning",
+            f"{schema.name}.{column.name} has a default that is no date: a row with it quarantines the table",
+            f"set source.zero_dates to null or text, or tables.{schema.name}.types: {{{column.name}: text}}",
+        )
+        for schema in tables.values()
+        for column in schema.columns
+        if (schema.name, column.name) in no_dates and column.captured and not column.carried
+    ]  # fmt: skip
 
 
 def _uncaptured(names: Uncaptured) -> list[Finding]:
@@ -238,9 +239,8 @@ def _uncaptured(names: Uncaptured) -> list[Finding]:
 
 def _unreadable(session: Session, schema: TableSchema) -> list[DefiniteError]:
     """`*` wants the right on the whole table: with some columns only, the server would also hide the others' shape."""
-    database, table = (name.replace("`", "``") for name in (schema.database, schema.table))
     try:
-        session.query(f"SELECT * FROM `{database}`.`{table}` LIMIT 0")
+        session.query(f"SELECT * FROM {quoted(schema.database)}.{quoted(schema.table)} LIMIT 0")
     except DefiniteError as error:
         if error.code is not codes.RIGHT_MISSING:
             return [codes.TABLE_UNREADABLE.error(error.what, where=schema.name, hint=error.hint)]
