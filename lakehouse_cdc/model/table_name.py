@@ -60,6 +60,8 @@ def matches(name: str, pattern: str) -> bool:
 def pattern_of(name: str) -> str:
     """The pattern of this one table."""
     parts = _NAME.fullmatch(name) if name.count(".") > 1 else None
+    if parts is None and _is_quoted(*split(name)):  # the name itself has the backticks
+        return ".".join(_in_backticks(part) if "`" in part else escape(part) for part in split(name))
     if parts is None:
         return escape(name)
     return ".".join(part if _is_quoted(part) else escape(part) for part in parts.groups())
@@ -82,7 +84,11 @@ def _is_quoted(*parts: str) -> bool:
 
 
 def _written(part: str) -> str:
-    return "`" + part.replace("`", "``") + "`" if "." in part or "`" in part else part
+    return _in_backticks(part) if "." in part or "`" in part else part
+
+
+def _in_backticks(part: str) -> str:
+    return "`" + part.replace("`", "``") + "`"
 
 
 def _read(part: str) -> str:
