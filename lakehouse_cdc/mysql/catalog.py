@@ -4,11 +4,11 @@ What is read here must be what a row image in the binlog holds, column by column
 all columns in their order: invisible ones and generated ones, stored and virtual (the hidden columns of functional
 indexes are in neither). So every column is listed. MariaDB 11.8.9 leaves every generated column, stored or virtual,
 out of the images of updates and deletes (10.11.5 and 11.4.5 do not): its value after an UPDATE is nowhere in the log,
-and only the server can compute it, so it is refused by name there, and may be excluded. A *virtual* one has no value of
-its own: it is computed for each statement under that session's settings, so that `hour(ts)` is 10 in an image that a
-session at +05:00 wrote and 5 in a SELECT at UTC. There is no one truth to capture, unless its expression proves that
-all sessions see the same (see `sql.generated_columns`); else such a column is refused by name and may be excluded. A
-stored one has one value, and the image and the SELECT both hold that.
+and only the server can compute it. A *virtual* one has no value of its own: it is computed for each statement under
+that session's settings, so that `hour(ts)` is 10 in an image that a session at +05:00 wrote and 5 in a SELECT at UTC.
+There is no one truth to capture, unless its expression proves that all sessions see the same (see
+`sql.generated_columns`). Of both kinds the column is left out, or the table is refused, as the setting `generated` says
+(see `schema.column_choice`). A stored one has one value, and the image and the SELECT both hold that.
 
 The views show a user only what that user has a right to, and a schema that lacks a column would misread every image:
 the columns of a table must be numbered without a hole.
@@ -29,12 +29,14 @@ from typing import Any
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.table_name import join, matches
 from lakehouse_cdc.mysql.connection.session import Session
+from lakehouse_cdc.mysql.key_range import place
 from lakehouse_cdc.mysql.literals import for_statements
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
 from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.selection import SYSTEM_SCHEMAS, Selection, glob_hint, nearest
-from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.sql.generated_columns import same_everywhere
+from lakehouse_cdc.schema.table import Column, TableSchema, UniqueIndex
+from lakehouse_cdc.schema.unique_key import with_unique
+from lakehouse_cdc.sql.generated_columns import generated_as, same_everywhere
 
 _AT_ONCE = 500  # tables asked for in one statement
 _LISTED = 5  # names in a hint
@@ -54,6 +56,10 @@ _COLUMNS = (
 _KEYS = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, SUB_PART FROM INFORMATION_SCHEMA.STATISTICS"
     " WHERE INDEX_NAME = 'PRIMARY' AND {} ORDER BY TABLE_SCHEMA, TABLE_NAME, SEQ_IN_INDEX"
+)
+_UNIQUES = (
+    "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, SUB_PART, INDEX_TYPE FROM INFORMATION_SCHEMA.STATISTICS"
+    " WHERE NON_UNIQUE = 0 AND {} ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX"
 )
 _HASHES = (  # UNIQUE keys that MariaDB keeps as hidden columns
     "SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM INFORMATION_SCHEMA.STATISTICS"
@@ -81,9 +87,9 @@ def read_tables(session: Session, selection: Selection, choice: Choice | None = 
     Their columns are captured and masked as the `choice` says. Types and keys are not judged here (see
     schema.types.check_table).
     Raises DefiniteError where no table, or none for one of the patterns, exists (or may be seen by this user), and for
-    the first table with another engine than InnoDB, a primary key on prefixes, a captured virtual column, one that is
-    generated from a masked one and is not masked, or columns that the user may not see; ConfigError for a column that
-    the choice names and no matching table has.
+    the first table with another engine than InnoDB, a captured column that is generated from a masked one and is not
+    masked, or columns that the user may not see; ConfigError for a column that the choice names and no matching table
+    has.
     """
     catalog = read_catalog(session, selection, choice)
     if catalog.faults:
@@ -114,20 +120,45 @@ def read_catalog(
     columns = _grouped(session, _COLUMNS, chosen.values())
     keys = _grouped(session, _KEYS, chosen.values())
     hashed = _grouped(session, _HASHES, chosen.values()) if session.is_mariadb else {}
+    keyless = [one for one in chosen.values() if one not in keys]
+    uniques = _grouped(session, _UNIQUES, keyless)
     for name, (database, table) in chosen.items():
         rows, key = columns.get((database, table), []), keys.get((database, table), [])
-        described = _with_generated([_column(row) for row in rows], rows)
+        described = _with_generated([_column(row) for row in rows], rows, logged=logs_generated(session))
         engine, charset = bases[database, table]
         schema = TableSchema(
             database, table, described, tuple(str(row[0]) for row in key), charset,
-            hidden_hashes=(database, table) in hashed,
+            hidden_hashes=(database, table) in hashed, prefixed=any(length is not None for _, length in key),
         )  # fmt: skip
+        indexes = uniques.get((database, table), [])
+        schema = with_unique(schema, _in_order(session, schema, indexes), len({index for index, *_ in indexes}))
         catalog.tables[name] = choice.chosen(schema)
-        catalog.faults += _table_faults(catalog.tables[name], engine, rows, key, logged=logs_generated(session))
+        catalog.faults += _table_faults(catalog.tables[name], engine, rows)
         if doubtful := _doubtful(catalog.tables[name]):
             catalog.faults += [] if _logs_labels(session) else [_unknown_labels(name, column) for column in doubtful]
     catalog.faults += _unknown_columns(catalog.tables, choice, known)
     return catalog
+
+
+def _in_order(session: Session, schema: TableSchema, rows: Sequence[tuple[Any, ...]]) -> list[UniqueIndex]:
+    """The UNIQUE indexes over whole columns that are in `rows`, in the table's order, which only SHOW INDEX has."""
+    parts: dict[str, list[str]] = {}
+    for index, *_ in rows:
+        parts[str(index)] = []
+    for index, column, length, kind in rows:
+        if column is None or length is not None or kind != "BTREE":
+            parts.pop(str(index), None)  # of an expression, a prefix, or a hash
+        elif str(index) in parts:
+            parts[str(index)].append(str(column))
+    found = [UniqueIndex(name, tuple(columns)) for name, columns in parts.items()]
+    if len(found) < 2:
+        return found
+    try:
+        shown = session.query(f"SHOW INDEX FROM {place(schema)}")
+    except DefiniteError:  # it is gone, or may not be read: that is noticed where it is
+        return found
+    order = {str(row[2]): at for at, row in reversed([*enumerate(shown)])}
+    return sorted(found, key=lambda index: order.get(index.name, len(order)))
 
 
 def _base_tables(session: Session) -> dict[_Name, tuple[str, str | None]]:
@@ -186,15 +217,17 @@ def _column(row: tuple[Any, ...]) -> Column:
     )
 
 
-def _with_generated(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> tuple[Column, ...]:
-    """The columns, with those marked that are generated, stored or not."""
+def _with_generated(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]], *, logged: bool) -> tuple[Column, ...]:
+    """The columns, with those marked that are generated, stored or not; `logged`: updates hold them."""
+    virtual = {column.name for column, row in zip(columns, rows, strict=True) if "VIRTUAL" in str(row[-2]).upper()}
     expressions = {c.name.lower(): str(row[-3]) for c, row in zip(columns, rows, strict=True) if row[-3]}
     proven = dict.fromkeys(expressions, False)
     marked: list[Column] = []
     for column in columns:
         if (name := column.name.lower()) in expressions:
             proven[name] = same_everywhere(column, expressions[name], columns, virtual=proven)
-            column = replace(column, generated="same" if proven[name] else "session")
+            kind = generated_as(proven[name], virtual=column.name in virtual, logged=logged)
+            column = replace(column, generated=kind)
         marked.append(column)
     return tuple(marked)
 
@@ -281,11 +314,7 @@ def _table_faults(
     schema: TableSchema,
     engine: str,
     columns: Sequence[tuple[Any, ...]],
-    key: Sequence[tuple[Any, ...]],
-    *,
-    logged: bool,
 ) -> list[DefiniteError]:
-    """`logged`: the images of updates hold generated columns."""
     name = schema.name
     table = for_statements(schema.database, schema.table)
     leave_out = f'leave the table out ("!{name}" under source.tables)'
@@ -294,8 +323,6 @@ def _table_faults(
         faults.append((f"has the engine {engine}, not InnoDB", f"ALTER TABLE {table} ENGINE = InnoDB, or {leave_out}"))
     if [row[-1] for row in columns] != list(range(1, len(columns) + 1)) or not columns:
         faults.append(("has columns that the user may not see", f"GRANT SELECT ON {table} TO the user"))
-    if prefixes := [f"{column}({length})" for column, length in key if length is not None]:
-        faults.append((f"has a primary key on prefixes ({', '.join(prefixes)}), which is not supported", leave_out))
     faults += [
         (
             f"has the column {column.name} with labels that are no text: the server lists them otherwise than they are",
@@ -303,23 +330,6 @@ def _table_faults(
         )
         for column, row in zip(schema.columns, columns, strict=True)
         if column.captured and column.values and _longest(column) != int(row[4])
-    ]
-    if not logged:
-        faults += [
-            (
-                f"has the generated column {column.name}, which this server leaves out of the binlog's updates",
-                f"exclude the column, or {leave_out}",
-            )
-            for column, row in zip(schema.columns, columns, strict=True)
-            if column.captured and row[-3]
-        ]
-    faults += [
-        (
-            f"has the virtual generated column {column.name}, whose value may depend on the session that reads it",
-            f"exclude the column, make it STORED, or {leave_out}",
-        )
-        for column in _unproven(schema, columns)
-        if column.captured and logged
     ]
     faults += [
         (
@@ -329,20 +339,6 @@ def _table_faults(
         for column in _telling(schema, columns)
     ]
     return [codes.TABLE_UNSUPPORTED.error(f"{name} {what}", where=name, hint=hint) for what, hint in faults]
-
-
-def _unproven(schema: TableSchema, columns: Sequence[tuple[Any, ...]]) -> list[Column]:
-    """The virtual columns that are not proven to have one value for every session."""
-    expressions = {
-        column.name.lower(): str(row[-3] or "")
-        for column, row in zip(schema.columns, columns, strict=True)
-        if "VIRTUAL" in str(row[-2]).upper()
-    }
-    proven = dict.fromkeys(expressions, False)
-    for column in schema.columns:
-        if (name := column.name.lower()) in expressions:
-            proven[name] = same_everywhere(column, expressions[name], schema.columns, virtual=proven)
-    return [column for column in schema.columns if not proven.get(column.name.lower(), True)]
 
 
 def _telling(schema: TableSchema, columns: Sequence[tuple[Any, ...]]) -> list[Column]:

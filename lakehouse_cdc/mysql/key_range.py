@@ -1,4 +1,4 @@
-"""The order and the ranges of a primary key, as the server sees them.
+"""The order and the ranges of a key, as the server sees them.
 
 A chunk is a half-open range [lo, hi) of keys, and a cursor is the list of a key's components (see `literals`). Chunks
 are disjoint and cover the table because every bound, whatever it is, is used for the one chunk's end and the next
@@ -51,14 +51,17 @@ class KeySpace:
     """The keys of one table. Raises DefiniteError for a table without a key, or a type that cannot be in one."""
 
     def __init__(self, schema: TableSchema) -> None:
-        if not schema.primary_key:
-            raise codes.PRIMARY_KEY_MISSING.error("the table has no primary key", where=schema.name)
+        if not schema.range_key:
+            raise codes.PRIMARY_KEY_MISSING.error(
+                "the table has no key by which it is read in ranges", where=schema.name
+            )
         self._schema = schema
         self._key = schema.key_columns
         forms = [form(c) for c in self._key]
         self._local = not any(kind in ORDERED_BY_SERVER for kind in forms)
         self._arithmetic = forms == ["integer"]
         self._names = [quoted(c.name) for c in self._key]
+        self._index = quoted(schema.key_index)
 
     @property
     def table(self) -> str:
@@ -173,7 +176,9 @@ class KeySpace:
         INFORMATION_SCHEMA.TABLES is no source for it: from 8.0 on it may repeat for a day what it said before, such as
         0 for a table that has been filled since (information_schema_stats_expiry).
         """
-        row = session.one(f"EXPLAIN FORMAT=TRADITIONAL SELECT {self._names[0]} FROM {self.table} FORCE INDEX (PRIMARY)")
+        row = session.one(
+            f"EXPLAIN FORMAT=TRADITIONAL SELECT {self._names[0]} FROM {self.table} FORCE INDEX ({self._index})"
+        )
         if len(row) not in _EXPLAINED_ROWS:
             raise codes.SERVER_ANSWER_UNEXPECTED.error(
                 f"an EXPLAIN of {len(row)} columns is not known", where=self._schema.name
@@ -183,7 +188,7 @@ class KeySpace:
     def _one(self, session: Session, where: str, direction: str, skip: int) -> Cursor | None:
         """The key after `skip` others, in the index's order (forced: a smaller index would be sorted as a whole)."""
         rows = session.query(
-            f"SELECT {', '.join(selected(c) for c in self._key)} FROM {self.table} FORCE INDEX (PRIMARY)"
+            f"SELECT {', '.join(selected(c) for c in self._key)} FROM {self.table} FORCE INDEX ({self._index})"
             + (f" WHERE {where}" if where else "")
             + f" ORDER BY {', '.join(name + direction for name in self._names)} LIMIT 1 OFFSET {skip:d}"
         )

@@ -17,6 +17,7 @@ from lakehouse_cdc.options.declaration import NEVER, NEXT_RUN, REREAD, Keys, opt
 from lakehouse_cdc.options.kinds import Choice, Integer, Mask, Number, SecretReference, Text, Url
 from lakehouse_cdc.options.nested import ListOf, MapOf
 from lakehouse_cdc.options.secrets import Secret
+from lakehouse_cdc.schema.column_choice import GeneratedColumns
 from lakehouse_cdc.schema.representation import TypeMap, ZeroDates
 
 Snapshot = Literal["initial", "never", "only"]
@@ -126,6 +127,12 @@ class Server(Keys):
         "dates that no calendar has (0000-00-00, 2024-02-31): `fail` on the first; make them `null`; or carry all dates"
         " as `text`",
         default="fail", spark="zeroDates", changes=REREAD,
+    )  # fmt: skip
+    generated: GeneratedColumns = option(
+        Choice[GeneratedColumns](get_args(GeneratedColumns)),
+        "generated columns that have no value to capture (virtual ones that depend on the session, and all where the"
+        " server leaves them out of its log): `skip` them, or `fail`, which quarantines their table",
+        default="skip", spark="generated", changes=NEXT_RUN,
     )  # fmt: skip
     type_map: TypeMap = option(
         Choice[TypeMap](get_args(TypeMap)),

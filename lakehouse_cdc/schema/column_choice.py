@@ -3,38 +3,54 @@
 By patterns on `database.table` and names of columns, in any case, as in MySQL. All patterns that match a table exclude
 and mask (of two masks of one column the last counts); of those that include, the last one decides. The columns of the
 primary key are captured, whether or not they are included, for without them there are no rows; to exclude one is an
-error, which `schema.types` finds. What is excluded goes, also where it is included.
+error, which `schema.types` finds. What is excluded goes, also where it is included. Generated columns that have no
+value to capture (see `mysql.catalog`) are left out, unless the user wants such a table to be refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.table_name import last_match, matches, pattern_of
 from lakehouse_cdc.schema.masks import hashed_under
 from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.schema.unique_key import is_unique_key
+
+GeneratedColumns = Literal["skip", "fail"]
+WITHOUT_VALUE = {  # what a column's `generated` says of those that have no value to capture
+    "virtual": "is a virtual generated column whose value may depend on the session that reads it",
+    "unlogged": "is a generated column that the server leaves out of its binlog's updates",
+}
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What the user says. `masks` maps patterns to columns, and these to masks as a schema holds them."""
+    """What the user says. `masks` maps patterns to columns, and these to masks as a schema holds them.
+
+    `generated`: `skip` leaves out generated columns that have no value to capture; with `fail` they stay, and
+    `schema.types` finds them.
+    """
 
     exclude: Mapping[str, Sequence[str]] = field(default_factory=dict)
     include: Mapping[str, Sequence[str]] = field(default_factory=dict)
     masks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    generated: GeneratedColumns = "skip"
 
     def chosen(self, schema: TableSchema, known: Mapping[str, str] | None = None) -> TableSchema:
         """The schema with columns captured and masked as their names say; `known` are not asked to be included."""
         excluded = {c.lower() for p in self.exclude if matches(schema.name, p) for c in self.exclude[p]}
         listed = last_match(self.include, schema.name)
-        included = None if listed is None else {c.lower() for c in (*listed, *schema.key, *(known or ()))}
+        key = () if is_unique_key(schema) else schema.key
+        included = None if listed is None else {c.lower() for c in (*listed, *key, *(known or ()))}
         masks = self._masks(schema.name)
 
         def column(one: Column) -> Column:
             name = one.name.lower()
             wanted = name not in excluded and (included is None or name in included)
+            wanted = wanted and not (self.generated == "skip" and one.generated in WITHOUT_VALUE)
             return replace(one, captured=one.captured and wanted, mask=masks.get(name, ""))
 
         return replace(schema, columns=tuple(map(column, schema.columns)))
@@ -61,6 +77,15 @@ class Choice:
             if matches(table, pattern):
                 masks |= {name.lower(): mask for name, mask in columns.items()}
         return masks
+
+
+def left_out(schema: TableSchema) -> dict[str, str]:
+    """The columns that are left out since they have no value to capture, each with what it is."""
+    return {
+        column.name: WITHOUT_VALUE[column.generated]
+        for column in schema.columns
+        if not column.captured and column.generated in WITHOUT_VALUE
+    }
 
 
 def require_same_choice(before: TableSchema, now: TableSchema) -> None:

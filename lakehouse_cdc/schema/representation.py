@@ -14,6 +14,7 @@ from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.table_name import matches
 from lakehouse_cdc.schema.table import Carried, Column, TableSchema
 from lakehouse_cdc.schema.type_registry import AS_TEXT
+from lakehouse_cdc.schema.unique_key import is_unique_key
 
 ZeroDates = Literal["fail", "null", "text"]
 TypeMap = Literal["native", "lakeflow"]
@@ -73,6 +74,8 @@ def _overrides(schema: TableSchema, rules: Rules) -> dict[str, str]:
 def carried_by(schema: TableSchema, rules: Rules) -> TableSchema:
     """The schema with each column carried as the rules say; an override of a column that is not there says nothing."""
     overrides = _overrides(schema, rules)
+    if is_unique_key(schema) and any(_otherwise(column, rules, overrides) for column in schema.key_columns):
+        schema = schema.declared
     return replace(
         schema,
         columns=tuple(
@@ -80,6 +83,11 @@ def carried_by(schema: TableSchema, rules: Rules) -> TableSchema:
             for column in schema.columns
         ),
     )
+
+
+def _otherwise(column: Column, rules: Rules, overrides: Mapping[str, str]) -> bool:
+    """Whether the user wants a column carried so that it cannot be part of a key."""
+    return column.name.lower() in overrides or (rules.zero_dates == "null" and column.type in DATES)
 
 
 def _carried(column: Column, rules: Rules, override: str | None, schema: TableSchema) -> Carried:

@@ -15,7 +15,9 @@ from typing import Any, Literal
 from lakehouse_cdc.model.table_name import join
 
 Carried = Literal["", "text", "null"]
-Generated = Literal["", "same", "session"]
+Generated = Literal["", "same", "session", "virtual", "unlogged"]
+Uniques = Literal["", "one", "more"]
+_INEXACT = ("float", "double")
 _ONLY_IF_SET = ("values", "carried", "mask", "generated", "compressed")
 
 
@@ -31,7 +33,8 @@ class Column:
     `schema.representation`): `text`, `null` (dates that no calendar has are NULL), or as the type map says. `mask` says
     what of the values is let through (see `schema.masks`); all of them where it is empty. `generated` is empty for an
     ordinary column, and where it is not known; else `same` if its expression gives every session the same value (see
-    `sql.generated_columns`), and `session` if that is not proven.
+    `sql.generated_columns`), and `session` if that is not proven. Of two kinds there is no value to capture: `virtual`,
+    a virtual one of which it is not proven, and `unlogged`, which the server leaves out of its updates' images.
     `compressed`: it is one of MariaDB's COMPRESSED columns, as far as the catalog was asked.
     """
 
@@ -71,12 +74,23 @@ class Column:
 
 
 @dataclass(frozen=True)
+class UniqueIndex:
+    """A UNIQUE index by its name, over whole columns that are NOT NULL and not generated, in the index's order."""
+
+    name: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class TableSchema:
-    """One table: every physical column in order, and the names of the primary key's columns in the key's order.
+    """One table: every physical column in order, and the names of the key's columns in the key's order.
 
     `charset` is the character set of a new column that names none, where it is known. `key_given`: the table has no
     primary key, and `key` is what the user says that tells its rows apart (see `schema.declared_key`).
     `hidden_hashes`: MariaDB may log hidden numbers after the columns, of UNIQUE keys that it keeps as hashes.
+    `prefixed`: the primary key is over prefixes of some of its columns; `key` has the whole columns.
+    `unique` is the index that can be the key of a table without a primary key (see `schema.unique_key`), and `uniques`
+    says of such a table whether there may be `more` UNIQUE indexes than that `one`; '' where that is not known.
     """
 
     database: str
@@ -86,6 +100,9 @@ class TableSchema:
     charset: str | None = None
     key_given: bool = False
     hidden_hashes: bool = False
+    prefixed: bool = False
+    unique: UniqueIndex | None = None
+    uniques: Uniques = ""
 
     @property
     def name(self) -> str:
@@ -99,19 +116,34 @@ class TableSchema:
 
     @cached_property
     def key_columns(self) -> tuple[Column, ...]:
-        """The primary key's columns, in the key's order."""
+        """The key's columns, in the key's order."""
         by_name = {c.name: c for c in self.columns}
         return tuple(by_name[name] for name in self.key)
 
     @property
     def primary_key(self) -> tuple[str, ...]:
-        """The columns of the key that the server knows, and has an index of; () where there is none."""
-        return () if self.key_given else self.key
+        """The columns of the primary key; () where there is none."""
+        return () if self.key_given or self.unique is not None else self.key
+
+    @property
+    def range_key(self) -> tuple[str, ...]:
+        """The key's columns where the table is read in ranges of them; () where it is read as one view.
+
+        Ranges need an index of the whole columns, and values that a condition in SQL repeats exactly.
+        """
+        if self.key_given or self.prefixed or any(column.type in _INEXACT for column in self.key_columns):
+            return ()
+        return self.key
+
+    @property
+    def key_index(self) -> str:
+        """The name of the index that orders the `range_key`."""
+        return "PRIMARY" if self.unique is None else self.unique.name
 
     @property
     def declared(self) -> TableSchema:
-        """The schema as the server has it, without a key that the user gives."""
-        return replace(self, key=(), key_given=False) if self.key_given else self
+        """The schema as the server has it, without a key that the user gives, or that is a unique index."""
+        return self if self.primary_key else replace(self, key=(), key_given=False)
 
     @cached_property
     def id(self) -> str:
@@ -128,6 +160,9 @@ class TableSchema:
         }
         data |= {"charset": self.charset} if self.charset else {}
         data |= {"key_given": True} if self.key_given else {}
+        data |= {"prefixed": True} if self.prefixed else {}
+        data |= {"unique": [self.unique.name, *self.unique.columns]} if self.unique else {}
+        data |= {"uniques": self.uniques} if self.uniques else {}
         return data | ({"hidden_hashes": True} if self.hidden_hashes else {})
 
     def to_json(self) -> str:
@@ -138,8 +173,19 @@ class TableSchema:
     def from_dict(cls, data: dict[str, Any]) -> TableSchema:
         """The inverse of `to_dict`."""
         columns = tuple(Column(**{**c, "values": tuple(c.get("values", ()))}) for c in data["columns"])
-        key, charset, given = tuple(data["key"]), data.get("charset"), data.get("key_given", False)
-        return cls(data["database"], data["table"], columns, key, charset, given, data.get("hidden_hashes", False))
+        named = data.get("unique")
+        return cls(
+            data["database"],
+            data["table"],
+            columns,
+            tuple(data["key"]),
+            data.get("charset"),
+            data.get("key_given", False),
+            data.get("hidden_hashes", False),
+            data.get("prefixed", False),
+            UniqueIndex(named[0], tuple(named[1:])) if named else None,
+            data.get("uniques", ""),
+        )
 
     @classmethod
     def from_json(cls, text: str) -> TableSchema:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.table_layout import OWN
 from lakehouse_cdc.schema.charsets import CHARSETS
+from lakehouse_cdc.schema.column_choice import WITHOUT_VALUE
 from lakehouse_cdc.schema.masks import gives_text, kept, unmasked
 from lakehouse_cdc.schema.representation import DATES
 from lakehouse_cdc.schema.table import Column, TableSchema
@@ -85,9 +86,9 @@ def _leave_out(table: str) -> str:
 def faults(schema: TableSchema) -> list[DefiniteError]:
     """All that forbids to capture this table exactly.
 
-    That is each captured column that `mapped` does not know, that has a name of silver's or a mask that its type cannot
-    have, and each column of the key that is excluded, masked, a floating point number (their text and their order are
-    not exact) or an ENUM whose values are not distinguished by their labels. A table needs no key to be captured.
+    That is each captured column that `mapped` does not know, that has a name of silver's, no value to capture or a mask
+    that its type cannot have, and each column of the key that is excluded, masked or an ENUM whose values are not
+    distinguished by their labels. A table needs no key to be captured.
     """
     name = schema.name
     problems = [_unsupported(column, name) for column in schema.captured if mapped(column) is None]
@@ -100,6 +101,15 @@ def faults(schema: TableSchema) -> list[DefiniteError]:
                     what, where=name, hint="exclude the column, or rename it on the source"
                 )
             )
+    problems += [
+        codes.TABLE_UNSUPPORTED.error(
+            f"column {column.name} of {name} {WITHOUT_VALUE[column.generated]}",
+            where=name,
+            hint=f"set source.generated to skip, exclude the column, or {_leave_out(name)}",
+        )
+        for column in schema.captured
+        if column.generated in WITHOUT_VALUE
+    ]
     problems += [fault for column in schema.captured if (fault := _mask_fault(column, name)) is not None]
     of_key = "key" if schema.key_given else "primary key"
     problems += [fault for column in schema.key_columns if (fault := _key_fault(column, name, of_key)) is not None]
@@ -121,9 +131,6 @@ def _key_fault(column: Column, table: str, of_key: str) -> DefiniteError | None:
     if column.type == "enum" and "" in column.values:
         hint = "the empty label cannot be distinguished from a value that was refused; leave the table out"
         return codes.KEY_UNUSABLE.error(f"{holds}: an ENUM with an empty label", where=table, hint=hint)
-    if column.type in ("float", "double"):
-        hint = "floating point keys have no exact order; leave the table out"
-        return codes.KEY_UNUSABLE.error(f"{holds}: a floating point key", where=table, hint=hint)
     return None
 
 

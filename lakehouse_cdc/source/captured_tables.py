@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -15,14 +16,17 @@ from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.key_range import place
 from lakehouse_cdc.schema import types
 from lakehouse_cdc.schema.change import SchemaChange
-from lakehouse_cdc.schema.column_choice import require_masks, require_same_choice
+from lakehouse_cdc.schema.column_choice import left_out, require_masks, require_same_choice
 from lakehouse_cdc.schema.declared_key import with_key
 from lakehouse_cdc.schema.representation import carried_by, carry, carry_on
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import check_table
+from lakehouse_cdc.schema.unique_key import is_unique_key, keyed_by_unique
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.state.state_store import SchemaStore
+
+_log = logging.getLogger(__name__)
 
 
 class Tables:
@@ -90,11 +94,16 @@ class Tables:
         # a column that was included stays so under another name
         everything = replace(schema, columns=tuple(replace(c, captured=True) for c in schema.columns))
         keyed = with_key(self.options.choice.chosen(everything, origin), self.options.keys)
-        if before.key and not keyed.key:
+        if before.primary_key and not keyed.key:
             what = f"{schema.name} has no primary key any more"
             raise codes.KEY_LOST.error(what, where=schema.name, hint="signal snapshot takes it up again, without one")
         carried = carry_on(keyed, before, origin, self.options.rules)
+        if is_unique_key(carried) and not keyed_by_unique(carried.declared).key:
+            # one of its columns is hidden since it was, under another name
+            carried = carry_on(keyed.declared, before, origin, self.options.rules)
         check_table(carried)
+        if left_out(carried).keys() - left_out(before).keys():
+            _notice(carried)
         return carried
 
     def require_same_choice(self, known: Mapping[str, TableState], now: Mapping[str, TableSchema]) -> None:
@@ -124,7 +133,15 @@ class Tables:
 
     def captured_at(self, schema: TableSchema, *, seq: int, floor: Position | None = None) -> TableDiscovered:
         """The event that a table is to be captured; its schema is stored."""
+        _notice(schema)
         return TableDiscovered(self._store.put(schema), self.options.snapshot != "never", seq, floor)
+
+
+def _notice(schema: TableSchema) -> None:
+    if columns := left_out(schema):
+        _log.warning(
+            "%s: %s; left out", schema.name, "; ".join(f"column {name} {why}" for name, why in columns.items())
+        )
 
 
 def wait_for_ddl(session: Session, tables: Iterable[TableSchema]) -> None:

@@ -37,9 +37,9 @@ class SourceOptions(Tuning, Places):
     """One source's settings: those of `Tuning` and `Places` as they are given, and what is made of the others.
 
     `tables` are patterns on `database.table`, `!` excludes; `choice` says which columns are captured, and which masked
-    (exclude, include, masks); `mask_salt` is what hashes are made with (option maskSecret: Spark shows no value of an
-    option with such a name); `server_ids` an inclusive range of replica ids that nobody else uses; `rules` say how
-    columns are carried (zeroDates, typeMap, types). `schema_changes`, `on_error` and `keys` are by pattern.
+    (exclude, include, masks, generated); `mask_salt` is what hashes are made with (option maskSecret: Spark shows no
+    value of an option with such a name); `server_ids` an inclusive range of replica ids that nobody else uses; `rules`
+    say how columns are carried (zeroDates, typeMap, types). `schema_changes`, `on_error` and `keys` are by pattern.
     """
 
     connection: ConnectionOptions
@@ -70,7 +70,9 @@ class SourceOptions(Tuning, Places):
                 read["url"], password=str(read["password"]), tls=read["tls"], tls_ca=read["tls_ca"] or ""
             ),
             tables=read["tables"],
-            choice=Choice(by_pattern["exclude"], by_pattern["include"], _masks(by_pattern["masks"], salt)),
+            choice=Choice(
+                by_pattern["exclude"], by_pattern["include"], _masks(by_pattern["masks"], salt), read["generated"]
+            ),
             mask_salt=salt,
             rules=Rules(zero_dates=read["zero_dates"], type_map=read["type_map"], types=by_pattern["types"]),
             schema_changes=by_pattern["schema_changes"],

@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-from lakehouse_cdc.schema.table import Column
+from lakehouse_cdc.schema.table import Column, Generated
 from lakehouse_cdc.sql.lexer import NotUnderstood, Token, tokens
 
 _COLUMN_TYPES = """
@@ -61,6 +61,15 @@ def same_everywhere(
     if any(map(_without_introducer, lexemes, [None, *lexemes])) and any(map(_compares, lexemes)):
         return False
     return bool(lexemes) and all(_proven(lexemes, i, by_name, virtual) for i in range(len(lexemes)))
+
+
+def generated_as(same: bool, *, virtual: bool, logged: bool) -> Generated:
+    """What a column's `generated` is: `same` as `same_everywhere` has it; `logged`: the images of updates hold it."""
+    if not logged:
+        return "unlogged"
+    if same:
+        return "same"
+    return "virtual" if virtual else "session"
 
 
 def _proven(lexemes: list[Token], i: int, columns: Mapping[str, Column], virtual: Mapping[str, bool]) -> bool:

@@ -56,7 +56,7 @@ def keys_where(
     in which single rows cannot be looked for.
     """
     schema = store.get(state.schema)
-    if not state.captured or not schema.primary_key:
+    if not state.captured or not schema.range_key:
         raise codes.PREDICATE_UNUSABLE.error("rows of this table cannot be looked for", where=name, hint=_AS_A_WHOLE)
     keys = _in_source(connection, schema, predicate)
     if layout.silver is not None and (silver := own_table(spark, layout, name)) is not None:

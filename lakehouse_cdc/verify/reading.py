@@ -56,7 +56,7 @@ class Texts:
         self.schema = schema
         self._salt, self._exact = salt, exact_json
         columns = schema.captured
-        self.key_at = [[c.name for c in columns].index(name) for name in schema.primary_key]
+        self.key_at = [[c.name for c in columns].index(name) for name in schema.range_key]
         self._documents = [] if exact_json else [i for i, c in enumerate(columns) if is_json(c)]
         fields = [(f"c{i}", form(c)) for i, c in enumerate(columns)]
         fields += [(f"u{i}", pa.bool_()) for i in self._documents]
@@ -115,7 +115,7 @@ def read_texts(split: SnapshotSplit, options: SourceOptions, server_id: int, tex
     with connect(options.connection) as session:
         check_identity(session, split.identity)
         rows: Iterable[pa.RecordBatch] | None
-        if split.schema.primary_key:
+        if split.schema.range_key:
             looked = looked_at(split, options, server_id, session, lambda: _select(split, options, texts))
             rows = None if looked is None else _at_w(split, session, texts, *looked)
         else:

@@ -27,7 +27,7 @@ def stored(store: SchemaStore, state: TableState, table: str, keys: Sequence[Key
 def repair_of(store: SchemaStore, state: TableState, table: str, keys: Sequence[Key]) -> Repair | None:
     """The repair of these keys, or None where the source cannot look for each of them."""
     schema = store.get(state.schema)
-    if not schema.primary_key or not all(_can_be(schema, key) for key in keys):
+    if not schema.range_key or not all(_can_be(schema, key) for key in keys):
         return None
     return Repair.of(table, schema.id, state.since or 0, keys)
 

@@ -8,7 +8,8 @@ import pytest
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.schema.charsets import CHARSETS
-from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.schema.column_choice import Choice, left_out
+from lakehouse_cdc.schema.table import Column, Generated, TableSchema
 from lakehouse_cdc.schema.type_registry import SPATIAL
 from lakehouse_cdc.schema.types import check_table, faults, mapped, require
 
@@ -90,11 +91,23 @@ def test_a_table_needs_no_primary_key() -> None:
 
 
 @pytest.mark.parametrize("kind", ["float", "double"])
-def test_a_floating_point_key_is_refused_by_column(kind: str) -> None:
+def test_a_table_with_a_floating_point_key_is_not_read_in_ranges(kind: str) -> None:
     columns = schema(Column("weight", kind, nullable=False), key=("id", "weight"))
-    with pytest.raises(DefiniteError, match=f"holds weight {kind}: a floating point key"):
-        check_table(columns)
-    check_table(replace(columns, key=("id",)))
+    check_table(columns)
+    assert columns.primary_key == ("id", "weight")
+    assert columns.range_key == ()
+    assert replace(columns, key=("id",)).range_key == ("id",)
+
+
+@pytest.mark.parametrize("generated", ["virtual", "unlogged"])
+def test_a_generated_column_without_a_value_is_refused_where_it_is_captured(generated: Generated) -> None:
+    table = schema(Column("seen", "int", generated=generated))
+    with pytest.raises(DefiniteError, match=r"column seen of shop.orders is a (virtual )?generated column"):
+        check_table(table)
+    left = Choice().chosen(table)
+    check_table(left)
+    assert [*left_out(left)] == ["seen"]
+    assert Choice(generated="fail").chosen(table) == table
 
 
 def test_a_column_of_the_key_cannot_be_excluded() -> None:
@@ -104,14 +117,13 @@ def test_a_column_of_the_key_cannot_be_excluded() -> None:
 
 
 def test_faults_tells_all_of_them_and_check_table_the_first() -> None:
-    table = schema(
-        Column("a", "xmltype"), Column("b", "int"), Column("c", "xml"), Column("f", "float"), key=("f",)
-    )  # fmt: skip
+    label = Column("f", "enum", charset="latin1", values=("",))
+    table = schema(Column("a", "xmltype"), Column("b", "int"), Column("c", "xml"), label, key=("f",))
     found = [fault.what for fault in faults(table)]
     assert [what.split(",")[0] for what in found] == [
         "column a of shop.orders has type xmltype",
         "column c of shop.orders has type xml",
-        "the primary key of shop.orders holds f float: a floating point key",
+        "the primary key of shop.orders holds f enum(''): an ENUM with an empty label",
     ]
     with pytest.raises(DefiniteError) as caught:
         check_table(table)

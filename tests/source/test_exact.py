@@ -20,11 +20,12 @@ from hypothesis import strategies as st
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
 from tests.support.positions import binlog_end
+from tests.support.servers import row_metadata
 from tests.support.source.play import (
     kinds_of,
     play,
 )
-from tests.support.source.world import KEYLESS, KEYS, MARIADB_KEYS
+from tests.support.source.world import KEYLESS, KEYS, MARIADB_KEYS, UNIQUE
 
 shapes = st.lists(st.lists(st.sampled_from(sorted(KEYS)), min_size=1, max_size=4).map(tuple), min_size=1, max_size=3)
 
@@ -169,3 +170,24 @@ def test_tables_without_a_key(any_server: MySqlServer, tmp_path: Path, seed: int
 @pytest.mark.parametrize("seed", range(1))
 def test_tables_without_a_key_that_are_altered(any_server: MySqlServer, tmp_path: Path, seed: int) -> None:
     play(any_server, tmp_path, [(KEYLESS, "few"), (KEYLESS, "int")], seed, {"alter": 0.1, "truncate": 0.1})
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_tables_with_a_unique_key(any_server: MySqlServer, tmp_path: Path, seed: int) -> None:
+    """As if it were the primary one; beside one that has that."""
+    play(any_server, tmp_path, [(UNIQUE, "int"), (UNIQUE, "few", "general_ci"), (UNIQUE, "few", "double")], seed)
+
+
+@pytest.mark.parametrize("metadata", ["FULL", "least"])
+@pytest.mark.parametrize("seed", range(2))
+def test_tables_whose_key_changes(any_server: MySqlServer, tmp_path: Path, metadata: str, seed: int) -> None:
+    often = {"key": 0.1, "alter": 0.05, "truncate": 0.02}
+    with row_metadata(any_server, metadata):
+        play(any_server, tmp_path, [(UNIQUE, "int"), (UNIQUE, "few", "general_ci"), (UNIQUE, "double")], seed, often)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(400, 440))
+def test_tables_whose_key_changes_many_times(any_server: MySqlServer, tmp_path: Path, seed: int) -> None:
+    kinds = [(UNIQUE, "int"), (UNIQUE, "few", "general_ci"), (UNIQUE, "double")]
+    play(any_server, tmp_path, kinds, seed, {"key": 0.1, "alter": 0.1, "truncate": 0.02})

@@ -289,7 +289,6 @@ def test_a_key_that_the_user_gives(any_stage: Stage) -> None:
     [
         ("a INT, b INT NOT NULL", ["b", "a"], "a, which may be NULL"),
         ("a INT NOT NULL", ["a", "c"], "c, which is no column"),
-        ("a FLOAT NOT NULL", ["a"], "a floating point key"),
         ("a INT NOT NULL, b INT NOT NULL, PRIMARY KEY (a)", ["b"], r"primary key \(a\), and is to have another key"),
         ("a INT NOT NULL, b INT", ["a", "A"], "twice"),
     ],

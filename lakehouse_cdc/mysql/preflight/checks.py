@@ -20,7 +20,7 @@ from lakehouse_cdc.mysql.literals import for_statements, quoted
 from lakehouse_cdc.mysql.preflight.settings import Finding, Settings, judge
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, sentences, some
 from lakehouse_cdc.schema import types
-from lakehouse_cdc.schema.column_choice import Choice
+from lakehouse_cdc.schema.column_choice import Choice, left_out
 from lakehouse_cdc.schema.declared_key import Keys, with_key
 from lakehouse_cdc.schema.representation import DATES
 from lakehouse_cdc.schema.selection import Selection
@@ -205,6 +205,7 @@ def _tables(session: Session, settings: Settings, catalog: Catalog, keys: Keys) 
     if usable := [name for name in catalog.tables if name not in at_fault]:
         what = f"{len(usable)} tables can be captured: {some(usable)}"
         findings.append(Finding("tables", "ok", what))
+    findings += [_left_out(schema) for name, schema in catalog.tables.items() if left_out(schema)]
     return findings + _uncaptured(catalog.uncaptured)
 
 
@@ -228,6 +229,15 @@ def zero_date_defaults(session: Session, tables: Mapping[str, TableSchema]) -> l
         for column in schema.columns
         if (schema.name, column.name) in no_dates and column.captured and not column.carried
     ]  # fmt: skip
+
+
+def _left_out(schema: TableSchema) -> Finding:
+    """The notice of a table's generated columns that are left out."""
+    what = "; ".join(f"column {name} {why}" for name, why in left_out(schema).items())
+    hint = "make it STORED, or compute it in silver (tables.NAME.columns); source.generated: fail refuses such a table"
+    return Finding(
+        f"{schema.name} generated", "warning", f"{schema.name} is captured without some columns: {what}", hint
+    )
 
 
 def _uncaptured(names: Uncaptured) -> list[Finding]:

@@ -62,6 +62,7 @@ def choice(config: PipelineConfig) -> Choice:
         exclude={pattern: t.exclude for pattern, t in tables if t.exclude},
         include={pattern: t.include for pattern, t in tables if t.include is not None},
         masks={pattern: {c: parsed(mask) for c, mask in t.masks.items()} for pattern, t in tables if t.masks},
+        generated=config.source.generated,
     )
 
 

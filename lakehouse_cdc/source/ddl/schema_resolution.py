@@ -129,7 +129,7 @@ def _change(
     if parsed is not None and any(c.charset and c.collation is None for c in parsed.schema.key_columns):
         parsed = None  # the order of such keys is not known
     now = _now(session, tables, tail, statement, before) if near or parsed is None else None
-    if now is None and parsed is None:
+    if now is None and (parsed is None or not parsed.key_known):
         return None
     if now is not None and parsed is not None:
         _require_labels(parsed, now)
@@ -138,7 +138,8 @@ def _change(
         filled = {c.name: parsed.filled[c.name] for c in after.captured if c.name in parsed.filled and not c.mask}
         # a text, or what a mask makes of one, is not the server's
         as_text = any(c.carried or gives_text(c) for c in after.captured if c.name in parsed.filled)
-        kept = parsed.kept and not as_text and _same_texts(before, after, parsed.origin)
+        same_key = tuple(parsed.origin.get(name) for name in after.key) == before.key
+        kept = parsed.kept and same_key and not as_text and _same_texts(before, after, parsed.origin)
         return SchemaChange(
             _for_bronze(statement.text, before, after), before, after, parsed.origin, kept, filled=filled
         )
@@ -270,7 +271,8 @@ def _agree(parsed: Altered, now: TableSchema, before: TableSchema) -> bool:
 
 
 def _plain(schema: TableSchema, unknown: Collection[str]) -> TableSchema:
-    """What a statement says of a schema: no collations, no expressions, and nothing that is the user's choice.
+    """What a statement says of a schema: no collations, no expressions, no indexes but the primary key, and nothing
+    that is the user's choice.
 
     Of `unknown` columns no (M,D), either.
     """
@@ -283,4 +285,6 @@ def _plain(schema: TableSchema, unknown: Collection[str]) -> TableSchema:
         for charset in (charset_name(c.charset) if c.charset else None,)
     )  # fmt: skip
     charset = charset_name(schema.charset) if schema.charset else None
-    return replace(schema, columns=tuple(columns), charset=charset, hidden_hashes=False)
+    return replace(
+        schema, columns=tuple(columns), charset=charset, hidden_hashes=False, prefixed=False, unique=None, uniques=""
+    )

@@ -120,7 +120,10 @@ def left(reason: str) -> TableDropped | TableRefused:
 
 def _same_order(change: SchemaChange) -> bool:
     """Whether a cursor means the same as before; the columns of the key may have other names, or be wider."""
-    before, after = ([_ordered(column) for column in schema.key_columns] for schema in (change.before, change.schema))
+    before, after = (
+        [_ordered(column) for column in schema.key_columns if schema.range_key]
+        for schema in (change.before, change.schema)
+    )
     return before == after
 
 

@@ -79,7 +79,7 @@ class Chunks:
 
         A table without a primary key is one chunk (see `reading.keyless_snapshot_read`).
         """
-        if not self._store.get(state.schema).primary_key:
+        if not self._store.get(state.schema).range_key:
             return None
         if isinstance(state.phase, PutBack):
             return None if state.phase.passed is True else state.phase.passed
@@ -111,7 +111,7 @@ class Chunks:
 
         def cuts_of(schema: TableSchema, lo: Cursor | None, hi: Cursor | None) -> Sequence[Cursor]:
             cuts: list[Cursor] = []
-            if not schema.primary_key:
+            if not schema.range_key:
                 return cuts
             space, rows = self._keys(schema.id), self._chunk_rows(session, schema.id)
             with suppress(DefiniteError):  # the table may be gone since; the reader of the split finds out why

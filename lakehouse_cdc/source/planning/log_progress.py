@@ -151,7 +151,7 @@ class LogProgress:
         return Effect("quarantine", note.table, self._store.put_change(SchemaChange.leaving(None, schema, note.reason)))
 
     def _keyless(self, state: TableState) -> bool:
-        return not self._store.get(state.schema).primary_key
+        return not self._store.get(state.schema).range_key
 
     def _offset_at(self, mark: Mark) -> Offset:
         """`start`, moved to a mark; its tables are where they were."""

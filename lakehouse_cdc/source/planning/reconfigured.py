@@ -74,7 +74,7 @@ def hidden(start: Offset, options: SourceOptions, store: SchemaStore) -> Offset 
         return None
 
     def keyless(state: TableState) -> bool:
-        return not store.get(state.schema).primary_key
+        return not store.get(state.schema).range_key
 
     unconfirmed = {name for name, state in start.tables.items() if state.unconfirmed}
     offset = with_cursors_put_back(start.next_turn(), (), keyless, made.keys() | unconfirmed)

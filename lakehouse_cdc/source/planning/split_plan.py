@@ -68,7 +68,7 @@ def plan(
     for name, state in end.tables.items():
         if start is not None and state.since is not None and _ends_pass(before.get(name), state):
             schema, below = schema_of(state.schema), state.since
-            if not schema.primary_key:  # it was read at once, in the batch before: nothing older than that counts
+            if not schema.range_key:  # it was read at once, in the batch before: nothing older than that counts
                 below = stamp_of(start, state.since).seq(Rank.READ)
             splits.append(EndSplit(stamp_of(end, state.since), schema, state.since, below))
     return splits

@@ -47,7 +47,7 @@ def read_snapshot(split: SnapshotSplit, options: SourceOptions, server_id: int) 
     with connect(options.connection) as session:
         check_identity(session, split.identity)
         rows: Iterable[Pair] | None
-        if split.schema.primary_key:
+        if split.schema.range_key:
             looked = looked_at(split, options, server_id, session, lambda: _select(split, options))
             rows = None if looked is None else _roll_back(split, session, *looked)
         else:

@@ -54,7 +54,7 @@ def taken_up(start: Offset, offset: Offset, signals: Signals, store: SchemaStore
 def _same_key(fingerprint: str, state: TableState, store: SchemaStore) -> bool:
     """Whether the keys of a repair still mean what they did."""
     then, now = store.get(store.repair(fingerprint).schema), store.get(state.schema)
-    return then.key_columns == now.key_columns and bool(now.primary_key)
+    return then.key_columns == now.key_columns and bool(now.range_key)
 
 
 def pending(noted: Collection[str], then: TableState, last: TableState) -> bool:

@@ -28,6 +28,7 @@ from lakehouse_cdc.errors import codes
 from lakehouse_cdc.schema.column_choice import Choice, require_same_choice
 from lakehouse_cdc.schema.representation import Rules
 from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.schema.unique_key import is_unique_key
 from lakehouse_cdc.source.options import SourceOptions
 
 DIGEST = "config"  # the key in a stored offset; offsets of earlier releases have none
@@ -96,10 +97,12 @@ def _concealing(choice: Choice, schema: TableSchema) -> TableSchema:
     # the list of columns to include may name one as it is called after a rename that has yet to be read
     renamed = {pattern for pattern, columns in choice.include.items() if {c.lower() for c in columns} - named}
     include = {pattern: columns for pattern, columns in choice.include.items() if pattern not in renamed}
-    wanted = Choice(choice.exclude, include, choice.masks).chosen(schema)
+    wanted = replace(choice, include=include).chosen(schema)
+
+    key = () if is_unique_key(schema) else schema.key  # without that one the table has no key
 
     def concealed(was: Column, now: Column) -> Column:
         less = not now.captured or (now.mask and now.mask != was.mask)
-        return now if was.captured and was.name not in schema.key and less else was
+        return now if was.captured and was.name not in key and less else was
 
     return replace(schema, columns=tuple(map(concealed, schema.columns, wanted.columns)))

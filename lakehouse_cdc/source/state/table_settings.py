@@ -19,9 +19,10 @@ from typing import Any
 
 from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.schema.column_choice import Choice, require_same_salt
-from lakehouse_cdc.schema.declared_key import Keys, with_key
+from lakehouse_cdc.schema.declared_key import Keys, with_given_key
 from lakehouse_cdc.schema.representation import Rules, carried_by
 from lakehouse_cdc.schema.table import Carried, Column, TableSchema
+from lakehouse_cdc.schema.unique_key import is_unique_key, keyed_by_unique
 from lakehouse_cdc.source.options import SourceOptions
 
 _CARRIED: dict[Carried, str] = {"": "by its type", "text": "as text", "null": "with NULL for what is no date"}
@@ -67,8 +68,8 @@ class TableSettings:
     def applied(self, schema: TableSchema) -> TableSchema:
         """The schema as it would be captured for the first time. Raises ConfigError for a key that cannot be."""
         columns = tuple(replace(column, captured=True, carried="", mask="") for column in schema.columns)
-        keyed = with_key(replace(schema.declared, columns=columns), self.keys)
-        return carried_by(self.choice.chosen(keyed), self.rules)
+        keyed = with_given_key(replace(schema.declared, columns=columns), self.keys)
+        return carried_by(keyed_by_unique(self.choice.chosen(keyed)), self.rules)
 
 
 def changed(
@@ -95,6 +96,10 @@ def changed(
     columns = tuple(map(column, schema.columns, new.columns, *(old.columns for old in olds)))
     require_same_salt(schema.name, schema.columns, columns)
     after = replace(schema, columns=columns)
+    if is_unique_key(after) and (
+        not keyed_by_unique(after.declared).key or any(column.carried for column in after.key_columns)
+    ):
+        after = after.declared  # one of its columns is hidden now, or carried otherwise
     if showing and not schema.primary_key and any(old.key != new.key for old in olds):
         after = replace(after, key=new.key, key_given=new.key_given)
     if after == schema:

@@ -25,15 +25,19 @@ from lakehouse_cdc.sql.ddl.clauses import (
     Convert,
     Default,
     Drop,
+    DropIndex,
     Key,
     Rename,
+    Unique,
     Unproven,
+    whole_columns,
 )
 from lakehouse_cdc.sql.ddl.column_type import BLOBS, TEXTS, Given
 from lakehouse_cdc.sql.ddl.parsed import Parsed
 from lakehouse_cdc.sql.ddl.preserved import preserved, survives_copy
 from lakehouse_cdc.sql.ddl.statement_session import StatementSession
-from lakehouse_cdc.sql.generated_columns import same_everywhere
+from lakehouse_cdc.sql.ddl.unique_index import with_unique_after
+from lakehouse_cdc.sql.generated_columns import generated_as, same_everywhere
 from lakehouse_cdc.sql.grammar.parser import Node, parse
 from lakehouse_cdc.sql.lexer import PLAIN, Dialect, NotUnderstood, Reader, Tokens, tokens
 from lakehouse_cdc.sql.statements import servers_of
@@ -46,7 +50,8 @@ class Altered:
     """See above. `origin` has the old name of each column of the new schema that there was before; `filled` the text of
     what all rows hold in some of the others.
 
-    `silent`: no clause speaks of columns or rows, so this holds for whatever the table was before.
+    `key_known`: which unique index can be the key of a table without a primary key afterwards (`TableSchema.unique`) is
+    proven, too. `silent`: no clause speaks of columns or rows, so this holds for whatever the table was before.
     """
 
     schema: TableSchema
@@ -54,6 +59,7 @@ class Altered:
     origin: Mapping[str, str]
     filled: Mapping[str, str]
     silent: bool
+    key_known: bool = True
 
 
 def altered(sql: str, schema: TableSchema, given: Given, dialect: Dialect = PLAIN) -> Altered:
@@ -76,7 +82,8 @@ def altered(sql: str, schema: TableSchema, given: Given, dialect: Dialect = PLAI
         result = _apply(schema, [*todo, *([Unproven()] if statement.says("IGNORE") else [])], given)
     if dialect.mariadb and any(node.says("UNIQUE") for node in statement.walk()):
         hashes = schema.hidden_hashes or _may_be_hashed(result.schema, statement)
-        return replace(result, schema=replace(result.schema, hidden_hashes=hashes))
+        known = result.key_known and (not result.schema.unique or schema.unique is not None or not hashes)
+        return replace(result, schema=replace(result.schema, hidden_hashes=hashes), key_known=known)
     return result
 
 
@@ -111,17 +118,25 @@ _WITHOUT_INFLUENCE = ("max_statement_time", "lock_wait_timeout", "innodb_lock_wa
 
 
 def _index(parsed: Parsed, schema: TableSchema, statement: Node) -> list[Action]:
-    """CREATE INDEX changes nothing; DROP INDEX `PRIMARY` drops the key."""
+    """What CREATE INDEX and DROP INDEX do: of a table with a primary key only the second does, to the index PRIMARY."""
     if statement.find("rest"):
         raise NotUnderstood
-    dropped = statement.name == "drop_index" and parsed.name(statement.the("identifier")).upper() == "PRIMARY"
-    return [Key(())] if dropped and schema.key else []
+    name = parsed.name(statement.the("identifier"))
+    if schema.key:
+        return [Key(())] if statement.name == "drop_index" and name.upper() == "PRIMARY" else []
+    if statement.name == "drop_index":
+        return [DropIndex(name)]
+    if not statement.says("UNIQUE"):
+        return []
+    idle = statement.find("if_not_exists", "or_replace")
+    columns = whole_columns(parsed, statement.the("created_index").the("key_parts"))
+    return [Unique(None if idle else name, columns)]
 
 
 def _apply(schema: TableSchema, todo: Sequence[Action], given: Given) -> Altered:
     todo = [_with_generated(action, schema, given) for action in todo]
     columns = _Columns(schema, todo)
-    key = _key(schema, columns, todo)
+    key, prefixed = _key(schema, columns, todo)
     members = {name.lower() for name in key}
     columns_after = tuple(
         replace(column, nullable=False) if column.name.lower() in members else column for column in columns.now
@@ -129,9 +144,13 @@ def _apply(schema: TableSchema, todo: Sequence[Action], given: Given) -> Altered
     kept = columns.kept and not any(isinstance(action, Unproven) for action in todo)
     kept = kept and _values_kept(schema, columns_after, columns, given.session)
     charsets = [action.charset for action in todo if isinstance(action, Convert | Default)]
-    after = replace(schema, columns=columns_after, key=key, charset=(*charsets, schema.charset)[0])
+    after = replace(
+        schema, columns=columns_after, key=key, charset=(*charsets, schema.charset)[0], prefixed=prefixed, unique=None,
+        uniques="",
+    )  # fmt: skip
     kept = kept and _same_key(schema, after, columns.origin)
-    return Altered(after, kept, columns.origin, columns.filled if kept else {}, silent=not todo)
+    after, known = with_unique_after(schema, after, columns.origin, todo)
+    return Altered(after, kept, columns.origin, columns.filled if kept else {}, silent=not todo, key_known=known)
 
 
 def _same_key(before: TableSchema, after: TableSchema, origin: Mapping[str, str]) -> bool:
@@ -232,8 +251,7 @@ class _Columns:
 def _with_generated(action: Action, schema: TableSchema, given: Given) -> Action:
     """An action that defines a generated column, with what is proven of its values (`sql.generated_columns`).
 
-    Raises NotUnderstood where it is not proven to be one that is captured: a virtual one that depends on the session,
-    one that may show what is masked, and any of a server that leaves them out of its updates, or may do so.
+    Raises NotUnderstood for one that may show what is masked.
     """
     if not isinstance(action, Add | Change) or action.definition.expression is None:
         return action
@@ -241,9 +259,11 @@ def _with_generated(action: Action, schema: TableSchema, given: Given) -> Action
     captured = {column.name.lower(): column.captured for column in schema.columns}
     expression = _with_quotes(one.expression or "", captured)
     same = same_everywhere(one.column, expression, schema.columns, virtual=captured)
-    if not given.logs_generated or (one.virtual and not same) or any(column.mask for column in schema.columns):
+    if given.logs_generated is None or any(column.mask for column in schema.columns):
         raise NotUnderstood
-    return replace(action, definition=replace(one, column=replace(one.column, generated="same" if same else "session")))
+    kind = generated_as(same, virtual=one.virtual, logged=given.logs_generated)
+    fill = one.fill and kind not in ("virtual", "unlogged")  # what has no value is not captured
+    return replace(action, definition=replace(one, column=replace(one.column, generated=kind), fill=fill))
 
 
 def _with_quotes(expression: str, columns: Collection[str]) -> str:
@@ -262,17 +282,19 @@ def _same(a: str, b: str) -> bool:
     return a.lower() == b.lower()
 
 
-def _key(schema: TableSchema, columns: _Columns, todo: Sequence[Action]) -> tuple[str, ...]:
-    """The primary key's columns, by the names that they now have."""
+def _key(schema: TableSchema, columns: _Columns, todo: Sequence[Action]) -> tuple[tuple[str, ...], bool]:
+    """The primary key's columns, by the names that they now have, and whether it is over prefixes."""
     names = {column.name.lower(): column.name for column in columns.now}
     new_of = {old: new for new, old in columns.origin.items()}
     key = [new_of[name] for name in schema.key if name in new_of]  # one that is dropped leaves the key
+    prefixed = schema.prefixed
     for action in todo:
         if isinstance(action, Key):
+            prefixed = action.prefixed
             if any(name.lower() not in names for name in action.columns):
                 raise NotUnderstood
             key = [names[name.lower()] for name in action.columns]
-    return tuple(key)
+    return tuple(key), prefixed
 
 
 def _converted(column: Column, charset: str) -> Column:

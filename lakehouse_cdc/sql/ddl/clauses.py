@@ -51,9 +51,36 @@ class Rename:
 
 @dataclass(frozen=True)
 class Key:
-    """The primary key's columns; none where it is dropped."""
+    """The primary key's columns; none where it is dropped. `prefixed`: of some of them a prefix alone."""
 
     columns: tuple[str, ...]
+    prefixed: bool = False
+
+
+@dataclass(frozen=True)
+class Unique:
+    """A new UNIQUE index of a table without a primary key; no columns where one of its parts is not a whole column.
+
+    `name` is None where the statement gives none, or may do nothing.
+    """
+
+    name: str | None
+    columns: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class DropIndex:
+    """An index of a table without a primary key goes, if there is one of that name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class RenameIndex:
+    """An index of a table without a primary key gets another name."""
+
+    old: str
+    new: str
 
 
 @dataclass(frozen=True)
@@ -75,10 +102,10 @@ class Unproven:
     """The rows may change, without an event that says how."""
 
 
-Action = Add | Drop | Change | Rename | Key | Convert | Default | Unproven
+Action = Add | Drop | Change | Rename | Key | Unique | DropIndex | RenameIndex | Convert | Default | Unproven
 
 _SILENT = (
-    "how", "add_index", "drop_foreign_key", "rename_index", "alter_index", "alter_check", "alter_column",
+    "how", "add_index", "drop_foreign_key", "alter_index", "alter_check", "alter_column",
     "maintenance",
 )  # fmt: skip
 _NO_OPTION = ("SEQUENCE",)  # options that make another object of a table
@@ -134,7 +161,7 @@ class Clauses:
 
     def _add(self, node: Node) -> list[Action]:
         one = definition(self._parsed, node.the("column_definition"), self._given, node.find("place"))
-        return [] if self._idle(node, one.column.name) else [Add(one), *_own_key(one)]
+        return [] if self._idle(node, one.column.name) else [Add(one), *self._own_key(one)]
 
     def _add_columns(self, node: Node) -> list[Action]:
         actions: list[Action] = []
@@ -142,7 +169,7 @@ class Clauses:
             [part] = element.parts
             if part.name == "column_definition":
                 one = definition(self._parsed, part, self._given)
-                actions += [] if self._idle(node, one.column.name) else [Add(one), *_own_key(one)]
+                actions += [] if self._idle(node, one.column.name) else [Add(one), *self._own_key(one)]
             elif part.name == "constraint":
                 actions += self._constraint(element)
             elif part.name != "index_definition":
@@ -151,17 +178,30 @@ class Clauses:
 
     def _constraint(self, node: Node) -> list[Action]:
         [kind] = node.the("constraint").parts
+        if kind.name == "unique_key":
+            return self._unique(kind)
         if kind.name != "primary_key":
             return []
         named = kind.find("constraint_name")
         if (kind.find("if_not_exists") or (named and named.find("if_not_exists"))) and self._before.key:
             return []
-        columns = []
+        columns, prefixed = [], False
         for part in kind.the("key_parts").all("key_part"):
-            if part.find("number", "parentheses") or part.says("WITHOUT"):
+            if part.find("parentheses") or part.says("WITHOUT"):
                 raise NotUnderstood
             columns.append(self._name(part))
-        return [Key(tuple(columns))]
+            prefixed |= part.find("number") is not None
+        return [Key(tuple(columns), prefixed)]
+
+    def _unique(self, kind: Node) -> list[Action]:
+        """A unique constraint: of a table with a primary key it says nothing."""
+        if self._before.key:
+            return []
+        label, constraint = kind.find("index_label"), kind.find("constraint_name")
+        named = [node for node in (label and label.find("index_name"), constraint) if node and node.find("identifier")]
+        may_do_nothing = any(node.name == "if_not_exists" for node in kind.walk())
+        name = self._name(named[0]) if named and not may_do_nothing else None
+        return [Unique(name, whole_columns(self._parsed, kind.the("key_parts")))]
 
     def _drop(self, node: Node) -> list[Action]:
         name = self._name(node)
@@ -169,16 +209,23 @@ class Clauses:
 
     def _drop_named(self, node: Node) -> list[Action]:
         """An index or a constraint: it is the primary key by that name alone."""
-        return [Key(())] if self._name(node).upper() == "PRIMARY" and self._before.key else []
+        name = self._name(node)
+        if not self._before.key:
+            return [DropIndex(name)]
+        return [Key(())] if name.upper() == "PRIMARY" else []
+
+    def _rename_index(self, node: Node) -> list[Action]:
+        old, new = (self._parsed.name(name) for name in node.all("identifier"))
+        return [] if self._before.key else [RenameIndex(old, new)]
 
     def _modify(self, node: Node) -> list[Action]:
         one = definition(self._parsed, node.the("column_definition"), self._given, node.find("place"))
-        return [] if self._idle(node, one.column.name) else [Change(one.column.name, one), *_own_key(one)]
+        return [] if self._idle(node, one.column.name) else [Change(one.column.name, one), *self._own_key(one)]
 
     def _change(self, node: Node) -> list[Action]:
         old = self._parsed.name(node.the("column_name"))
         one = definition(self._parsed, node.the("column_definition"), self._given, node.find("place"))
-        return [] if self._idle(node, old) else [Change(old, one), *_own_key(one)]
+        return [] if self._idle(node, old) else [Change(old, one), *self._own_key(one)]
 
     def _rename(self, node: Node) -> list[Action]:
         old, new = (self._parsed.name(name) for name in node.all("identifier"))
@@ -200,6 +247,11 @@ class Clauses:
                 raise NotUnderstood
         return actions
 
+    def _own_key(self, one: Definition) -> list[Action]:
+        if one.primary:
+            return [Key((one.column.name,))]
+        return [Unique(None, (one.column.name,))] if one.unique and not self._before.key else []
+
     def _charset(self, node: Node) -> list[Action]:
         choices = [c.find("charset_name", "collation_name") for c in node.all("charset_choice", "collation_choice")]
         if None in choices:
@@ -214,8 +266,14 @@ def _collates_alone(node: Node) -> bool:
     return not (node.says("SET") or node.says("CHARSET"))
 
 
-def _own_key(one: Definition) -> list[Action]:
-    return [Key((one.column.name,))] if one.primary else []
+def whole_columns(parsed: Parsed, parts: Node) -> tuple[str, ...] | None:
+    """The columns of an index; None where a part is a prefix or an expression."""
+    columns = []
+    for part in parts.all("key_part"):
+        if part.find("number", "parentheses") or part.says("WITHOUT"):
+            return None
+        columns.append(parsed.name(part.the("identifier")))
+    return tuple(columns)
 
 
 _DOING: dict[str, Callable[[Clauses, Node], list[Action]]] = {
@@ -229,6 +287,7 @@ _DOING: dict[str, Callable[[Clauses, Node], list[Action]]] = {
     "modify_column": Clauses._modify,
     "change_column": Clauses._change,
     "rename_column": Clauses._rename,
+    "rename_index": Clauses._rename_index,
     "rename_to": lambda _, __: [],  # what has its name afterwards is not said by the clauses
     "convert_to": Clauses._convert,
 }

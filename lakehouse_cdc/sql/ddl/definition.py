@@ -18,7 +18,8 @@ class Definition:
 
     `fill`: whether a new column holds something else than NULL in the rows that are there already; then `filled` is the
     text of that, where it is proven. `numbered`: it is AUTO_INCREMENT in one of its spellings, so that a server numbers
-    the rows that hold 0 or NULL. `expression`: it is generated from it; `virtual` where it is not stored.
+    the rows that hold 0 or NULL. `expression`: it is generated from it; `virtual` where it is not stored. `unique`: it
+    gets a UNIQUE index of its own.
     """
 
     column: Column
@@ -29,6 +30,7 @@ class Definition:
     place: str | None = None
     expression: str | None = None
     virtual: bool = False
+    unique: bool = False
 
 
 def definition(parsed: Parsed, node: Node, given: Given, place: Node | None = None) -> Definition:
@@ -45,6 +47,7 @@ def definition(parsed: Parsed, node: Node, given: Given, place: Node | None = No
     primary = "primary" in attributes
     numbered = serial or not attributes.keys().isdisjoint(("auto_increment", "serial_default"))
     nulls = [name for name in attributes if name in ("null", "not_null")]
+    numbered_unique = serial or "serial_default" in attributes
     column = replace(column, nullable=not (primary or numbered) and _nullable(column, nulls, given))
     generated = computed.the("generated") if computed else None
     declared, default = _default(parsed, attributes.get("default"))
@@ -58,6 +61,7 @@ def definition(parsed: Parsed, node: Node, given: Given, place: Node | None = No
         numbered=numbered,
         place=_place(parsed, place),
         expression=_expression(parsed, generated) if generated else None,
+        unique=numbered_unique or "unique_attribute" in attributes,
         virtual=generated is not None and not (generated.says("STORED") or generated.says("PERSISTENT")),
     )
 

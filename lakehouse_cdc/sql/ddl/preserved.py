@@ -248,7 +248,7 @@ def survives_copy(column: Column, session: StatementSession) -> bool:
     text; in strict mode the server refuses that. A generated column that is stored is computed again, under this
     session.
     """
-    if column.generated == "session" or (column.type == "timestamp" and session.local_time):
+    if column.generated not in ("", "same") or (column.type == "timestamp" and session.local_time):
         return False
     return session.strict or not (column.type in _DATES and _as_text(column))
 

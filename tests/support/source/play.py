@@ -43,7 +43,8 @@ def check(driver: Driver, world: World) -> None:
     where = (driver.offset["file"], driver.offset["pos"])
     got: dict[str, dict[Any, Any]] = {table.full: {} for table in world.tables}
     keyless = {table.full for table in world.tables if not table.keyed}
-    for (table, key), (_, image) in fold(c for c in driver.log if c.table not in keyless).items():
+    rekeyed = {table.full for table in world.tables if table.unique}
+    for (table, key), (_, image) in fold(c for c in driver.log if c.table not in keyless | rekeyed).items():
         got[table][key] = image
     for table, rows in world.state(where).items():
         state = driver.offset["tables"].get(table)
@@ -55,7 +56,10 @@ def check(driver: Driver, world: World) -> None:
         if state.get("mode") == "again" and not (state["done"] and "moved_from" not in state):
             continue  # rows are what they were before, until they have been read again
         want = {k: hashable({n: normal(v) for n, v in row.items()}) for k, row in rows.items()}
-        if table in keyless:  # of one that is not read yet nothing is there
+        if table in rekeyed:  # by other columns than the test's, or none
+            mine, rows_there = Counter(images_of(table, driver.log)), Counter(want.values())
+            assert mine == rows_there if state["done"] else mine <= rows_there, f"{table} at {where}"
+        elif table in keyless:  # of one that is not read yet nothing is there
             mine = Counter(remaining(c for c in driver.log if c.table == table))
             assert mine == (Counter(want.values()) if state["done"] else Counter()), f"{table} at {where}"
         elif state["done"]:
@@ -65,8 +69,17 @@ def check(driver: Driver, world: World) -> None:
     again = {change.table for change in driver.log if change.op is Op.SCHEMA and change.before and not kept(change)}
     if world.ddl.keys() - {"truncate"}:  # keys that a chunk has not emitted may be updated before they come again
         again |= {table for table, _, _ in world.doubtful}
-    again |= keyless
+    again |= keyless | (rekeyed if "key" in world.ddl else set())
     assert invalid(c for c in without_doubtful(driver.log, world) if c.table not in again) is None
+
+
+def images_of(table: str, log: list[Change]) -> list[Any]:
+    """The rows of a table that may have a key or none, as its last schema says."""
+    mine = [change for change in log if change.table == table]
+    schemas = [change for change in mine if change.op is Op.SCHEMA]
+    if schemas and not dict(max(schemas, key=lambda change: change.seq).after).get("key"):
+        return [*remaining(mine).elements()]
+    return [image for _, image in fold(mine).values()]
 
 
 def kept(change: Change) -> bool:
@@ -166,6 +179,26 @@ def finish(driver: Driver, world: World) -> None:
     assert world.is_end((final.offset["file"], final.offset["pos"]))
     assert all(final.offset["tables"][table.full]["done"] for table in world.tables)
     assert not any("dropped" in state for state in final.offset["tables"].values())
+    for table in world.tables:
+        assert key_in_bronze(table.full, final.log) == key_of(world, table), table.full
+
+
+def key_in_bronze(table: str, log: list[Change]) -> list[str]:
+    """The key's columns as the table's last schema has them."""
+    last = max((c for c in log if c.table == table and c.op is Op.SCHEMA), key=lambda change: change.seq)
+    return list(dict(last.after)["key"])
+
+
+def key_of(world: World, table: Table) -> list[str]:
+    """The primary key's columns, else those of the first unique index over columns that are NOT NULL, as it is now."""
+    found = world.run(f"SHOW INDEX FROM `{table.database}`.`{table.name}` WHERE NON_UNIQUE = 0")
+    indexes: dict[str, list[Any]] = {}
+    for row in found:
+        indexes.setdefault(row[2], []).append(row)
+    for name in sorted(indexes, key=lambda name: name != "PRIMARY"):
+        if all(row[9] != "YES" for row in indexes[name]):
+            return [row[4] for row in indexes[name]]
+    return []
 
 
 def altered(driver: Driver, world: World) -> list[str]:

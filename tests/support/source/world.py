@@ -88,6 +88,32 @@ KEYS: dict[str, tuple[str, list[Any]]] = {
     "set": ("SET('z', 'a', 'm', '9') NOT NULL", ["", "z", "a", "z,a", "m", "z,m", "a,m", "z,a,m", "9", "z,9"]),
     "varbinary": ("VARBINARY(8) NOT NULL", [b"", b"\0", b"\0\0", b"\x7f", b"\x80", b"\xff", b"a", b"A", b"ab", b"'"]),
 }
+# read as one view: the values repeat in no condition, or the index has prefixes alone; a kind with `(n)` is a prefix
+_FLOATS = [
+    0.0,
+    -0.0,
+    1.1,
+    -1.1,
+    0.1,
+    3.4e38,
+    -3.4e38,
+    1e-45,
+    16777216.0,
+    16777217.0,
+    5592405.5,
+    *(n / 7 for n in range(20)),
+]
+WHOLE_KEYS: dict[str, tuple[str, list[Any]]] = {
+    "float": ("FLOAT NOT NULL", _FLOATS),
+    "double": ("DOUBLE NOT NULL", [*_FLOATS, 1.7e308, 5e-324, 0.1 + 0.2, 2.0**53 + 1]),
+    "prefix(2)": (
+        "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci NOT NULL",
+        ["", "a", "A ", "ab", "abc", "ABD", "é", "éx", "ß", "s", "日本語", "日本", "zz", "zzz", "_"],
+    ),
+    "text(3)": ("TEXT CHARACTER SET utf8mb4 NOT NULL", ["", " ", "abc", "abcd", "ABCe", "a ", "ss", "ß", "x" * 3000]),
+    "blob(2)": ("BLOB NOT NULL", [b"", b"\0", b"\0\0", b"a", b"A", b"ab", b"abc", b"\xff\xff", b"\xff\xff\0"]),
+}
+KEYS |= WHOLE_KEYS
 # what MariaDB alone has
 MARIADB_KEYS: dict[str, tuple[str, list[Any]]] = {
     "uuid": ("UUID NOT NULL", [str(UUID(int=n << 77 | n, version=1 + n % 5)) for n in range(1, 24)]),
@@ -101,16 +127,17 @@ MARIADB_KEYS: dict[str, tuple[str, list[Any]]] = {
 ALL_KEYS = KEYS | MARIADB_KEYS
 
 KEYLESS = "no key"
+UNIQUE = "unique key"
 
 # how a test reads what its client has in another form than VARIANT
-SHOWN = {"time": "CAST({} AS CHAR)", "bit": "CAST({} AS UNSIGNED)"}
+SHOWN = {"time": "CAST({} AS CHAR)", "bit": "CAST({} AS UNSIGNED)", "float": "{} * 1e0"}  # a FLOAT is printed rounded
 
 
 @dataclass
 class Table:
     """`database.name` with key columns k0, k1, ... of the given kinds and two plain columns.
 
-    With `KEYLESS` in front of the kinds they are no key, and many rows are alike.
+    With `KEYLESS` in front of the kinds they are no key, and many rows are alike; with `UNIQUE` the key is an index.
     """
 
     database: str
@@ -119,7 +146,8 @@ class Table:
 
     def __post_init__(self) -> None:
         self.keyed = self.kinds[:1] != (KEYLESS,)
-        self.kinds = self.kinds if self.keyed else self.kinds[1:]
+        self.unique = self.kinds[:1] == (UNIQUE,)
+        self.kinds = self.kinds if self.keyed and not self.unique else self.kinds[1:]
 
     @property
     def full(self) -> str:
@@ -132,7 +160,9 @@ class Table:
     def create(self) -> str:
         columns = [f"`{k}` {ALL_KEYS[kind][0]}" for k, kind in zip(self.keys, self.kinds, strict=True)]
         # the key is not the first column, and its order is not the columns' order
-        key = f", PRIMARY KEY ({', '.join(self.keys)})" if self.keyed else ""
+        prefixes = (f"({kind.partition('(')[2]}" if "(" in kind else "" for kind in self.kinds)
+        parts = ", ".join(map(str.__add__, self.keys, prefixes))
+        key = f", {'UNIQUE first' if self.unique else 'PRIMARY KEY'} ({parts})" if self.keyed else ""
         return (
             f"CREATE TABLE `{self.database}`.`{self.name}` (v INT, {', '.join(reversed(columns))}, "
             f"note VARCHAR(300) CHARACTER SET latin1{key}) ENGINE=InnoDB"
@@ -196,9 +226,16 @@ class World:
         draw = self.rng.random() + self.calm
         for kind, often in self.ddl.items():
             if 0 <= draw < often:
-                does = {"truncate": self.truncate, "alter": self.alter, "replace": self.replace, "create": self.birth}
+                does = {
+                    "truncate": self.truncate,
+                    "alter": self.alter,
+                    "replace": self.replace,
+                    "create": self.birth,
+                    "key": self.rekey,
+                }
                 self.decide()  # DDL would wait for a transaction that is prepared and has written to the table
-                does[kind](self.rng.choice(self.tables))
+                chosen = [table for table in self.tables if table.unique] if kind == "key" else self.tables
+                does[kind](self.rng.choice(chosen))
                 return
             draw -= often
         if self.second is not None and self.rng.random() < 0.4:
@@ -236,6 +273,25 @@ class World:
                 f"DROP {one}, CHANGE v v INT, ADD {new} {kind}",
             ]  # fmt: skip
         self.run(f"ALTER TABLE `{table.database}`.`{table.name}` {self.rng.choice(clauses)}")
+        self.remember()
+        self.altered[table.full] = self.position()
+
+    def rekey(self, table: Table) -> None:
+        """Another key, or none, by indexes over the same columns: no two rows ever have the same values there."""
+        name, parts, kind = f"`{table.database}`.`{table.name}`", ", ".join(table.keys), ALL_KEYS[table.kinds[0]][0]
+        found = self.run(f"SHOW INDEX FROM {name} WHERE NON_UNIQUE = 0")
+        here, self.counter = [*dict.fromkeys(str(row[2]) for row in found)], self.counter + 1
+        index, new, primary = self.rng.choice(here), f"i{self.counter}", "PRIMARY" in here
+        drop = "DROP PRIMARY KEY" if index == "PRIMARY" else f"DROP INDEX {index}"
+        clauses = [
+            f"{drop}, ADD UNIQUE {new} ({parts})", f"ADD UNIQUE ({', '.join(reversed(table.keys))})",
+            f"ADD CONSTRAINT {new} UNIQUE ({parts})", f"MODIFY k0 {kind}",
+        ]  # fmt: skip
+        clauses += [drop] if len(here) > 1 else []
+        clauses += [f"RENAME INDEX {index} TO {new}"] if index != "PRIMARY" else []
+        if not primary:
+            clauses += [f"MODIFY k0 {kind.replace('NOT NULL', 'NULL')}", f"ADD PRIMARY KEY ({parts})"]
+        self.run(f"ALTER TABLE {name} {self.rng.choice(clauses)}")
         self.remember()
         self.altered[table.full] = self.position()
 

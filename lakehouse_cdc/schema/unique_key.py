@@ -1,0 +1,54 @@
+"""The unique index that is the key of a table without a primary key.
+
+A UNIQUE index over whole columns that are NOT NULL identifies the rows as a primary key does. InnoDB itself orders such
+a table by the first one, and the server logs it as the key (seen on MySQL 5.7, 8.0 and 9, and on MariaDB 10.11 and
+11.8). It is the key here, too, unless the user gives another (see `schema.declared_key`). An index over a generated
+column is none: InnoDB takes none over virtual ones, and a server may not log the value of any.
+
+Nor is it one where the configuration leaves out, masks or carries otherwise one of its columns: then the table is one
+without a key, as it is in a schema that an earlier release stored, until a statement alters the table and the catalog
+is asked. A table never gets another key without being read again under it.
+
+Guards: tests/source/test_unique_key.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from lakehouse_cdc.schema.table import Column, TableSchema, UniqueIndex
+
+
+def usable(index: UniqueIndex, columns: Collection[Column]) -> bool:
+    """Whether an index over whole columns can be a key of a table with these columns."""
+    by_name = {column.name: column for column in columns}
+    parts = [by_name.get(name) for name in index.columns]
+    return bool(parts) and all(part is not None and not part.nullable and not part.generated for part in parts)
+
+
+def with_unique(schema: TableSchema, indexes: Sequence[UniqueIndex], count: int) -> TableSchema:
+    """The schema with the first usable one of `indexes`, which are over whole columns and in the table's order.
+
+    `count` is how many UNIQUE indexes the table has.
+    """
+    if schema.primary_key:
+        return schema
+    first = next((index for index in indexes if usable(index, schema.columns)), None)
+    return replace(schema, unique=first, uniques="more" if count > (first is not None) else "one")
+
+
+def keyed_by_unique(schema: TableSchema) -> TableSchema:
+    """The schema with its unique index as the key, where it has no other and the index can be one."""
+    if schema.key or schema.unique is None:
+        return schema
+    by_name = {column.name: column for column in schema.columns}
+    parts = [by_name[name] for name in schema.unique.columns]
+    if any(not part.captured or part.mask or (part.type == "enum" and "" in part.values) for part in parts):
+        return schema
+    return replace(schema, key=schema.unique.columns)
+
+
+def is_unique_key(schema: TableSchema) -> bool:
+    """Whether the key is that of the unique index."""
+    return bool(schema.key) and schema.unique is not None and not schema.key_given
