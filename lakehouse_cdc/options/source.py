@@ -186,9 +186,11 @@ class CapturedTable(Keys):
         default={}, spark="types", changes=REREAD,
     )  # fmt: skip
     key: tuple[str, ...] | None = option(
-        ListOf(Text(), least=1),
-        "the columns (NOT NULL) that identify a row of a table without a primary key; no two rows may have the same",
-        default=None, otherwise="the primary key", spark="keys", changes=REREAD,
+        ListOf(Text()),
+        "the columns (NOT NULL) that identify a row of a table without a primary key; no two rows may have the same."
+        " `[]`: nothing does",
+        default=None, otherwise="the primary key, else the first UNIQUE index that can be one",
+        spark="keys", changes=REREAD,
     )  # fmt: skip
     schema_changes: SchemaChanges = option(
         Choice[SchemaChanges](get_args(SchemaChanges)),

@@ -5,7 +5,7 @@ table is read as one without a key, whole (see `model.multiset`). What the word 
 bronze's `key`: an update that changes these columns is a delete of the old key and an insert of the new one there, as
 for a primary key. A key that may be NULL tells nothing apart, so its columns must be NOT NULL. Where the table has a
 primary key, that one counts; another word is a contradiction, and refused. It wins over a unique index (see
-`schema.unique_key`).
+`schema.unique_key`); an empty one says that such a table is to be one without a key.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ def with_key(schema: TableSchema, keys: Keys) -> TableSchema:
 def with_given_key(schema: TableSchema, keys: Keys) -> TableSchema:
     """As `with_key`, without the unique index."""
     given = last_match(keys, schema.name)
-    if not given:
+    if given is None or (schema.primary_key and not given):
         return schema
+    if not given:
+        return schema if schema.unique is None else replace(schema, key=(), key_given=True)
     by_name = {column.name.lower(): column for column in schema.columns}
     where = schema.name
     if unknown := [name for name in given if name.lower() not in by_name]:

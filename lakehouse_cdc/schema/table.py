@@ -86,7 +86,7 @@ class TableSchema:
     """One table: every physical column in order, and the names of the key's columns in the key's order.
 
     `charset` is the character set of a new column that names none, where it is known. `key_given`: the table has no
-    primary key, and `key` is what the user says that tells its rows apart (see `schema.declared_key`).
+    primary key, and `key` is what the user says that tells its rows apart, perhaps nothing (see `schema.declared_key`).
     `hidden_hashes`: MariaDB may log hidden numbers after the columns, of UNIQUE keys that it keeps as hashes.
     `prefixed`: the primary key is over prefixes of some of its columns; `key` has the whole columns.
     `unique` is the index that can be the key of a table without a primary key (see `schema.unique_key`), and `uniques`

@@ -2,8 +2,8 @@
 
 A UNIQUE index over whole columns that are NOT NULL identifies the rows as a primary key does. InnoDB itself orders such
 a table by the first one, and the server logs it as the key (seen on MySQL 5.7, 8.0 and 9, and on MariaDB 10.11 and
-11.8). It is the key here, too, unless the user gives another (see `schema.declared_key`). An index over a generated
-column is none: InnoDB takes none over virtual ones, and a server may not log the value of any.
+11.8). It is the key here, too, unless the user gives another, or none (see `schema.declared_key`). An index over a
+generated column is none: InnoDB takes none over virtual ones, and a server may not log the value of any.
 
 Nor is it one where the configuration leaves out, masks or carries otherwise one of its columns: then the table is one
 without a key, as it is in a schema that an earlier release stored, until a statement alters the table and the catalog
@@ -40,7 +40,7 @@ def with_unique(schema: TableSchema, indexes: Sequence[UniqueIndex], count: int)
 
 def keyed_by_unique(schema: TableSchema) -> TableSchema:
     """The schema with its unique index as the key, where it has no other and the index can be one."""
-    if schema.key or schema.unique is None:
+    if schema.key or schema.key_given or schema.unique is None:
         return schema
     by_name = {column.name: column for column in schema.columns}
     parts = [by_name[name] for name in schema.unique.columns]

@@ -257,7 +257,10 @@ def test_a_masked_column_that_is_renamed_is_part_of_none(stage: Stage) -> None:
 
 
 def test_floating_point_values_are_bits(any_stage: Stage) -> None:
-    """-0.0 and 0.0 are one key to the server, and two images; a FLOAT is what is stored, whatever the server prints."""
+    """-0.0 and 0.0 are one key to the server, and two images; a FLOAT is what is stored, whatever the server prints.
+
+    MariaDB 11.8 makes 0.0 of both.
+    """
     stage = any_stage
     stage.run("CREATE TABLE t (f FLOAT NOT NULL, d DOUBLE NOT NULL, v INT, UNIQUE (f, d))")
     stage.run("INSERT INTO t VALUES (1.1, -0e0, 1), (5592405.5, 0.1, 2), (-0e0, 5e-324, 3)")
@@ -268,7 +271,8 @@ def test_floating_point_values_are_bits(any_stage: Stage) -> None:
     stage.run("DELETE FROM t WHERE d = 0.1")
     stage.drain_twice(driver)
     read = sorted(str(dict(c.after)["f"]) for c in driver.log if c.op is Op.READ)
-    assert read == sorted(["1.100000023841858", "5592405.5", "-0.0"])
+    zero = "0.0" if stage.server.version == "mariadb-11" else "-0.0"
+    assert read == sorted(["1.100000023841858", "5592405.5", zero])
     assert Counter(images_of(stage.name(), driver.log)) == Counter(
         [(("d", 0.0), ("f", 1.100000023841858), ("v", 1)), (("d", 5e-324), ("f", 0.0), ("v", 4))]
     )

@@ -125,7 +125,7 @@ class PipelineConfig(Keys):
         key = self._last("key", table)
         if soft and history:
             raise _contradicting(table, "deletes: soft marks rows that are gone, which scd: 2 keeps as ended versions")
-        if appends and (soft or history or key is not None):
+        if appends and (soft or history or key):
             what = "scd: 2" if history else "deletes: soft" if soft else "key"
             raise _contradicting(table, f"append only ever adds rows, {what} is about rows that are told apart")
         if named is not None and (appends or soft or history):
@@ -134,7 +134,7 @@ class PipelineConfig(Keys):
         form = form_named(
             named or ("append" if appends else "history" if history else "soft_deletes" if soft else "current")
         )
-        if key is not None and not form.needs_key:
+        if key and not form.needs_key:
             raise _contradicting(table, f"form: {form.name} is for tables without a key, and key gives it one")
         return form
 
@@ -169,12 +169,17 @@ class PipelineConfig(Keys):
 
     @property
     def keys(self) -> dict[str, tuple[str, ...]]:
-        """The columns that identify the rows of tables without a primary key, by pattern."""
-        return {pattern: tuple(t.key or ()) for pattern, t in self.tables_that_set("key").items()}
+        """The columns that identify the rows of tables without a primary key, by pattern; of some nothing does."""
+        return {pattern: tuple(t.key or ()) for pattern, t in self.tables.items() if "key" in t.given or _keyless(t)}
 
     def tables_that_set(self, setting: str) -> dict[str, TableConfig]:
         """The patterns under `tables` that give a setting; its default in the others says nothing."""
         return {pattern: t for pattern, t in self.tables.items() if setting in t.given}
+
+
+def _keyless(settings: TableConfig) -> bool:
+    """Whether the silver tables are to be of a form that has no key."""
+    return settings.append or (settings.form is not None and not form_named(settings.form).needs_key)
 
 
 def _contradicting(table: str, what: str) -> ConfigError:
