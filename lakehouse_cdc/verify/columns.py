@@ -10,7 +10,7 @@ No form is made by the loader's kernels, and none by the casts that fill silver.
 
     whole numbers, BIT, YEAR   decimal digits: of `column + 0`, so that the server decides on sign and width
     DECIMAL                    digits, with as many after the point as the server prints
-    FLOAT, DOUBLE              a double: of `column + 0e0`, since the server prints a FLOAT with six digits alone
+    FLOAT, DOUBLE              a double: of `column * 1e0`, since the server prints a FLOAT with six digits alone
     DATE, DATETIME, TIMESTAMP  2024-02-29 12:34:56.789, in UTC, without trailing zeros of the fraction
     binary, geometry           the bytes
     VECTOR                     a list of floats
@@ -80,7 +80,7 @@ def selected(column: Column) -> str:
     as_text = column.carried == "text" or (column.mask and column.type in AS_TEXT)
     if column.type in _COUNTED and not as_text:
         return f"{name} + 0"
-    return f"{name} + 0e0" if column.type in _FLOATING else name
+    return f"{name} * 1e0" if column.type in _FLOATING else name
 
 
 def of_server(column: Column, printed: Sequence[bytes | None], salt: str, *, exact_json: bool) -> tuple[Any, Any]:

@@ -274,7 +274,8 @@ class TableApplier:
             raise self._amid_a_change(held)
         table_definition.require_same(self._writer.shape.rows, {i: self._schemas[i] for i in sorted(mine.schema_ids)})
         whole = None if whole is None else _between(whole, held.schema_seq, until)
-        if self._writer.shape.rows.key_given and "r" in mine.ops:
+        schema = self._writer.shape.rows
+        if schema.key and schema.key_given and "r" in mine.ops:
             typed_columns.require_unique(rows, self._writer.shape)
         note = self._holding(held, note, note.source_point.seq if until is None else until.seq - 1)
         versions = None if part.changes else self._range
