@@ -61,12 +61,17 @@ class KeySpace:
         self._local = not any(kind in ORDERED_BY_SERVER for kind in forms)
         self._arithmetic = forms == ["integer"]
         self._names = [quoted(c.name) for c in self._key]
-        self._index = quoted(schema.key_index)
+        self._by_key = f"{place(schema)} FORCE INDEX ({quoted(schema.key_index)})"
 
     @property
     def table(self) -> str:
         """`database`.`table`, quoted."""
         return place(self._schema)
+
+    @property
+    def by_key(self) -> str:
+        """The table, read by the index of its key: what follows FROM."""
+        return self._by_key
 
     def select_list(self) -> str:
         """See `select_list`."""
@@ -176,9 +181,7 @@ class KeySpace:
         INFORMATION_SCHEMA.TABLES is no source for it: from 8.0 on it may repeat for a day what it said before, such as
         0 for a table that has been filled since (information_schema_stats_expiry).
         """
-        row = session.one(
-            f"EXPLAIN FORMAT=TRADITIONAL SELECT {self._names[0]} FROM {self.table} FORCE INDEX ({self._index})"
-        )
+        row = session.one(f"EXPLAIN FORMAT=TRADITIONAL SELECT {self._names[0]} FROM {self.by_key}")
         if len(row) not in _EXPLAINED_ROWS:
             raise codes.SERVER_ANSWER_UNEXPECTED.error(
                 f"an EXPLAIN of {len(row)} columns is not known", where=self._schema.name
@@ -188,7 +191,7 @@ class KeySpace:
     def _one(self, session: Session, where: str, direction: str, skip: int) -> Cursor | None:
         """The key after `skip` others, in the index's order (forced: a smaller index would be sorted as a whole)."""
         rows = session.query(
-            f"SELECT {', '.join(selected(c) for c in self._key)} FROM {self.table} FORCE INDEX ({self._index})"
+            f"SELECT {', '.join(selected(c) for c in self._key)} FROM {self.by_key}"
             + (f" WHERE {where}" if where else "")
             + f" ORDER BY {', '.join(name + direction for name in self._names)} LIMIT 1 OFFSET {skip:d}"
         )

@@ -68,7 +68,7 @@ def _select(split: RepairSplit, options: SourceOptions, keys: list[Key]) -> list
     pairs: list[Pair] = []
     with connect(options.connection, purpose="data") as data:
         for where in space.among([space.cursor(key) for key in keys]):
-            sql = f"SELECT {space.select_list()} FROM {space.table} FORCE INDEX (PRIMARY) WHERE {where}"
+            sql = f"SELECT {space.select_list()} FROM {space.by_key} WHERE {where}"
             images = select_images(data.connection, sql, split.schema, programs=programs)
             pairs += [(image.key.to_arrow(), image.after.to_arrow()) for image in images]
     return pairs
