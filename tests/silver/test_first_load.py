@@ -199,6 +199,7 @@ def require_wider(spark: SparkSession, ours: Table, theirs: Table) -> None:
             assert all(better(value, mine[bounds][name]) == mine[bounds][name] for name, value in said[bounds].items())
 
 
+@pytest.mark.long
 def test_what_is_read_of_damaged_images_is_what_spark_reads(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     """Most of them are refused; what is not, is a value that the image holds now."""
     chosen = random.Random(seed)

@@ -309,6 +309,7 @@ def test_the_primary_key_may_be_given_as_well(stage: Stage) -> None:
     stage.same(driver)
 
 
+@pytest.mark.one_server
 def test_many_rows_and_writers(any_stage: Stage) -> None:
     """A view is found while three write; each offset at rest is the source."""
     stage = any_stage

@@ -85,6 +85,7 @@ def test_spark_before_4_2_gets_a_reader_that_it_can_call(monkeypatch: pytest.Mon
     assert not inspect.signature(reader.latestOffset).parameters
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
 def test_the_rows_are_those_of_the_source_whatever_dies(stage: Stage, seed: int) -> None:
     chance = random.Random(seed)

@@ -208,6 +208,7 @@ def fitting(stage: Stage) -> list[Case]:
     return [c for c in CASES if c.mariadb in (None, "MariaDB" in text) and (not c.since or version >= c.since)]
 
 
+@pytest.mark.one_server
 def test_exactly_what_a_statement_may_change_is_read_again(any_stage: Stage) -> None:
     stage = any_stage
     with source(stage) as driver:
@@ -350,6 +351,7 @@ def test_texts_and_ddl_of_one_table(any_stage: Stage) -> None:
     assert driver.offset["tables"][stage.name()]["dropped"]
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("ends", ["COMMIT", "ROLLBACK"])
 @pytest.mark.parametrize("between", [True, False])
 def test_texts_in_xa_transactions(any_stage: Stage, ends: str, between: bool) -> None:

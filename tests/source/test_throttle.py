@@ -69,6 +69,7 @@ def in_a_snapshot(stage: Stage, driver: Driver) -> int:
     return batches
 
 
+@pytest.mark.one_server
 def test_a_loaded_server_gives_one_chunk_at_a_time(any_stage: Stage) -> None:
     stage = any_stage
     stage.create(rows=23)  # five chunks
