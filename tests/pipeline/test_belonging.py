@@ -163,6 +163,7 @@ def forget_tables(spark: SparkSession) -> None:
     jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
+@pytest.mark.long
 def test_what_does_not_belong_together_is_refused_and_reset_is_the_way_out(
     spark: SparkSession, make: Lake, sql: Sql, mysql: MySqlServer, database: str, tmp_path: Path
 ) -> None:

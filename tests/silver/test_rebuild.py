@@ -90,6 +90,7 @@ def test_tables_are_the_fold_under_the_settings_of_now_at_length(spark: SparkSes
     with_changed_policies(spark, seed, tables=3, parts=5, length=40)
 
 
+@pytest.mark.long
 def test_what_cannot_be_built_stays_as_it_is_and_the_next_run_tries_again(spark: SparkSession, tmp_path: Path) -> None:
     one, other = table("one", N), table("other", N)
     lake = Lake(spark, tmp_path, {t.name: t for t in (one, other)})
@@ -145,6 +146,7 @@ def test_what_a_table_was_built_from_is_not_added_to_it_again(spark: SparkSessio
     assert sorted(map(tuple, rows)) == [(n, n + 1) for n in (2, 3, 4, 5)]
 
 
+@pytest.mark.long
 def test_a_table_that_was_about_to_be_replaced_is_built_again_whatever_is_configured(
     spark: SparkSession, tmp_path: Path
 ) -> None:
