@@ -222,6 +222,7 @@ class Action(str, Enum):
     """What a pipeline can be asked."""
 
     SNAPSHOT = "snapshot"
+    PASS = "pass"
     PAUSE = "pause"
     RESUME = "resume"
 
@@ -229,26 +230,39 @@ class Action(str, Enum):
 @command(app)
 def signal(
     call: Call,
-    action: Annotated[Action, typer.Argument(help="Read tables again; pause the pipeline; resume it.")],
-    tables: Annotated[list[str] | None, typer.Argument(help="For snapshot: names or patterns, as shop.orders.")] = None,
+    action: Annotated[
+        Action, typer.Argument(help="Read tables again; pass a statement; pause the pipeline; resume it.")
+    ],
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="For snapshot: tables, by names or patterns, as shop.orders. For pass: FILE:POS, as an error names it."
+        ),
+    ] = None,
     where: Annotated[str, typer.Option(help="For snapshot: SQL that says of which rows, as \"status = 'paid'\".")] = "",
 ) -> None:
     """Ask something of the pipeline: of the current run or of the next one."""
     pipeline = call.pipeline()
-    if bool(tables) != (action is Action.SNAPSHOT):
-        raise codes.COMMAND_MISUSED.error(f"{action.value} takes {'the tables to read' if not tables else 'no tables'}")
+    needed = {Action.SNAPSHOT: "the tables to read", Action.PASS: "the statements to pass, as FILE:POS"}.get(action)
+    if bool(what) != (needed is not None):
+        raise codes.COMMAND_MISUSED.error(f"{action.value} takes {needed or 'nothing more'}")
     if where and action is not Action.SNAPSHOT:
         raise codes.COMMAND_MISUSED.error(f"{action.value} takes no --where")
     if where:
         with call.opened() as pipeline:
-            keys = pipeline.read_again_where(tables or [], where)
+            keys = pipeline.read_again_where(what or [], where)
         _say_again(call.screen, [f"{n:,} keys of {name}" for name, n in keys.items()])
         call.screen.result({"read_again": [], "keys_read_again": keys})
         return
     if action is Action.SNAPSHOT:
-        read_again = pipeline.read_again(tables or [])
+        read_again = pipeline.read_again(what or [])
         _say_again(call.screen, read_again)
         call.screen.result({"read_again": read_again})
+        return
+    if action is Action.PASS:
+        passed = pipeline.pass_statements(what or [])
+        call.screen.say(f"the statement that ends at {', '.join(passed)} will be passed: it changes no captured table")
+        call.screen.result({"passed": passed})
         return
     if action is Action.PAUSE:
         pipeline.signals.pause()

@@ -123,6 +123,8 @@ class Screen:
         if any(status.texts.values()):
             passed, again = status.texts["passed_over"], status.texts["read_again"]
             self.say(f"statements logged as text: {passed:,} passed over, {again:,} had tables read again")
+        if status.passed:
+            self.say(f"passed by signal: the statements that end at {', '.join(status.passed)}")
         for name, table in status.tables.items():
             if table.asked:
                 self.say(f"{name} is to be read again, the whole of it or some keys, by the current run or the next")
@@ -136,7 +138,8 @@ class Screen:
         """What ended the last run, since when, and what to do."""
         if error is not None:
             since = f"since {error.since}, last at {error.at}" if error.since != error.at else f"at {error.at}"
-            waits = f"the run waits (try {error.tries} failed, until {error.until})"
+            tries = f"{error.tries} tries" if error.tries > 1 else "1 try"
+            waits = f"the run waits ({tries} failed, others until {error.until})"
             what = waits if error.tries else "the last run ended"
             self.say(f"{what} {since}: {error.sentence}", "stopped", _STYLES["error"])
             self.say(f"        -> {error.error['hint']}")

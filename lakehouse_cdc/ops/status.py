@@ -65,7 +65,7 @@ class Status:
 
     `uncaptured` is what matches and is not captured, with the reasons; None where the source was not asked. `texts`
     counts the statements logged as text that were `passed_over`, and those for which tables were `read_again`.
-    `last_error` ended the last run.
+    `passed` are the ends of statements that the user wants to be passed. `last_error` ended the last run.
     """
 
     pipeline: str
@@ -75,6 +75,7 @@ class Status:
     tables: dict[str, TableStatus] = field(default_factory=dict)
     uncaptured: dict[str, str] | None = None
     texts: dict[str, int] = field(default_factory=dict)
+    passed: tuple[str, ...] = ()
     last_error: LastError | None = None
 
     @property
@@ -124,7 +125,9 @@ def status(
         tables[name] = _with_silver(spark, layout, names, name, replace(table, asked=name in asked), keyed=keyed)
     lag = None if logs is None else _lag(point, logs)
     texts = dict(zip(("passed_over", "read_again"), offset.texts, strict=True))
-    return Status(layout.pipeline, point, None if applied is None else applied.source_point, lag, tables, texts=texts)
+    silver_point = None if applied is None else applied.source_point
+    passed = tuple(map(str, sorted(signals.passed(offset.epoch))))
+    return Status(layout.pipeline, point, silver_point, lag, tables, texts=texts, passed=passed)
 
 
 def _snapshot(state: TableState) -> Snapshot:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.table_name import matches
 from lakehouse_cdc.model.table_state import Dropped
 from lakehouse_cdc.pipeline.context import PipelineContext
@@ -64,6 +65,22 @@ class RereadRequests(PipelineContext):
             if repair.keys:
                 self.signals.request_repair(repair.table, store.put_repair(repair))
         return {repair.table: len(repair.keys) for repair in repairs}
+
+    def pass_statements(self, positions: Sequence[str]) -> list[str]:
+        """Have statements be passed, by where each ends in the binlog (FILE:POS): they change no captured table.
+
+        Raises ConfigError for what is no position, DefiniteError for one that the stream has passed already.
+        """
+        offset = self._begun()
+        asked = [Position.parse(text) for text in positions]
+        for position in asked:
+            if position <= offset.position:
+                raise codes.MOMENT_INVALID.error(
+                    f"the stream has passed {position}", hint="signal snapshot has a table read again as it is now"
+                )
+        for position in asked:
+            self.signals.pass_statement(position, offset.epoch)
+        return [str(position) for position in asked]
 
     def _begun(self) -> Offset:
         offset = self._offset()
