@@ -103,9 +103,7 @@ def fields(value: bytes, metadata: bytes) -> dict[str, bytes]:
         names = _names(metadata)
         ends = sorted({*offsets})  # values may lie in any order
         after = dict(pairwise(ends))
-        return {
-            names[i]: _take(value, start + at, after[at] - at) for i, at in zip(ids, offsets[:-1], strict=True)
-        }
+        return {names[i]: _take(value, start + at, after[at] - at) for i, at in zip(ids, offsets[:-1], strict=True)}
     except (IndexError, KeyError, UnicodeDecodeError) as error:
         raise codes.VARIANT_UNREADABLE.error(f"not a VARIANT that can be read: {error}") from error
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from lakehouse_cdc.images.bytes_io import Bytes, Step, pointer
+from lakehouse_cdc.images.bytes_io import SPARE, Bytes, Step, pointer
 from lakehouse_cdc.images.compiled import compiled
 from lakehouse_cdc.images.hashing.masking import MASK_ROOM, hashing, keeping, write_masked
 from lakehouse_cdc.images.hashing.sha256 import WORK
@@ -46,7 +46,7 @@ def masking(column: Column, mask: str, salt: str) -> Masking:
         if value == NULL_VALUE:
             return value
         text = _as_text(value, column)
-        out = np.frombuffer(bytearray(text) + bytes(len(text) + MASK_ROOM), np.uint8)
+        out = np.frombuffer(bytearray(text) + bytes(len(text) + MASK_ROOM + SPARE), np.uint8)
         return out[: _write(out, len(text), page, work)].tobytes()
 
     return masked
