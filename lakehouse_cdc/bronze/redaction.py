@@ -38,7 +38,7 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.bronze.schema_registry import STATISTICS
 from lakehouse_cdc.bronze.tables import SCHEMAS
 from lakehouse_cdc.errors import codes
-from lakehouse_cdc.images.hashing.stored_values import NULL_VALUE, Masking, masked_text, masking
+from lakehouse_cdc.images.hashing.stored_values import Masking, masked_text, masking
 from lakehouse_cdc.lake.direct.change_files import written
 from lakehouse_cdc.lake.direct.commit import DataFile
 from lakehouse_cdc.lake.direct.replacement import LiveFile, Replacement
@@ -70,10 +70,7 @@ _CUT = 32  # characters that a bound of a text may have been cut to
 
 
 def redactions(spark: SparkSession, layout: Layout, choice: Choice) -> dict[str, Redaction]:
-    """What is to be done for each table that bronze, which must be there, has met, as its schemas say.
-
-    Raises DefiniteError as `Redaction.of` does.
-    """
+    """What is to be done for each table that bronze, which must be there, has met, as its schemas say."""
     rows = engine_of(spark, layout.schemas).read(layout.schemas, ["source_table", "seq", "schema"])
     rows.sort(key=itemgetter("source_table", "seq"))
     return {

@@ -33,7 +33,7 @@ from typing import Any
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.schema.column_choice import Choice
-from lakehouse_cdc.schema.masks import NULL, hashed_under
+from lakehouse_cdc.schema.masks import HASH, NULL, hashed_under
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.types import can_be_masked
 
@@ -70,8 +70,7 @@ class Redaction:
     def of(cls, table: str, schemas: Sequence[tuple[int, Mapping[str, Any] | None]], choice: Choice) -> Redaction:
         """From the rows of `<bronze>.schemas` of a table, as (seq, schema), in order; None where it was left off.
 
-        `choice` is what is configured, which the last schema follows. Raises DefiniteError where a value of a key would
-        have to be hidden by anything but a hash.
+        `choice` is what is configured, which the last schema follows.
         """
         eras = [(seq, TableSchema.from_dict(dict(data)), data.get("origin")) for seq, data in schemas if data]
         chains = _chains([(schema, origin) for _, schema, origin in eras])
@@ -93,6 +92,18 @@ class Redaction:
     def columns(self) -> list[str]:
         """Those of which bronze has values that are to be hidden, by every name that they had."""
         return sorted({name for era in self.eras for name in era.hidden})
+
+    def require_possible(self) -> None:
+        """Raise DefiniteError where a value of a key would have to be hidden by anything but a hash."""
+        for era in self.eras:
+            for name in era.old.key:
+                if hashed_under(era.hidden.get(name, HASH)) is None:
+                    raise codes.REDACTION_OF_KEY.error(
+                        f"column {name} of {self.table} was part of the key, which tells rows apart",
+                        where=self.table,
+                        hint=f"mask it by hash (tables.{self.table}.masks), run, and redact again",
+                        table=self.table,
+                    )
 
     def era_of(self, schema_id: str, seq: int) -> RedactedEra:
         """That of a row. Raises DefiniteError for one that was written under a schema of which nothing is recorded."""
@@ -134,14 +145,6 @@ def _redacted(seq: int, schema: TableSchema, treated: Mapping[str, Column]) -> R
         columns.append(new)
         if values is not None:
             hidden[column.name] = values
-            if column.name in schema.key and hashed_under(values) is None:
-                raise codes.REDACTION_OF_KEY.error(
-                    f"column {column.name} of {schema.name} was part of the key, which tells rows apart, under an"
-                    " earlier schema",
-                    where=schema.name,
-                    hint=f"mask it by hash (tables.{schema.name}.masks), run, and redact again",
-                    table=schema.name,
-                )
     return RedactedEra(seq, schema, replace(schema, columns=tuple(columns)), hidden)
 
 

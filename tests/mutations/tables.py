@@ -13,7 +13,7 @@ TABLES = (
         rule="A table whose tombstones were replaced is replaced, too, whatever is configured by then.",
         file="lakehouse_cdc/silver/apply/rebuild.py",
         function="_build",
-        old='    set_properties(session, old, {REBUILDING: "true"})\n',
+        old='    set_properties(session, old, {REBUILDING: REDACTED if note.redacted else "true"})\n',
         new="",
         tests=(f"{_REBUILD}::test_a_table_that_was_about_to_be_replaced_is_built_again_whatever_is_configured",),
     ),
