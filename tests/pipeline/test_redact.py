@@ -10,12 +10,16 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 import pytest
+import yaml
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
+from lakehouse_cdc.cli.main import app
 from lakehouse_cdc.errors import CdcError, codes
 from lakehouse_cdc.lake.failpoints import Door, Moment
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.testing import MySqlServer
+from tests.support.commands import call
 from tests.support.crash_points import Counted, Crash, failing_at, hooked
 from tests.support.pipelines import assert_each_event_once, bronze, files, pipeline
 
@@ -189,6 +193,33 @@ def test_a_run_makes_up_for_a_redaction_that_died(
     assert_nothing_in_clear(spark, tmp_path / "lakehouse")
     assert lake.verify().verified
     assert lake.verify("bronze").verified
+
+
+def test_the_command_asks_says_what_it_did_and_names_what_it_cannot_do(
+    mysql: MySqlServer, run: Callable[..., None], database: str, tmp_path: Path, configured: Callable[..., Pipeline]
+) -> None:
+    """k was found by its email once, which can thus be hashed alone."""
+    run("CREATE TABLE k (email VARCHAR(40), id INT NOT NULL, PRIMARY KEY (email))", "INSERT INTO k VALUES ('clear', 1)")
+    few(run, configured)
+    run("ALTER TABLE k DROP PRIMARY KEY, ADD PRIMARY KEY (id)")
+    masks = {f"{database}.t": {"scd": 2, "masks": {"email": "hash"}}, f"{database}.k": {"masks": {"email": None}}}
+    file = tmp_path / "pipeline.yml"
+    source = {"url": mysql.url, "tables": [f"{database}.*"], "mask_salt": "${env:MASK_SALT}"}
+    target = {"path": "lakehouse", "bronze": "bronze", "silver": "silver"}
+    file.write_text(yaml.safe_dump({"name": "shop", "source": source, "target": target, "tables": masks}))
+    call(0, "run", "-c", file, "--once")
+
+    call(2, "redact", "-c", file)
+    call(2, "redact", "-c", file, "other.*", "--yes")
+    asked = CliRunner().invoke(app, ["redact", "-c", str(file)], input="n\n")
+    assert (asked.exit_code, "nothing was redacted" in asked.output) == (2, True), asked.output
+    tables = call(0, "status", "-c", file)["tables"]
+    assert {name: one["clear"] for name, one in tables.items()} == dict.fromkeys(masks, ["email"])
+    said = call(0, "redact", "-c", file, f"{database}.t", "--yes", as_json=False)
+    assert "1 of 1 tables redacted" in said
+    assert "maintain --vacuum" in said
+    [left] = call(1, "redact", "-c", file, "--yes")["redacted"]
+    assert (left["table"], left["files"], "mask it by hash" in left["left"]) == (f"{database}.k", 0, True)
 
 
 @pytest.mark.long
