@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -21,10 +24,12 @@ from lakehouse_cdc.model.bronze_arrow import ARROW
 from lakehouse_cdc.model.variant import decode
 from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.schema.column_choice import Choice
+from lakehouse_cdc.schema.masks import fingerprint
 from lakehouse_cdc.schema.redaction import Redaction
 from lakehouse_cdc.schema.table import Column, TableSchema
 from tests.support.bronze_writer import variant_column
 
+SALT = "a salt that nobody knows"
 AT = datetime(2024, 2, 29, 23, 59, 59, 999_001, timezone.utc)
 FIRST = TableSchema(
     "shop", "t", (Column("id", "int"), Column("mail", "varchar", charset="utf8mb4"), Column("v", "double")), ("id",)
@@ -171,6 +176,23 @@ def test_the_table_of_schemas_says_the_same(rewritten: Callable[..., list[dict[s
         assert made["statement"] == row["after"]["statement"]
         assert made["schema"] is None if after is None else json.loads(made["schema"]) == row["after"]
         assert rewriter.registered(made) == made
+
+
+def test_a_constant_is_masked_once() -> None:
+    """Of what all rows held in a column that is masked by now, which was known as a text."""
+    before, after = FIRST, replace(FIRST, columns=(*FIRST.columns, NOTE))
+    added = SchemaChange(
+        "ALTER ...", before, after, {c.name: c.name for c in before.columns}, kept=True, filled={"note": "clear"}
+    )
+    now = replace(after, columns=(*FIRST.columns, replace(NOTE, mask=f"hash:{fingerprint(SALT)}")))
+    schemas = [(1, {**before.to_dict(), "statement": None}), (10, added.images()[1])]
+    redaction = Redaction.of("shop.t", [*schemas, (20, SchemaChange.by_names(None, after, now).images()[1])], Choice())
+    entry = {"source_table": "shop.t", "schema_id": after.id, "seq": Decimal(10), "statement": "ALTER ..."}
+    once = Rewriter(redaction, SALT).registered({**entry, "schema": json.dumps(added.images()[1])})
+    assert json.loads(once["schema"])["filled"] == {
+        "note": hmac.new(SALT.encode(), b"clear", hashlib.sha256).hexdigest()
+    }
+    assert Rewriter(redaction, SALT).registered(once) == once
 
 
 def test_files_in_which_nothing_changes_are_left(tmp_path: Path) -> None:

@@ -18,8 +18,10 @@ from lakehouse_cdc.cli.main import app
 from lakehouse_cdc.errors import CdcError, codes
 from lakehouse_cdc.lake.failpoints import Door, Moment
 from lakehouse_cdc.pipeline.pipeline import Pipeline
+from lakehouse_cdc.sinks.registry import SINKS
 from lakehouse_cdc.testing import MySqlServer
 from tests.support.commands import call
+from tests.support.counting_sink import CountingSink
 from tests.support.crash_points import Counted, Crash, failing_at, hooked
 from tests.support.pipelines import assert_each_event_once, bronze, files, pipeline
 
@@ -184,9 +186,15 @@ def few(run: Callable[..., None], configured: Callable[..., Pipeline]) -> Pipeli
 
 
 def test_a_run_makes_up_for_a_redaction_that_died(
-    spark: SparkSession, run: Callable[..., None], database: str, tmp_path: Path, configured: Callable[..., Pipeline]
-) -> None:
+    spark: SparkSession, run: Callable[..., None], database: str, tmp_path: Path, configured: Callable[..., Pipeline],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     lake = few(run, configured)
+    monkeypatch.setitem(SINKS, "counting", CountingSink)
+    with_sink = configured({"t": {"masks": {"email": "hash"}}}, target={"sinks": ["counting"]})
+    with pytest.raises(CdcError) as early, with_sink.redacting():
+        pass
+    assert early.value.code is codes.REDACTION_TOO_EARLY
     with failing_at(Door.ADD, Moment.AFTER, "changes", error=Crash), pytest.raises(CdcError):
         redact(lake)
     assert lake.status().tables[f"{database}.t"].clear == ("email",)
