@@ -100,7 +100,7 @@ class RereadRequests(PipelineContext):
     def redacting(self, patterns: Sequence[str] = ()) -> Iterator[Redact]:
         """What bronze and silver hold of columns that the configuration hides by now, to be looked at and then hidden.
 
-        `patterns` are of the tables that are meant, none for all that are captured; no run can begin meanwhile. Raises
+        `patterns` are of the tables that are meant, none for all that there are; no run can begin meanwhile. Raises
         ConfigError for a pattern that no captured table matches, DefiniteError while a run is active, and where
         something has yet to be read.
         """
@@ -109,7 +109,7 @@ class RereadRequests(PipelineContext):
 
         with self._failures(), self._writing(_END_FIRST):
             offset = self._begun()
-            names = self._matching(offset, patterns) if patterns else sorted(offset.captured)
+            names = self._matching(offset, patterns) if patterns else sorted(offset.tables)
             settings = SilverSettings(self.spark, self.layout, self.config, self.state)
             options = SourceOptions.parse(self.source_options())
             policy = self.config.policy

@@ -11,9 +11,10 @@ Why it holds. Rows between two changes of the schema are an era. Each change say
 one was (`origin`), so the columns of all eras make chains, through every rename; a name alone says nothing:
 
 - A chain that reaches the schema in force is treated as that schema treats it, under whatever names it went.
-- A chain that ends earlier, a column that was dropped, is treated as `exclude` and `masks` treat the last name that it
-  had: no other name of it could be configured. `include` says nothing of it. So of two columns of one name, of which
-  one was dropped before the other was added, each is treated for itself; both are hidden where the name is.
+- A chain that ends earlier (the column was dropped, or the table is not followed any more) is treated as `exclude` and
+  `masks` treat the last name that it had: no other name of it could be configured. `include` says nothing of it. So of
+  two columns of one name, of which one was dropped before the other was added, each is treated for itself; both are
+  hidden where the name is.
 - A value that a column held under another mask cannot be masked as now: what was not let through is nowhere. It becomes
   NULL. The same holds where a column had a type that the mask cannot have.
 - Where a column was part of the key, other values would make two rows one. Hashes do not: there no other mask can be.
@@ -70,14 +71,14 @@ class Redaction:
     def of(cls, table: str, schemas: Sequence[tuple[int, Mapping[str, Any] | None]], choice: Choice) -> Redaction:
         """From the rows of `<bronze>.schemas` of a table, as (seq, schema), in order; None where it was left off.
 
-        `choice` is what is configured, which the last schema follows.
+        `choice` is what is configured. The last schema follows that, unless the table was left off.
         """
         eras = [(seq, TableSchema.from_dict(dict(data)), data.get("origin")) for seq, data in schemas if data]
         chains = _chains([(schema, origin) for _, schema, origin in eras])
         treated: dict[int, Column] = {}
         for n, (_, schema, _) in enumerate(eras):
-            last = n == len(eras) - 1
-            now = schema if last else replace(choice, include={}).chosen(schema)
+            in_force = n == len(eras) - 1 and schemas[-1][1] is not None
+            now = schema if in_force else replace(choice, include={}).chosen(schema)
             # of each chain the last era counts
             treated |= {chains[n][column.name]: column for column in now.columns}
         return cls(

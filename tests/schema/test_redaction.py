@@ -119,6 +119,12 @@ def test_a_table_that_was_left_off_continues_with_its_columns() -> None:
     assert hidden(redaction) == [{"a": HASH}, {}]
 
 
+def test_of_a_table_that_is_left_off_the_configuration_decides() -> None:
+    eras = (schema(text("a"), text("b", KEEP)), None), None
+    assert hidden(history(*eras, masks={"a": HASH})) == [{"a": HASH}]
+    assert hidden(history(*eras)) == [{}]
+
+
 def test_to_redact_again_changes_nothing() -> None:
     eras = (schema(text("a"), text("b")), None), (schema(text("c", HASH)), {"c": "a"})
     once = history(*eras, masks={"b": "null"})

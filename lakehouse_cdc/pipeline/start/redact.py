@@ -44,11 +44,10 @@ from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.commits import newest_version
 from lakehouse_cdc.lake.direct.replacement import require_replaceable
 from lakehouse_cdc.model.offset import Offset
-from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.pipeline.context import Folders
 from lakehouse_cdc.pipeline.start.reset import require_no_stream
 from lakehouse_cdc.pipeline.start.silver_settings import SilverSettings
-from lakehouse_cdc.schema.redaction import Redaction
 from lakehouse_cdc.silver.apply.rebuild import mark_redacted, rebuild
 from lakehouse_cdc.silver.apply.stream import applied
 from lakehouse_cdc.silver.definition.policy import Policy
@@ -149,7 +148,7 @@ class Redact:
         to_rebuild = silver is not None and own_properties(self._spark, self._layout, name).redacted
         if redaction is None or not (redaction.columns or to_rebuild):
             return None
-        left = "" if followed else "the table is not followed: signal snapshot, run, and redact again"
+        left = "" if followed else "the table is not followed: when it is again, run, and redact again"
         try:
             redaction.require_possible()
         except DefiniteError as error:
@@ -161,28 +160,22 @@ class Redact:
             return Redacted(table.table, table.columns, 0, table.silver, table.left)
         spark, layout, name = self._spark, self._layout, table.table
         silver = own_table(spark, layout, name) if table.silver else None
-        whole = silver is not None and silver.part is None
-        if whole:
+        if silver is not None:
             self._settings.look_again()
             mark_redacted(spark, layout, name)
-        files = self._in_bronze(self._redactions[name], progress)
-        left = ""
-        if whole:
-            refused = rebuild(spark, layout, name, self._policy(name), newest_version(spark, layout.changes))
-            left = "" if refused is None else f"its silver table stays as it is: {refused.what}; {refused.hint}"
-        elif silver is not None:
-            left = (
-                f"several tables go into {silver.name}, which stays as it is: move it away, and the next run builds it"
-                " again from bronze"
-            )
+        redaction, salt = self._redactions[name], self._salt
+        files = redact_changes(spark, layout, redaction, salt, lambda n, of: progress(name, n, of))
+        redact_schemas(spark, layout, redaction, salt)
+        left = "" if silver is None else self._rebuilt(name, silver)
         return Redacted(name, table.columns, files, table.silver, left)
 
-    def _in_bronze(self, redaction: Redaction, progress: Progress) -> int:
-        files = redact_changes(
-            self._spark, self._layout, redaction, self._salt, lambda n, of: progress(redaction.table, n, of)
-        )
-        redact_schemas(self._spark, self._layout, redaction, self._salt)
-        return files
+    def _rebuilt(self, name: str, silver: Table) -> str:
+        """Build the silver table again; why it stays as it is, "" where it does not."""
+        if silver.part is not None:
+            return f"several tables go into {silver.name}: move it away, and the next run builds it again from bronze"
+        version = newest_version(self._spark, self._layout.changes)
+        refused = rebuild(self._spark, self._layout, name, self._policy(name), version)
+        return "" if refused is None else f"its silver table stays as it is: {refused.what}; {refused.hint}"
 
 
 def _too_early(what: str) -> DefiniteError:

@@ -102,7 +102,10 @@ def _difference(held: Held, policy: Policy) -> str:
 
 
 def mark_redacted(spark: SparkSession, layout: Layout, name: str) -> None:
-    """Have the silver table, which is there and a whole one, built again: by `rebuild`, or else by the next run."""
+    """Have the silver table, which is there, built again: by `rebuild`, or else by the next run.
+
+    A part of a table that several go into says so, too, though it is not built again.
+    """
     set_properties(spark, layout.silver_table(name), {REBUILDING: REDACTED})
 
 
