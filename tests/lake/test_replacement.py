@@ -62,7 +62,7 @@ def test_a_file_that_another_has_replaced_is_refused(spark: SparkSession, table:
     slow = Replacement(spark, table)
     files = slow.files({})
     assert hide(spark, table)
-    with pytest.raises(Exception, match="(?i)concurrent"):
+    with pytest.raises(Exception, match=r"(?i)concurrent"):
         slow.commit(files, [])
     assert read(spark, table).count() == 6
 
