@@ -1,4 +1,4 @@
-"""`lakehouse-cdc`: demo, config, doctor, run, status, verify, as-of, maintain, signal, reset, bundle."""
+"""`lakehouse-cdc`: demo, config, doctor, run, status, verify, as-of, maintain, signal, reset, redact, bundle."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(bundle.app, name="bundle")
+_OLD_FILES = (
+    "the files that were replaced hold the values until Delta lets them go, after 7 days unless a table says otherwise:"
+    " lakehouse-cdc maintain --vacuum -c pipeline.yml deletes them then"
+)
 
 
 def main() -> None:
@@ -285,16 +289,54 @@ def reset(
     with call.opened() as pipeline, pipeline.resetting(keep_tables=keep_tables) as plan:
         rows = [[d.kind, d.where, "" if d.rows is None else f"{d.rows:,}", f"{d.size:,}"] for d in plan.deletions]
         call.screen.table("To be deleted", ["what", "where", "rows", "bytes"], rows)
-        if plan.deletions and not yes and not _confirmed(pipeline.config.name, len(rows)):
+        question = f"Delete these {len(rows)} of the pipeline {pipeline.config.name}? The source is not touched."
+        if plan.deletions and not yes and not _confirmed(question):
             raise codes.COMMAND_MISUSED.error("nothing was deleted", hint="answer y, or give --yes")
         plan.execute()
     call.screen.say(f"deleted {len(rows)} of {len(rows)}; the next run begins again")
     call.screen.result({"deleted": [d.to_json() for d in plan.deletions], "kept_tables": keep_tables})
 
 
-def _confirmed(name: str, count: int) -> bool:
+@command(app)
+def redact(
+    call: Call,
+    tables: Annotated[
+        list[str] | None, typer.Argument(help="Names or patterns, as shop.orders; all by default.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Redact without a question.")] = False,
+) -> None:
+    """Hide, in what bronze and silver hold already, the columns that the file masks or excludes by now.
+
+    Bronze's rows are written again, and silver's tables built again from them. Exit code 1: a table could not be
+    redacted, or not all of it; its line says why. The files from before hold the values until `maintain --vacuum`.
+    """
+    if call.screen.as_json and not yes:
+        raise codes.COMMAND_MISUSED.error("redact --json asks nobody", hint="add --yes to redact without a question")
+    with call.opened() as pipeline, pipeline.redacting(tables or ()) as plan:
+        rows = [[one.table, ", ".join(one.columns), one.silver, one.left] for one in plan.tables]
+        if rows:
+            call.screen.table("To be redacted", ["table", "columns", "built again", "cannot be"], rows)
+        question = (
+            f"Write these tables of the pipeline {pipeline.config.name} again? What is hidden cannot be had back."
+        )
+        if rows and not yes and not _confirmed(question):
+            raise codes.COMMAND_MISUSED.error("nothing was redacted", hint="answer y, or give --yes")
+        say = call.screen.paced()
+        done = plan.execute(lambda table, n, of: say(f"{table}: {n:,} of {of:,} files of bronze"))
+    for one in done:
+        if one.left:
+            call.screen.say(f"{one.table}: {one.left}", "left", "red")
+    call.screen.say(f"{sum(not one.left for one in done)} of {len(done)} tables redacted")
+    if any(one.files for one in done):
+        call.screen.say(_OLD_FILES)
+    call.screen.result({"redacted": [one.to_json() for one in done]})
+    if any(one.left for one in done):
+        raise typer.Exit(DIFFERENCE)
+
+
+def _confirmed(question: str) -> bool:
     try:
-        return typer.confirm(f"Delete these {count} of the pipeline {name}? The source is not touched.")
+        return typer.confirm(question)
     except typer.Abort:  # no answer, as where there is no terminal
         return False
 

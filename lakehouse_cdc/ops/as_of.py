@@ -90,7 +90,7 @@ def reach(spark: SparkSession, layout: Layout, table: str) -> Reach | None:
         return None
     earlier = not _ledger(spark, layout).where(F.col("seq") < first["seq"]).isEmpty()
     reason = "before that its first snapshot was not complete" if earlier else "there the ledger begins"
-    changes = schemas_in_force(spark, layout, [table]).get(table, [])[1:]
+    changes = [one for one in schemas_in_force(spark, layout, [table]).get(table, [])[1:] if not one.same]
     if changes and changes[-1].seq > first["seq"]:
         held = _oldest(spark, layout, table)
         if held is None or held > first["seq"]:
@@ -193,9 +193,14 @@ def _exact(table: str) -> Column:
 
 
 def _oldest(spark: SparkSession, layout: Layout, table: str) -> int | None:
-    """The least seq through which a version of the silver table, that Delta's log still has, holds bronze."""
-    notes = [c.note for c in newest_first(spark, layout.silver_table(table))]
-    return min((note.through for note in notes if note is not None and note.through is not None), default=None)
+    """The least seq through which a version of the silver table, that may be read, and is in the log, holds bronze."""
+    oldest: int | None = None
+    for commit in newest_first(spark, layout.silver_table(table)):
+        if commit.note is not None and commit.note.through is not None:
+            oldest = commit.note.through if oldest is None else min(oldest, commit.note.through)
+        if commit.note is not None and commit.note.redacted:
+            break
+    return oldest
 
 
 def _newest(spark: SparkSession, layout: Layout) -> CommitNote:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pyspark.sql import SparkSession
 
+from lakehouse_cdc.bronze.redaction import redactions
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.bronze_row import PARTITION
@@ -20,6 +21,7 @@ from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.model.table_state import Cursor, Dropped, TableState
 from lakehouse_cdc.ops.last_error import LastError
+from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.silver.apply import stream as silver
 from lakehouse_cdc.silver.tables.names import SilverNames, own_table
 from lakehouse_cdc.silver.tables.properties import own_properties
@@ -36,7 +38,7 @@ class TableStatus:
 
     `cursor` is the key below which a running snapshot has read; silver None: there is no such table. `ignored` are the
     source's columns that a frozen silver table does not hold. `asked`: the table, or some of its keys, is to be read
-    again.
+    again. `clear` are the columns that the configuration hides, and of which bronze has values from before.
     """
 
     snapshot: Snapshot
@@ -46,6 +48,7 @@ class TableStatus:
     quarantined: str = ""
     ignored: tuple[str, ...] = ()
     asked: bool = False
+    clear: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,11 +99,12 @@ def status(
     silver_checkpoint: str,
     schemas: str,
     logs: Sequence[tuple[str, int]] | None,
+    choice: Choice,
 ) -> Status:
     """The state of the pipeline.
 
     `schemas` is the source's folder beside the checkpoints; `logs` are the binlog files that the server has, with sizes
-    (None: not known).
+    (None: not known); `choice` is what the configuration hides.
     """
     place = Checkpoint(bronze_checkpoint)
     batch = place.last_commit()
@@ -118,9 +122,13 @@ def status(
         *signals.repairs(),
         *(name for name, state in offset.tables.items() if state.repair_asked),
     }
+    hidden = redactions(spark, layout, choice)
     tables, names = {}, SilverNames(layout, offset.tables)
     for name, state in sorted(offset.tables.items()):
-        table = TableStatus(_snapshot(state), state.cursor, rows.get(name, 0), None, offset.quarantined.get(name, ""))
+        clear = tuple(hidden[name].columns) if name in hidden else ()
+        table = TableStatus(
+            _snapshot(state), state.cursor, rows.get(name, 0), None, offset.quarantined.get(name, ""), clear=clear
+        )
         keyed = bool(store.get(state.schema).key)
         tables[name] = _with_silver(spark, layout, names, name, replace(table, asked=name in asked), keyed=keyed)
     lag = None if logs is None else _lag(point, logs)

@@ -411,9 +411,9 @@ class Pipeline(RereadRequests):
         with suppress(TransientError), connect(self._connection()) as session:
             logs, left_out = binary_logs(session), uncaptured(session, Selection(self.config.source.tables))
         with self._failures():
-            state = status(
-                self.spark, self.layout, self.checkpoint("bronze"), self.checkpoint("silver"), self.schemas, logs
-            )
+            places = self.checkpoint("bronze"), self.checkpoint("silver"), self.schemas
+            hidden = SourceOptions.parse(self.source_options()).choice
+            state = status(self.spark, self.layout, *places, logs, hidden)
         selection = Selection(self.config.source.tables)
         tables = {
             name: replace(table, snapshot="left out")

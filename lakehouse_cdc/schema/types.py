@@ -127,6 +127,11 @@ def _key_fault(column: Column, table: str, of_key: str) -> DefiniteError | None:
     return None
 
 
+def can_be_masked(column: Column) -> bool:
+    """Whether its type can have its mask."""
+    return mapped(column) is not None and _mask_fault(column, "") is None
+
+
 def _mask_fault(column: Column, table: str) -> DefiniteError | None:
     """A hash, or a part, of what has no text."""
     kind = mapped(unmasked(column)) if gives_text(column) else None

@@ -6,17 +6,21 @@ again from an older checkpoint takes nothing away. So the newest version whose `
 of a prefix of what is asked for, and the rest is the bronze rows in (through, seq], folded on top as MERGE would: the
 last change of each key wins over what the version holds of it, and the greatest barrier takes away what is older.
 
+Versions from before values were hidden (`CommitNote.redacted`) are not looked at: they hold these values. What bronze
+holds has been redacted as a whole, and with it the schemas: so it can be folded across the change that hid a column.
+
 A change of the schema in the rest would need the table's evolution. There is none: the commit that ends a change says
 `through` the change's own seq, so a change at or below `seq` that silver has gone through lies within the version. One
-that silver has not gone through yet is refused. Where no version is old enough, bronze alone is folded, which takes
-that the table still had its first schema.
+that silver has not gone through yet is refused, unless it changes nothing in silver (`SchemaInForce.same`). Where no
+version is old enough, bronze alone is folded, which takes that the table still had its first schema.
 
 Sources: Delta's time travel by version; DBLog (Andreakis and Papapanagiotou, 2020) for the order of reads and events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -35,6 +39,7 @@ from lakehouse_cdc.silver.forms.writers.append import added
 from lakehouse_cdc.silver.tables.names import own_table
 from lakehouse_cdc.silver.tables.properties import FrozenShape, own_properties
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
+from lakehouse_cdc.silver.tables.table_definition import columns_of
 
 
 @dataclass(frozen=True)
@@ -48,10 +53,14 @@ class Base:
 
 @dataclass(frozen=True)
 class SchemaInForce:
-    """A schema that bronze met at `seq`; None where the table was left off there (dropped, or quarantined)."""
+    """A schema that bronze met at `seq`; None where the table was left off there (dropped, or quarantined).
+
+    `same`: silver has the same columns and key as under the schema before, each from the same column.
+    """
 
     seq: int
     schema: TableSchema | None
+    same: bool = False
 
 
 def schemas_in_force(
@@ -63,9 +72,28 @@ def schemas_in_force(
         rows = rows.where(F.col("source_table").isin(*names))
     schemas: dict[str, list[SchemaInForce]] = {}
     for row in rows.orderBy("seq").collect():
-        schema = None if row["schema"] is None else TableSchema.from_json(row["schema"])
-        schemas.setdefault(row["source_table"], []).append(SchemaInForce(int(row["seq"]), schema))
+        earlier = schemas.setdefault(row["source_table"], [])
+        earlier.append(_in_force(int(row["seq"]), row["schema"], earlier[-1].schema if earlier else None))
     return schemas
+
+
+def _in_force(seq: int, text: str | None, before: TableSchema | None) -> SchemaInForce:
+    if text is None:
+        return SchemaInForce(seq, None)
+    data = json.loads(text)
+    schema, origin = TableSchema.from_dict(data), data.get("origin", {})
+    same = (
+        before is not None
+        and columns_of(schema) == columns_of(before)
+        and schema.key == before.key
+        and all(origin.get(column.name) == column.name for column in schema.captured)
+    )
+    return SchemaInForce(seq, schema, same)
+
+
+def _unchanged_since(past: Sequence[SchemaInForce]) -> int:
+    """The seq of the change since which the last schema is, to silver, the one that is in force."""
+    return next((one.seq for one in reversed(past) if not one.same), past[0].seq)
 
 
 def base(spark: SparkSession, layout: Layout, name: str, seq: int) -> Base | None:
@@ -75,6 +103,8 @@ def base(spark: SparkSession, layout: Layout, name: str, seq: int) -> Base | Non
             note = commit.note
             if note is not None and note.through is not None and note.through <= seq:
                 return Base(commit.version, note.through, FrozenShape.parse(note.frozen))
+            if note is not None and note.redacted:
+                break
     return None
 
 
@@ -93,7 +123,7 @@ def rows_at(spark: SparkSession, layout: Layout, name: str, seq: int, schemas: l
             where=f"{name} seq {seq}",
             hint=f"ask for a position before seq {past[-1].seq}",
         )
-    if (basis.through if basis is not None else past[0].seq) < past[-1].seq:
+    if (basis.through if basis is not None else past[0].seq) < _unchanged_since(past):
         raise _beyond_a_change(layout, name, past[-1].seq, later=any(one.seq > seq for one in schemas))
     table = layout.silver_table(name)
     shape = _shape(spark, layout, name, schema, basis)

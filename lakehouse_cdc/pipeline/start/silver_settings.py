@@ -35,6 +35,10 @@ class SilverSettings:
         known = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
         return [] if known == self._digest else rebuilds(self._spark, self._layout, self._config.policy)
 
+    def look_again(self) -> None:
+        """Have the next run look at all tables."""
+        self._path.unlink(missing_ok=True)
+
     def follow(self, checkpoint: str) -> Iterator[str]:
         """Build them again, while silver's stream, with that checkpoint, does not run; what was done, for a person."""
         refused, wanted = False, self.rebuilds()

@@ -13,6 +13,9 @@ that it is about to be replaced, and is replaced, whatever is configured by then
 crash at any other point leaves a table that nobody reads, and that the next attempt deletes first.
 Batches that the new table holds already are applied to it as any repeated batch is: they change nothing.
 
+Where values of bronze are hidden later (see `bronze.redaction`), the tables that were made of them say that before, and
+are built again, too. Of what bronze has added before that, by version, they take nothing any more.
+
 A table that cannot be built is quarantined as it is (see `applier`), and tried again by the next run. One that is
 quarantined may have been so for what is configured otherwise now, so it is built again, too. Parts of a table
 that several go into are not rebuilt.
@@ -42,6 +45,7 @@ from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.tables.names import known_source_tables, own_table
 from lakehouse_cdc.silver.tables.properties import (
     REBUILDING,
+    REDACTED,
     Held,
     SilverQuarantine,
     held_by,
@@ -92,7 +96,17 @@ def _difference(held: Held, policy: Policy) -> str:
         return "it was frozen, and is to follow the columns of its source"
     if held.quarantine is not None:
         return f"it was set aside ({held.quarantine.reason})"
+    if held.redacted:
+        return "values that bronze held have been hidden"
     return "an attempt that was interrupted" if held.rebuilding else ""
+
+
+def mark_redacted(spark: SparkSession, layout: Layout, name: str) -> None:
+    """Have the silver table, which is there, built again: by `rebuild`, or else by the next run.
+
+    A part of a table that several go into says so, too, though it is not built again.
+    """
+    set_properties(spark, layout.silver_table(name), {REBUILDING: REDACTED})
 
 
 def rebuild(
@@ -108,7 +122,8 @@ def rebuild(
     of_last = 0 if held.last is None else held.last.bronze_version or 0
     version = max(of_last, newest_version(session, layout.changes) if applied is None else applied)
     source = source_notes(session, layout, Versions(version, version))[0]
-    note = CommitNote(layout.pipeline, _QUERY, version, source.source_point, version)
+    redacted = True if held.redacted else None
+    note = CommitNote(layout.pipeline, _QUERY, version, source.source_point, version, redacted=redacted)
     try:
         _build(session, layout, name, policy, version, note, keep_days)
     except Exception as error:
@@ -118,6 +133,8 @@ def rebuild(
         after = None if held.building else applied
         if held.quarantine is not None:
             after = held.quarantine.after
+        if held.redacted:
+            after = None
         reason = SilverQuarantine(f"{refused.what}; {refused.hint}", after)
         schema_executor.set_aside(session, layout, name, reason, note)
         return refused
@@ -143,7 +160,7 @@ def _build(
     made = held_by(session, beside, name)
     assert made is not None, name
     old, tombstones = layout.silver_table(name), layout.tombstones(name)
-    set_properties(session, old, {REBUILDING: "true"})
+    set_properties(session, old, {REBUILDING: REDACTED if note.redacted else "true"})
     with noting(session, replace(note, through=made.through)):
         if policy.form.has_tombstones:
             replace_by(session, tombstones, beside.tombstones(name))

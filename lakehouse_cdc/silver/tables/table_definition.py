@@ -74,7 +74,7 @@ def columns(schema: TableSchema, added: Columns = (), *, form: Form) -> Columns:
     Raises DefiniteError for a type that silver cannot hold.
     """
     return [
-        *_columns_of_source(schema),
+        *columns_of(schema),
         *added,
         *form.columns,
         (SEQ, "decimal(38,0)"),
@@ -82,7 +82,8 @@ def columns(schema: TableSchema, added: Columns = (), *, form: Form) -> Columns:
     ]
 
 
-def _columns_of_source(schema: TableSchema) -> Columns:
+def columns_of(schema: TableSchema) -> Columns:
+    """Those that are the source's."""
     return [(c.name, require(c, schema.name).silver) for c in schema.captured]
 
 
@@ -185,7 +186,7 @@ def require_same(schema: TableSchema, others: Mapping[str, TableSchema]) -> None
     Schemas may differ in what silver does not hold (a length, a character set).
     """
     for other in others.values():
-        if _columns_of_source(other) != _columns_of_source(schema) or other.key != schema.key:
+        if columns_of(other) != columns_of(schema) or other.key != schema.key:
             raise codes.SCHEMA_CHANGE_INCOMPLETE.error(
                 f"the columns of {schema.name} changed (schema {schema.id} to {other.id}), but bronze does not say how",
                 where=schema.name,
