@@ -25,7 +25,8 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.lake.tables import read
-from lakehouse_cdc.model.table_layout import COMMIT_TS, SEQ, Layout, quoted
+from lakehouse_cdc.model.own_columns import OwnColumns
+from lakehouse_cdc.model.table_layout import Layout, quoted
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.batch import typed_columns
 from lakehouse_cdc.silver.batch.contents import split
@@ -79,7 +80,7 @@ def base(spark: SparkSession, layout: Layout, name: str, seq: int) -> Base | Non
 
 
 def rows_at(spark: SparkSession, layout: Layout, name: str, seq: int, schemas: list[SchemaInForce]) -> DataFrame:
-    """The table's rows as they were at `seq`, of which bronze holds all: silver's columns, `_seq` and `_commit_ts`.
+    """The table's rows as they were at `seq`, of which bronze holds all: silver's columns, and the seq and commit time.
 
     `schemas` are all that bronze met of the table, at least one of them by `seq`. Raises DefiniteError where the table
     was left off by then, and where the change to the last schema cannot be gone through.
@@ -95,15 +96,20 @@ def rows_at(spark: SparkSession, layout: Layout, name: str, seq: int, schemas: l
         )
     if (basis.through if basis is not None else past[0].seq) < past[-1].seq:
         raise _beyond_a_change(layout, name, past[-1].seq, later=any(one.seq > seq for one in schemas))
-    table = layout.silver_table(name)
     shape = _shape(spark, layout, name, schema, basis)
     rows = read(spark, layout.changes).where(F.col("source_table") == name).where(f"seq <= {seq}BD")
     if basis is None:
-        return _folded(None, rows, shape)
-    held = read(spark, table, version=basis.version)
-    form = form_of_columns(held.columns)
-    now = held.where(form.is_current).drop(*(column for column, _ in form.columns))
-    return _folded(now, rows.where(f"seq > {basis.through}BD"), shape)
+        return _folded(None, rows, shape, layout.own)
+    held = _rows_of_now(read(spark, layout.silver_table(name), version=basis.version), layout.own)
+    return _folded(held, rows.where(f"seq > {basis.through}BD"), shape, layout.own)
+
+
+def _rows_of_now(held: DataFrame, own: OwnColumns) -> DataFrame:
+    """The rows that existed when a silver table had this version, which may have had another form, or another prefix."""
+    was = OwnColumns.of_columns(held.columns)
+    form = form_of_columns(held.columns, was)
+    rows = held.where(form.is_current(was)).drop(*(column for column, _ in form.columns(was)))
+    return rows.withColumnsRenamed({was.seq: own.seq, was.commit_ts: own.commit_ts})
 
 
 def _shape(spark: SparkSession, layout: Layout, name: str, schema: TableSchema, basis: Base | None) -> Shape:
@@ -131,28 +137,24 @@ def _beyond_a_change(layout: Layout, name: str, seq: int, *, later: bool) -> Def
     )
 
 
-def _folded(held: DataFrame | None, rows: DataFrame, shape: Shape) -> DataFrame:
+def _folded(held: DataFrame | None, rows: DataFrame, shape: Shape, own: OwnColumns) -> DataFrame:
     """`rows` of bronze, of one schema and all newer, on top of the rows of a silver table (None: it has none)."""
-    ours = [*shape.names, *shape.transform.metadata, SEQ, COMMIT_TS]
+    ours = [*shape.names, *shape.transform.metadata, own.seq, own.commit_ts]
     columns = held.columns if held is not None else ours
     part = split(rows).get(shape.schema.name)
     if held is not None and (part is None or not (part.has_rows or part.barriers)):
         return held
     barrier = part.barrier if part is not None else 0
     if not shape.schema.key:
-        floor, came = added(part, rows, shape)
-        stay = came if held is None else held.where(f"{SEQ} >= {floor}BD").unionByName(came, allowMissingColumns=True)
+        floor, came = added(part, rows, shape, own)
+        stay = came if held is None else held.where(f"{own.seq} >= {floor}BD").unionByName(came, allowMissingColumns=True)
         return stay.select(*map(quoted, columns))
     latest = typed_columns.latest(typed_columns.keyed(rows, shape))
     stand = typed_columns.typed(latest.where(f"op <> 'd' AND seq >= {barrier}BD"), shape)
-    came = stand.select(
-        *typed_columns.laid_out(shape),
-        F.col("seq").alias(SEQ),
-        F.col("commit_ts").alias(COMMIT_TS),
-    )
+    came = stand.select(*typed_columns.laid_out(shape, own))
     if held is None:
         return came
     keys = latest.select(*(F.col(f"key.{quoted(k)}").alias(f"k{i}") for i, k in enumerate(shape.schema.key)))
     same = [F.col(f"held.{quoted(k)}") == F.col(f"moved.k{i}") for i, k in enumerate(shape.schema.key)]
-    stay = held.where(f"{SEQ} >= {barrier}BD").alias("held").join(keys.alias("moved"), same, "left_anti")
+    stay = held.where(f"{own.seq} >= {barrier}BD").alias("held").join(keys.alias("moved"), same, "left_anti")
     return stay.unionByName(came, allowMissingColumns=True).select(*map(quoted, columns))

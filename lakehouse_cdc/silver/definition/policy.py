@@ -1,10 +1,20 @@
-"""What is configured for one silver table."""
+"""What is configured for one silver table, and which tables of the source can be kept so.
+
+A column of the source, by the name that it has in silver, may not have that of a column which silver adds. Bronze has
+such a table all the same, exactly: a row is one value there. So the table is refused by silver alone, and its silver
+table is built from bronze once the prefix of silver's columns, or the name of the column in silver, is another.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from lakehouse_cdc.errors import TableError, codes
+from lakehouse_cdc.model.own_columns import END_AT, START_AT
+from lakehouse_cdc.model.table_layout import Table
+from lakehouse_cdc.model.table_name import pattern_of
+from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.definition.form import Form, form_named
 from lakehouse_cdc.silver.definition.transform import Transform
 
@@ -28,3 +38,35 @@ class Policy:
     transform: Transform = field(default_factory=Transform)
     properties: Mapping[str, str] = field(default_factory=dict)
     cluster_by: tuple[str, ...] = ()
+
+    def require_fit(self, schema: TableSchema, silver: Table) -> None:
+        """Raise TableError where the source's table of that schema cannot be kept so in the table `silver`."""
+        self.form.require_fit(schema)
+        require_names_free(self.transform.renamed(schema), silver)
+
+    def refusal(self, schema: TableSchema, silver: Table) -> TableError | None:
+        """What `require_fit` raises."""
+        try:
+            self.require_fit(schema, silver)
+        except TableError as error:
+            return error
+        return None
+
+
+def require_names_free(schema: TableSchema, silver: Table) -> None:
+    """Raise TableError where a column of `schema`, by silver's names, has the name of one that silver adds."""
+    own = {name.lower() for name in silver.reserved}
+    for column in schema.captured:
+        if column.name.lower() in own:
+            raise codes.COLUMN_NAME_UNUSABLE.error(
+                f"column {column.name} of {schema.name} has the name of one that silver adds",
+                where=schema.name,
+                hint=_way_out(column.name, schema.name, silver),
+            )
+
+
+def _way_out(column: str, table: str, silver: Table) -> str:
+    rename = f'call it otherwise in silver (tables: {{"{pattern_of(table)}": {{rename: {{{column}: NAME}}}}}})'
+    if not column.lower().startswith(silver.own.prefix.lower()) or column.upper() in (START_AT, END_AT):
+        return rename
+    return f"{rename}, or set target.metadata_prefix to another prefix than {silver.own.prefix}"
