@@ -57,6 +57,11 @@ class OwnColumns:
         return f"{self.prefix}sequence"
 
     @property
+    def of_feed(self) -> tuple[str, ...]:
+        """Those of a feed of AUTO CDC alone, which the silver table does not have."""
+        return self.op, self.sequence
+
+    @property
     def all_forms(self) -> tuple[str, ...]:
         """Those of all forms: a table may change its form, so no column of a source may have one of these names."""
         return self.seq, self.commit_ts, self.deleted_at, START_AT, END_AT

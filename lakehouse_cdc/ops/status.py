@@ -21,6 +21,7 @@ from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.model.table_state import Cursor, Dropped, TableState
 from lakehouse_cdc.ops.last_error import LastError
 from lakehouse_cdc.silver.apply import stream as silver
+from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.tables.names import SilverNames, own_table
 from lakehouse_cdc.silver.tables.properties import own_properties
 from lakehouse_cdc.source.requests.requests import Signals
@@ -95,6 +96,7 @@ def status(
     silver_checkpoint: str,
     schemas: str,
     logs: Sequence[tuple[str, int]] | None,
+    policy: Callable[[str], Policy] = lambda _: Policy(),
 ) -> Status:
     """The state of the pipeline.
 
@@ -117,11 +119,11 @@ def status(
         *signals.repairs(),
         *(name for name, state in offset.tables.items() if state.repair_asked),
     }
-    tables, names = {}, SilverNames(layout, offset.tables)
+    tables, names = {}, SilverNames(layout, offset.tables, policy)
     for name, state in sorted(offset.tables.items()):
         table = TableStatus(_snapshot(state), state.cursor, rows.get(name, 0), None, offset.quarantined.get(name, ""))
-        keyed = bool(store.get(state.schema).key)
-        tables[name] = _with_silver(spark, layout, names, name, replace(table, asked=name in asked), keyed=keyed)
+        schema = store.get(state.schema)
+        tables[name] = _with_silver(spark, layout, names, schema, replace(table, asked=name in asked))
     lag = None if logs is None else _lag(point, logs)
     texts = dict(zip(("passed_over", "read_again"), offset.texts, strict=True))
     return Status(layout.pipeline, point, None if applied is None else applied.source_point, lag, tables, texts=texts)
@@ -136,15 +138,15 @@ def _snapshot(state: TableState) -> Snapshot:
 
 
 def _with_silver(
-    spark: SparkSession, layout: Layout, names: SilverNames, name: str, table: TableStatus, *, keyed: bool
+    spark: SparkSession, layout: Layout, names: SilverNames, schema: TableSchema, table: TableStatus
 ) -> TableStatus:
     if layout.silver is None:
         return table
-    if (silver := own_table(spark, layout, name)) is None:
-        refused = None if not table.bronze_rows or table.quarantined else names.without(spark, name, keyed=keyed)
+    if (silver := own_table(spark, layout, schema.name)) is None:
+        refused = None if not table.bronze_rows or table.quarantined else names.without(spark, schema)
         return table if refused is None else replace(table, quarantined=f"{refused.what}; {refused.hint}")
-    held = own_properties(spark, layout, name)
-    rows = read(spark, silver).where(held.form.is_current).count()
+    held = own_properties(spark, layout, schema.name)
+    rows = read(spark, silver).where(held.form.is_current(silver.own)).count()
     if held.quarantine is not None and not table.quarantined:
         table = replace(table, snapshot="quarantined", quarantined=held.quarantine.reason)
     return replace(table, silver_rows=rows, ignored=held.frozen.ignored if held.frozen is not None else ())

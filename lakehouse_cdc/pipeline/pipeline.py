@@ -99,8 +99,8 @@ class Pipeline(RereadRequests):
             return findings + (self._unfit(captured, at_fault) if self.config.target.silver else [])
 
     def _unfit(self, tables: Mapping[str, TableSchema], at_fault: Collection[str]) -> list[Finding]:
-        """The tables that silver cannot hold, for nothing tells their rows apart, or not as they are to be held, or for
-        which another has taken their silver table's name.
+        """The tables that silver cannot hold, for nothing tells their rows apart, or not as they are to be held, or with
+        such names of columns, or for which another has taken their silver table's name.
 
         Those that cannot be captured (`at_fault`) are left out.
         """
@@ -111,7 +111,7 @@ class Pipeline(RereadRequests):
             if name in at_fault:
                 continue
             try:
-                config.form(name).require_fit(with_key(schema, config.keys))
+                config.policy(name).require_fit(with_key(schema, config.keys), self.layout.silver_table(name))
             except TableError as error:
                 findings.append(Finding(name, "warning", error.what, error.hint))
         return findings
@@ -152,7 +152,7 @@ class Pipeline(RereadRequests):
     def _silver_settings(self) -> SilverSettings:
         from lakehouse_cdc.pipeline.start.silver_settings import SilverSettings
 
-        return SilverSettings(self.spark, self.layout, self.config, self.state)
+        return SilverSettings(self.spark, self.layout, self.config, self.state, self.checkpoint("silver"))
 
     def run(
         self, *, once: bool = False, every_seconds: float = 1.0, progress: Callable[[Progress], None] | None = None
@@ -267,7 +267,7 @@ class Pipeline(RereadRequests):
             streams.wait(until=lambda: every is not None and begun.last_commit() is not None)
             if layout.silver is not None:
                 place = self.checkpoint("silver")
-                for notice in self._silver_settings().follow(place):
+                for notice in self._silver_settings().follow():
                     report.notices.append(notice)
                 policy = self.config.policy
                 streams.add(
@@ -326,7 +326,7 @@ class Pipeline(RereadRequests):
     ) -> DataFrame:
         """A silver table as the source held it at a time, after a GTID (or set), or at a position, `FILE:POS`.
 
-        It has the table's columns, `_seq` and `_commit_ts`; of type 2, the rows that were open. Raises ConfigError for
+        It has the table's columns, `_seq` and `_commit_ts` (see `layout.own`); of type 2, the rows that were open. Raises ConfigError for
         what cannot be read, DefiniteError where the table cannot be had exactly, with how far back it goes.
         """
         return self._as_of(Moment(timestamp, gtid, position), table)[table]
@@ -353,7 +353,7 @@ class Pipeline(RereadRequests):
         from lakehouse_cdc.ops.as_of import as_of
 
         with self._failures():
-            return as_of(self.spark, self.layout, moment, table)
+            return as_of(self.spark, self.layout, moment, table, self.config.policy)
 
     def reach(self) -> dict[str, Reach | None]:
         """How far back each table can be had, and why; None of one that cannot be had yet."""
@@ -395,7 +395,8 @@ class Pipeline(RereadRequests):
         places, log = (self.checkpoint("bronze"), self.checkpoint("silver")), self.log if self._made_session else None
         with self._failures():
             options = self.source_options()
-            verifier = Verifier(self.spark, self.layout, options, *places, lambda error: translate(error, log))
+            policy = self.config.policy
+            verifier = Verifier(self.spark, self.layout, options, *places, lambda error: translate(error, log), policy)
             verified = verifier.silver_tables() if layer == "silver" else verifier.bronze_tables()
         offset = verified.offset
         return VerifyReport(
@@ -412,8 +413,9 @@ class Pipeline(RereadRequests):
             logs, left_out = binary_logs(session), uncaptured(session, Selection(self.config.source.tables))
         with self._failures():
             state = status(
-                self.spark, self.layout, self.checkpoint("bronze"), self.checkpoint("silver"), self.schemas, logs
-            )
+                self.spark, self.layout, self.checkpoint("bronze"), self.checkpoint("silver"), self.schemas, logs,
+                self.config.policy,
+            )  # fmt: skip
         selection = Selection(self.config.source.tables)
         tables = {
             name: replace(table, snapshot="left out")

@@ -26,7 +26,7 @@ from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.own_columns import OwnColumns
-from lakehouse_cdc.model.table_layout import Layout, quoted
+from lakehouse_cdc.model.table_layout import Layout, Table, quoted
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.batch import typed_columns
 from lakehouse_cdc.silver.batch.contents import split
@@ -42,6 +42,7 @@ from lakehouse_cdc.silver.tables.schema_cache import Schemas
 class Base:
     """A version of a silver table that holds all through a seq; `frozen` is what it kept its shape by, if it did."""
 
+    table: Table
     version: int
     through: int
     frozen: FrozenShape | None
@@ -75,7 +76,7 @@ def base(spark: SparkSession, layout: Layout, name: str, seq: int) -> Base | Non
         for commit in newest_first(spark, table):
             note = commit.note
             if note is not None and note.through is not None and note.through <= seq:
-                return Base(commit.version, note.through, FrozenShape.parse(note.frozen))
+                return Base(table, commit.version, note.through, FrozenShape.parse(note.frozen))
     return None
 
 
@@ -100,7 +101,7 @@ def rows_at(spark: SparkSession, layout: Layout, name: str, seq: int, schemas: l
     rows = read(spark, layout.changes).where(F.col("source_table") == name).where(f"seq <= {seq}BD")
     if basis is None:
         return _folded(None, rows, shape, layout.own)
-    held = _rows_of_now(read(spark, layout.silver_table(name), version=basis.version), layout.own)
+    held = _rows_of_now(read(spark, basis.table, version=basis.version), layout.own)
     return _folded(held, rows.where(f"seq > {basis.through}BD"), shape, layout.own)
 
 

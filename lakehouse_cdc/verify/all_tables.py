@@ -58,7 +58,7 @@ class Verifier:
     """Compares the tables of one pipeline.
 
     `options` are those of the `mysql_cdc` source, `bronze` and `silver` the checkpoints of these streams; `explain`
-    makes an error of ours of any other.
+    makes an error of ours of any other; `policy` says what is configured for a table.
     """
 
     spark: SparkSession
@@ -67,6 +67,7 @@ class Verifier:
     bronze: str
     silver: str
     explain: Callable[[Exception], CdcError]
+    policy: Callable[[str], Policy]
 
     def silver_tables(self) -> Verified:
         """Each silver table. Raises DefiniteError before silver's first batch, TransientError without a source."""
@@ -76,13 +77,14 @@ class Verifier:
                 "silver has not been written yet", where=str(self.layout.changes), hint="run first"
             )
         verified, store = self._begin(applied.bronze_version)[0], SchemaStore(self.options["schemaFolder"])
-        names = SilverNames(self.layout, verified.offset.tables)
+        names = SilverNames(self.layout, verified.offset.tables, self.policy)
 
         def compared(name: str, state: TableState, offset: Offset) -> TableResult | None:
-            place, schema = self.layout.silver_table(name), store.get(state.schema)
+            schema = store.get(state.schema)
+            place = own_table(self.spark, self.layout, name) or self.layout.silver_table(name)
             shape = Shape.of(schema)
             form: Form = CURRENT
-            if (refused := names.without(self.spark, name, keyed=bool(schema.key))) is not None:
+            if (refused := names.without(self.spark, schema)) is not None:
                 verified.quarantined[name] = f"{refused.what}; {refused.hint}"
                 return None
             version = silver.version_at(self.spark, place, applied.bronze_version)

@@ -59,7 +59,7 @@ def verify_table(
     if version is None:
         actual = expected.select(*map(quoted, columns)).where("false")
     else:
-        rows = read(spark, silver, version).where(form.is_current)
+        rows = read(spark, silver, version).where(form.is_current(silver.own))
         kinds |= {field.name: field.dataType.simpleString() for field in rows.schema}
         actual = rows.select(*[_held(shape, name, kinds[name]).alias(name) for name in columns])
     compared = Compared(columns, keys, _typed(shape, kinds), _flags(shape, kinds), BY_IMAGE)

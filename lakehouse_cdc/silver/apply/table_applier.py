@@ -159,7 +159,7 @@ class TableApplier:
             steps, policy = bool(part.changes), self._policy
             policy.form.require_fit(schema)
             shape = self._first_shape(session, schema, rows)
-            require_names_free(shape.schema, self._table)
+            require_names_free(shape, self._table)
             table_definition.make(
                 session, self._layout, shape, self._added(session, shape), in_steps=steps, policy=policy, since=since
             )
@@ -311,7 +311,7 @@ class TableApplier:
         elif held.changing != change.seq:
             raise self._amid_a_change(held)
         shape = Shape.of(change.new, held.transform)
-        require_names_free(shape.schema, self._table)
+        require_names_free(shape, self._table)
         added = derived(session, shape, self._table)
         table_definition.columns(shape.schema, added, form=held.form, own=self._table.own)  # refused before the first step
         self._writer = None

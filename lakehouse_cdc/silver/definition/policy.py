@@ -15,6 +15,7 @@ from lakehouse_cdc.model.own_columns import END_AT, START_AT
 from lakehouse_cdc.model.table_layout import Table
 from lakehouse_cdc.model.table_name import pattern_of
 from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form, form_named
 from lakehouse_cdc.silver.definition.transform import Transform
 
@@ -42,7 +43,7 @@ class Policy:
     def require_fit(self, schema: TableSchema, silver: Table) -> None:
         """Raise TableError where the source's table of that schema cannot be kept so in the table `silver`."""
         self.form.require_fit(schema)
-        require_names_free(self.transform.renamed(schema), silver)
+        require_names_free(Shape.of(schema, self.transform), silver)
 
     def refusal(self, schema: TableSchema, silver: Table) -> TableError | None:
         """What `require_fit` raises."""
@@ -53,20 +54,14 @@ class Policy:
         return None
 
 
-def require_names_free(schema: TableSchema, silver: Table) -> None:
-    """Raise TableError where a column of `schema`, by silver's names, has the name of one that silver adds."""
-    own = {name.lower() for name in silver.reserved}
-    for column in schema.captured:
+def require_names_free(shape: Shape, silver: Table) -> None:
+    """Raise TableError where a column that comes from the source has the name of one that silver adds."""
+    own, name = {name.lower() for name in silver.reserved}, shape.schema.name
+    for column in shape.schema.captured:
         if column.name.lower() in own:
-            raise codes.COLUMN_NAME_UNUSABLE.error(
-                f"column {column.name} of {schema.name} has the name of one that silver adds",
-                where=schema.name,
-                hint=_way_out(column.name, schema.name, silver),
-            )
-
-
-def _way_out(column: str, table: str, silver: Table) -> str:
-    rename = f'call it otherwise in silver (tables: {{"{pattern_of(table)}": {{rename: {{{column}: NAME}}}}}})'
-    if not column.lower().startswith(silver.own.prefix.lower()) or column.upper() in (START_AT, END_AT):
-        return rename
-    return f"{rename}, or set target.metadata_prefix to another prefix than {silver.own.prefix}"
+            source = shape.sources.get(column.name, column.name)
+            hint = f'call it otherwise in silver (tables: {{"{pattern_of(name)}": {{rename: {{{source}: NAME}}}}}})'
+            if column.name.upper() not in (START_AT, END_AT):
+                hint += f", or set target.metadata_prefix to another prefix than {silver.own.prefix}"
+            what = f"column {column.name} of {name} has the name of one that silver adds"
+            raise codes.COLUMN_NAME_UNUSABLE.error(what, where=name, hint=hint)
