@@ -34,7 +34,7 @@ from lakehouse_cdc.bronze.tables import CHANGES, CHANGES_PROPERTIES, SCHEMAS
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.tables import PIPELINE, Columns, exists
 from lakehouse_cdc.model.bronze_row import PARTITION
-from lakehouse_cdc.model.own_columns import OwnColumns
+from lakehouse_cdc.model.own_columns import DEFAULT
 from lakehouse_cdc.model.table_layout import Layout, Table, quoted
 from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
@@ -205,7 +205,7 @@ def _require_fed(spark: SparkSession, layout: Layout, plan: AutoCdcPlan) -> None
             hint="drop or move that table, or choose another schema under target",
         )
     why = plan.eras.rebuild_since(int(properties[FED]))
-    if (prefix := properties.get(PREFIX, OwnColumns.prefix)) != layout.own.prefix:
+    if (prefix := properties.get(PREFIX, DEFAULT.prefix)) != layout.own.prefix:
         why = f"its own columns begin with {prefix}, and are to begin with {layout.own.prefix}"
     confirmed = f"{plan.name}@{plan.eras.last.schema.id}"
     given = spark.conf.get(REBUILT, "") or ""

@@ -72,6 +72,9 @@ class OwnColumns:
         return f"{self.seq} orders the changes, {self.commit_ts} is the row's last commit."
 
 
+DEFAULT = OwnColumns()
+
+
 def longer_than_any(name: str) -> str:
     """A name for a column that stands beside a source's columns for a moment: none of these can have it."""
     return name.ljust(_LONGEST + 1, "_")

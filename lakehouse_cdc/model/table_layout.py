@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from lakehouse_cdc.errors import codes
-from lakehouse_cdc.model.own_columns import OwnColumns
+from lakehouse_cdc.model.own_columns import DEFAULT, OwnColumns
 from lakehouse_cdc.model.path_element import fitted
 from lakehouse_cdc.model.table_name import last_match, split
 
@@ -44,7 +44,7 @@ class Table:
     root: str | None = None
     catalog: str | None = None
     part: str | None = None
-    own: OwnColumns = OwnColumns()
+    own: OwnColumns = DEFAULT
 
     def rows(self, alias: str = "") -> str:
         """SQL: which of the Delta table's rows are meant."""
@@ -86,8 +86,8 @@ class Layout:
 
     `silver` is None for a pipeline that keeps bronze alone. `silver_name` is a pattern of {database} and {table};
     `silver_names` has others, each after a pattern of source tables. `into` are the names of silver tables that several
-    source tables go into, after the patterns of these; the last pattern that matches decides. `own` are the columns that
-    silver's tables are to have beside the source's.
+    source tables go into, after the patterns of these; the last pattern that matches decides. `own` are the columns
+    that silver's tables are to have beside the source's.
     """
 
     pipeline: str
@@ -98,7 +98,7 @@ class Layout:
     silver_name: str = "{table}"
     into: tuple[tuple[str, str], ...] = ()
     silver_names: tuple[tuple[str, str], ...] = ()
-    own: OwnColumns = OwnColumns()
+    own: OwnColumns = DEFAULT
 
     def __post_init__(self) -> None:
         if (self.path is None) == (self.catalog is None):

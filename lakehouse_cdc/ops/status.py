@@ -7,7 +7,7 @@ different moments then; positions are exact, each for itself.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.model.table_state import Cursor, Dropped, TableState
 from lakehouse_cdc.ops.last_error import LastError
+from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.apply import stream as silver
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.tables.names import SilverNames, own_table

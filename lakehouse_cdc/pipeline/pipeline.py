@@ -99,8 +99,8 @@ class Pipeline(RereadRequests):
             return findings + (self._unfit(captured, at_fault) if self.config.target.silver else [])
 
     def _unfit(self, tables: Mapping[str, TableSchema], at_fault: Collection[str]) -> list[Finding]:
-        """The tables that silver cannot hold, for nothing tells their rows apart, or not as they are to be held, or with
-        such names of columns, or for which another has taken their silver table's name.
+        """The tables that silver cannot hold, for nothing tells their rows apart, or not as they are to be held, or not
+        with such names of columns, or for which another has taken their silver table's name.
 
         Those that cannot be captured (`at_fault`) are left out.
         """
@@ -326,8 +326,9 @@ class Pipeline(RereadRequests):
     ) -> DataFrame:
         """A silver table as the source held it at a time, after a GTID (or set), or at a position, `FILE:POS`.
 
-        It has the table's columns, `_seq` and `_commit_ts` (see `layout.own`); of type 2, the rows that were open. Raises ConfigError for
-        what cannot be read, DefiniteError where the table cannot be had exactly, with how far back it goes.
+        It has the table's columns, the seq and the commit time (`layout.own` has their names); of type 2, the rows that
+        were open. Raises ConfigError for what cannot be read, DefiniteError where the table cannot be had exactly, with
+        how far back it goes.
         """
         return self._as_of(Moment(timestamp, gtid, position), table)[table]
 

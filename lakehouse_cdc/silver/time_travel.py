@@ -106,7 +106,7 @@ def rows_at(spark: SparkSession, layout: Layout, name: str, seq: int, schemas: l
 
 
 def _rows_of_now(held: DataFrame, own: OwnColumns) -> DataFrame:
-    """The rows that existed when a silver table had this version, which may have had another form, or another prefix."""
+    """The rows that existed when a silver table had this version, which may be of another form, or another prefix."""
     was = OwnColumns.of_columns(held.columns)
     form = form_of_columns(held.columns, was)
     rows = held.where(form.is_current(was)).drop(*(column for column, _ in form.columns(was)))
@@ -148,7 +148,8 @@ def _folded(held: DataFrame | None, rows: DataFrame, shape: Shape, own: OwnColum
     barrier = part.barrier if part is not None else 0
     if not shape.schema.key:
         floor, came = added(part, rows, shape, own)
-        stay = came if held is None else held.where(f"{own.seq} >= {floor}BD").unionByName(came, allowMissingColumns=True)
+        newer = None if held is None else held.where(f"{own.seq} >= {floor}BD")
+        stay = came if newer is None else newer.unionByName(came, allowMissingColumns=True)
         return stay.select(*map(quoted, columns))
     latest = typed_columns.latest(typed_columns.keyed(rows, shape))
     stand = typed_columns.typed(latest.where(f"op <> 'd' AND seq >= {barrier}BD"), shape)

@@ -23,8 +23,9 @@ from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.apply import stream as silver
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.forms import CURRENT
-from lakehouse_cdc.silver.tables.names import SilverNames
+from lakehouse_cdc.silver.tables.names import SilverNames, own_table
 from lakehouse_cdc.silver.tables.properties import Held, own_properties
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.state.offset_codec import restored

@@ -87,9 +87,11 @@ def rebuilds(
     for name in known_source_tables(spark, layout):
         if layout.silver_table(name).part is not None:
             continue
-        if (table := own_table(spark, layout, name)) is None:
+        table = own_table(spark, layout, name)
+        held = None if table is None else held_by(spark, layout, name)
+        if table is None or held is None:
             missing.add(name)
-        elif (held := held_by(spark, layout, name)) is not None and (why := _difference(layout, table, held, policy(name))):
+        elif why := _difference(layout, table, held, policy(name)):
             wanted.append(Rebuild(name, why))
     if applied is not None and missing:
         able = _able(spark, layout, policy, missing, applied)

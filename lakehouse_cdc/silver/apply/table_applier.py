@@ -313,7 +313,8 @@ class TableApplier:
         shape = Shape.of(change.new, held.transform)
         require_names_free(shape, self._table)
         added = derived(session, shape, self._table)
-        table_definition.columns(shape.schema, added, form=held.form, own=self._table.own)  # refused before the first step
+        # refused before the first step
+        table_definition.columns(shape.schema, added, form=held.form, own=self._table.own)
         self._writer = None
         done = replace(
             held, schema_id=change.new.id, schema_seq=change.seq, changing=0, phase=Phase.BEFORE, frozen=None

@@ -3,8 +3,8 @@
 The plan is the MERGE's: the table's schemas, and the policy. Both feeds of a table (see `feed`) have the same columns,
 so both flows into it are declared alike; AUTO CDC puts what comes into order by their column `own.sequence`, whichever
 flow it comes by. A table has the columns that it has with the MERGE: the source's, the seq and the commit time, which
-begin no version, and of type 2 `__START_AT` and `__END_AT`, which AUTO CDC adds. Where no column is to be tracked, a version begins where
-the row comes into being: that is what it does by the key, which never changes.
+begin no version, and of type 2 `__START_AT` and `__END_AT`, which AUTO CDC adds. Where no column is to be tracked, a
+version begins where the row comes into being: that is what it does by the key, which never changes.
 
 What AUTO CDC cannot do is refused by name, before anything is declared.
 """

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.errors import TableError, codes
 from lakehouse_cdc.lake.engines.choice import engine_of
 from lakehouse_cdc.lake.tables import exists, require_owner
-from lakehouse_cdc.model.own_columns import OwnColumns
+from lakehouse_cdc.model.own_columns import DEFAULT, OwnColumns
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.model.table_name import pattern_of
 from lakehouse_cdc.schema.table import TableSchema
@@ -56,7 +56,7 @@ def own_table(spark: SparkSession, layout: Layout, name: str) -> Table | None:
     properties = _properties(spark, layout, table)
     if properties.get(SOURCE) != mark_of(table, name):
         return None
-    return replace(table, own=OwnColumns(properties.get(PREFIX, OwnColumns.prefix)))
+    return replace(table, own=OwnColumns(properties.get(PREFIX, DEFAULT.prefix)))
 
 
 def known_source_tables(spark: SparkSession, layout: Layout) -> set[str]:

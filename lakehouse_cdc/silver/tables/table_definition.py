@@ -2,7 +2,8 @@
 
 These are the seq and the commit time (see `model.own_columns`); and in front of them, where every version of a row is
 kept (SCD type 2), `__START_AT` and `__END_AT`, each as AUTO CDC lays it out for a sequence of (seq, commit_ts); or,
-where rows that are gone are kept (soft deletes), when they went. Such tables have no tombstones: what is gone says since when.
+where rows that are gone are kept (soft deletes), when they went. Such tables have no tombstones: what is gone says
+since when.
 
 Column mapping by name lets a column be called anything, and be renamed without its data; deletion vectors keep a MERGE
 from rewriting whole files. A table that is there must be this pipeline's, for this source table, with just the columns

@@ -80,7 +80,8 @@ class SoftWriter(OrderedWriter):
         missed = last.where(f"NOT ({_KNOWN})").select(*keys, "seq", "commit_ts")
         stay = table.alias("t").join(last.where(_KNOWN).select(*keys).alias("m"), same, "left_anti")
         own = self._own
-        deleted, taken = f"coalesce(t.{own.deleted_at} = t.{own.commit_ts}, false)", taken_away(barriers, f"t.{own.seq}")
+        deleted = f"coalesce(t.{own.deleted_at} = t.{own.commit_ts}, false)"
+        taken = taken_away(barriers, f"t.{own.seq}")
         counts = f"m.seq > t.{own.seq} AND NOT {deleted} AND coalesce({taken}.seq > m.seq, true)"
         marked = {
             own.seq: f"IF({counts}, m.seq, t.{own.seq})",
