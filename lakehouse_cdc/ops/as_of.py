@@ -32,7 +32,7 @@ from lakehouse_cdc.silver.batch.contents import BEGUN
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.tables.ledger import require_ledger
 from lakehouse_cdc.silver.tables.names import SilverNames, own_table
-from lakehouse_cdc.silver.time_travel import SchemaInForce, rows_at, schemas_in_force
+from lakehouse_cdc.silver.time_travel import SchemaInForce, past_schemas, rows_at, schemas_in_force
 
 
 @dataclass(frozen=True)
@@ -172,8 +172,8 @@ def _in_bronze_alone(
     names = SilverNames(layout, schemas_in_force(spark, layout) if missing else (), policy)
     reasons = {}
     for name in missing:
-        known = [one.schema for one in by_table[name] if one.schema is not None]
-        refused = names.without(spark, known[-1]) if known else None
+        known = past_schemas(by_table[name])
+        refused = names.without(spark, known) if known else None
         if refused is not None:
             reasons[name] = refused
     return reasons

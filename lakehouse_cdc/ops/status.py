@@ -20,11 +20,11 @@ from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.model.table_state import Cursor, Dropped, TableState
 from lakehouse_cdc.ops.last_error import LastError
-from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.apply import stream as silver
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.tables.names import SilverNames, own_table
 from lakehouse_cdc.silver.tables.properties import own_properties
+from lakehouse_cdc.silver.time_travel import schemas_of
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.state_store import SchemaStore
@@ -123,8 +123,7 @@ def status(
     tables, names = {}, SilverNames(layout, offset.tables, policy)
     for name, state in sorted(offset.tables.items()):
         table = TableStatus(_snapshot(state), state.cursor, rows.get(name, 0), None, offset.quarantined.get(name, ""))
-        schema = store.get(state.schema)
-        tables[name] = _with_silver(spark, layout, names, schema, replace(table, asked=name in asked))
+        tables[name] = _with_silver(spark, layout, names, name, replace(table, asked=name in asked))
     lag = None if logs is None else _lag(point, logs)
     texts = dict(zip(("passed_over", "read_again"), offset.texts, strict=True))
     return Status(layout.pipeline, point, None if applied is None else applied.source_point, lag, tables, texts=texts)
@@ -138,15 +137,14 @@ def _snapshot(state: TableState) -> Snapshot:
     return "running" if state.begun else "waiting"
 
 
-def _with_silver(
-    spark: SparkSession, layout: Layout, names: SilverNames, schema: TableSchema, table: TableStatus
-) -> TableStatus:
+def _with_silver(spark: SparkSession, layout: Layout, names: SilverNames, name: str, table: TableStatus) -> TableStatus:
     if layout.silver is None:
         return table
-    if (silver := own_table(spark, layout, schema.name)) is None:
-        refused = None if not table.bronze_rows or table.quarantined else names.without(spark, schema)
+    if (silver := own_table(spark, layout, name)) is None:
+        schemas = [] if not table.bronze_rows or table.quarantined else schemas_of(spark, layout, name)
+        refused = names.without(spark, schemas) if schemas else None
         return table if refused is None else replace(table, quarantined=f"{refused.what}; {refused.hint}")
-    held = own_properties(spark, layout, schema.name)
+    held = own_properties(spark, layout, name)
     rows = read(spark, silver).where(held.form.is_current(silver.own)).count()
     if held.quarantine is not None and not table.quarantined:
         table = replace(table, snapshot="quarantined", quarantined=held.quarantine.reason)

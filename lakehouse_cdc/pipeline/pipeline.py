@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lakehouse_cdc.errors import CdcError, TableError, TransientError, codes
+from lakehouse_cdc.errors import CdcError, TransientError, codes
 from lakehouse_cdc.model.belonging import Silver
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.model.table_name import join
@@ -110,10 +110,9 @@ class Pipeline(RereadRequests):
         for name, schema in tables.items():
             if name in at_fault:
                 continue
-            try:
-                config.policy(name).require_fit(with_key(schema, config.keys), self.layout.silver_table(name))
-            except TableError as error:
-                findings.append(Finding(name, "warning", error.what, error.hint))
+            refused = config.policy(name).refusal([with_key(schema, config.keys)], self.layout.silver_table(name))
+            if refused is not None:
+                findings.append(Finding(name, "warning", refused.what, refused.hint))
         return findings
 
     def _unused(self, names: Collection[str]) -> list[Finding]:

@@ -70,6 +70,16 @@ def schemas_in_force(
     return schemas
 
 
+def past_schemas(in_force: Iterable[SchemaInForce]) -> list[TableSchema]:
+    """Without the places where the table was left off."""
+    return [one.schema for one in in_force if one.schema is not None]
+
+
+def schemas_of(spark: SparkSession, layout: Layout, name: str) -> list[TableSchema]:
+    """All schemas that bronze has met of one table, in order."""
+    return past_schemas(schemas_in_force(spark, layout, [name]).get(name, ()))
+
+
 def base(spark: SparkSession, layout: Layout, name: str, seq: int) -> Base | None:
     """The newest version of a silver table that holds nothing beyond `seq`; None where no such is known."""
     if (table := own_table(spark, layout, name)) is not None:

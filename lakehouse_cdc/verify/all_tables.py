@@ -27,6 +27,7 @@ from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.forms import CURRENT
 from lakehouse_cdc.silver.tables.names import SilverNames, own_table
 from lakehouse_cdc.silver.tables.properties import Held, own_properties
+from lakehouse_cdc.silver.time_travel import schemas_of
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.state_store import SchemaStore
@@ -81,13 +82,14 @@ class Verifier:
         names = SilverNames(self.layout, verified.offset.tables, self.policy)
 
         def compared(name: str, state: TableState, offset: Offset) -> TableResult | None:
-            schema = store.get(state.schema)
-            place = own_table(self.spark, self.layout, name) or self.layout.silver_table(name)
+            schema, place = store.get(state.schema), own_table(self.spark, self.layout, name)
             shape = Shape.of(schema)
             form: Form = CURRENT
-            if (refused := names.without(self.spark, schema)) is not None:
+            schemas = schemas_of(self.spark, self.layout, name) if place is None else []
+            if schemas and (refused := names.without(self.spark, schemas)) is not None:
                 verified.quarantined[name] = f"{refused.what}; {refused.hint}"
                 return None
+            place = place or self.layout.silver_table(name)
             version = silver.version_at(self.spark, place, applied.bronze_version)
             if version is not None:
                 held = own_properties(self.spark, self.layout, name)

@@ -48,7 +48,7 @@ from lakehouse_cdc.silver.tables.properties import (
     held_by,
 )
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
-from lakehouse_cdc.silver.time_travel import schemas_in_force
+from lakehouse_cdc.silver.time_travel import past_schemas, schemas_in_force
 from lakehouse_cdc.sinks.stream import source_notes
 
 _QUERY = "rebuild"  # in the place of a streaming query, in the notes of such a table's commits
@@ -107,8 +107,8 @@ def _able(
     names = SilverNames(layout, met, policy)
 
     def is_able(name: str) -> bool:
-        first, last = met[name][0], met[name][-1].schema
-        return first.seq <= applied and last is not None and names.without(spark, last) is None
+        followed = met[name][-1].schema is not None and met[name][0].seq <= applied
+        return followed and names.without(spark, past_schemas(met[name])) is None
 
     able = [name for name in met if name in missing and is_able(name)]
     sharing = layout.without_name(able)

@@ -183,15 +183,8 @@ class TableApplier:
 
         A table that gets a key is read again, so what bronze has from before is not needed.
         """
-        unfit = [change for change in part.changes if not self._fits(change.old)]
+        unfit = [change for change in part.changes if not self._policy.form.fits(change.old)]
         return unfit[-1] if unfit else None
-
-    def _fits(self, schema: TableSchema) -> bool:
-        try:
-            self._policy.form.require_fit(schema)
-        except TableError:
-            return False
-        return True
 
     def _first_shape(self, session: SparkSession, schema: TableSchema, rows: DataFrame) -> Shape:
         """That of a table that is not there, or that others go into so far."""

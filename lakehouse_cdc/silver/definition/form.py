@@ -118,6 +118,14 @@ class Form(ABC):
         if not schema.key:
             raise no_key(schema.name)
 
+    def fits(self, schema: TableSchema) -> bool:
+        """Whether `require_fit` raises nothing."""
+        try:
+            self.require_fit(schema)
+        except TableError:
+            return False
+        return True
+
     @abstractmethod
     def writer(self, session: SparkSession, arguments: WriterArguments) -> Writer:
         """A writer of one table of this form."""

@@ -7,7 +7,7 @@ table is built from bronze once the prefix of silver's columns, or the name of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakehouse_cdc.errors import TableError, codes
@@ -40,15 +40,18 @@ class Policy:
     properties: Mapping[str, str] = field(default_factory=dict)
     cluster_by: tuple[str, ...] = ()
 
-    def require_fit(self, schema: TableSchema, silver: Table) -> None:
-        """Raise TableError where the source's table of that schema cannot be kept so in the table `silver`."""
-        self.form.require_fit(schema)
-        require_names_free(Shape.of(schema, self.transform), silver)
+    def refusal(self, schemas: Sequence[TableSchema], silver: Table) -> TableError | None:
+        """Why a source table that has had these schemas, in order, cannot be kept so in `silver`; None if it can.
 
-    def refusal(self, schema: TableSchema, silver: Table) -> TableError | None:
-        """What `require_fit` raises."""
+        A silver table begins with the schema from which on the form fits. From there it goes through all of them, but
+        for one that is frozen.
+        """
+        unfit = [n for n, schema in enumerate(schemas) if not self.form.fits(schema)]
+        followed = schemas[unfit[-1] + 1 :] if unfit else schemas
         try:
-            self.require_fit(schema, silver)
+            self.form.require_fit(schemas[-1])
+            for schema in followed[:1] if self.freezes else followed:
+                require_names_free(Shape.of(schema, self.transform), silver)
         except TableError as error:
             return error
         return None

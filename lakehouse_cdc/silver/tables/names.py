@@ -11,7 +11,7 @@ one fails, those after it wait for the repetition (see `apply.applier`). Guarded
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
@@ -110,12 +110,13 @@ class SilverNames:
                 return _taken(other, name, source)
         return None
 
-    def without(self, spark: SparkSession, schema: TableSchema) -> TableError | None:
-        """Why the rows of a table, of that schema now, are in bronze alone; None if they are in silver, or can be."""
-        name = schema.name
-        if own_table(spark, self._layout, name) is not None:
-            return None
-        return self.taken(spark, name) or self._policy(name).refusal(schema, self._layout.silver_table(name))
+    def without(self, spark: SparkSession, schemas: Sequence[TableSchema]) -> TableError | None:
+        """Why the rows of a table are in bronze alone, where it has no silver table; None if it can have one.
+
+        `schemas` are all that bronze has met of it, in order, at least one.
+        """
+        name = schemas[-1].name
+        return self.taken(spark, name) or self._policy(name).refusal(schemas, self._layout.silver_table(name))
 
 
 def _properties(spark: SparkSession, layout: Layout, table: Table) -> Mapping[str, str]:
