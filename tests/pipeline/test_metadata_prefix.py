@@ -1,4 +1,4 @@
-"""Columns of the source that are called as silver's own, and `target.metadata_prefix`, which gives these other names."""
+"""Columns of the source that are called as silver's own, and the prefix with which silver's have other names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.pipelines import bronze, pipeline
 
 FORMS: dict[str, dict[str, Any]] = {"now": {}, "soft": {"deletes": "soft"}, "versions": {"scd": 2}}
 ADDED = {"now": [], "soft": ["deleted_at"], "versions": [], "added": []}
-PREFIXED = {"target": {"metadata_prefix": "cdc_"}}
+PREFIXED: dict[str, Any] = {"target": {"metadata_prefix": "cdc_"}}
 
 
 def configured(database: str, **others: dict[str, Any]) -> dict[str, Any]:
