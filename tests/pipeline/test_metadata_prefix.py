@@ -47,8 +47,11 @@ def position(lake: Pipeline) -> str:
     return f"{at.file}:{at.pos}"
 
 
-def rows_of(lake: Pipeline, table: str, at: str) -> list[tuple[int, int]]:
-    return sorted((row["id"], row["v"]) for row in lake.as_of(table, position=at).collect())
+def rows_at(lake: Pipeline, at: str) -> dict[str, list[tuple[int, int]]]:
+    """What `as_of` says of each table; the columns are named as configured."""
+    frames, own = lake.all_as_of(position=at), lake.layout.own
+    assert all({own.seq, own.commit_ts} < {*frame.columns} for frame in frames.values())
+    return {name: sorted((row["id"], row["v"]) for row in frame.collect()) for name, frame in frames.items()}
 
 
 def reads(spark: SparkSession, lake: Pipeline) -> dict[str, int]:
@@ -86,7 +89,7 @@ def test_with_another_prefix_columns_may_be_called_so(
         assert [row["_seq"] for row in frame.select("_seq").distinct().collect() if row["_seq"] != 8] == [5]
         assert {row["_commit_ts"] for row in frame.collect()} == {"x"}
         assert require_owner(spark, table, "shop")["lakehouse_cdc.metadata_prefix"] == "cdc_"
-        assert rows_of(lake, f"{database}.{name}", before) == [(1, 1), (2, 2)]
+    assert rows_at(lake, before) == {f"{database}.{name}": [(1, 1), (2, 2)] for name in ADDED}
     silver = lake.layout.silver_table(f"{database}.now").sql
     spark.sql(f"UPDATE {silver} SET _seq = 6 WHERE id = 3")
     assert lake.repair(lake.verify()) == {f"{database}.now": 1}
@@ -104,7 +107,7 @@ def test_the_prefix_is_changed_on_a_running_pipeline(
     change(run, 3)
     lake.run(once=True)
     after = position(lake)
-    held = {at: {name: rows_of(lake, f"{database}.{name}", at) for name in ADDED} for at in (before, after)}
+    held = {at: rows_at(lake, at) for at in (before, after)}
     lake = pipeline(spark, mysql, database, tmp_path, tables=configured(database), **PREFIXED)
     assert lake.verify().verified  # what is there has the names with which it was made
     plan = lake.plan()
@@ -121,9 +124,8 @@ def test_the_prefix_is_changed_on_a_running_pipeline(
         assert {column for column in columns if column.startswith(("_", "cdc_"))} - {"__START_AT", "__END_AT"} == {
             f"cdc_{one}" for one in ("seq", "commit_ts", *added)
         }
-        for at, rows in held.items():
-            assert rows_of(lake, f"{database}.{name}", at) == rows[name], (name, at)
-            assert {"cdc_seq", "cdc_commit_ts"} < {*lake.as_of(f"{database}.{name}", position=at).columns}
+    for at, rows in held.items():
+        assert rows_at(lake, at) == rows
 
 
 WAYS_OUT: dict[str, dict[str, Any]] = {
