@@ -207,3 +207,29 @@ def test_columns_called_as_those_that_stand_beside_them_for_a_moment(
     lake.run(once=True)
     require_exact(lake, 6)
     assert lake.verify("bronze").verified
+
+
+@pytest.mark.long
+def test_a_table_that_several_go_into_keeps_its_prefix(
+    spark: SparkSession, mysql: MySqlServer, run: Callable[..., None], database: str, tmp_path: Path
+) -> None:
+    """Its parts are quarantined under another one, nobody else is, and the hint is the way out."""
+    for name in ("p1", "p2", "t"):
+        run(f"CREATE TABLE {name} (id INT PRIMARY KEY, _source_table INT)", f"INSERT INTO {name} VALUES (1, 1)")
+    into = {f"{database}.p?": {"into": "p"}}
+    lake = pipeline(spark, mysql, database, tmp_path, tables=into, **PREFIXED)
+    lake.run(once=True)
+    require_exact(lake, 3)
+    run(*(f"INSERT INTO {name} VALUES (2, 2)" for name in ("p1", "p2", "t")))
+    target = {"metadata_prefix": "other_"}
+    lake = pipeline(spark, mysql, database, tmp_path, tables=into, target=target)
+    assert [line.split(":")[0] for line in lake.plan()] == [f"{database}.t"]
+    lake.run(once=True)
+    quarantined = {name: table.quarantined for name, table in lake.status().tables.items() if table.quarantined}
+    assert {*quarantined} == {f"{database}.p1", f"{database}.p2"}
+    assert all("begin with cdc_, and are to begin with other_" in reason for reason in quarantined.values())
+    Path(lake.layout.silver_table(f"{database}.p1").path or "").rename(tmp_path / "moved away")
+    run(*(f"INSERT INTO {name} VALUES (3, 3)" for name in ("p1", "p2", "t")))
+    lake = pipeline(spark, mysql, database, tmp_path, tables=into, target=target)
+    lake.run(once=True)
+    require_exact(lake, 3)

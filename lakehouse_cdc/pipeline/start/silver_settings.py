@@ -37,19 +37,20 @@ class SilverSettings:
 
     def rebuilds(self) -> list[Rebuild]:
         """The tables to be built again."""
-        return self._rebuilds(applied(self._spark, self._layout, self._checkpoint))
+        return self._look()[0]
 
-    def _rebuilds(self, done: Applied | None) -> list[Rebuild]:
+    def _look(self) -> tuple[list[Rebuild], Applied | None]:
+        """The tables to be built, and where silver is, which nobody has to know where there are none."""
         known = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
         if known == self._digest:
-            return []
+            return [], None
+        done = applied(self._spark, self._layout, self._checkpoint)
         through = None if done is None else done.source_point.seq
-        return rebuilds(self._spark, self._layout, self._config.policy, through)
+        return rebuilds(self._spark, self._layout, self._config.policy, through), done
 
     def follow(self) -> Iterator[str]:
         """Build them again, while silver's stream does not run; what was done, for a person."""
-        done = applied(self._spark, self._layout, self._checkpoint)
-        refused, wanted = False, self._rebuilds(done)
+        (wanted, done), refused = self._look(), False
         version = None if done is None else done.bronze_version
         for one in wanted:
             yield one.sentence
