@@ -2,7 +2,7 @@
 
 They begin with the prefix that the pipeline is configured with (`target.metadata_prefix`), so a source may have columns
 of any names. Two names are fixed, `__START_AT` and `__END_AT`: AUTO CDC gives the ends of a version these names, and a
-table of type 2 is read in the same way whoever keeps it.
+table of type 2 has the same columns with and without it.
 """
 
 from __future__ import annotations
@@ -76,5 +76,5 @@ DEFAULT = OwnColumns()
 
 
 def longer_than_any(name: str) -> str:
-    """A name for a column that stands beside a source's columns for a moment: none of these can have it."""
+    """A name for a column of a frame that has a source's columns, too: none of these can have it."""
     return name.ljust(_LONGEST + 1, "_")

@@ -47,7 +47,7 @@ _SPARK = {pa.string(): "string", pa.binary(): "binary", pa.float64(): "double", 
 
 
 def unheld(i: int) -> str:
-    """The flag of the i-th column. It stands beside columns by the source's names (see `silver`), as BY_IMAGE does."""
+    """The flag of the i-th column. Frames have it beside columns by the source's names (see `silver`), as BY_IMAGE."""
     return longer_than_any(f"unheld_{i}")
 
 
