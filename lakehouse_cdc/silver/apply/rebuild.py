@@ -14,9 +14,9 @@ that it is about to be replaced, and is replaced, whatever is configured by then
 crash at any other point leaves a table that nobody reads, and that the next attempt deletes first.
 Batches that the new table holds already are applied to it as any repeated batch is: they change nothing.
 
-A table that cannot be built is quarantined as it is (see `applier`), and tried again by the next run. One that is
-quarantined may have been so for what is configured otherwise now, so it is built again, too. Parts of a table
-that several go into are not rebuilt.
+A table that cannot be built is quarantined as it is (see `applier`), and tried again by the next run. One that is not
+there has no place to say so: the run does. One that is quarantined may have been so for what is configured otherwise
+now, so it is built again, too. Parts of a table that several go into are not rebuilt.
 
 Guards: tests/silver/test_rebuild.py, tests/pipeline/test_silver_settings.py.
 """
