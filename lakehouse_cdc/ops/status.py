@@ -7,7 +7,7 @@ different moments then; positions are exact, each for itself.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -23,8 +23,10 @@ from lakehouse_cdc.model.table_state import Cursor, Dropped, TableState
 from lakehouse_cdc.ops.last_error import LastError
 from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.silver.apply import stream as silver
+from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.tables.names import SilverNames, own_table
 from lakehouse_cdc.silver.tables.properties import own_properties
+from lakehouse_cdc.silver.time_travel import schemas_of
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.state_store import SchemaStore
@@ -100,6 +102,7 @@ def status(
     schemas: str,
     logs: Sequence[tuple[str, int]] | None,
     choice: Choice,
+    policy: Callable[[str], Policy] = lambda _: Policy(),
 ) -> Status:
     """The state of the pipeline.
 
@@ -123,14 +126,13 @@ def status(
         *(name for name, state in offset.tables.items() if state.repair_asked),
     }
     hidden = redactions(spark, layout, choice)
-    tables, names = {}, SilverNames(layout, offset.tables)
+    tables, names = {}, SilverNames(layout, offset.tables, policy)
     for name, state in sorted(offset.tables.items()):
         clear = tuple(hidden[name].columns) if name in hidden else ()
         table = TableStatus(
             _snapshot(state), state.cursor, rows.get(name, 0), None, offset.quarantined.get(name, ""), clear=clear
         )
-        keyed = bool(store.get(state.schema).key)
-        tables[name] = _with_silver(spark, layout, names, name, replace(table, asked=name in asked), keyed=keyed)
+        tables[name] = _with_silver(spark, layout, names, name, replace(table, asked=name in asked))
     lag = None if logs is None else _lag(point, logs)
     texts = dict(zip(("passed_over", "read_again"), offset.texts, strict=True))
     silver_point = None if applied is None else applied.source_point
@@ -146,16 +148,15 @@ def _snapshot(state: TableState) -> Snapshot:
     return "running" if state.begun else "waiting"
 
 
-def _with_silver(
-    spark: SparkSession, layout: Layout, names: SilverNames, name: str, table: TableStatus, *, keyed: bool
-) -> TableStatus:
+def _with_silver(spark: SparkSession, layout: Layout, names: SilverNames, name: str, table: TableStatus) -> TableStatus:
     if layout.silver is None:
         return table
     if (silver := own_table(spark, layout, name)) is None:
-        refused = None if not table.bronze_rows or table.quarantined else names.without(spark, name, keyed=keyed)
+        schemas = [] if not table.bronze_rows or table.quarantined else schemas_of(spark, layout, name)
+        refused = names.without(spark, schemas) if schemas else None
         return table if refused is None else replace(table, quarantined=f"{refused.what}; {refused.hint}")
     held = own_properties(spark, layout, name)
-    rows = read(spark, silver).where(held.form.is_current).count()
+    rows = read(spark, silver).where(held.form.is_current(silver.own)).count()
     if held.quarantine is not None and not table.quarantined:
         table = replace(table, snapshot="quarantined", quarantined=held.quarantine.reason)
     return replace(table, silver_rows=rows, ignored=held.frozen.ignored if held.frozen is not None else ())

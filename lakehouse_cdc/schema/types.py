@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakehouse_cdc.errors import DefiniteError, codes
-from lakehouse_cdc.model.table_layout import OWN
 from lakehouse_cdc.schema.charsets import CHARSETS
 from lakehouse_cdc.schema.masks import gives_text, kept, unmasked
 from lakehouse_cdc.schema.representation import DATES
@@ -85,21 +84,12 @@ def _leave_out(table: str) -> str:
 def faults(schema: TableSchema) -> list[DefiniteError]:
     """All that forbids to capture this table exactly.
 
-    That is each captured column that `mapped` does not know, that has a name of silver's or a mask that its type cannot
-    have, and each column of the key that is excluded, masked, a floating point number (their text and their order are
-    not exact) or an ENUM whose values are not distinguished by their labels. A table needs no key to be captured.
+    That is each captured column that `mapped` does not know or that has a mask which its type cannot have, and each
+    column of the key that is excluded, masked, a floating point number (their text and their order are not exact) or an
+    ENUM whose values are not distinguished by their labels. A table needs no key to be captured.
     """
     name = schema.name
     problems = [_unsupported(column, name) for column in schema.captured if mapped(column) is None]
-    own = {name.lower() for name in OWN}
-    for column in schema.captured:
-        if column.name.lower() in own:
-            what = f"column {column.name} of {name} has the name of one that silver adds"
-            problems.append(
-                codes.COLUMN_NAME_UNUSABLE.error(
-                    what, where=name, hint="exclude the column, or rename it on the source"
-                )
-            )
     problems += [fault for column in schema.captured if (fault := _mask_fault(column, name)) is not None]
     of_key = "key" if schema.key_given else "primary key"
     problems += [fault for column in schema.key_columns if (fault := _key_fault(column, name, of_key)) is not None]

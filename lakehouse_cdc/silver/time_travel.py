@@ -29,7 +29,8 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.lake.tables import read
-from lakehouse_cdc.model.table_layout import COMMIT_TS, SEQ, Layout, quoted
+from lakehouse_cdc.model.own_columns import OwnColumns
+from lakehouse_cdc.model.table_layout import Layout, Table, quoted
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.batch import typed_columns
 from lakehouse_cdc.silver.batch.contents import split
@@ -46,6 +47,7 @@ from lakehouse_cdc.silver.tables.table_definition import columns_of
 class Base:
     """A version of a silver table that holds all through a seq; `frozen` is what it kept its shape by, if it did."""
 
+    table: Table
     version: int
     through: int
     frozen: FrozenShape | None
@@ -96,20 +98,30 @@ def _unchanged_since(past: Sequence[SchemaInForce]) -> int:
     return next((one.seq for one in reversed(past) if not one.same), past[0].seq)
 
 
+def past_schemas(in_force: Iterable[SchemaInForce]) -> list[TableSchema]:
+    """Without the places where the table was left off."""
+    return [one.schema for one in in_force if one.schema is not None]
+
+
+def schemas_of(spark: SparkSession, layout: Layout, name: str) -> list[TableSchema]:
+    """All schemas that bronze has met of one table, in order."""
+    return past_schemas(schemas_in_force(spark, layout, [name]).get(name, ()))
+
+
 def base(spark: SparkSession, layout: Layout, name: str, seq: int) -> Base | None:
     """The newest version of a silver table that holds nothing beyond `seq`; None where no such is known."""
     if (table := own_table(spark, layout, name)) is not None:
         for commit in newest_first(spark, table):
             note = commit.note
             if note is not None and note.through is not None and note.through <= seq:
-                return Base(commit.version, note.through, FrozenShape.parse(note.frozen))
+                return Base(table, commit.version, note.through, FrozenShape.parse(note.frozen))
             if note is not None and note.redacted:
                 break
     return None
 
 
 def rows_at(spark: SparkSession, layout: Layout, name: str, seq: int, schemas: list[SchemaInForce]) -> DataFrame:
-    """The table's rows as they were at `seq`, of which bronze holds all: silver's columns, `_seq` and `_commit_ts`.
+    """The table's rows as they were at `seq`, of which bronze holds all: silver's columns, and the seq and commit time.
 
     `schemas` are all that bronze met of the table, at least one of them by `seq`. Raises DefiniteError where the table
     was left off by then, and where the change to the last schema cannot be gone through.
@@ -125,15 +137,20 @@ def rows_at(spark: SparkSession, layout: Layout, name: str, seq: int, schemas: l
         )
     if (basis.through if basis is not None else past[0].seq) < _unchanged_since(past):
         raise _beyond_a_change(layout, name, past[-1].seq, later=any(one.seq > seq for one in schemas))
-    table = layout.silver_table(name)
     shape = _shape(spark, layout, name, schema, basis)
     rows = read(spark, layout.changes).where(F.col("source_table") == name).where(f"seq <= {seq}BD")
     if basis is None:
-        return _folded(None, rows, shape)
-    held = read(spark, table, version=basis.version)
-    form = form_of_columns(held.columns)
-    now = held.where(form.is_current).drop(*(column for column, _ in form.columns))
-    return _folded(now, rows.where(f"seq > {basis.through}BD"), shape)
+        return _folded(None, rows, shape, layout.own)
+    held = _rows_of_now(read(spark, basis.table, version=basis.version), layout.own)
+    return _folded(held, rows.where(f"seq > {basis.through}BD"), shape, layout.own)
+
+
+def _rows_of_now(held: DataFrame, own: OwnColumns) -> DataFrame:
+    """The rows that existed when a silver table had this version, which may be of another form, or another prefix."""
+    was = OwnColumns.of_columns(held.columns)
+    form = form_of_columns(held.columns, was)
+    rows = held.where(form.is_current(was)).drop(*(column for column, _ in form.columns(was)))
+    return rows.withColumnsRenamed({was.seq: own.seq, was.commit_ts: own.commit_ts})
 
 
 def _shape(spark: SparkSession, layout: Layout, name: str, schema: TableSchema, basis: Base | None) -> Shape:
@@ -161,28 +178,25 @@ def _beyond_a_change(layout: Layout, name: str, seq: int, *, later: bool) -> Def
     )
 
 
-def _folded(held: DataFrame | None, rows: DataFrame, shape: Shape) -> DataFrame:
+def _folded(held: DataFrame | None, rows: DataFrame, shape: Shape, own: OwnColumns) -> DataFrame:
     """`rows` of bronze, of one schema and all newer, on top of the rows of a silver table (None: it has none)."""
-    ours = [*shape.names, *shape.transform.metadata, SEQ, COMMIT_TS]
+    ours = [*shape.names, *shape.transform.metadata, own.seq, own.commit_ts]
     columns = held.columns if held is not None else ours
     part = split(rows).get(shape.schema.name)
     if held is not None and (part is None or not (part.has_rows or part.barriers)):
         return held
     barrier = part.barrier if part is not None else 0
     if not shape.schema.key:
-        floor, came = added(part, rows, shape)
-        stay = came if held is None else held.where(f"{SEQ} >= {floor}BD").unionByName(came, allowMissingColumns=True)
+        floor, came = added(part, rows, shape, own)
+        newer = None if held is None else held.where(f"{own.seq} >= {floor}BD")
+        stay = came if newer is None else newer.unionByName(came, allowMissingColumns=True)
         return stay.select(*map(quoted, columns))
     latest = typed_columns.latest(typed_columns.keyed(rows, shape))
     stand = typed_columns.typed(latest.where(f"op <> 'd' AND seq >= {barrier}BD"), shape)
-    came = stand.select(
-        *typed_columns.laid_out(shape),
-        F.col("seq").alias(SEQ),
-        F.col("commit_ts").alias(COMMIT_TS),
-    )
+    came = stand.select(*typed_columns.laid_out(shape, own))
     if held is None:
         return came
     keys = latest.select(*(F.col(f"key.{quoted(k)}").alias(f"k{i}") for i, k in enumerate(shape.schema.key)))
     same = [F.col(f"held.{quoted(k)}") == F.col(f"moved.k{i}") for i, k in enumerate(shape.schema.key)]
-    stay = held.where(f"{SEQ} >= {barrier}BD").alias("held").join(keys.alias("moved"), same, "left_anti")
+    stay = held.where(f"{own.seq} >= {barrier}BD").alias("held").join(keys.alias("moved"), same, "left_anti")
     return stay.unionByName(came, allowMissingColumns=True).select(*map(quoted, columns))

@@ -13,7 +13,10 @@ TABLES = (
         rule="A table whose tombstones were replaced is replaced, too, whatever is configured by then.",
         file="lakehouse_cdc/silver/apply/rebuild.py",
         function="_build",
-        old='    set_properties(session, old, {REBUILDING: REDACTED if note.redacted else "true"})\n',
+        old=(
+            "    if exists(session, old):\n"
+            '        set_properties(session, old, {REBUILDING: REDACTED if note.redacted else "true"})\n'
+        ),
         new="",
         tests=(f"{_REBUILD}::test_a_table_that_was_about_to_be_replaced_is_built_again_whatever_is_configured",),
     ),
@@ -94,7 +97,7 @@ TABLES = (
         rule="A MERGE moves no row backwards.",
         file="lakehouse_cdc/silver/forms/writers/merge.py",
         function="merge",
-        old=""".whenMatchedUpdate(f"s.op <> 'd' AND s.seq > t.{SEQ}", {**values""",
+        old=""".whenMatchedUpdate(f"s.op <> 'd' AND s.seq > t.{seq}", {**values""",
         new=""".whenMatchedUpdate("s.op <> 'd'", {**values""",
         tests=("tests/silver/test_late_batches.py::test_an_older_update_moves_no_row_backwards",),
     ),
@@ -170,5 +173,14 @@ TABLES = (
         new="            [self._table(other, versions, note) for other in parts[parts.index(part) + 1 :]]\n"
         "            return part.table, error",
         tests=("tests/silver/test_names.py::test_a_batch_that_fails_and_comes_again_gives_the_name_to_the_same",),
+    ),
+    Mutation(
+        name="own-names",
+        rule="No column of the source has the name of one that silver adds.",
+        file="lakehouse_cdc/silver/definition/policy.py",
+        function="require_names_free",
+        old="if column.name.lower() in own:",
+        new="if False:",
+        tests=("tests/silver/test_own_names.py::test_the_hint_names_the_prefix_where_that_helps",),
     ),
 )
