@@ -14,7 +14,7 @@ Why it holds:
   leaves bronze as it was, and files that no commit names, in which nothing is that is to be hidden.
 - A row says by its schema's id whether it was redacted. So the same again changes nothing, and writes nothing.
 - `<bronze>.schemas` comes second, also in one commit. Between the two it still says what the rows were, so that the
-  work continues where it ended; whoever looks for a schema that it lacks finds it in the rows of bronze themselves.
+  work continues where it ended; a reader that looks for a schema which it lacks finds it in the rows of bronze.
 - Delta's statistics are of columns without images (`model.bronze_row`), those of Parquet likewise.
 
 The old files can be read, as older versions of the table, until VACUUM deletes them.

@@ -11,10 +11,10 @@ Why it holds. Rows between two changes of the schema are an era. Each change say
 one was (`origin`), so the columns of all eras make chains, through every rename; a name alone says nothing:
 
 - A chain that reaches the schema in force is treated as that schema treats it, under whatever names it went.
-- A chain that ends earlier (the column was dropped, or the table is not followed any more) is treated as `exclude` and
-  `masks` treat the last name that it had: no other name of it could be configured. `include` says nothing of it. So of
-  two columns of one name, of which one was dropped before the other was added, each is treated for itself; both are
-  hidden where the name is.
+- A chain that ends earlier (the column was dropped, or the table is not followed any more) is treated as it was last,
+  and as `exclude` and `masks` treat the last name that it had: no other name of it could be configured. `include` says
+  nothing of it. So of two columns of one name, of which one was dropped before the other was added, each is treated for
+  itself; both are hidden where the name is.
 - A value that a column held under another mask cannot be masked as now: what was not let through is nowhere. It becomes
   NULL. The same holds where a column had a type that the mask cannot have.
 - Where a column was part of the key, other values would make two rows one. Hashes do not: there no other mask can be.
@@ -78,9 +78,9 @@ class Redaction:
         treated: dict[int, Column] = {}
         for n, (_, schema, _) in enumerate(eras):
             in_force = n == len(eras) - 1 and schemas[-1][1] is not None
-            now = schema if in_force else replace(choice, include={}).chosen(schema)
+            columns = schema.columns if in_force else _ended(schema, choice)
             # of each chain the last era counts
-            treated |= {chains[n][column.name]: column for column in now.columns}
+            treated |= {chains[n][column.name]: column for column in columns}
         return cls(
             table,
             tuple(
@@ -122,6 +122,12 @@ class Redaction:
             for one in dict.fromkeys(era.ids):
                 known.setdefault(one, []).append(era)
         return known
+
+
+def _ended(schema: TableSchema, choice: Choice) -> list[Column]:
+    """The columns of a schema that is not in force any more, as they were hidden, or would be by now."""
+    now = replace(choice, include={}).chosen(schema).columns
+    return [replace(one, mask=one.mask or was.mask) for was, one in zip(schema.columns, now, strict=True)]
 
 
 def _chains(eras: Sequence[tuple[TableSchema, Mapping[str, str] | None]]) -> list[dict[str, int]]:

@@ -180,7 +180,7 @@ def test_what_was_read_in_clear_is_hidden_and_all_else_stays(
 
 def assert_equal_to_the_source(lake: Pipeline) -> None:
     for layer in ("silver", "bronze"):
-        verified = lake.verify(layer)  # type: ignore[arg-type]
+        verified = lake.verify(layer)
         assert verified.verified, verified.to_json()
 
 

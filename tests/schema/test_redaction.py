@@ -12,6 +12,7 @@ from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.redaction import REMOVED, Redaction
 from lakehouse_cdc.schema.table import Column, TableSchema
 
+Era = tuple[TableSchema, Mapping[str, str] | None]
 ID = Column("id", "int", nullable=False)
 KEEP, HASH = "keep:0:4", "hash:01234567"
 
@@ -24,9 +25,7 @@ def schema(*columns: Column, key: tuple[str, ...] = ("id",)) -> TableSchema:
     return TableSchema("shop", "t", (ID, *columns), key)
 
 
-def history(
-    *eras: tuple[TableSchema, Mapping[str, str] | None] | None, masks: Mapping[str, str] | None = None, **choice: Any
-) -> Redaction:
+def history(*eras: Era | None, masks: Mapping[str, str] | None = None, **choice: Any) -> Redaction:
     """The eras at seqs 10, 20, ...: each a schema and the origin of its columns but `id`; None where it was left off.
 
     `masks` are those of the configuration.
@@ -65,7 +64,8 @@ def test_a_column_is_followed_through_its_names() -> None:
 
 
 def test_a_dropped_column_is_treated_as_its_last_name_is() -> None:
-    dropped = (schema(text("a")), None), (schema(text("b")), {"b": "a"}), (schema(), {}), (schema(text("b")), {})
+    renamed: Era = (schema(text("b")), {"b": "a"})
+    dropped: list[Era] = [(schema(text("a")), None), renamed, (schema(), {}), (schema(text("b")), {})]
     assert hidden(history(*dropped, masks={"a": HASH})) == [{}, {}, {}, {}]
     assert hidden(history(*dropped, masks={"b": HASH})) == [{"a": HASH}, {"b": HASH}, {}, {}]
     assert hidden(history(*dropped, exclude={"shop.*": ["B"]})) == [{"a": REMOVED}, {"b": REMOVED}, {}, {}]
@@ -123,6 +123,9 @@ def test_of_a_table_that_is_left_off_the_configuration_decides() -> None:
     eras = (schema(text("a"), text("b", KEEP)), None), None
     assert hidden(history(*eras, masks={"a": HASH})) == [{"a": HASH}]
     assert hidden(history(*eras)) == [{}]
+    masked = (schema(text("a")), None), (schema(text("a", KEEP)), {"a": "a"})
+    assert hidden(history(*masked, None))[0] == {"a": KEEP}
+    assert hidden(history(*masked, (schema(), {})))[0] == {"a": KEEP}
 
 
 def test_to_redact_again_changes_nothing() -> None:

@@ -2,8 +2,8 @@
 
 Purpose: rows of a table that is only appended to are written again (see `bronze.redaction`), while streams read it.
 
-Invariant: whoever reads the table sees all old files or all new ones; whoever reads what commits have added to it, the
-streams of silver and of others and the change data feed among them, finds nothing in this one.
+Invariant: readers of the table see all old files or all new ones. Readers of what commits have added to it, the streams
+of silver and of others and the change data feed among them, find nothing in this one.
 
 Why it holds: it is one commit, whose actions all say `dataChange: false`, as those of OPTIMIZE do. Delta's streams and
 its feed pass such files over, `delta.appendOnly` permits that they are removed (protocol, "Append-only Tables"), and
