@@ -127,7 +127,7 @@ class RereadRequests(PipelineContext):
         with self._failures(), self._writing(_END_FIRST):
             offset = self._begun()
             names = self._matching(offset, patterns) if patterns else sorted(offset.tables)
-            settings = SilverSettings(self.spark, self.layout, self.config, self.state)
+            settings = SilverSettings(self.spark, self.layout, self.config, self.state, self.checkpoint("silver"))
             options = SourceOptions.parse(self.source_options())
             policy = self.config.policy
             yield Redact(self.spark, self.layout, self.folders, options, policy, settings, offset, names)
