@@ -14,7 +14,7 @@ decided on it. A text in an XA transaction takes effect where that is committed.
 A statement that is not understood may be DDL, too. The captured tables that it may change or name are taken as altered
 at its place, where the batch ends, as after any ALTER; and are read again.
 
-Of a statement that is passed (`requests.Signals.passed`) the user says that it changes no captured table. It has no
+Of a statement that is passed (`requests.requests`) the user says that it changes no captured table. It has no
 effect but a row in bronze, for each table that it may have changed, with its text.
 """
 
