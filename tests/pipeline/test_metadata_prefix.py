@@ -70,6 +70,7 @@ def require_exact(lake: Pipeline, tables: int) -> None:
     assert len(report.tables) == tables
 
 
+@pytest.mark.long
 def test_with_another_prefix_columns_may_be_called_so(
     spark: SparkSession, mysql: MySqlServer, run: Callable[..., None], database: str, tmp_path: Path
 ) -> None:
@@ -97,6 +98,7 @@ def test_with_another_prefix_columns_may_be_called_so(
     require_exact(lake, 4)
 
 
+@pytest.mark.long
 def test_the_prefix_is_changed_on_a_running_pipeline(
     spark: SparkSession, mysql: MySqlServer, run: Callable[..., None], database: str, tmp_path: Path
 ) -> None:

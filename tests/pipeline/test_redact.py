@@ -132,6 +132,7 @@ def hide(lake: Pipeline, table: str) -> None:
     assert lake.status().tables[table].clear == ("born", "email", "mail", "note", "paid", "phone")
 
 
+@pytest.mark.long
 def test_what_was_read_in_clear_is_hidden_and_all_else_stays(
     spark: SparkSession, database: str, run: Callable[..., None], tmp_path: Path, configured: Callable[..., Pipeline]
 ) -> None:

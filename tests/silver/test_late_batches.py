@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.versions import Versions
@@ -36,7 +35,6 @@ def one_late(spark: SparkSession, folder: Path, form: Form) -> Lake:
     return lake
 
 
-@pytest.mark.long
 def test_an_older_update_moves_no_row_backwards(spark: SparkSession, tmp_path: Path) -> None:
     lake = one_late(spark, tmp_path, CURRENT)
     assert lake.silver("shop.one") == fold(lake.written)

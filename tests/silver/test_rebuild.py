@@ -146,7 +146,6 @@ def test_what_a_table_was_built_from_is_not_added_to_it_again(spark: SparkSessio
     assert sorted(map(tuple, rows)) == [(n, n + 1) for n in (2, 3, 4, 5)]
 
 
-@pytest.mark.long
 def test_a_table_that_was_about_to_be_replaced_is_built_again_whatever_is_configured(
     spark: SparkSession, tmp_path: Path
 ) -> None:
