@@ -48,14 +48,19 @@ def passed(driver: Driver) -> list[str]:
     return [str(row["statement"]) for row in after if row.get("passed")]
 
 
+def streaming(stage: Stage) -> Driver:
+    """A stream over the tables t and u, which stops at what it cannot follow."""
+    stage.create(rows=3)
+    stage.create("u", rows=3)
+    driver = stage.driver(onError=json.dumps({"*.*": "stop"}))
+    stage.snapshot(driver)
+    stage.drain(driver)
+    return driver
+
+
 @pytest.fixture
 def driver(any_stage: Stage) -> Driver:
-    any_stage.create(rows=3)
-    any_stage.create("u", rows=3)
-    driver = any_stage.driver(onError=json.dumps({"*.*": "stop"}))
-    any_stage.snapshot(driver)
-    any_stage.drain(driver)
-    return driver
+    return streaming(any_stage)
 
 
 @pytest.mark.every_server
@@ -105,10 +110,7 @@ def test_what_is_not_passed_has_the_table_read_again(any_stage: Stage, driver: D
 
 
 def test_of_an_xa_transaction_it_is_the_commit_that_is_passed(stage: Stage) -> None:
-    stage.create(rows=3)
-    driver = stage.driver(onError=json.dumps({"*.*": "stop"}))
-    stage.snapshot(driver)
-    stage.drain(driver)
+    driver = streaming(stage)
     stage.run("SET SESSION binlog_format = 'STATEMENT'")
     for sql in ("XA START 'x'", "UPDATE t SET v = 7 WHERE id < 0", "XA END 'x'", "XA PREPARE 'x'", "XA COMMIT 'x'"):
         stage.run(sql)
@@ -121,11 +123,7 @@ def test_of_an_xa_transaction_it_is_the_commit_that_is_passed(stage: Stage) -> N
 
 def test_a_statement_that_did_change_the_table_is_noticed(stage: Stage) -> None:
     """Its rows do not fit the columns that it had."""
-    stage.create(rows=3)
-    stage.create("u", rows=3)
-    driver = stage.driver(onError=json.dumps({"*.*": "stop"}))
-    stage.snapshot(driver)
-    stage.drain(driver)
+    driver = streaming(stage)
     for sql in ("ALTER TABLE t ADD COLUMN total TIMESTAMP", "ALTER TABLE t MODIFY v BIGINT", "UPDATE u SET v = 2"):
         stage.run(sql)
     signals(driver).pass_statement(stop(stage, driver), 1)
