@@ -54,7 +54,7 @@ TABLES = (
         function="Redact.__init__",
         old="        self._require_read()\n",
         new="",
-        tests=("tests/pipeline/test_redact.py::test_a_run_makes_up_for_a_redaction_that_died",),
+        tests=("tests/pipeline/test_redact.py::test_it_waits_for_all_that_read_bronze",),
     ),
     Mutation(
         name="pass-takes-older-rows",

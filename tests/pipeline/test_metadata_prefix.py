@@ -136,7 +136,8 @@ WAYS_OUT: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("way", ["rename", pytest.param("prefix", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("way", WAYS_OUT)
 def test_a_column_called_so_is_the_trouble_of_its_table_and_the_hint_is_the_way_out(
     spark: SparkSession, mysql: MySqlServer, run: Callable[..., None], database: str, tmp_path: Path, way: str
 ) -> None:

@@ -123,7 +123,8 @@ def test_a_table_that_several_go_into_keeps_its_form(
     assert lake.verify().verified
 
 
-@pytest.mark.parametrize("by", ["configuration", pytest.param("server", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("by", ["configuration", "server"])
 def test_a_table_without_a_key_is_given_one(
     spark: SparkSession, mysql: MySqlServer, run: Callable[..., None], database: str, tmp_path: Path, by: str
 ) -> None:

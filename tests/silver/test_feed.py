@@ -77,6 +77,7 @@ def written(spark: SparkSession, folder: Path, kind: int, rng: random.Random) ->
     return lake, schema.name, changes
 
 
+@pytest.mark.long
 def test_what_auto_cdc_makes_of_the_feed_is_the_fold(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     for kind in rng.sample(range(KINDS), 3):

@@ -294,6 +294,7 @@ def commit_in_files(lake: Lake, changes: list[Change], of_each: int) -> int:
         return lake.commit(changes).version
 
 
+@pytest.mark.long
 def test_files_are_those_that_spark_reads(spark: SparkSession, tmp_path: Path) -> None:
     """Of all versions, and of some; behind an OPTIMIZE; not where the log is not whole."""
     other = replace(SMALL, table="an other/table %20 ä")
