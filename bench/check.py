@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from bench.lake import Lake
 from bench.rows import ORDERS, Sample, change_seq, commit_ts, read_seq, row
 from lakehouse_cdc.lake.tables import read
-from lakehouse_cdc.model.table_layout import COMMIT_TS, END_AT, SEQ, START_AT
+from lakehouse_cdc.model.own_columns import DEFAULT, END_AT, START_AT
 from lakehouse_cdc.silver.definition.form import MOMENT
 
 _FIRST = 1  # the position of the snapshot
@@ -56,7 +56,7 @@ def _last(lines: DataFrame) -> DataFrame:
         .agg(F.max_by(F.struct("version", "op", "seq", "commit_ts"), "seq").alias("c"))
     )
     both = lines.where("NOT changed").drop("changed").unionByName(chosen.select("id", "c.*"))
-    return both.where("op <> 'd'").selectExpr(*row(), f"seq AS {SEQ}", f"commit_ts AS {COMMIT_TS}")
+    return both.where("op <> 'd'").selectExpr(*row(), f"seq AS {DEFAULT.seq}", f"commit_ts AS {DEFAULT.commit_ts}")
 
 
 def _versions(lines: DataFrame) -> DataFrame:
@@ -69,13 +69,17 @@ def _versions(lines: DataFrame) -> DataFrame:
     )
     return both.where("op <> 'd'").selectExpr(
         *row(), f"CAST(struct(seq, commit_ts) AS {MOMENT}) AS {START_AT}", f"CAST(end AS {MOMENT}) AS {END_AT}",
-        f"seq AS {SEQ}", f"commit_ts AS {COMMIT_TS}",
+        f"seq AS {DEFAULT.seq}", f"commit_ts AS {DEFAULT.commit_ts}",
     )  # fmt: skip
 
 
 def _print(frame: DataFrame) -> tuple[int, int]:
     """How many rows there are, and the sum of their hashes."""
-    names = [c.name for c in ORDERS.captured] + [n for n in (START_AT, END_AT) if n in frame.columns] + [SEQ, COMMIT_TS]
+    names = (
+        [c.name for c in ORDERS.captured]
+        + [n for n in (START_AT, END_AT) if n in frame.columns]
+        + [DEFAULT.seq, DEFAULT.commit_ts]
+    )
     hashes = F.xxhash64(*[F.col(f"`{name}`") for name in names]).cast("decimal(38,0)")
     found = frame.agg(F.count(F.lit(1)), F.sum(hashes)).head()
     assert found is not None

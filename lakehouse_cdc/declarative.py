@@ -34,6 +34,7 @@ from lakehouse_cdc.bronze.tables import CHANGES, CHANGES_PROPERTIES, SCHEMAS
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.tables import PIPELINE, Columns, exists
 from lakehouse_cdc.model.bronze_row import PARTITION
+from lakehouse_cdc.model.own_columns import DEFAULT
 from lakehouse_cdc.model.table_layout import Layout, Table, quoted
 from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
@@ -50,7 +51,7 @@ from lakehouse_cdc.silver.auto_cdc.declarations import (
     takes,
 )
 from lakehouse_cdc.silver.auto_cdc.schema_eras import Eras
-from lakehouse_cdc.silver.tables.names import SOURCE
+from lakehouse_cdc.silver.tables.names import PREFIX, SOURCE
 from lakehouse_cdc.source.spark.stream import MySqlCdcSource
 
 if TYPE_CHECKING:
@@ -164,8 +165,15 @@ def _register_silver(dp: Any, spark: SparkSession, layout: Layout, config: Pipel
         if name in alone:
             _log.warning("%s is in bronze alone: another table has the name of its silver table; see silver_name", name)
             continue
-        properties = {**_PROPERTIES, PIPELINE: layout.pipeline, SOURCE: name, FED: str(eras.last.since)}
+        properties = {
+            **_PROPERTIES, PIPELINE: layout.pipeline, SOURCE: name, PREFIX: layout.own.prefix,
+            FED: str(eras.last.since),
+        }  # fmt: skip
         plan = AutoCdcPlan(layout.silver_table(name), eras, policy, properties)
+        if (column := plan.name_taken) is not None:
+            what = "%s is in bronze alone: its column %s has the name of one that silver adds; see metadata_prefix"
+            _log.warning(what, name, column)
+            continue
         calls += declare_auto_cdc(plan)
         _require_fed(spark, layout, plan)
         plans.append(plan)
@@ -197,11 +205,13 @@ def _require_fed(spark: SparkSession, layout: Layout, plan: AutoCdcPlan) -> None
             hint="drop or move that table, or choose another schema under target",
         )
     why = plan.eras.rebuild_since(int(properties[FED]))
+    if (prefix := properties.get(PREFIX, DEFAULT.prefix)) != layout.own.prefix:
+        why = f"its own columns begin with {prefix}, and are to begin with {layout.own.prefix}"
     confirmed = f"{plan.name}@{plan.eras.last.schema.id}"
     given = spark.conf.get(REBUILT, "") or ""
     if why is not None and confirmed not in [word.strip() for word in given.split(",")]:
         raise codes.DECLARATIVE_REFRESH_NEEDED.error(
-            f"AUTO CDC cannot bring {plan.name} through a change of its schema: {why}",
+            f"AUTO CDC cannot bring {plan.name} through a change of its columns: {why}",
             where=str(plan.target),
             hint=f"run one update that refreshes the table fully, with {REBUILT} = {confirmed} in its configuration",
         )
@@ -211,10 +221,10 @@ def _register_views(dp: Any, spark: SparkSession, layout: Layout, plan: AutoCdcP
     bronze, barriers = qualified(layout.changes), qualified(layout.barriers)
 
     def changes() -> DataFrame:
-        return feed.changes(spark.readStream.table(bronze), plan.eras)
+        return feed.changes(spark.readStream.table(bronze), plan.eras, layout.own)
 
     def gone() -> DataFrame:
-        return feed.gone(spark.readStream.table(barriers), spark.read.table(bronze), plan.eras)
+        return feed.gone(spark.readStream.table(barriers), spark.read.table(bronze), plan.eras, layout.own)
 
     view = function_of(dp, "temporary_view")
     if view is None:

@@ -99,7 +99,7 @@ if keeps_versions:
     plt.show()
 else:
     print(f"{table} is kept as it is now; set scd: 2 for its versions")
-    silver.orderBy(F.desc("_seq")).show(5, truncate=False, vertical=True)
+    silver.orderBy(F.desc(pipeline.layout.own.seq)).show(5, truncate=False, vertical=True)
 
 # COMMAND ----------
 

@@ -168,7 +168,7 @@ history.show(20, truncate=False, vertical=True)
 
 silver = pipeline.layout.silver_table(busiest["source_table"])
 print(f"{silver}, as of {report.position}")
-pipeline.spark.sql(f"SELECT * FROM {silver.sql} ORDER BY _seq DESC").show(5, truncate=False, vertical=True)
+pipeline.spark.sql(f"SELECT * FROM {silver.sql} ORDER BY {silver.own.seq} DESC").show(5, truncate=False, vertical=True)
 
 # COMMAND ----------
 

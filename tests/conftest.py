@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.runtime.session import BRIEF, local_session
 from lakehouse_cdc.testing import VERSIONS, MySqlServer, Version
 from lakehouse_cdc.workers.launcher import programs
-from tests.support.servers import new_database, start_or_skip
+from tests.support.servers import connected, new_database, start_or_skip
 
 # how long an example takes is the machine's affair. `--hypothesis-profile thorough` takes twenty times as many examples
 for name, examples in (("brief", 100), ("thorough", 2_000)):
@@ -36,7 +36,7 @@ def mysql() -> Iterator[MySqlServer]:
 @pytest.fixture
 def mysql_client(mysql: MySqlServer) -> Iterator[pymysql.Connection[Any]]:
     """A root connection to the shared server, in autocommit, closed after the test."""
-    with closing(mysql.connect(autocommit=True)) as connection:
+    with closing(connected(mysql)) as connection:
         yield connection
 
 

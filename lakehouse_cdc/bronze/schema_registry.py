@@ -26,7 +26,7 @@ from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout
 
 _STEP = "schemas"
-_STATISTICS = ("source_table", "schema_id", "seq")
+STATISTICS = ("source_table", "schema_id", "seq")
 
 
 def record_schemas(spark: SparkSession, layout: Layout, versions: Versions, note: CommitNote) -> None:
@@ -46,7 +46,7 @@ def add_schemas(spark: SparkSession, layout: Layout, files: Sequence[DataFile], 
     ]
     if rows:
         rows.sort(key=itemgetter("seq"))
-        engine_of(spark, layout.schemas).append(layout.schemas, SCHEMAS, rows, note, _STEP, _STATISTICS)
+        engine_of(spark, layout.schemas).append(layout.schemas, SCHEMAS, rows, note, _STEP, STATISTICS)
 
 
 def schema_rows(rows: DataFrame) -> DataFrame:

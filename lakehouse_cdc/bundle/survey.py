@@ -1,10 +1,10 @@
 """What of a live source can be captured, and what must be left out for which reason.
 
-The judge is the same as at the first run, the catalog's faults and those of the types, so what is written here is what
-a run accepts. A table is not given up for the sake of a column: where leaving one out takes a fault away, the column
-is excluded instead. That is tried column by column, with the judge itself, so no text of a fault is interpreted; the
-key's columns are never tried, since without them there is no table. A table that no such exclusion helps is left out.
-Nothing goes without being named.
+The judge is the same as at the first run, the catalog's faults, those of the types and silver's names, so what is
+written here is what a run accepts. A table is not given up for the sake of a column: where leaving one out takes a
+fault away, the column is excluded instead. That is tried column by column, with the judge itself, so no text of a fault
+is interpreted; the key's columns are never tried, since without them there is no table. A table that no such exclusion
+helps is left out. Nothing goes without being named.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.model.own_columns import DEFAULT
 from lakehouse_cdc.model.table_name import pattern_of
 from lakehouse_cdc.mysql.catalog import Catalog, read_catalog
 from lakehouse_cdc.mysql.connection.session import Session
@@ -20,6 +21,8 @@ from lakehouse_cdc.schema import types
 from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import TableSchema
+
+_OF_SILVER = frozenset(name.lower() for name in DEFAULT.all_forms)
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,12 @@ def survey(session: Session, patterns: Sequence[str]) -> Survey:
 def _faults(catalog: Catalog, schema: TableSchema) -> list[str]:
     """All that forbids to capture a table."""
     of_catalog = [fault.what for fault in catalog.faults if fault.where == schema.name]
-    return of_catalog + [fault.what for fault in types.faults(schema)]
+    of_silver = [
+        f"column {column.name} of {schema.name} has the name of one that silver adds"
+        for column in schema.captured
+        if column.name.lower() in _OF_SILVER
+    ]
+    return [*of_catalog, *(fault.what for fault in types.faults(schema)), *of_silver]
 
 
 def _without_columns(session: Session, schema: TableSchema, faults: list[str]) -> tuple[dict[str, str], list[str]]:

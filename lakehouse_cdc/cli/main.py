@@ -1,4 +1,4 @@
-"""`lakehouse-cdc`: demo, config, doctor, run, status, verify, as-of, maintain, signal, reset, bundle."""
+"""`lakehouse-cdc`: demo, config, doctor, run, status, verify, as-of, maintain, signal, reset, redact, bundle."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(bundle.app, name="bundle")
+_OLD_FILES = (
+    "the files that were replaced hold the values until Delta lets them go, after 7 days unless a table says otherwise:"
+    " lakehouse-cdc maintain --vacuum -c pipeline.yml deletes them then"
+)
 
 
 def main() -> None:
@@ -207,7 +211,7 @@ def as_of(
             frames = pipeline.all_as_of(timestamp=timestamp, gtid=gtid, position=position)
         counts = {name: frame.count() for name, frame in frames.items()}
         call.screen.table("As of that moment", ["table", "rows"], [[*one] for one in counts.items()])
-        last = frames[table].orderBy("_seq", ascending=False).limit(rows).collect() if table else []
+        last = frames[table].orderBy(pipeline.layout.own.seq, ascending=False).limit(rows).collect() if table else []
         shown = [row.asDict(recursive=True) for row in last]
         if shown:
             call.screen.table(table, [*shown[0]], [[str(value) for value in row.values()] for row in shown])
@@ -222,6 +226,7 @@ class Action(str, Enum):
     """What a pipeline can be asked."""
 
     SNAPSHOT = "snapshot"
+    PASS = "pass"
     PAUSE = "pause"
     RESUME = "resume"
 
@@ -229,26 +234,39 @@ class Action(str, Enum):
 @command(app)
 def signal(
     call: Call,
-    action: Annotated[Action, typer.Argument(help="Read tables again; pause the pipeline; resume it.")],
-    tables: Annotated[list[str] | None, typer.Argument(help="For snapshot: names or patterns, as shop.orders.")] = None,
+    action: Annotated[
+        Action, typer.Argument(help="Read tables again; pass a statement; pause the pipeline; resume it.")
+    ],
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="For snapshot: tables, by names or patterns, as shop.orders. For pass: FILE:POS, as an error names it."
+        ),
+    ] = None,
     where: Annotated[str, typer.Option(help="For snapshot: SQL that says of which rows, as \"status = 'paid'\".")] = "",
 ) -> None:
     """Ask something of the pipeline: of the current run or of the next one."""
     pipeline = call.pipeline()
-    if bool(tables) != (action is Action.SNAPSHOT):
-        raise codes.COMMAND_MISUSED.error(f"{action.value} takes {'the tables to read' if not tables else 'no tables'}")
+    needed = {Action.SNAPSHOT: "the tables to read", Action.PASS: "the statements to pass, as FILE:POS"}.get(action)
+    if bool(what) != (needed is not None):
+        raise codes.COMMAND_MISUSED.error(f"{action.value} takes {needed or 'nothing more'}")
     if where and action is not Action.SNAPSHOT:
         raise codes.COMMAND_MISUSED.error(f"{action.value} takes no --where")
     if where:
         with call.opened() as pipeline:
-            keys = pipeline.read_again_where(tables or [], where)
+            keys = pipeline.read_again_where(what or [], where)
         _say_again(call.screen, [f"{n:,} keys of {name}" for name, n in keys.items()])
         call.screen.result({"read_again": [], "keys_read_again": keys})
         return
     if action is Action.SNAPSHOT:
-        read_again = pipeline.read_again(tables or [])
+        read_again = pipeline.read_again(what or [])
         _say_again(call.screen, read_again)
         call.screen.result({"read_again": read_again})
+        return
+    if action is Action.PASS:
+        passed = pipeline.pass_statements(what or [])
+        call.screen.say(f"the statement that ends at {', '.join(passed)} will be passed: it changes no captured table")
+        call.screen.result({"passed": passed})
         return
     if action is Action.PAUSE:
         pipeline.signals.pause()
@@ -271,16 +289,54 @@ def reset(
     with call.opened() as pipeline, pipeline.resetting(keep_tables=keep_tables) as plan:
         rows = [[d.kind, d.where, "" if d.rows is None else f"{d.rows:,}", f"{d.size:,}"] for d in plan.deletions]
         call.screen.table("To be deleted", ["what", "where", "rows", "bytes"], rows)
-        if plan.deletions and not yes and not _confirmed(pipeline.config.name, len(rows)):
+        question = f"Delete these {len(rows)} of the pipeline {pipeline.config.name}? The source is not touched."
+        if plan.deletions and not yes and not _confirmed(question):
             raise codes.COMMAND_MISUSED.error("nothing was deleted", hint="answer y, or give --yes")
         plan.execute()
     call.screen.say(f"deleted {len(rows)} of {len(rows)}; the next run begins again")
     call.screen.result({"deleted": [d.to_json() for d in plan.deletions], "kept_tables": keep_tables})
 
 
-def _confirmed(name: str, count: int) -> bool:
+@command(app)
+def redact(
+    call: Call,
+    tables: Annotated[
+        list[str] | None, typer.Argument(help="Names or patterns, as shop.orders; all by default.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Redact without a question.")] = False,
+) -> None:
+    """Hide, in what bronze and silver hold already, the columns that the file masks or excludes by now.
+
+    Bronze's rows are written again, and silver's tables built again from them. Exit code 1: a table could not be
+    redacted, or not all of it; its line says why. The files from before hold the values until `maintain --vacuum`.
+    """
+    if call.screen.as_json and not yes:
+        raise codes.COMMAND_MISUSED.error("redact --json asks nobody", hint="add --yes to redact without a question")
+    with call.opened() as pipeline, pipeline.redacting(tables or ()) as plan:
+        rows = [[one.table, ", ".join(one.columns), one.silver, one.left] for one in plan.tables]
+        if rows:
+            call.screen.table("To be redacted", ["table", "columns", "built again", "cannot be"], rows)
+        question = (
+            f"Write these tables of the pipeline {pipeline.config.name} again? What is hidden cannot be had back."
+        )
+        if rows and not yes and not _confirmed(question):
+            raise codes.COMMAND_MISUSED.error("nothing was redacted", hint="answer y, or give --yes")
+        say = call.screen.paced()
+        done = plan.execute(lambda table, n, of: say(f"{table}: {n:,} of {of:,} files of bronze"))
+    for one in done:
+        if one.left:
+            call.screen.say(f"{one.table}: {one.left}", "left", "red")
+    call.screen.say(f"{sum(not one.left for one in done)} of {len(done)} tables redacted")
+    if any(one.files for one in done):
+        call.screen.say(_OLD_FILES)
+    call.screen.result({"redacted": [one.to_json() for one in done]})
+    if any(one.left for one in done):
+        raise typer.Exit(DIFFERENCE)
+
+
+def _confirmed(question: str) -> bool:
     try:
-        return typer.confirm(f"Delete these {count} of the pipeline {name}? The source is not touched.")
+        return typer.confirm(question)
     except typer.Abort:  # no answer, as where there is no terminal
         return False
 

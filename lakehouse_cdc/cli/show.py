@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,18 @@ class Screen:
         """One line; `mark` is before it, in that style. Neither is markup: names and keys may hold brackets."""
         line = Text(mark, style=style) if mark else Text()
         self.console.print(line.append(f" {text}" if mark else text, style="none"))
+
+    def paced(self, seconds: float = 5.0) -> Callable[[str], None]:
+        """`say` for progress: lines that follow another one within so many seconds are not said."""
+        said = time.monotonic()
+
+        def say(text: str) -> None:
+            nonlocal said
+            if time.monotonic() - said >= seconds:
+                said = time.monotonic()
+                self.say(text)
+
+        return say
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """A table; numbers are aligned right."""
@@ -123,20 +135,30 @@ class Screen:
         if any(status.texts.values()):
             passed, again = status.texts["passed_over"], status.texts["read_again"]
             self.say(f"statements logged as text: {passed:,} passed over, {again:,} had tables read again")
+        if status.passed:
+            self.say(f"passed by signal: the statements that end at {', '.join(status.passed)}")
         for name, table in status.tables.items():
             if table.asked:
                 self.say(f"{name} is to be read again, the whole of it or some keys, by the current run or the next")
+            if table.clear:
+                self._in_clear(name, table.clear)
             if table.ignored:
                 self.say(f"silver's {name} is frozen: it does not hold {', '.join(table.ignored)}")
         self.quarantined({name: t.quarantined for name, t in status.tables.items() if t.quarantined})
         self.uncaptured(status.uncaptured or {})
         self.last_error(status.last_error)
 
+    def _in_clear(self, table: str, columns: Sequence[str]) -> None:
+        what = f"bronze holds values of {', '.join(columns)} of {table} from before they were hidden"
+        self.say(what, "in clear", _STYLES["warning"])
+        self.say("        -> lakehouse-cdc redact -c pipeline.yml hides them")
+
     def last_error(self, error: LastError | None) -> None:
         """What ended the last run, since when, and what to do."""
         if error is not None:
             since = f"since {error.since}, last at {error.at}" if error.since != error.at else f"at {error.at}"
-            waits = f"the run waits (try {error.tries} failed, until {error.until})"
+            tries = f"{error.tries} tries" if error.tries > 1 else "1 try"
+            waits = f"the run waits ({tries} failed, others until {error.until})"
             what = waits if error.tries else "the last run ended"
             self.say(f"{what} {since}: {error.sentence}", "stopped", _STYLES["error"])
             self.say(f"        -> {error.error['hint']}")

@@ -19,7 +19,7 @@ from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.cleanup.trash import throw_away
 from lakehouse_cdc.lake.cleanup.unfinished_tables import is_unfinished, remove_unfinished
 from lakehouse_cdc.lake.failpoints import Door, commit_to
-from lakehouse_cdc.model.table_layout import SOURCE_TABLE, Table, literal, quoted
+from lakehouse_cdc.model.table_layout import Table, literal, quoted
 
 PIPELINE = "lakehouse_cdc.pipeline"
 _OF_ONE_TABLE = ("delta.columnMapping.maxColumnId",)
@@ -59,7 +59,7 @@ def read(spark: SparkSession, table: Table, version: int | None = None) -> DataF
     if version is not None:
         reader = reader.option("versionAsOf", version)
     whole = reader.load(table.path) if table.path is not None else reader.table(table.sql)
-    return whole if table.part is None else whole.where(table.rows()).drop(SOURCE_TABLE)
+    return whole if table.part is None else whole.where(table.rows()).drop(table.own.source_table)
 
 
 def append(rows: DataFrame, table: Table, options: Mapping[str, str | int], partition_by: Sequence[str] = ()) -> None:

@@ -87,7 +87,8 @@ class CommitNote:
     In bronze, `reading` are the tables that are being read there, each with the seq since which it is not exact (None
     where it is not said). In a silver table, `through` is a seq: its current rows are what bronze's rows up to there
     make, no less and no more (None during a change of the schema); `frozen` is what it keeps its shape by, if it does;
-    `part` is the source table that it is about, of a table that several go into.
+    `part` is the source table that it is about, of a table that several go into. `redacted`: versions before this one
+    hold values that have been hidden since.
     """
 
     pipeline: str
@@ -99,6 +100,7 @@ class CommitNote:
     through: int | None = None
     frozen: str | None = None
     part: str | None = None
+    redacted: bool | None = None
 
     def text(self) -> str:
         """As it is stored."""

@@ -24,6 +24,14 @@ class Position:
     file: str
     pos: int
 
+    @classmethod
+    def parse(cls, text: str) -> Position:
+        """The inverse of `str`. Raises ConfigError."""
+        file, _, pos = text.rpartition(":")
+        if not file or not pos.isdecimal():
+            raise codes.MOMENT_INVALID.error(f"'{text}' is no position", hint="write FILE:POS, as binlog.000042:1234")
+        return cls(file, int(pos))
+
     @property
     def base(self) -> str:
         """The log's base name: mysql-bin of mysql-bin.000042."""

@@ -13,12 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.model.own_columns import DEFAULT, OwnColumns
 from lakehouse_cdc.model.path_element import fitted
 from lakehouse_cdc.model.table_name import last_match, split
 
-SOURCE_TABLE = "_source_table"  # of a silver table that several source tables go into: which one a row is of
-# columns of silver's own, so no column of a source may have these names
-SEQ, COMMIT_TS, DELETED_AT, START_AT, END_AT = OWN = ("_seq", "_commit_ts", "_deleted_at", "__START_AT", "__END_AT")
 _UNSAFE = re.compile(r"[/\\%:\x00-\x1f]|^[.]")
 
 
@@ -36,8 +34,9 @@ def literal(text: str) -> str:
 class Table:
     """One Delta table, by path (`root`) or by catalog; exactly one of the two is given.
 
-    With `part` it is a part of one: the rows of that source table, among those of others, in `_source_table`. To those
-    who read and write it, it is as a table of its own, without that column.
+    With `part` it is a part of one: the rows of that source table, among those of others, by `own.source_table`. To
+    those who read and write it, it is as a table of its own, without that column. `own` are the columns that silver
+    adds; a table of bronze has none of them.
     """
 
     schema: str
@@ -45,15 +44,21 @@ class Table:
     root: str | None = None
     catalog: str | None = None
     part: str | None = None
+    own: OwnColumns = DEFAULT
 
     def rows(self, alias: str = "") -> str:
         """SQL: which of the Delta table's rows are meant."""
-        return "true" if self.part is None else f"{alias}{SOURCE_TABLE} = {literal(self.part)}"
+        return "true" if self.part is None else f"{alias}{self.own.source_table} = {literal(self.part)}"
 
     @property
     def stamp(self) -> dict[str, str]:
         """What each row that is written has beside its columns: SQL, by column."""
-        return {} if self.part is None else {SOURCE_TABLE: literal(self.part)}
+        return {} if self.part is None else {self.own.source_table: literal(self.part)}
+
+    @property
+    def reserved(self) -> tuple[str, ...]:
+        """The names that no column of the source's may have in the table, in any case."""
+        return self.own.all_forms if self.part is None else (*self.own.all_forms, self.own.source_table)
 
     @property
     def path(self) -> str | None:
@@ -81,7 +86,8 @@ class Layout:
 
     `silver` is None for a pipeline that keeps bronze alone. `silver_name` is a pattern of {database} and {table};
     `silver_names` has others, each after a pattern of source tables. `into` are the names of silver tables that several
-    source tables go into, after the patterns of these; the last pattern that matches decides.
+    source tables go into, after the patterns of these; the last pattern that matches decides. `own` are the columns
+    that silver's tables are to have beside the source's.
     """
 
     pipeline: str
@@ -92,6 +98,7 @@ class Layout:
     silver_name: str = "{table}"
     into: tuple[tuple[str, str], ...] = ()
     silver_names: tuple[tuple[str, str], ...] = ()
+    own: OwnColumns = DEFAULT
 
     def __post_init__(self) -> None:
         if (self.path is None) == (self.catalog is None):
@@ -204,4 +211,4 @@ class Layout:
         return self.silver
 
     def _table(self, schema: str, name: str) -> Table:
-        return Table(schema, name, root=self.path, catalog=self.catalog)
+        return Table(schema, name, root=self.path, catalog=self.catalog, own=self.own)

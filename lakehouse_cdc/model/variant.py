@@ -13,9 +13,10 @@ is the same order for all characters below U+10000, and MySQL has no others in t
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
@@ -88,6 +89,34 @@ def decode(value: bytes, metadata: bytes) -> Any:
         return _read(value, 0, _names(metadata))
     except (IndexError, struct.error, UnicodeDecodeError, OverflowError, RecursionError) as error:
         raise codes.VARIANT_UNREADABLE.error(f"not a VARIANT that can be read: {error}") from error
+
+
+def fields(value: bytes, metadata: bytes) -> dict[str, bytes]:
+    """The fields of a flat object (no field has names of its own), each as its bytes: a row image, or a key.
+
+    Raises DefiniteError for anything else.
+    """
+    try:
+        basic, ids, offsets, start = _container_parts(value, 0)
+        if basic != OBJECT:
+            raise codes.VARIANT_UNREADABLE.error("a VARIANT is no object")
+        names = _names(metadata)
+        ends = sorted({*offsets})  # values may lie in any order
+        after = dict(pairwise(ends))
+        return {names[i]: _take(value, start + at, after[at] - at) for i, at in zip(ids, offsets[:-1], strict=True)}
+    except (IndexError, KeyError, UnicodeDecodeError) as error:
+        raise codes.VARIANT_UNREADABLE.error(f"not a VARIANT that can be read: {error}") from error
+
+
+def object_of(values: Mapping[str, bytes]) -> tuple[bytes, bytes]:
+    """The inverse of `fields`, as (value, metadata); in the form of `encode`."""
+    names = sorted(values, key=str.encode)
+    return _container(range(len(names)), [values[name] for name in names]), _metadata_of(tuple(names))
+
+
+@lru_cache(maxsize=1024)
+def _metadata_of(names: tuple[str, ...]) -> bytes:
+    return metadata(names)
 
 
 def _collect(value: Any, names: set[str]) -> None:
@@ -208,6 +237,20 @@ def _read(data: bytes, at: int, names: list[str]) -> Any:
         return _take(data, at + 1, info).decode()
     if basic == PRIMITIVE:
         return _read_primitive(data, at + 1, info)
+    _, ids, offsets, start = _container_parts(data, at)
+    items = (_read(data, start + offset, names) for offset in offsets[:-1])
+    if basic != OBJECT:
+        return list(items)
+    return dict(zip((names[i] for i in ids), items, strict=True))
+
+
+def _container_parts(data: bytes, at: int) -> tuple[int, list[int], list[int], int]:
+    """The basic type of an object or array, the ids of its names, the offsets of its values, and where these begin.
+
+    An array has no ids. The last offset is the end of all values.
+    """
+    first = _unsigned(data, at, 1)
+    basic, info = first & 3, first >> 2
     is_object = basic == OBJECT
     large = info >> (4 if is_object else 2) & 1
     size, id_size = (info & 3) + 1, (info >> 2 & 3) + 1 if is_object else 0
@@ -216,11 +259,8 @@ def _read(data: bytes, at: int, names: list[str]) -> Any:
     offsets = ids + count * id_size
     start = offsets + (count + 1) * size
     _take(data, at, start - at)
-    items = (_read(data, start + _unsigned(data, offsets + i * size, size), names) for i in range(count))
-    if not is_object:
-        return list(items)
-    keys = [names[_unsigned(data, ids + i * id_size, id_size)] for i in range(count)]
-    return dict(zip(keys, items, strict=True))
+    numbers = [_unsigned(data, ids + i * id_size, id_size) for i in range(count)] if is_object else []
+    return basic, numbers, [_unsigned(data, offsets + i * size, size) for i in range(count + 1)], start
 
 
 def _read_primitive(data: bytes, at: int, kind: int) -> Any:

@@ -9,7 +9,7 @@ a reading began and ended in between, of which bronze has the end (an x row, whi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from decimal import Decimal
@@ -29,9 +29,10 @@ from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.ops.moment_resolution import seq_of
 from lakehouse_cdc.ops.timeline import timeline
 from lakehouse_cdc.silver.batch.contents import BEGUN
+from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.tables.ledger import require_ledger
 from lakehouse_cdc.silver.tables.names import SilverNames, own_table
-from lakehouse_cdc.silver.time_travel import SchemaInForce, rows_at, schemas_in_force
+from lakehouse_cdc.silver.time_travel import SchemaInForce, past_schemas, rows_at, schemas_in_force
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,14 @@ class Reach:
         return f"{self.file}:{self.pos} ({self.commit_ts.isoformat()}): {self.reason}"
 
 
-def as_of(spark: SparkSession, layout: Layout, moment: Moment, table: str | None) -> dict[str, DataFrame]:
-    """That table, or all that the source had, as rows of silver's columns, `_seq` and `_commit_ts`.
+def as_of(
+    spark: SparkSession,
+    layout: Layout,
+    moment: Moment,
+    table: str | None,
+    policy: Callable[[str], Policy] = lambda _: Policy(),
+) -> dict[str, DataFrame]:
+    """That table, or all that the source had, as rows of silver's columns, and the seq and commit time of each row.
 
     A table that was not captured yet, was dropped, or is in bronze alone, is left out where all are asked for. Raises
     ConfigError for one that nobody knows, DefiniteError where a table cannot be said exactly at that moment.
@@ -60,7 +67,7 @@ def as_of(spark: SparkSession, layout: Layout, moment: Moment, table: str | None
         raise codes.TABLE_UNKNOWN.error(f"bronze knows no table {table}", hint="name it as DATABASE.TABLE")
     if table is None:
         by_table = {name: schemas for name, schemas in by_table.items() if _is_there(schemas, seq)}
-    for name, refused in _in_bronze_alone(spark, layout, by_table).items():
+    for name, refused in _in_bronze_alone(spark, layout, by_table, policy).items():
         if name == table:
             raise refused
         del by_table[name]
@@ -90,7 +97,7 @@ def reach(spark: SparkSession, layout: Layout, table: str) -> Reach | None:
         return None
     earlier = not _ledger(spark, layout).where(F.col("seq") < first["seq"]).isEmpty()
     reason = "before that its first snapshot was not complete" if earlier else "there the ledger begins"
-    changes = schemas_in_force(spark, layout, [table]).get(table, [])[1:]
+    changes = [one for one in schemas_in_force(spark, layout, [table]).get(table, [])[1:] if not one.same]
     if changes and changes[-1].seq > first["seq"]:
         held = _oldest(spark, layout, table)
         if held is None or held > first["seq"]:
@@ -155,15 +162,18 @@ def _is_there(schemas: list[SchemaInForce], seq: int) -> bool:
 
 
 def _in_bronze_alone(
-    spark: SparkSession, layout: Layout, by_table: Mapping[str, list[SchemaInForce]]
+    spark: SparkSession,
+    layout: Layout,
+    by_table: Mapping[str, list[SchemaInForce]],
+    policy: Callable[[str], Policy],
 ) -> dict[str, TableError]:
     """Why, for each of these tables that can have no silver table."""
     missing = [name for name in by_table if own_table(spark, layout, name) is None]
-    names = SilverNames(layout, schemas_in_force(spark, layout) if missing else ())
+    names = SilverNames(layout, schemas_in_force(spark, layout) if missing else (), policy)
     reasons = {}
     for name in missing:
-        known = [one.schema for one in by_table[name] if one.schema is not None]
-        refused = names.without(spark, name, keyed=bool(known[-1].key)) if known else None
+        known = past_schemas(by_table[name])
+        refused = names.without(spark, known) if known else None
         if refused is not None:
             reasons[name] = refused
     return reasons
@@ -193,9 +203,14 @@ def _exact(table: str) -> Column:
 
 
 def _oldest(spark: SparkSession, layout: Layout, table: str) -> int | None:
-    """The least seq through which a version of the silver table, that Delta's log still has, holds bronze."""
-    notes = [c.note for c in newest_first(spark, layout.silver_table(table))]
-    return min((note.through for note in notes if note is not None and note.through is not None), default=None)
+    """The least seq through which a version of the silver table, that may be read, and is in the log, holds bronze."""
+    oldest: int | None = None
+    for commit in newest_first(spark, layout.silver_table(table)):
+        if commit.note is not None and commit.note.through is not None:
+            oldest = commit.note.through if oldest is None else min(oldest, commit.note.through)
+        if commit.note is not None and commit.note.redacted:
+            break
+    return oldest
 
 
 def _newest(spark: SparkSession, layout: Layout) -> CommitNote:

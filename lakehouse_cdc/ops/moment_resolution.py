@@ -49,10 +49,7 @@ def seq_of(moment: Moment, changes: DataFrame, newest: SourcePoint, marks: Marks
 
 
 def _of_position(text: str, newest: SourcePoint) -> int:
-    file, _, pos = text.rpartition(":")
-    if not file or not pos.isdecimal():
-        raise codes.MOMENT_INVALID.error(f"'{text}' is no position", hint="write FILE:POS, as binlog.000042:1234")
-    asked, reached = Position(file, int(pos)), Position(newest.file, newest.pos)
+    asked, reached = Position.parse(text), Position(newest.file, newest.pos)
     if asked > reached:
         raise _not_reached(text, newest)
     return last_at(newest.epoch, asked)

@@ -7,12 +7,13 @@ different moments then; positions are exact, each for itself.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from pyspark.sql import SparkSession
 
+from lakehouse_cdc.bronze.redaction import redactions
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.bronze_row import PARTITION
@@ -20,9 +21,12 @@ from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.model.table_state import Cursor, Dropped, TableState
 from lakehouse_cdc.ops.last_error import LastError
+from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.silver.apply import stream as silver
+from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.tables.names import SilverNames, own_table
 from lakehouse_cdc.silver.tables.properties import own_properties
+from lakehouse_cdc.silver.time_travel import schemas_of
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.state_store import SchemaStore
@@ -36,7 +40,7 @@ class TableStatus:
 
     `cursor` is the key below which a running snapshot has read; silver None: there is no such table. `ignored` are the
     source's columns that a frozen silver table does not hold. `asked`: the table, or some of its keys, is to be read
-    again.
+    again. `clear` are the columns that the configuration hides, and of which bronze has values from before.
     """
 
     snapshot: Snapshot
@@ -46,6 +50,7 @@ class TableStatus:
     quarantined: str = ""
     ignored: tuple[str, ...] = ()
     asked: bool = False
+    clear: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ class Status:
 
     `uncaptured` is what matches and is not captured, with the reasons; None where the source was not asked. `texts`
     counts the statements logged as text that were `passed_over`, and those for which tables were `read_again`.
-    `last_error` ended the last run.
+    `passed` are the ends of statements that the user wants to be passed. `last_error` ended the last run.
     """
 
     pipeline: str
@@ -75,6 +80,7 @@ class Status:
     tables: dict[str, TableStatus] = field(default_factory=dict)
     uncaptured: dict[str, str] | None = None
     texts: dict[str, int] = field(default_factory=dict)
+    passed: tuple[str, ...] = ()
     last_error: LastError | None = None
 
     @property
@@ -95,11 +101,13 @@ def status(
     silver_checkpoint: str,
     schemas: str,
     logs: Sequence[tuple[str, int]] | None,
+    choice: Choice,
+    policy: Callable[[str], Policy] = lambda _: Policy(),
 ) -> Status:
     """The state of the pipeline.
 
     `schemas` is the source's folder beside the checkpoints; `logs` are the binlog files that the server has, with sizes
-    (None: not known).
+    (None: not known); `choice` is what the configuration hides.
     """
     place = Checkpoint(bronze_checkpoint)
     batch = place.last_commit()
@@ -117,14 +125,19 @@ def status(
         *signals.repairs(),
         *(name for name, state in offset.tables.items() if state.repair_asked),
     }
-    tables, names = {}, SilverNames(layout, offset.tables)
+    hidden = redactions(spark, layout, choice)
+    tables, names = {}, SilverNames(layout, offset.tables, policy)
     for name, state in sorted(offset.tables.items()):
-        table = TableStatus(_snapshot(state), state.cursor, rows.get(name, 0), None, offset.quarantined.get(name, ""))
-        keyed = bool(store.get(state.schema).key)
-        tables[name] = _with_silver(spark, layout, names, name, replace(table, asked=name in asked), keyed=keyed)
+        clear = tuple(hidden[name].columns) if name in hidden else ()
+        table = TableStatus(
+            _snapshot(state), state.cursor, rows.get(name, 0), None, offset.quarantined.get(name, ""), clear=clear
+        )
+        tables[name] = _with_silver(spark, layout, names, name, replace(table, asked=name in asked))
     lag = None if logs is None else _lag(point, logs)
     texts = dict(zip(("passed_over", "read_again"), offset.texts, strict=True))
-    return Status(layout.pipeline, point, None if applied is None else applied.source_point, lag, tables, texts=texts)
+    silver_point = None if applied is None else applied.source_point
+    passed = tuple(map(str, sorted(signals.passed(offset.epoch))))
+    return Status(layout.pipeline, point, silver_point, lag, tables, texts=texts, passed=passed)
 
 
 def _snapshot(state: TableState) -> Snapshot:
@@ -135,16 +148,15 @@ def _snapshot(state: TableState) -> Snapshot:
     return "running" if state.begun else "waiting"
 
 
-def _with_silver(
-    spark: SparkSession, layout: Layout, names: SilverNames, name: str, table: TableStatus, *, keyed: bool
-) -> TableStatus:
+def _with_silver(spark: SparkSession, layout: Layout, names: SilverNames, name: str, table: TableStatus) -> TableStatus:
     if layout.silver is None:
         return table
     if (silver := own_table(spark, layout, name)) is None:
-        refused = None if not table.bronze_rows or table.quarantined else names.without(spark, name, keyed=keyed)
+        schemas = [] if not table.bronze_rows or table.quarantined else schemas_of(spark, layout, name)
+        refused = names.without(spark, schemas) if schemas else None
         return table if refused is None else replace(table, quarantined=f"{refused.what}; {refused.hint}")
     held = own_properties(spark, layout, name)
-    rows = read(spark, silver).where(held.form.is_current).count()
+    rows = read(spark, silver).where(held.form.is_current(silver.own)).count()
     if held.quarantine is not None and not table.quarantined:
         table = replace(table, snapshot="quarantined", quarantined=held.quarantine.reason)
     return replace(table, silver_rows=rows, ignored=held.frozen.ignored if held.frozen is not None else ())

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse_cdc.errors import CdcError, codes
+from lakehouse_cdc.model.own_columns import OwnColumns
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
@@ -66,6 +67,7 @@ class PipelineContext:
             path=str(self._absolute(target.path)) if target.path is not None else None,
             catalog=target.catalog,
             silver_name=target.silver_name,
+            own=OwnColumns(target.metadata_prefix),
             silver_names=tuple(
                 (pattern, t.silver_name)
                 for pattern, t in self.config.tables_that_set("silver_name").items()

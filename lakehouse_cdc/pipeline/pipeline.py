@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lakehouse_cdc.errors import CdcError, TableError, TransientError, codes
+from lakehouse_cdc.errors import CdcError, TransientError, codes
 from lakehouse_cdc.model.belonging import Silver
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.model.table_name import join
@@ -99,8 +99,8 @@ class Pipeline(RereadRequests):
             return findings + (self._unfit(captured, at_fault) if self.config.target.silver else [])
 
     def _unfit(self, tables: Mapping[str, TableSchema], at_fault: Collection[str]) -> list[Finding]:
-        """The tables that silver cannot hold, for nothing tells their rows apart, or not as they are to be held, or for
-        which another has taken their silver table's name.
+        """The tables that silver cannot hold, for nothing tells their rows apart, or not as they are to be held, or not
+        with such names of columns, or for which another has taken their silver table's name.
 
         Those that cannot be captured (`at_fault`) are left out.
         """
@@ -110,10 +110,9 @@ class Pipeline(RereadRequests):
         for name, schema in tables.items():
             if name in at_fault:
                 continue
-            try:
-                config.form(name).require_fit(with_key(schema, config.keys))
-            except TableError as error:
-                findings.append(Finding(name, "warning", error.what, error.hint))
+            refused = config.policy(name).refusal([with_key(schema, config.keys)], self.layout.silver_table(name))
+            if refused is not None:
+                findings.append(Finding(name, "warning", refused.what, refused.hint))
         return findings
 
     def _unused(self, names: Collection[str]) -> list[Finding]:
@@ -152,7 +151,7 @@ class Pipeline(RereadRequests):
     def _silver_settings(self) -> SilverSettings:
         from lakehouse_cdc.pipeline.start.silver_settings import SilverSettings
 
-        return SilverSettings(self.spark, self.layout, self.config, self.state)
+        return SilverSettings(self.spark, self.layout, self.config, self.state, self.checkpoint("silver"))
 
     def run(
         self, *, once: bool = False, every_seconds: float = 1.0, progress: Callable[[Progress], None] | None = None
@@ -267,7 +266,7 @@ class Pipeline(RereadRequests):
             streams.wait(until=lambda: every is not None and begun.last_commit() is not None)
             if layout.silver is not None:
                 place = self.checkpoint("silver")
-                for notice in self._silver_settings().follow(place):
+                for notice in self._silver_settings().follow():
                     report.notices.append(notice)
                 policy = self.config.policy
                 streams.add(
@@ -326,8 +325,9 @@ class Pipeline(RereadRequests):
     ) -> DataFrame:
         """A silver table as the source held it at a time, after a GTID (or set), or at a position, `FILE:POS`.
 
-        It has the table's columns, `_seq` and `_commit_ts`; of type 2, the rows that were open. Raises ConfigError for
-        what cannot be read, DefiniteError where the table cannot be had exactly, with how far back it goes.
+        It has the table's columns, the seq and the commit time (`layout.own` has their names); of type 2, the rows that
+        were open. Raises ConfigError for what cannot be read, DefiniteError where the table cannot be had exactly, with
+        how far back it goes.
         """
         return self._as_of(Moment(timestamp, gtid, position), table)[table]
 
@@ -353,7 +353,7 @@ class Pipeline(RereadRequests):
         from lakehouse_cdc.ops.as_of import as_of
 
         with self._failures():
-            return as_of(self.spark, self.layout, moment, table)
+            return as_of(self.spark, self.layout, moment, table, self.config.policy)
 
     def reach(self) -> dict[str, Reach | None]:
         """How far back each table can be had, and why; None of one that cannot be had yet."""
@@ -395,7 +395,8 @@ class Pipeline(RereadRequests):
         places, log = (self.checkpoint("bronze"), self.checkpoint("silver")), self.log if self._made_session else None
         with self._failures():
             options = self.source_options()
-            verifier = Verifier(self.spark, self.layout, options, *places, lambda error: translate(error, log))
+            policy = self.config.policy
+            verifier = Verifier(self.spark, self.layout, options, *places, lambda error: translate(error, log), policy)
             verified = verifier.silver_tables() if layer == "silver" else verifier.bronze_tables()
         offset = verified.offset
         return VerifyReport(
@@ -411,9 +412,9 @@ class Pipeline(RereadRequests):
         with suppress(TransientError), connect(self._connection()) as session:
             logs, left_out = binary_logs(session), uncaptured(session, Selection(self.config.source.tables))
         with self._failures():
-            state = status(
-                self.spark, self.layout, self.checkpoint("bronze"), self.checkpoint("silver"), self.schemas, logs
-            )
+            places = self.checkpoint("bronze"), self.checkpoint("silver"), self.schemas
+            hidden = SourceOptions.parse(self.source_options()).choice
+            state = status(self.spark, self.layout, *places, logs, hidden, self.config.policy)
         selection = Selection(self.config.source.tables)
         tables = {
             name: replace(table, snapshot="left out")

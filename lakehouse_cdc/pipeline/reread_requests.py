@@ -11,17 +11,22 @@ from typing import TYPE_CHECKING
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.table_name import matches
 from lakehouse_cdc.model.table_state import Dropped
 from lakehouse_cdc.pipeline.context import PipelineContext
 from lakehouse_cdc.pipeline.report import VerifyReport
+from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.requests.repairs import pending
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.state_store import SchemaStore
 
 if TYPE_CHECKING:
+    from lakehouse_cdc.pipeline.start.redact import Redact
     from lakehouse_cdc.pipeline.start.reset import Reset
+
+_END_FIRST = "end the run first (Ctrl-C); a pipeline that is paused runs, too"
 
 
 class RereadRequests(PipelineContext):
@@ -65,6 +70,22 @@ class RereadRequests(PipelineContext):
                 self.signals.request_repair(repair.table, store.put_repair(repair))
         return {repair.table: len(repair.keys) for repair in repairs}
 
+    def pass_statements(self, positions: Sequence[str]) -> list[str]:
+        """Have statements be passed, by where each ends in the binlog (FILE:POS): they change no captured table.
+
+        Raises ConfigError for what is no position, DefiniteError for one that the stream has passed already.
+        """
+        offset = self._begun()
+        asked = [Position.parse(text) for text in positions]
+        for position in asked:
+            if position <= offset.position:
+                raise codes.MOMENT_INVALID.error(
+                    f"the stream has passed {position}", hint="signal snapshot has a table read again as it is now"
+                )
+        for position in asked:
+            self.signals.pass_statement(position, offset.epoch)
+        return [str(position) for position in asked]
+
     def _begun(self) -> Offset:
         offset = self._offset()
         if offset is None:
@@ -89,8 +110,27 @@ class RereadRequests(PipelineContext):
         """
         from lakehouse_cdc.pipeline.start.reset import Reset
 
-        with self._failures(), self._writing("end the run first (Ctrl-C); a pipeline that is paused runs, too"):
+        with self._failures(), self._writing(_END_FIRST):
             yield Reset(self.spark, self.layout, self.folders, keep_tables=keep_tables)
+
+    @contextmanager
+    def redacting(self, patterns: Sequence[str] = ()) -> Iterator[Redact]:
+        """What bronze and silver hold of columns that the configuration hides by now, to be looked at and then hidden.
+
+        `patterns` are of the tables that are meant, none for all that there are; no run can begin meanwhile. Raises
+        ConfigError for a pattern that no captured table matches, DefiniteError while a run is active, and where
+        something has yet to be read.
+        """
+        from lakehouse_cdc.pipeline.start.redact import Redact
+        from lakehouse_cdc.pipeline.start.silver_settings import SilverSettings
+
+        with self._failures(), self._writing(_END_FIRST):
+            offset = self._begun()
+            names = self._matching(offset, patterns) if patterns else sorted(offset.tables)
+            settings = SilverSettings(self.spark, self.layout, self.config, self.state, self.checkpoint("silver"))
+            options = SourceOptions.parse(self.source_options())
+            policy = self.config.policy
+            yield Redact(self.spark, self.layout, self.folders, options, policy, settings, offset, names)
 
     def repair(self, report: VerifyReport) -> dict[str, int | None]:
         """Have the keys that differ be read again as of now, beside the stream: by table how many.

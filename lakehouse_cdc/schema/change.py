@@ -21,6 +21,7 @@ class SchemaChange:
     `after` is None where the table is gone, or, for that `reason`, is not followed from there on. `origin` has the old
     name of each column of `after` that there was before. `kept`: it is proven that every row holds what it held, and in
     new columns NULL, or what `filled` has as text; where it is not, all rows of the table are read again from there on.
+    `passed`: the user says that the statement changes nothing.
     """
 
     statement: str | None
@@ -30,6 +31,7 @@ class SchemaChange:
     kept: bool
     reason: str = ""
     filled: Mapping[str, str] = field(default_factory=dict)
+    passed: bool = False
 
     @property
     def schema(self) -> TableSchema:
@@ -40,6 +42,12 @@ class SchemaChange:
     def leaving(cls, statement: str | None, before: TableSchema, reason: str = "") -> SchemaChange:
         """The table is gone, or, for that reason, is not followed."""
         return cls(statement, before, None, {}, kept=True, reason=reason)
+
+    @classmethod
+    def nothing(cls, statement: str, schema: TableSchema) -> SchemaChange:
+        """The user says that the statement changes neither the schema nor a row."""
+        origin = {column.name: column.name for column in schema.columns}
+        return cls(statement, schema, schema, origin, kept=True, passed=True)
 
     @classmethod
     def by_names(cls, statement: str | None, before: TableSchema, after: TableSchema) -> SchemaChange:
@@ -55,6 +63,7 @@ class SchemaChange:
             return self.before.to_dict(), {"statement": self.statement, **why}
         data = {"statement": self.statement, "origin": dict(self.origin), "kept": self.kept}
         data |= {"filled": dict(self.filled)} if self.filled else {}
+        data |= {"passed": True} if self.passed else {}
         return self.before.to_dict(), {**self.after.to_dict(), **data}
 
     def to_json(self) -> str:
@@ -68,7 +77,8 @@ class SchemaChange:
         if "columns" not in after:
             return cls.leaving(after["statement"], TableSchema.from_dict(before), after.get("quarantined", ""))
         schemas = TableSchema.from_dict(before), TableSchema.from_dict(after)
-        return cls(after["statement"], *schemas, after["origin"], after["kept"], filled=after.get("filled", {}))
+        said = {"filled": after.get("filled", {}), "passed": after.get("passed", False)}
+        return cls(after["statement"], *schemas, after["origin"], after["kept"], **said)
 
     @classmethod
     def from_json(cls, text: str) -> SchemaChange:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakehouse_cdc.errors import DefiniteError, codes
-from lakehouse_cdc.model.table_layout import OWN
 from lakehouse_cdc.schema.charsets import CHARSETS
 from lakehouse_cdc.schema.column_choice import WITHOUT_VALUE
 from lakehouse_cdc.schema.masks import gives_text, kept, unmasked
@@ -86,21 +85,12 @@ def _leave_out(table: str) -> str:
 def faults(schema: TableSchema) -> list[DefiniteError]:
     """All that forbids to capture this table exactly.
 
-    That is each captured column that `mapped` does not know, that has a name of silver's, no value to capture or a mask
-    that its type cannot have, and each column of the key that is excluded, masked or an ENUM whose values are not
-    distinguished by their labels. A table needs no key to be captured.
+    That is each captured column that `mapped` does not know, that has no value to capture or a mask that its type
+    cannot have, and each column of the key that is excluded, masked or an ENUM whose values are not distinguished by
+    their labels. A table needs no key to be captured.
     """
     name = schema.name
     problems = [_unsupported(column, name) for column in schema.captured if mapped(column) is None]
-    own = {name.lower() for name in OWN}
-    for column in schema.captured:
-        if column.name.lower() in own:
-            what = f"column {column.name} of {name} has the name of one that silver adds"
-            problems.append(
-                codes.COLUMN_NAME_UNUSABLE.error(
-                    what, where=name, hint="exclude the column, or rename it on the source"
-                )
-            )
     problems += [
         codes.TABLE_UNSUPPORTED.error(
             f"column {column.name} of {name} {WITHOUT_VALUE[column.generated]}",
@@ -132,6 +122,11 @@ def _key_fault(column: Column, table: str, of_key: str) -> DefiniteError | None:
         hint = "the empty label cannot be distinguished from a value that was refused; leave the table out"
         return codes.KEY_UNUSABLE.error(f"{holds}: an ENUM with an empty label", where=table, hint=hint)
     return None
+
+
+def can_be_masked(column: Column) -> bool:
+    """Whether its type can have its mask."""
+    return mapped(column) is not None and _mask_fault(column, "") is None
 
 
 def _mask_fault(column: Column, table: str) -> DefiniteError | None:

@@ -6,17 +6,21 @@ again from an older checkpoint takes nothing away. So the newest version whose `
 of a prefix of what is asked for, and the rest is the bronze rows in (through, seq], folded on top as MERGE would: the
 last change of each key wins over what the version holds of it, and the greatest barrier takes away what is older.
 
+Versions from before values were hidden (`CommitNote.redacted`) are not looked at: they hold these values. What bronze
+holds has been redacted as a whole, and with it the schemas: so it can be folded across the change that hid a column.
+
 A change of the schema in the rest would need the table's evolution. There is none: the commit that ends a change says
 `through` the change's own seq, so a change at or below `seq` that silver has gone through lies within the version. One
-that silver has not gone through yet is refused. Where no version is old enough, bronze alone is folded, which takes
-that the table still had its first schema.
+that silver has not gone through yet is refused, unless it changes nothing in silver (`SchemaInForce.same`). Where no
+version is old enough, bronze alone is folded, which takes that the table still had its first schema.
 
 Sources: Delta's time travel by version; DBLog (Andreakis and Papapanagiotou, 2020) for the order of reads and events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +29,8 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.lake.tables import read
-from lakehouse_cdc.model.table_layout import COMMIT_TS, SEQ, Layout, quoted
+from lakehouse_cdc.model.own_columns import OwnColumns
+from lakehouse_cdc.model.table_layout import Layout, Table, quoted
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.batch import typed_columns
 from lakehouse_cdc.silver.batch.contents import split
@@ -35,12 +40,14 @@ from lakehouse_cdc.silver.forms.writers.append import added
 from lakehouse_cdc.silver.tables.names import own_table
 from lakehouse_cdc.silver.tables.properties import FrozenShape, own_properties
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
+from lakehouse_cdc.silver.tables.table_definition import columns_of
 
 
 @dataclass(frozen=True)
 class Base:
     """A version of a silver table that holds all through a seq; `frozen` is what it kept its shape by, if it did."""
 
+    table: Table
     version: int
     through: int
     frozen: FrozenShape | None
@@ -48,10 +55,14 @@ class Base:
 
 @dataclass(frozen=True)
 class SchemaInForce:
-    """A schema that bronze met at `seq`; None where the table was left off there (dropped, or quarantined)."""
+    """A schema that bronze met at `seq`; None where the table was left off there (dropped, or quarantined).
+
+    `same`: silver has the same columns and key as under the schema before, each from the same column.
+    """
 
     seq: int
     schema: TableSchema | None
+    same: bool = False
 
 
 def schemas_in_force(
@@ -63,9 +74,38 @@ def schemas_in_force(
         rows = rows.where(F.col("source_table").isin(*names))
     schemas: dict[str, list[SchemaInForce]] = {}
     for row in rows.orderBy("seq").collect():
-        schema = None if row["schema"] is None else TableSchema.from_json(row["schema"])
-        schemas.setdefault(row["source_table"], []).append(SchemaInForce(int(row["seq"]), schema))
+        earlier = schemas.setdefault(row["source_table"], [])
+        earlier.append(_in_force(int(row["seq"]), row["schema"], earlier[-1].schema if earlier else None))
     return schemas
+
+
+def _in_force(seq: int, text: str | None, before: TableSchema | None) -> SchemaInForce:
+    if text is None:
+        return SchemaInForce(seq, None)
+    data = json.loads(text)
+    schema, origin = TableSchema.from_dict(data), data.get("origin", {})
+    same = (
+        before is not None
+        and columns_of(schema) == columns_of(before)
+        and schema.key == before.key
+        and all(origin.get(column.name) == column.name for column in schema.captured)
+    )
+    return SchemaInForce(seq, schema, same)
+
+
+def _unchanged_since(past: Sequence[SchemaInForce]) -> int:
+    """The seq of the change since which the last schema is, to silver, the one that is in force."""
+    return next((one.seq for one in reversed(past) if not one.same), past[0].seq)
+
+
+def past_schemas(in_force: Iterable[SchemaInForce]) -> list[TableSchema]:
+    """Without the places where the table was left off."""
+    return [one.schema for one in in_force if one.schema is not None]
+
+
+def schemas_of(spark: SparkSession, layout: Layout, name: str) -> list[TableSchema]:
+    """All schemas that bronze has met of one table, in order."""
+    return past_schemas(schemas_in_force(spark, layout, [name]).get(name, ()))
 
 
 def base(spark: SparkSession, layout: Layout, name: str, seq: int) -> Base | None:
@@ -74,12 +114,14 @@ def base(spark: SparkSession, layout: Layout, name: str, seq: int) -> Base | Non
         for commit in newest_first(spark, table):
             note = commit.note
             if note is not None and note.through is not None and note.through <= seq:
-                return Base(commit.version, note.through, FrozenShape.parse(note.frozen))
+                return Base(table, commit.version, note.through, FrozenShape.parse(note.frozen))
+            if note is not None and note.redacted:
+                break
     return None
 
 
 def rows_at(spark: SparkSession, layout: Layout, name: str, seq: int, schemas: list[SchemaInForce]) -> DataFrame:
-    """The table's rows as they were at `seq`, of which bronze holds all: silver's columns, `_seq` and `_commit_ts`.
+    """The table's rows as they were at `seq`, of which bronze holds all: silver's columns, and the seq and commit time.
 
     `schemas` are all that bronze met of the table, at least one of them by `seq`. Raises DefiniteError where the table
     was left off by then, and where the change to the last schema cannot be gone through.
@@ -93,17 +135,22 @@ def rows_at(spark: SparkSession, layout: Layout, name: str, seq: int, schemas: l
             where=f"{name} seq {seq}",
             hint=f"ask for a position before seq {past[-1].seq}",
         )
-    if (basis.through if basis is not None else past[0].seq) < past[-1].seq:
+    if (basis.through if basis is not None else past[0].seq) < _unchanged_since(past):
         raise _beyond_a_change(layout, name, past[-1].seq, later=any(one.seq > seq for one in schemas))
-    table = layout.silver_table(name)
     shape = _shape(spark, layout, name, schema, basis)
     rows = read(spark, layout.changes).where(F.col("source_table") == name).where(f"seq <= {seq}BD")
     if basis is None:
-        return _folded(None, rows, shape)
-    held = read(spark, table, version=basis.version)
-    form = form_of_columns(held.columns)
-    now = held.where(form.is_current).drop(*(column for column, _ in form.columns))
-    return _folded(now, rows.where(f"seq > {basis.through}BD"), shape)
+        return _folded(None, rows, shape, layout.own)
+    held = _rows_of_now(read(spark, basis.table, version=basis.version), layout.own)
+    return _folded(held, rows.where(f"seq > {basis.through}BD"), shape, layout.own)
+
+
+def _rows_of_now(held: DataFrame, own: OwnColumns) -> DataFrame:
+    """The rows that existed when a silver table had this version, which may be of another form, or another prefix."""
+    was = OwnColumns.of_columns(held.columns)
+    form = form_of_columns(held.columns, was)
+    rows = held.where(form.is_current(was)).drop(*(column for column, _ in form.columns(was)))
+    return rows.withColumnsRenamed({was.seq: own.seq, was.commit_ts: own.commit_ts})
 
 
 def _shape(spark: SparkSession, layout: Layout, name: str, schema: TableSchema, basis: Base | None) -> Shape:
@@ -131,28 +178,25 @@ def _beyond_a_change(layout: Layout, name: str, seq: int, *, later: bool) -> Def
     )
 
 
-def _folded(held: DataFrame | None, rows: DataFrame, shape: Shape) -> DataFrame:
+def _folded(held: DataFrame | None, rows: DataFrame, shape: Shape, own: OwnColumns) -> DataFrame:
     """`rows` of bronze, of one schema and all newer, on top of the rows of a silver table (None: it has none)."""
-    ours = [*shape.names, *shape.transform.metadata, SEQ, COMMIT_TS]
+    ours = [*shape.names, *shape.transform.metadata, own.seq, own.commit_ts]
     columns = held.columns if held is not None else ours
     part = split(rows).get(shape.schema.name)
     if held is not None and (part is None or not (part.has_rows or part.barriers)):
         return held
     barrier = part.barrier if part is not None else 0
     if not shape.schema.key:
-        floor, came = added(part, rows, shape)
-        stay = came if held is None else held.where(f"{SEQ} >= {floor}BD").unionByName(came, allowMissingColumns=True)
+        floor, came = added(part, rows, shape, own)
+        newer = None if held is None else held.where(f"{own.seq} >= {floor}BD")
+        stay = came if newer is None else newer.unionByName(came, allowMissingColumns=True)
         return stay.select(*map(quoted, columns))
     latest = typed_columns.latest(typed_columns.keyed(rows, shape))
     stand = typed_columns.typed(latest.where(f"op <> 'd' AND seq >= {barrier}BD"), shape)
-    came = stand.select(
-        *typed_columns.laid_out(shape),
-        F.col("seq").alias(SEQ),
-        F.col("commit_ts").alias(COMMIT_TS),
-    )
+    came = stand.select(*typed_columns.laid_out(shape, own))
     if held is None:
         return came
     keys = latest.select(*(F.col(f"key.{quoted(k)}").alias(f"k{i}") for i, k in enumerate(shape.schema.key)))
     same = [F.col(f"held.{quoted(k)}") == F.col(f"moved.k{i}") for i, k in enumerate(shape.schema.key)]
-    stay = held.where(f"{SEQ} >= {barrier}BD").alias("held").join(keys.alias("moved"), same, "left_anti")
+    stay = held.where(f"{own.seq} >= {barrier}BD").alias("held").join(keys.alias("moved"), same, "left_anti")
     return stay.unionByName(came, allowMissingColumns=True).select(*map(quoted, columns))

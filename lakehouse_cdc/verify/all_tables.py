@@ -23,9 +23,11 @@ from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.apply import stream as silver
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form
+from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.forms import CURRENT
-from lakehouse_cdc.silver.tables.names import SilverNames
+from lakehouse_cdc.silver.tables.names import SilverNames, own_table
 from lakehouse_cdc.silver.tables.properties import Held, own_properties
+from lakehouse_cdc.silver.time_travel import schemas_of
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.state_store import SchemaStore
@@ -58,7 +60,7 @@ class Verifier:
     """Compares the tables of one pipeline.
 
     `options` are those of the `mysql_cdc` source, `bronze` and `silver` the checkpoints of these streams; `explain`
-    makes an error of ours of any other.
+    makes an error of ours of any other; `policy` says what is configured for a table.
     """
 
     spark: SparkSession
@@ -67,6 +69,7 @@ class Verifier:
     bronze: str
     silver: str
     explain: Callable[[Exception], CdcError]
+    policy: Callable[[str], Policy]
 
     def silver_tables(self) -> Verified:
         """Each silver table. Raises DefiniteError before silver's first batch, TransientError without a source."""
@@ -76,15 +79,17 @@ class Verifier:
                 "silver has not been written yet", where=str(self.layout.changes), hint="run first"
             )
         verified, store = self._begin(applied.bronze_version)[0], SchemaStore(self.options["schemaFolder"])
-        names = SilverNames(self.layout, verified.offset.tables)
+        names = SilverNames(self.layout, verified.offset.tables, self.policy)
 
         def compared(name: str, state: TableState, offset: Offset) -> TableResult | None:
-            place, schema = self.layout.silver_table(name), store.get(state.schema)
+            schema, place = store.get(state.schema), own_table(self.spark, self.layout, name)
             shape = Shape.of(schema)
             form: Form = CURRENT
-            if (refused := names.without(self.spark, name, keyed=bool(schema.key))) is not None:
+            schemas = schemas_of(self.spark, self.layout, name) if place is None else []
+            if schemas and (refused := names.without(self.spark, schemas)) is not None:
                 verified.quarantined[name] = f"{refused.what}; {refused.hint}"
                 return None
+            place = place or self.layout.silver_table(name)
             version = silver.version_at(self.spark, place, applied.bronze_version)
             if version is not None:
                 held = own_properties(self.spark, self.layout, name)

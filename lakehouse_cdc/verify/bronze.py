@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.own_columns import longer_than_any
 from lakehouse_cdc.model.table_layout import Layout, quoted
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.types import require
@@ -31,6 +32,7 @@ from lakehouse_cdc.verify.compare import Compared, TableResult, compare
 from lakehouse_cdc.verify.reading import BY_IMAGE
 from lakehouse_cdc.verify.silver import source_texts
 
+_N = longer_than_any("n")  # how often a row is there, beside columns by the source's names
 _SIGNS = {"r": (1, 0), "c": (1, 0), "u": (1, -1), "d": (0, -1)}  # what `after` and `before` count
 
 
@@ -138,14 +140,14 @@ def _counted(rows: DataFrame, eras: _Eras) -> DataFrame:
     changes = _rows(rows, eras).where(f"seq >= {floor}BD")
     signs = [F.create_map(*[F.lit(v) for op, n in _SIGNS.items() for v in (op, n[at])]) for at in (0, 1)]
     after, before = (
-        changes.select(F.expr(eras.image(image)).alias("row"), sign[F.col("op")].alias("n")).where("n <> 0")
+        changes.select(F.expr(eras.image(image)).alias("row"), sign[F.col("op")].alias(_N)).where(f"{_N} <> 0")
         for image, sign in zip(("after", "before"), signs, strict=True)
     )
     names = [quoted(c.name) for c in eras.last.captured]
-    counts = _canonical(after.unionByName(before), eras).groupBy(*names).agg(F.sum("n").alias("n")).where("n <> 0")
+    counts = _canonical(after.unionByName(before), eras).groupBy(*names).agg(F.sum(_N).alias(_N)).where(f"{_N} <> 0")
     below = F.raise_error(F.lit(f"bronze counts a row of {eras.last.name} below zero"))
-    times = F.when(F.col("n") > 0, F.col("n")).otherwise(below.cast("bigint"))
-    return counts.select(*names, F.explode(F.sequence(F.lit(1).cast("bigint"), times)).alias("n"))
+    times = F.when(F.col(_N) > 0, F.col(_N)).otherwise(below.cast("bigint"))
+    return counts.select(*names, F.explode(F.sequence(F.lit(1).cast("bigint"), times)).alias(_N))
 
 
 def _canonical(rows: DataFrame, eras: _Eras) -> DataFrame:

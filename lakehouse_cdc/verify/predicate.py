@@ -61,7 +61,7 @@ def keys_where(
     keys = _in_source(connection, schema, predicate)
     if layout.silver is not None and (silver := own_table(spark, layout, name)) is not None:
         held = own_properties(spark, layout, name)
-        rows = read(spark, silver).where(held.form.is_current)
+        rows = read(spark, silver).where(held.form.is_current(silver.own))
         keys += _in_silver(rows, shape_of(store, schema, held), predicate)
     each = {tuple(key[part] for part in schema.key): key for key in keys}  # 1 and 1.0 are one
     repair = repair_of(store, state, name, [*each.values()])

@@ -28,6 +28,7 @@ from lakehouse_cdc.errors import codes
 from lakehouse_cdc.images.program import key_metadata, row_metadata
 from lakehouse_cdc.model.as_of_rule import Event, truths
 from lakehouse_cdc.model.multiset import rollback
+from lakehouse_cdc.model.own_columns import longer_than_any
 from lakehouse_cdc.model.variant import decode
 from lakehouse_cdc.mysql.connection.session import Session, connect, translated
 from lakehouse_cdc.mysql.key_range import KeySpace, place
@@ -39,16 +40,21 @@ from lakehouse_cdc.source.settling.identity import check_identity
 from lakehouse_cdc.source.splits import SnapshotSplit
 from lakehouse_cdc.verify.columns import form, is_json, of_image, of_server, selected
 
-BY_IMAGE = "by_image"
+BY_IMAGE = longer_than_any("by_image")
 _FIRST_ROWS, _MOST_ROWS = 16, 20_000  # in a record batch
 _BYTES = 16 << 20  # of a record batch, about
 _SPARK = {pa.string(): "string", pa.binary(): "binary", pa.float64(): "double", pa.bool_(): "boolean"}
 
 
+def unheld(i: int) -> str:
+    """The flag of the i-th column. Frames have it beside columns by the source's names (see `silver`), as BY_IMAGE."""
+    return longer_than_any(f"unheld_{i}")
+
+
 class Texts:
     """The rows of one table in canonical form: `c0`, `c1`, ... are its captured columns in order (see `columns`).
 
-    `u3`: the JSON document in `c3` is not what a VARIANT can hold; `by_image`: the row was written since W.
+    `unheld(3)`: the JSON document in `c3` is not what a VARIANT can hold; `BY_IMAGE`: the row was written since W.
     `exact_json`: documents are their texts, and there is no such column; `raw_json`: `t3` is the text besides.
     """
 
@@ -59,7 +65,7 @@ class Texts:
         self.key_at = [[c.name for c in columns].index(name) for name in schema.range_key]
         self._documents = [] if exact_json else [i for i, c in enumerate(columns) if is_json(c)]
         fields = [(f"c{i}", form(c)) for i, c in enumerate(columns)]
-        fields += [(f"u{i}", pa.bool_()) for i in self._documents]
+        fields += [(unheld(i), pa.bool_()) for i in self._documents]
         self._raw = self._documents if raw_json else []
         fields += [(f"t{i}", pa.string()) for i in self._raw]
         self.arrow = pa.schema([*fields, (BY_IMAGE, pa.bool_())])

@@ -31,7 +31,7 @@ from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.verify.canonical import of_source, of_typed, to_typed
 from lakehouse_cdc.verify.columns import is_json, uncomparable
 from lakehouse_cdc.verify.compare import Compared, TableResult, compare
-from lakehouse_cdc.verify.reading import BY_IMAGE
+from lakehouse_cdc.verify.reading import BY_IMAGE, unheld
 from lakehouse_cdc.verify.text_source import FORMAT
 
 _COMPUTED = "as its expression says"
@@ -59,7 +59,7 @@ def verify_table(
     if version is None:
         actual = expected.select(*map(quoted, columns)).where("false")
     else:
-        rows = read(spark, silver, version).where(form.is_current)
+        rows = read(spark, silver, version).where(form.is_current(silver.own))
         kinds |= {field.name: field.dataType.simpleString() for field in rows.schema}
         actual = rows.select(*[_held(shape, name, kinds[name]).alias(name) for name in columns])
     compared = Compared(columns, keys, _typed(shape, kinds), _flags(shape, kinds), BY_IMAGE)
@@ -98,7 +98,8 @@ def _expected(texts: DataFrame, shape: Shape) -> DataFrame:
         texts = filtered(with_computed(texts.withColumn("row", row), shape), shape).where("passes")
     columns = [_canonical(shape, place, c).alias(c.name) for c in shape.schema.captured if c.name in shape.sources]
     columns += [F.lit(_COMPUTED).alias(name) for name in shape.transform.computed]
-    return texts.select(*columns, *[name for name in texts.columns if name.startswith("u")], BY_IMAGE)
+    flags = {unheld(i) for i in range(len(shape.rows.captured))}
+    return texts.select(*columns, *[name for name in texts.columns if name in flags], BY_IMAGE)
 
 
 def _canonical(shape: Shape, place: Mapping[str, tuple[int, Column]], column: Column) -> SparkColumn:
@@ -137,7 +138,7 @@ def _flags(shape: Shape, kinds: Mapping[str, str]) -> dict[str, str]:
     """Silver's VARIANT columns, and where the source's side says of a document that a VARIANT cannot hold it."""
     place = {c.name: i for i, c in enumerate(shape.rows.captured) if is_json(c)}
     sources = {name: source for name, source in shape.sources.items() if kinds.get(name) == "variant"}
-    return {name: f"u{place[source]}" for name, source in sources.items() if source in place}
+    return {name: unheld(place[source]) for name, source in sources.items() if source in place}
 
 
 def _notes(shape: Shape, form: Form) -> tuple[str, ...]:

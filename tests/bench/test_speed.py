@@ -18,6 +18,7 @@ from bench.process import Run, run
 from bench.speed import Measured, hold, judged, ratio
 from bench.tables import BULK, DATABASE, TEXT
 from lakehouse_cdc.testing import MySqlServer
+from tests.support.servers import connected
 
 
 def test_decoding_is_timed_and_compared(mysql: MySqlServer, tmp_path: Path) -> None:
@@ -26,7 +27,7 @@ def test_decoding_is_timed_and_compared(mysql: MySqlServer, tmp_path: Path) -> N
     assert set(found) == {"ours", "socket drain", "PyMySQL"}
     assert {one.runs[0].rows for one in found.values()} == {QUICK.text}
     assert all(one.rate > 0 and one.runs[0].seconds > 0 for one in found.values())
-    with closing(mysql.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+    with closing(connected(mysql)) as connection, connection.cursor() as cursor:
         cursor.execute(f"DROP DATABASE {DATABASE}")
 
 
@@ -36,7 +37,7 @@ def test_a_log_that_tells_of_other_rows_than_the_table_has_ends_the_run(mysql: M
     assert (log.inserted, log.updated, log.deleted, log.changes) == (3_000, 1_500, 300, 4_800)
     changes, seconds = ours.decode_log(mysql.port, BULK.name, log.start, log.end)
     assert (changes, seconds > 0) == (log.changes, True)
-    with closing(mysql.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+    with closing(connected(mysql)) as connection, connection.cursor() as cursor:
         cursor.execute(f"UPDATE {BULK.name} SET c_login = 'else' WHERE c_customer_sk = 998")
         with pytest.raises(AssertionError, match="998"):
             ours.decode_log(mysql.port, BULK.name, log.start, log.end)

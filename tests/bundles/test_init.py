@@ -24,6 +24,7 @@ from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.testing import MySqlServer
 from tests.support.bundles.declared import TARGETS, WORKSPACE, Declared, included, read, settings
+from tests.support.servers import connected
 
 pytestmark = pytest.mark.mysql
 
@@ -49,7 +50,7 @@ FILES = {
 def server() -> Iterator[MySqlServer]:
     """Its user `capture` may read all tables but one, which it may only see."""
     with MySqlServer.start() as server:
-        with closing(server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+        with closing(connected(server)) as connection, connection.cursor() as cursor:
             for database in ("init_shop", "init_other"):
                 cursor.execute(f"CREATE DATABASE {database}")
             for name, declared in TABLES.items():
@@ -254,7 +255,7 @@ def test_a_password_in_the_url_is_refused(server: MySqlServer, tmp_path: Path) -
 
 def test_a_source_that_is_not_fit(server: MySqlServer, tmp_path: Path) -> None:
     """The bundle is written all the same: what `doctor` finds is mended on the server."""
-    with closing(server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+    with closing(connected(server)) as connection, connection.cursor() as cursor:
         cursor.execute("SET GLOBAL binlog_row_image = MINIMAL")
         try:
             done = init(server, tmp_path / "b", user="root")

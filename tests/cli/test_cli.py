@@ -21,6 +21,7 @@ from typer.testing import CliRunner, Result
 from lakehouse_cdc.cli.main import app
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.place import free_port
+from tests.support.servers import connected
 
 pytestmark = pytest.mark.mysql
 
@@ -44,7 +45,7 @@ Write = Callable[..., Path]
 def own() -> Iterator[MySqlServer]:
     """A server whose settings and files a test may change, with users that have this right and not that."""
     with MySqlServer.start() as server:
-        with closing(server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+        with closing(connected(server)) as connection, connection.cursor() as cursor:
             cursor.execute("CREATE DATABASE shop")
             cursor.execute("CREATE TABLE shop.t (id INT PRIMARY KEY, v VARCHAR(20))")
             cursor.execute("INSERT INTO shop.t VALUES (1, 'a'), (2, 'b')")
@@ -62,7 +63,7 @@ def own() -> Iterator[MySqlServer]:
 
 @pytest.fixture
 def sql(own: MySqlServer) -> Iterator[Callable[[str], None]]:
-    with closing(own.connect(autocommit=True)) as connection:
+    with closing(connected(own)) as connection:
 
         def execute(statement: str) -> None:
             with connection.cursor() as cursor:

@@ -20,6 +20,7 @@ from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.testing import MySqlServer
 from tests.compatibility.write import ENVIRONMENT, execute
 from tests.support.pipelines import assert_each_event_once, bronze
+from tests.support.servers import connected
 
 KEPT = sorted(Path(__file__).parent.glob("*.tar.gz"))
 # rows read by the earlier release that no reason exists to read again
@@ -58,7 +59,7 @@ def source(kept: Path) -> Iterator[MySqlServer]:
         for file in (kept / "log").iterdir():
             (identity.parent / file.name).write_bytes(file.read_bytes())
         server.restart()
-        with closing(server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+        with closing(connected(server)) as connection, connection.cursor() as cursor:
             cursor.execute("SET sql_log_bin = 0")  # the log has it all
             cursor.execute("CREATE DATABASE shop")
             cursor.execute("USE shop")

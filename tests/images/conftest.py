@@ -11,12 +11,13 @@ import pytest
 
 from lakehouse_cdc.testing import MySqlServer
 from tests.support.images.tables import SESSION
+from tests.support.servers import connected
 
 
 @pytest.fixture
 def session(mysql: MySqlServer) -> Iterator[pymysql.Connection[Any]]:
     """Root, autocommit, UTC, results in each column's own character set."""
-    with closing(mysql.connect(autocommit=True)) as connection:
+    with closing(connected(mysql)) as connection:
         with connection.cursor() as cursor:
             cursor.execute(SESSION)
         yield connection

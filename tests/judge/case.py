@@ -21,13 +21,14 @@ from lakehouse_cdc.testing import MySqlServer
 from tests.judge.observe import Moment, observe
 from tests.judge.reading import Reading, difference, effect
 from tests.judge.verdicts import Finding, Verdict
+from tests.support.servers import connected
 from tests.support.source.driver import Driver
 
 
 @contextmanager
 def new_case(server: MySqlServer, database: str, folder: Path, *, touch: bool) -> Iterator[Case]:
     other = f"{database}_other"
-    admin = server.connect(autocommit=True, charset="utf8mb4")
+    admin = connected(server, charset="utf8mb4")
     asked = connect(ConnectionOptions.from_url(f"mysql://cdc@127.0.0.1:{server.port}", password="cdc-secret"))
     case = None
     with closing(admin), closing(asked):
@@ -57,7 +58,7 @@ class Case:
         self._server, self._database, self._other, self._folder = server, database, other, folder
         self._admin, self._asked, self._touch = admin, asked, touch
         self._selection = Selection([f"{database}.*", f"!{database}.by_*"])
-        self._session = server.connect(autocommit=True, charset="utf8mb4", database=database)
+        self._session = connected(server, charset="utf8mb4", database=database)
         self._session.cursor().execute("SET lock_wait_timeout = 10")
         self._units: list[tuple[tuple[str, ...], str]] = []
         self._moments: list[Moment] = []

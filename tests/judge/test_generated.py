@@ -16,7 +16,7 @@ import pytest
 from lakehouse_cdc.testing import MySqlServer
 from tests.judge.judge import Verdict, judged, tally
 from tests.support.grammar_statements import CHECK, NAMES, ROWS, SETUP, Statements
-from tests.support.servers import row_metadata
+from tests.support.servers import connected, row_metadata
 
 pytestmark = pytest.mark.every_server
 
@@ -68,7 +68,7 @@ def check(server: MySqlServer, folder: Path, seed: int, *, histories: int, lengt
 
 
 def drop_databases_of_statements(server: MySqlServer, database: str) -> None:
-    with closing(server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+    with closing(connected(server)) as connection, connection.cursor() as cursor:
         cursor.execute(f"SHOW DATABASES LIKE '{database}\\_%'")
         for (name,) in cursor.fetchall():
             cursor.execute(f"DROP DATABASE `{name}`")

@@ -178,7 +178,8 @@ def test_shared_rows_are_the_same_rows_and_a_file_has_no_words_of_other_tables(s
             assert sorted(chunk.dictionary.to_pylist()) == sorted(set(chunk.to_pylist()))
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(2))
 def test_the_table_is_the_one_that_spark_would_write(
     spark: SparkSession, layouts: tuple[Layout, Layout], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from unittest.mock import patch
 
@@ -16,10 +17,15 @@ from lakehouse_cdc.model.table_layout import Layout, Table
 from tests.support.commit_notes import note
 
 
-@pytest.fixture
-def table(spark: SparkSession, tmp_path: Path) -> Table:
-    """One with commits of ours and of others, with and without rows, of which one says nothing of itself."""
-    made = Layout("tests", bronze="b", silver="s", path=str(tmp_path)).ledger
+def ledger_in(folder: Path) -> Table:
+    return Layout("tests", bronze="b", silver="s", path=str(folder)).ledger
+
+
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a table with commits of ours and of others, of which one says nothing of itself."""
+    folder = tmp_path_factory.mktemp("commits")
+    made = ledger_in(folder)
     create(spark, made, [("a", "bigint")], pipeline="tests", properties={}, comment="")
     for batch in range(12):
         writer = spark.range(batch % 3).toDF("a").write.format("delta").mode("append")
@@ -34,7 +40,14 @@ def table(spark: SparkSession, tmp_path: Path) -> Table:
     newest = max(int(path.stem) for path in log.glob("*.json"))
     assert newest == 16
     Path(log, f"{newest + 1:020}.json").write_text(json.dumps(bare))
-    return made
+    return folder
+
+
+@pytest.fixture
+def table(made: Path, tmp_path: Path) -> Table:
+    """A copy of it, which a test may damage."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return ledger_in(tmp_path)
 
 
 def of_spark(spark: SparkSession, table: Table) -> list[Commit]:

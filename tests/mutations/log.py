@@ -185,8 +185,8 @@ LOG = (
         rule="A table that a statement logged as text may change is read again.",
         file="lakehouse_cdc/source/ddl/text_statements.py",
         function="Texts.effects",
-        old="for t in self.changed(names)}\n        tables |=",
-        new="for t in self.changed(names) if False}\n        tables |=",
+        old="                if effective:\n",
+        new="                if False:\n",
         tests=(
             "tests/source/test_forms.py::test_a_table_that_a_statement_logged_as_text_changes_is_read_again[mysql-8.0]",
         ),

@@ -13,9 +13,48 @@ TABLES = (
         rule="A table whose tombstones were replaced is replaced, too, whatever is configured by then.",
         file="lakehouse_cdc/silver/apply/rebuild.py",
         function="_build",
-        old='    set_properties(session, old, {REBUILDING: "true"})\n',
+        old=(
+            "    if exists(session, old):\n"
+            '        set_properties(session, old, {REBUILDING: REDACTED if note.redacted else "true"})\n'
+        ),
         new="",
         tests=(f"{_REBUILD}::test_a_table_that_was_about_to_be_replaced_is_built_again_whatever_is_configured",),
+    ),
+    Mutation(
+        name="redaction-by-names",
+        rule="A column that is hidden later is hidden under the names that it had; names alone say nothing.",
+        file="lakehouse_cdc/schema/redaction.py",
+        function="_chains",
+        old='column.name if origin is None else origin.get(column.name, "")',
+        new="column.name",
+        tests=("tests/schema/test_redaction.py::test_a_column_is_followed_through_its_names",),
+    ),
+    Mutation(
+        name="redaction-twice",
+        rule="A row that was redacted stays as it is: a mask of a mask would be another value.",
+        file="lakehouse_cdc/bronze/redaction.py",
+        function="Rewriter._after",
+        old="        if schema_id != era.new.id:  # it was not redacted yet\n",
+        new="        if True:\n",
+        tests=("tests/bronze/test_redaction.py::test_a_constant_is_masked_once",),
+    ),
+    Mutation(
+        name="redaction-is-no-change",
+        rule="Files that are written again are no change: no stream reads their rows twice.",
+        file="lakehouse_cdc/lake/direct/replacement.py",
+        function="Replacement.commit",
+        old="action(file, changes=False)",
+        new="action(file)",
+        tests=("tests/lake/test_replacement.py::test_readers_of_changes_see_nothing",),
+    ),
+    Mutation(
+        name="redaction-before-all-is-read",
+        rule="Bronze is redacted when all of ours have read it: its old commits still add the old files.",
+        file="lakehouse_cdc/pipeline/start/redact.py",
+        function="Redact.__init__",
+        old="        self._require_read()\n",
+        new="",
+        tests=("tests/pipeline/test_redact.py::test_it_waits_for_all_that_read_bronze",),
     ),
     Mutation(
         name="pass-takes-older-rows",
@@ -58,7 +97,7 @@ TABLES = (
         rule="A MERGE moves no row backwards.",
         file="lakehouse_cdc/silver/forms/writers/merge.py",
         function="merge",
-        old=""".whenMatchedUpdate(f"s.op <> 'd' AND s.seq > t.{SEQ}", {**values""",
+        old=""".whenMatchedUpdate(f"s.op <> 'd' AND s.seq > t.{seq}", {**values""",
         new=""".whenMatchedUpdate("s.op <> 'd'", {**values""",
         tests=("tests/silver/test_late_batches.py::test_an_older_update_moves_no_row_backwards",),
     ),
@@ -134,5 +173,14 @@ TABLES = (
         new="            [self._table(other, versions, note) for other in parts[parts.index(part) + 1 :]]\n"
         "            return part.table, error",
         tests=("tests/silver/test_names.py::test_a_batch_that_fails_and_comes_again_gives_the_name_to_the_same",),
+    ),
+    Mutation(
+        name="own-names",
+        rule="No column of the source has the name of one that silver adds.",
+        file="lakehouse_cdc/silver/definition/policy.py",
+        function="require_names_free",
+        old="if column.name.lower() in own:",
+        new="if False:",
+        tests=("tests/silver/test_own_names.py::test_the_hint_names_the_prefix_where_that_helps",),
     ),
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 
 import pytest
 
@@ -34,6 +36,15 @@ def test_its_tests_exist(guard: Mutation) -> None:
         tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
         names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
         assert name.partition("[")[0] in names
+
+
+@pytest.mark.process
+def test_its_tests_are_in_the_default_suite() -> None:
+    tests = sorted({test for guard in GUARDS.values() for test in guard.tests})
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "--collect-only", "-m", "not long", *tests]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    collected = {line.strip() for line in ran.stdout.splitlines() if "::" in line}
+    assert [test for test in tests if not {test, f"{test}["} & {name[: len(test) + 1] for name in collected}] == []
 
 
 def test_the_page_is_made_from_the_list() -> None:

@@ -21,6 +21,7 @@ from lakehouse_cdc.sql.lexer import NotUnderstood
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
 from tests.support.catalog_schema import added, expected, plain
+from tests.support.servers import connected
 
 pytestmark = pytest.mark.every_server
 
@@ -164,7 +165,7 @@ def test_the_server_agrees_many_times(any_server: MySqlServer, any_database: str
 def agree(any_server: MySqlServer, any_database: str, session: Session, seed: int) -> None:
     ddl = Ddl(seed, any_server.version in MARIADB)
     seen = Counter[str]()
-    with closing(any_server.connect(autocommit=True, database=any_database)) as connection:
+    with closing(connected(any_server, database=any_database)) as connection:
         cursor = connection.cursor()
         cursor.execute(f"SET sql_mode = {ddl.rng.choice(['DEFAULT', repr('')])}")
         cursor.execute("SHOW GLOBAL VARIABLES LIKE 'explicit_defaults_for_timestamp'")

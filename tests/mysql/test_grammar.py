@@ -25,6 +25,7 @@ from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
 from tests.support.catalog_schema import expected, plain
 from tests.support.grammar_statements import CHECK, NAMES, ROWS, SETUP, Point, Statements
+from tests.support.servers import connected
 
 pytestmark = pytest.mark.every_server
 
@@ -46,7 +47,7 @@ def test_of_many_statements(any_server: MySqlServer, any_database: str, seed: in
 def judge(server: MySqlServer, database: str, count: int, seed: int, accepted: float) -> Judge:
     """Run statements, of which the server takes that share at least, and compare."""
     session = connect(ConnectionOptions(host="127.0.0.1", port=server.port, user="root", password=""))
-    with session, closing(server.connect(autocommit=True, database=database)) as connection:
+    with session, closing(connected(server, database=database)) as connection:
         judged = Judge(server, session, connection.cursor(), database, seed)
         for _ in range(count):
             judged.one()
@@ -62,7 +63,7 @@ def test_the_server_reserves_the_words_that_are_said_to_be_reserved(any_server: 
     """Of all words in the grammar, those that cannot be a name."""
     wanted = reserved(frozenset([NAMES[any_server.version]]))
     words = sorted(wanted.union(*map(keywords, grammar().values())))
-    with closing(any_server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+    with closing(connected(any_server)) as connection, connection.cursor() as cursor:
         found = {word for word in words if not is_name(cursor, word)}
     assert found == wanted
 

@@ -21,6 +21,7 @@ from lakehouse_cdc.schema.representation import Rules, carried_by
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
+from tests.support.servers import connected
 
 pytestmark = [pytest.mark.mysql, pytest.mark.every_server]
 
@@ -302,7 +303,7 @@ def test_what_a_statement_logged_as_text_leads_to_is_seen_with_the_grant_of_the_
 
 
 def test_prepared_transactions_are_seen_with_the_right_alone(root: Session, own: MySqlServer) -> None:
-    with closing(own.connect(autocommit=True)) as other, other.cursor() as cursor:
+    with closing(connected(own)) as other, other.cursor() as cursor:
         for statement in ("XA START 'one'", "DELETE FROM shop.items WHERE id = -1", "XA END 'one'", "XA PREPARE 'one'"):
             cursor.execute(statement)
         try:
@@ -403,7 +404,7 @@ def test_every_fault_of_every_table_is_a_finding(root: Session) -> None:
 def test_a_default_that_is_no_date_is_said_where_it_would_quarantine_the_table(
     any_server: MySqlServer, any_database: str
 ) -> None:
-    with closing(any_server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+    with closing(connected(any_server)) as connection, connection.cursor() as cursor:
         cursor.execute("SET SESSION sql_mode = ''")
         cursor.execute(
             f"CREATE TABLE {any_database}.t (id INT PRIMARY KEY, a DATE NOT NULL DEFAULT '0000-00-00',"

@@ -162,6 +162,7 @@ def test_what_is_deleted_and_how_far_back_one_can_still_read(
     assert now["one"].since.startswith("binlog.000001:50 (")
 
 
+@pytest.mark.long
 def test_what_is_kept_as_a_table_says(spark: SparkSession, lake: Lake) -> None:
     grown(lake, 1)
     place = lake.layout.silver_table(ONE.name)

@@ -163,6 +163,7 @@ def forget_tables(spark: SparkSession) -> None:
     jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
+@pytest.mark.long
 def test_what_does_not_belong_together_is_refused_and_reset_is_the_way_out(
     spark: SparkSession, make: Lake, sql: Sql, mysql: MySqlServer, database: str, tmp_path: Path
 ) -> None:
@@ -200,6 +201,7 @@ def test_what_does_not_belong_together_is_refused_and_reset_is_the_way_out(
     home.refuses("silver was made from another change table")
 
 
+@pytest.mark.long
 def test_silver_that_is_gone_is_built_again(spark: SparkSession, make: Lake, sql: Sql, database: str) -> None:
     sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 10), (2, 20)")
     lake = make()

@@ -41,7 +41,7 @@ VALUES: list[Any] = [
     {"a": {"keep_first": 1}}, {"a": {"keep_first": 0}}, {"a": {"keep_first": 0, "keep_last": 65535}},
     {"a": {"keep_last": 65536}}, {"a": {"keep_last": 2.0}}, {"a": {"keep": 1}}, {"a": {}}, {"a": []}, {"a": 1.5},
     {"delta.appendOnly": True}, {"DELTA.FEATURE.x": "y"}, {"delta.enableChangeDataFeed": True}, {"a": {"scd": 2}},
-    {"a": {"scd": True}}, {"a": {"sdc": 1}},
+    {"a": {"scd": True}}, {"a": {"sdc": 1}}, "cdc_", "_" * 33,
 ]  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.tables import read
@@ -13,6 +14,7 @@ from lakehouse_cdc.testing import MySqlServer
 from tests.support.pipelines import pipeline
 
 
+@pytest.mark.long
 def test_names_with_dots(
     spark: SparkSession, mysql: MySqlServer, run: Callable[..., None], database: str, tmp_path: Path
 ) -> None:

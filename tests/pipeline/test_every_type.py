@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.testing import MySqlServer
 from tests.support.pipelines import pipeline
+from tests.support.servers import connected
 
 UTC = timezone.utc
 # the column's type, a value in SQL, silver's type, what a query of silver gives
@@ -51,7 +52,7 @@ def test_every_type_in_silver(spark: SparkSession, mysql: MySqlServer, database:
     lake = pipeline(spark, mysql, database, tmp_path)
     body = ", ".join(f"`{name}` {kind}" for name, (kind, *_) in COLUMNS.items())
     values = ", ".join(value for _, value, *_ in COLUMNS.values())
-    with closing(mysql.connect(autocommit=True, charset="utf8mb4")) as connection, connection.cursor() as cursor:
+    with closing(connected(mysql, charset="utf8mb4")) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE TABLE {database}.t (id INT PRIMARY KEY, {body})")
         cursor.execute("SET time_zone = '+00:00'")
         cursor.execute(f"INSERT INTO {database}.t VALUES (1, {values}), (2, {', '.join(['NULL'] * len(COLUMNS))})")

@@ -31,6 +31,7 @@ def lake(spark: SparkSession, mysql: MySqlServer, database: str, run: Callable[.
     return pipeline(spark, mysql, database, tmp_path)
 
 
+@pytest.mark.long
 def test_a_run_reaches_every_door(lake: Pipeline, run: Callable[..., None]) -> None:
     counted = Counted()
     with hooked(counted):

@@ -64,6 +64,7 @@ def leave(folder: Path, names: tuple[str, ...]) -> None:
             (log / name).write_text('{"commitInfo":{}}')
 
 
+@pytest.mark.long
 def test_folders_that_were_left_before_a_first_commit(spark: SparkSession, lake: Pipeline, tmp_path: Path) -> None:
     for where, names in DEBRIS.items():
         leave(tmp_path / "lakehouse" / where, names)

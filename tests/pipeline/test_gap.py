@@ -17,6 +17,7 @@ from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.seq import Rank, unpack
 from lakehouse_cdc.testing import MySqlServer
 from tests.support.pipelines import pipeline
+from tests.support.servers import connected
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def own() -> Iterator[MySqlServer]:
 @pytest.mark.long
 def test_behind_a_gap_history_is_what_was_seen(spark: SparkSession, own: MySqlServer, tmp_path: Path) -> None:
     lake = pipeline(spark, own, "gap", tmp_path, source={"on_gap": "resnapshot"}, tables={"gap.t": {"scd": 2}})
-    with closing(own.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+    with closing(connected(own)) as connection, connection.cursor() as cursor:
 
         def run(*statements: str) -> str:
             """The last one's GTID."""

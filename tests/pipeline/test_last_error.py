@@ -22,6 +22,7 @@ from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.pipeline.run.exclusive import exclusive
 from lakehouse_cdc.testing import MySqlServer
 from tests.support.pipelines import small_table
+from tests.support.servers import connected
 
 PURGED = codes.POSITION_PURGED.error("the binlog is gone", where="mysql-bin.000007:4", hint="signal snapshot")
 
@@ -113,7 +114,7 @@ def status(config: Path) -> Result:
 def test_a_run_that_is_refused_is_in_status_and_its_hint_ends_it(
     spark: SparkSession, mysql: MySqlServer, database: str, tmp_path: Path
 ) -> None:
-    with closing(mysql.connect(autocommit=True)) as connection:
+    with closing(connected(mysql)) as connection:
         small_table(connection, database)
     file = tmp_path / "pipeline.yml"
     fine = configuration(mysql, database)
@@ -144,7 +145,7 @@ def test_a_run_that_is_refused_is_in_status_and_its_hint_ends_it(
 def test_a_run_that_goes_on_ends_it_without_a_new_row(
     spark: SparkSession, mysql: MySqlServer, database: str, tmp_path: Path
 ) -> None:
-    with closing(mysql.connect(autocommit=True)) as connection:
+    with closing(connected(mysql)) as connection:
         small_table(connection, database)
     file = tmp_path / "pipeline.yml"
     file.write_text(yaml.safe_dump(configuration(mysql, database)))

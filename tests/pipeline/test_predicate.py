@@ -16,6 +16,7 @@ from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.testing import MySqlServer
 from tests.support.commands import CONFIG, call
 from tests.support.pipelines import bronze, pipeline
+from tests.support.servers import connected
 
 _ROWS = "(1, 'paid', 5, 's1'), (2, 'Paid', 6, 's2'), (3, 'new', 7, 's3'), (4, 'new', 8, 's4'), (5, 'sent', 9, 's5')"
 
@@ -23,7 +24,7 @@ _ROWS = "(1, 'paid', 5, 's1'), (2, 'Paid', 6, 's2'), (3, 'new', 7, 's3'), (4, 'n
 @pytest.fixture(scope="module")
 def shop(mysql: MySqlServer) -> Iterator[str]:
     name = "predicate"
-    with closing(mysql.connect(autocommit=True, charset="utf8mb4")) as connection, connection.cursor() as cursor:
+    with closing(connected(mysql, charset="utf8mb4")) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {name}")
         cursor.execute(f"USE {name}")
         cursor.execute("CREATE TABLE orders (id INT PRIMARY KEY, status VARCHAR(9), n INT, secret VARCHAR(9))")
@@ -110,7 +111,7 @@ def test_what_cannot_be_asked_is_refused(
 def test_the_command_line(spark: SparkSession, mysql: MySqlServer, database: str, tmp_path: Path) -> None:
     config, name = tmp_path / "pipeline.yml", f"{database}.t"
     config.write_text(CONFIG.format(url=mysql.url, database=database))
-    with closing(mysql.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+    with closing(connected(mysql)) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT)")
         cursor.execute(f"INSERT INTO {name} VALUES (1, 1), (2, 2), (3, 3)")
     call(0, "run", "-c", config, "--once")

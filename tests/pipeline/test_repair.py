@@ -16,6 +16,7 @@ from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.testing import MySqlServer
 from tests.support.commands import CONFIG, call
 from tests.support.pipelines import bronze, pipeline
+from tests.support.servers import connected
 
 # the key's columns, six keys, and one that the source does not have, as Spark's SQL
 _CI = "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci"
@@ -49,7 +50,7 @@ TABLES: dict[str, tuple[str, str, str]] = {
 @pytest.fixture(scope="module")
 def shop(mysql: MySqlServer) -> Iterator[str]:
     name = "repaired"
-    with closing(mysql.connect(autocommit=True, charset="utf8mb4")) as connection, connection.cursor() as cursor:
+    with closing(connected(mysql, charset="utf8mb4")) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {name}")
         cursor.execute(f"USE {name}")
         for table, (columns, keys, _) in TABLES.items():
@@ -97,7 +98,7 @@ def test_as_many_rows_are_read_as_differ(spark: SparkSession, mysql: MySqlServer
     assert set(again.pending) == {f"{shop}.{table}" for table in TABLES}
     assert lake.repair(again) == {}  # they are asked for already
     assert all(table.asked for table in lake.status().tables.values())
-    with closing(mysql.connect(autocommit=True, database=shop)) as connection, connection.cursor() as cursor:
+    with closing(connected(mysql, database=shop)) as connection, connection.cursor() as cursor:
         for table in TABLES:
             cursor.execute(f"UPDATE {table} SET v = 20 WHERE v = 2")
             cursor.execute(f"DELETE FROM {table} WHERE v = 4")
@@ -150,7 +151,7 @@ def test_a_key_that_the_source_cannot_have_and_a_key_twice(spark: SparkSession, 
 def test_the_command_line(spark: SparkSession, mysql: MySqlServer, database: str, tmp_path: Path) -> None:
     config, name = tmp_path / "pipeline.yml", f"{database}.t"
     config.write_text(CONFIG.format(url=mysql.url, database=database))
-    with closing(mysql.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+    with closing(connected(mysql)) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT)")
         cursor.execute(f"INSERT INTO {name} VALUES (1, 1), (2, 2), (3, 3)")
     call(0, "run", "-c", config, "--once")

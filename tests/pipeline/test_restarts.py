@@ -22,6 +22,7 @@ from lakehouse_cdc.pipeline.report import RunReport
 from lakehouse_cdc.pipeline.run.restarts import Clock, persistently
 from lakehouse_cdc.testing import MySqlServer
 from tests.support.pipelines import ops, pipeline, small_table
+from tests.support.servers import connected
 
 LATE = "org.apache.spark.SparkException: Python worker failed to connect back."
 SLOW_ONCE = """\
@@ -118,7 +119,7 @@ def test_with_no_time_the_first_ends_it() -> None:
 def test_a_run_outlives_a_server_that_is_away(spark: SparkSession, tmp_path: Path) -> None:
     """For longer than the planner waits by itself; `status` shows it meanwhile."""
     with MySqlServer.start() as server:
-        with closing(server.connect(autocommit=True)) as connection:
+        with closing(connected(server)) as connection:
             connection.cursor().execute("CREATE DATABASE shop")
             small_table(connection, "shop")
         lake = pipeline(spark, server, "shop", tmp_path, target={"silver": None})
@@ -134,7 +135,7 @@ def test_a_run_outlives_a_server_that_is_away(spark: SparkSession, tmp_path: Pat
             assert error is not None
             assert error.error["name"] == "connection_lost"
             server.restart()
-            with closing(server.connect(autocommit=True)) as connection:
+            with closing(connected(server)) as connection:
                 connection.cursor().execute("DELETE FROM shop.t WHERE id = 1")
             until(lambda: read(lake.state) is None)
             until(lambda: ("d", 1) in ops(spark, lake))

@@ -59,6 +59,7 @@ def world(spark: SparkSession, mysql: MySqlServer, shop: Shop, tmp_path_factory:
     return lake
 
 
+@pytest.mark.long
 def test_at_rest_silver_has_the_rows_of_the_source(spark: SparkSession, world: Pipeline, shop: Shop) -> None:
     report = world.verify()
     assert report.verified
@@ -67,6 +68,7 @@ def test_at_rest_silver_has_the_rows_of_the_source(spark: SparkSession, world: P
     assert_each_event_once(bronze(spark, world))
 
 
+@pytest.mark.long
 def test_a_run_with_nothing_new_changes_nothing(world: Pipeline) -> None:
     before = data_files(world.state.parents[1])
     report = world.run(once=True)
@@ -74,6 +76,7 @@ def test_a_run_with_nothing_new_changes_nothing(world: Pipeline) -> None:
     assert data_files(world.state.parents[1]) == before
 
 
+@pytest.mark.long
 def test_status_says_where_all_stands(world: Pipeline, shop: Shop) -> None:
     status = world.status().to_json()
     counts = shop.counts()
@@ -114,6 +117,7 @@ def test_verify_names_what_was_changed_by_hand(spark: SparkSession, world: Pipel
     assert of(report, "products") == [("extra", {"code": "nowhere-1"}, ())]
 
 
+@pytest.mark.long
 def test_another_pipeline_on_the_same_tables_is_refused(
     spark: SparkSession, mysql: MySqlServer, world: Pipeline
 ) -> None:

@@ -23,7 +23,7 @@ from lakehouse_cdc.silver.definition.form import OPEN
 from lakehouse_cdc.testing import MySqlServer
 from tests.scenarios import SCENARIOS, Scenario, image
 from tests.support.pipelines import pipeline
-from tests.support.servers import row_metadata
+from tests.support.servers import connected, row_metadata
 
 WAYS = [
     ("mysql-5.7", "MINIMAL", "backlog", 1), ("mysql-8.0", "MINIMAL", "live", 1), ("mysql-9", "FULL", "backlog", 1),
@@ -39,7 +39,7 @@ def database(scenario: Scenario) -> str:
 @contextmanager
 def databases(server: MySqlServer, scenarios: list[Scenario]) -> Iterator[None]:
     """A database for each scenario, with its tables."""
-    with closing(server.connect(autocommit=True, charset="utf8mb4")) as connection, connection.cursor() as cursor:
+    with closing(connected(server, charset="utf8mb4")) as connection, connection.cursor() as cursor:
         for scenario in scenarios:
             cursor.execute(f"CREATE DATABASE {database(scenario)}")
             cursor.execute(f"USE {database(scenario)}")
@@ -53,7 +53,7 @@ def databases(server: MySqlServer, scenarios: list[Scenario]) -> Iterator[None]:
 def change(server: MySqlServer, scenarios: list[Scenario], pause: float) -> None:
     """All changes: the first of each scenario, then the second of each, and so on."""
     stop = threading.Event()
-    with closing(server.connect(autocommit=True, charset="utf8mb4")) as connection, connection.cursor() as cursor:
+    with closing(connected(server, charset="utf8mb4")) as connection, connection.cursor() as cursor:
         for statements in zip_longest(*(scenario.changes for scenario in scenarios)):
             for scenario, sql in zip(scenarios, statements, strict=True):
                 if sql is not None:

@@ -17,6 +17,7 @@ from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.testing import MySqlServer
 from tests.support.commands import CONFIG, call
+from tests.support.servers import connected
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def config(mysql: MySqlServer, database: str, tmp_path: Path) -> Path:
 def test_verify_names_what_differs_and_repair_mends_it(
     spark: SparkSession, mysql: MySqlServer, database: str, config: Path
 ) -> None:
-    with closing(mysql.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+    with closing(connected(mysql)) as connection, connection.cursor() as cursor:
         for table in ("a", "b"):
             cursor.execute(f"CREATE TABLE {database}.{table} (id INT PRIMARY KEY, v VARCHAR(9))")
             cursor.execute(f"INSERT INTO {database}.{table} VALUES (1, 'x'), (2, 'y'), (3, 'z')")
@@ -61,8 +62,9 @@ def test_verify_names_what_differs_and_repair_mends_it(
     assert "no position" in str(call(2, "as-of", "-c", config, "--position", "12")["error"])
 
 
+@pytest.mark.long
 def test_what_is_asked_wrongly(mysql: MySqlServer, database: str, config: Path, spark: SparkSession) -> None:
-    with closing(mysql.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+    with closing(connected(mysql)) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE TABLE {database}.a (id INT PRIMARY KEY)")
     call(0, "run", "-c", config, "--once")
     assert call(2, "signal", "-c", config, "snapshot", "shop.nothing")["hint"] == f"one of {database}.a"
@@ -104,7 +106,7 @@ def test_a_paused_pipeline_rests_and_goes_on(
             return -1
         return read(spark, lake.layout.silver_table(f"{database}.a")).count()
 
-    with closing(mysql.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+    with closing(connected(mysql)) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE TABLE {database}.a (id INT PRIMARY KEY)")
         cursor.execute(f"INSERT INTO {database}.a VALUES (1)")
         thread = threading.Thread(target=run, daemon=True)

@@ -27,12 +27,11 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "other key": ({}, {"key": ["b", "a"], "scd": 2}),
     "key again": ({}, {"key": ["a"]}),
 }
-DEFAULT = ["key"]
 
 
-@pytest.mark.parametrize("names", [DEFAULT, pytest.param(list(CHANGES), marks=pytest.mark.long)], ids=["some", "all"])
+@pytest.mark.long
 def test_one_after_the_other(
-    spark: SparkSession, mysql: MySqlServer, run: Callable[..., None], database: str, tmp_path: Path, names: list[str]
+    spark: SparkSession, mysql: MySqlServer, run: Callable[..., None], database: str, tmp_path: Path
 ) -> None:
     run("CREATE TABLE t (id INT PRIMARY KEY, n INT)", "CREATE TABLE k (a INT NOT NULL, b INT NOT NULL, n INT)")
     run("CREATE TABLE u (id INT PRIMARY KEY, n INT)")
@@ -49,7 +48,7 @@ def test_one_after_the_other(
 
     lake, before_t, before_k = configured({}, {}), dict[str, Any](), dict[str, Any]()
     lake.run(once=True)
-    for number, name in enumerate(names, start=2):
+    for number, name in enumerate(CHANGES, start=2):
         if name == "freeze":
             lake = configured(*CHANGES[name])
             lake.run(once=True)
@@ -99,6 +98,7 @@ def test_the_history_is_that_of_bronze(
     assert lake.verify().verified
 
 
+@pytest.mark.long
 def test_a_table_that_several_go_into_keeps_its_form(
     spark: SparkSession, mysql: MySqlServer, run: Callable[..., None], database: str, tmp_path: Path
 ) -> None:
@@ -123,7 +123,8 @@ def test_a_table_that_several_go_into_keeps_its_form(
     assert lake.verify().verified
 
 
-@pytest.mark.parametrize("by", ["configuration", pytest.param("server", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("by", ["configuration", "server"])
 def test_a_table_without_a_key_is_given_one(
     spark: SparkSession, mysql: MySqlServer, run: Callable[..., None], database: str, tmp_path: Path, by: str
 ) -> None:

@@ -22,6 +22,7 @@ MADE = (
 )
 
 
+@pytest.mark.long
 def test_a_run_continues_without_the_table_and_takes_it_up_again(
     spark: SparkSession, mysql: MySqlServer, run: Callable[..., None], database: str, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from lakehouse_cdc.lake.commits import history
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.testing import MySqlServer
 from tests.support.pipelines import pipeline
+from tests.support.servers import connected
 
 DATABASE = "transformed"
 TRANSFORM = {
@@ -75,7 +76,7 @@ def test_silver_as_it_is_wished_equals_the_source(spark: SparkSession, mysql: My
 @pytest.mark.long
 def test_downstream_reads_what_changed_in_silver(spark: SparkSession, mysql: MySqlServer, tmp_path: Path) -> None:
     """Delta's own change feed, by a property of the table; also behind a change of the schema."""
-    with mysql.connect(autocommit=True) as connection, connection.cursor() as cursor:
+    with connected(mysql) as connection, connection.cursor() as cursor:
         cursor.execute("CREATE DATABASE fed")
         try:
             cursor.execute("CREATE TABLE fed.t (id INT PRIMARY KEY, v INT)")
@@ -124,7 +125,7 @@ def test_downstream_reads_what_changed_in_silver(spark: SparkSession, mysql: MyS
 @pytest.mark.long
 def test_shards_go_into_one_table(spark: SparkSession, mysql: MySqlServer, tmp_path: Path) -> None:
     shards = [f"{DATABASE}_{number}" for number in (1, 2, 3)]
-    with mysql.connect(autocommit=True) as connection, connection.cursor() as cursor:
+    with connected(mysql) as connection, connection.cursor() as cursor:
         try:
             for number, name in enumerate(shards):
                 cursor.execute(f"CREATE DATABASE {name}")

@@ -19,6 +19,7 @@ from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.testing import MySqlServer
 from tests.support.commands import CONFIG, call
 from tests.support.pipelines import pipeline
+from tests.support.servers import connected
 from tests.support.source import types_table
 
 LONG = "CAST('12345678901234567890123456789012345678901234567890.5' AS DECIMAL(65,15))"
@@ -52,7 +53,7 @@ def test_a_value_that_silver_cannot_hold_is_named_and_not_read_again(
 ) -> None:
     config, name = tmp_path / "pipeline.yml", f"{database}.t"
     config.write_text(CONFIG.format(url=mysql.url, database=database))
-    with closing(mysql.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+    with closing(connected(mysql)) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, doc JSON)")
         cursor.execute(f"CREATE TABLE {database}.gone (id INT PRIMARY KEY)")
         cursor.execute(f"INSERT INTO {name} VALUES (1, JSON_OBJECT('n', {LONG})), (2, '[0.1]'), (3, NULL)")
@@ -98,7 +99,7 @@ def test_a_cast_of_the_loader_made_wrong_is_found_in_its_column(
     lake = pipeline(spark, mysql, database, tmp_path)
     body = ", ".join(f"{name} {kind}" for name, (kind, *_) in WRONG.items())
     values = ", ".join(value for _, value, _ in WRONG.values())
-    with closing(mysql.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+    with closing(connected(mysql)) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE TABLE {database}.t (id INT PRIMARY KEY, {body})")
         cursor.execute(f"INSERT INTO {database}.t VALUES (0, {values})")
         lake.run(once=True)
@@ -160,7 +161,7 @@ def updates(server: MySqlServer, table: str) -> Iterator[None]:
     ended = threading.Event()
 
     def write() -> None:
-        with closing(server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+        with closing(connected(server)) as connection, connection.cursor() as cursor:
             while not ended.wait(0.05):
                 cursor.execute(f"UPDATE {table} SET n = n + 1 ORDER BY RAND() LIMIT 3")
 
@@ -183,7 +184,7 @@ def test_edge_values_of_every_type_verify_on_every_server_under_writes(
 ) -> None:
     """Rows of the snapshot and of the binlog; in silver and in bronze, at rest and while they are written to."""
     name = f"{any_database}.t"
-    with closing(any_server.connect(autocommit=True, charset="utf8mb4")) as connection, connection.cursor() as cursor:
+    with closing(connected(any_server, charset="utf8mb4")) as connection, connection.cursor() as cursor:
         columns = types_table.every(connection)
         names = ", ".join(f"`{c.name}`" for c in columns)
         cursor.execute(types_table.ddl(name, columns))

@@ -18,7 +18,7 @@ from lakehouse_cdc.errors import TransientError
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import fold, invalid
-from lakehouse_cdc.model.table_layout import END_AT, START_AT
+from lakehouse_cdc.model.own_columns import END_AT, START_AT
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Transform

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from pyspark import pipelines
 
 from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.own_columns import OwnColumns
 from lakehouse_cdc.model.table_layout import Table
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.auto_cdc.declarations import AutoCdcPlan, Call, declare_auto_cdc, has_auto_cdc, perform, takes
@@ -120,7 +122,6 @@ def test_a_runtime_without_the_function_is_refused_by_name() -> None:
 
 
 JSON = Column("doc", "json")
-TAKEN = Column("_OP", "int")
 
 
 @pytest.mark.parametrize(
@@ -131,7 +132,6 @@ TAKEN = Column("_OP", "int")
         (table("one", N), Policy(drops=True), "dropped_columns: drop"),
         (table("one", N), Policy(transform=Transform(filter="n > 1")), "rename, computed, filter and metadata"),
         (TableSchema("shop", "one", (N,), ()), Policy(form=APPEND), "a table without a key"),
-        (table("one", TAKEN), Policy(), "column _op of shop.one"),
         (table("one", N), Policy(form=HISTORY, track=("m",)), "has no column m"),
         (table("one", JSON), HISTORIES, "cannot tell one value of doc from another"),
     ],
@@ -140,6 +140,13 @@ def test_what_cannot_be_kept_is_refused(schema: TableSchema, policy: Policy, sai
     with pytest.raises(DefiniteError, match=said) as refused:
         declare_auto_cdc(plan(schema, policy))
     assert refused.value.hint
+
+
+def test_a_column_with_a_name_that_silver_or_the_feed_adds_is_known() -> None:
+    for name in ("_OP", "_sequence", "_seq", "_commit_ts", "__Start_At", "__END_AT"):
+        assert plan(table("one", Column(name, "int")), Policy()).name_taken == name
+    taken = plan(table("one", Column("_op", "int"), Column("_seq", "int")), Policy())
+    assert replace(taken, target=replace(taken.target, own=OwnColumns("cdc_"))).name_taken is None
 
 
 def test_a_document_that_is_not_tracked_is_kept() -> None:

@@ -18,6 +18,7 @@ from lakehouse_cdc.errors import TransientError
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.changelog import Change, Op, fold
 from lakehouse_cdc.model.history import histories
+from lakehouse_cdc.model.own_columns import DEFAULT
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.pipeline.run.failures import translate
 from lakehouse_cdc.schema.table import Column, TableSchema
@@ -32,6 +33,8 @@ from tests.support.silver.changes import N, begin, delete, insert, seq, table
 from tests.support.silver.crashes import split_up
 from tests.support.silver.histories import KINDS, TEXT, generated
 from tests.support.silver.schema_changes import altered
+
+OWN = DEFAULT
 
 
 def eras(lake: Lake, name: str) -> Eras:
@@ -62,7 +65,7 @@ def events(rows: DataFrame, of: Eras) -> list[Event]:
 def whole_feed(lake: Lake, name: str) -> list[Event]:
     """Both flows, as a batch over all of bronze."""
     bronze, of = read(lake.spark, lake.layout.changes), eras(lake, name)
-    return events(feed.changes(bronze, of), of) + events(feed.gone(feed.barriers(bronze), bronze, of), of)
+    return events(feed.changes(bronze, of, OWN), of) + events(feed.gone(feed.barriers(bronze), bronze, of, OWN), of)
 
 
 def written(spark: SparkSession, folder: Path, kind: int, rng: random.Random) -> tuple[Lake, str, list[Change]]:
@@ -74,6 +77,7 @@ def written(spark: SparkSession, folder: Path, kind: int, rng: random.Random) ->
     return lake, schema.name, changes
 
 
+@pytest.mark.long
 def test_what_auto_cdc_makes_of_the_feed_is_the_fold(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     for kind in rng.sample(range(KINDS), 3):
@@ -101,9 +105,9 @@ def test_each_batch_of_the_streams_gives_what_it_gives_of_the_whole(
     where = lake.layout.changes.path or ""
     streamed = spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(where)
     drain(feed.barriers(streamed), tmp_path / "barriers")
-    drain(feed.changes(streamed, of), tmp_path / "fed", "parquet")
+    drain(feed.changes(streamed, of, OWN), tmp_path / "fed", "parquet")
     marks = spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(str(tmp_path / "barriers"))
-    drain(feed.gone(marks, bronze, of), tmp_path / "gone", "parquet")
+    drain(feed.gone(marks, bronze, of, OWN), tmp_path / "gone", "parquet")
     came = events(spark.read.parquet(str(tmp_path / "fed"), str(tmp_path / "gone")), of)
     assert sorted((e.key, e.sequence) for e in came if e.row is None) == wanted
     assert type_1(came) == type_1(whole_feed(lake, name))
@@ -157,11 +161,11 @@ def test_a_row_of_a_newer_schema_stops_the_feed_and_the_next_one_has_its_column(
     older = eras(lake, one.name)
     lake.commit([altered(one, two, 3, m="")])
     bronze = read(spark, lake.layout.changes)
-    assert len(events(feed.changes(bronze, older), older)) == 2  # the change itself stops nothing
+    assert len(events(feed.changes(bronze, older, OWN), older)) == 2  # the change itself stops nothing
     lake.commit([delete(one, 4, 1), insert(two, 5, 3, n=7, m=8)])
     bronze = read(spark, lake.layout.changes)
     with pytest.raises(PySparkException) as stopped:
-        feed.changes(bronze, older).collect()
+        feed.changes(bronze, older, OWN).collect()
     error = translate(stopped.value)
     assert isinstance(error, TransientError)
     assert error.what == "shop.one has rows of a schema that is newer than this update"

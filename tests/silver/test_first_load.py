@@ -199,6 +199,7 @@ def require_wider(spark: SparkSession, ours: Table, theirs: Table) -> None:
             assert all(better(value, mine[bounds][name]) == mine[bounds][name] for name, value in said[bounds].items())
 
 
+@pytest.mark.long
 def test_what_is_read_of_damaged_images_is_what_spark_reads(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     """Most of them are refused; what is not, is a value that the image holds now."""
     chosen = random.Random(seed)
@@ -293,6 +294,7 @@ def commit_in_files(lake: Lake, changes: list[Change], of_each: int) -> int:
         return lake.commit(changes).version
 
 
+@pytest.mark.long
 def test_files_are_those_that_spark_reads(spark: SparkSession, tmp_path: Path) -> None:
     """Of all versions, and of some; behind an OPTIMIZE; not where the log is not whole."""
     other = replace(SMALL, table="an other/table %20 ä")

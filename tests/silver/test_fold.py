@@ -67,7 +67,7 @@ def out_of_order(spark: SparkSession, seed: int, *, tables: int, parts: int) -> 
 
 
 def test_every_batch_ends_at_the_fold_whatever_crashes(spark: SparkSession, seed: int) -> None:
-    in_order_with_crashes(spark, seed, tables=2, parts=3)
+    in_order_with_crashes(spark, seed, tables=2, parts=2)
 
 
 @pytest.mark.long

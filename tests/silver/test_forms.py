@@ -13,6 +13,7 @@ import pytest
 
 import lakehouse_cdc
 from lakehouse_cdc.errors import TableError
+from lakehouse_cdc.model.own_columns import OwnColumns
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.definition import form as registry
@@ -42,9 +43,11 @@ def archived() -> Iterator[Form]:
 def test_a_form_is_known_by_what_its_tables_say(form: Form) -> None:
     assert form_named(form.name) is form
     assert form_of({**form.properties, "delta.columnMapping.mode": "name"}) is form
-    of_columns = form_of_columns(["id", *(name for name, _ in form.columns), "_seq", "_commit_ts"])
-    assert (of_columns.columns, of_columns.is_current) == (form.columns, form.is_current)
-    assert form.null_in_first_load <= {name for name, _ in form.columns}
+    for own in (OwnColumns(), OwnColumns("cdc_")):
+        names = [name for name, _ in form.columns(own)]
+        of_columns = form_of_columns(["id", *names, own.seq, own.commit_ts], own)
+        assert (of_columns.columns(own), of_columns.is_current(own)) == (form.columns(own), form.is_current(own))
+        assert form.null_in_first_load(own) <= {*names}
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.lake.tables import exists, read
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Change, Op
+from lakehouse_cdc.model.own_columns import END_AT, START_AT
 from lakehouse_cdc.model.seq import Rank, unpack
-from lakehouse_cdc.model.table_layout import END_AT, START_AT
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.policy import Policy

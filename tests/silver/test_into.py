@@ -75,10 +75,9 @@ def test_each_keeps_to_its_rows(spark: SparkSession, tmp_path: Path, form: Form)
 
 
 def rows_of(lake: Lake, name: str) -> list[tuple[Any, ...]]:
-    frame = read(lake.spark, lake.layout.silver_table(name))
-    return [
-        tuple(row) for row in frame.where(form_of_columns(frame.columns).is_current).select("id", "n", "t").collect()
-    ]
+    frame, own = read(lake.spark, lake.layout.silver_table(name)), lake.layout.own
+    current = form_of_columns(frame.columns, own).is_current(own)
+    return [tuple(row) for row in frame.where(current).select("id", "n", "t").collect()]
 
 
 def lake_at(lake: Lake, schema: TableSchema, at: int) -> list[tuple[int, dict[str, Any]]]:

@@ -114,7 +114,7 @@ class World:
                 schema, place = self.lake.schemas[name], layout.silver_table(name)
                 for known in (row["tables"][name], version_at(self.spark, place, version)):
                     frame = read(self.spark, place, version=known)
-                    assert sorted_rows(images(frame.where(form.is_current), schema)) == wanted
+                    assert sorted_rows(images(frame.where(form.is_current(layout.own)), schema)) == wanted
                 assert sorted_rows(images(at_once[name], schema)) == wanted
 
 

@@ -78,6 +78,7 @@ def _same(policy: Policy, _: str) -> Policy:
     return policy
 
 
+@pytest.mark.long
 def test_a_table_is_the_fold_under_the_settings_of_now(spark: SparkSession, seed: int) -> None:
     with_changed_policies(spark, seed, tables=1, parts=2, length=25)
 
@@ -90,6 +91,7 @@ def test_tables_are_the_fold_under_the_settings_of_now_at_length(spark: SparkSes
     with_changed_policies(spark, seed, tables=3, parts=5, length=40)
 
 
+@pytest.mark.long
 def test_what_cannot_be_built_stays_as_it_is_and_the_next_run_tries_again(spark: SparkSession, tmp_path: Path) -> None:
     one, other = table("one", N), table("other", N)
     lake = Lake(spark, tmp_path, {t.name: t for t in (one, other)})
@@ -120,6 +122,7 @@ def test_what_cannot_be_built_stays_as_it_is_and_the_next_run_tries_again(spark:
     assert rows_now.count() == 2
 
 
+@pytest.mark.long
 def test_what_a_table_was_built_from_is_not_added_to_it_again(spark: SparkSession, tmp_path: Path) -> None:
     """Also of rows without a key, which are not told apart."""
     one = TableSchema("shop", "one", (N,), ())

@@ -42,6 +42,7 @@ def actions(lake: Lake, name: str, after: int) -> list[dict[str, Any]]:
     return [{k: v for line in p.read_text().splitlines() for k, v in json.loads(line).items()} for p in commits]
 
 
+@pytest.mark.long
 def test_a_rename_and_an_addition_move_no_data(spark: SparkSession, tmp_path: Path) -> None:
     one = table("one", N)
     two = TableSchema("shop", "one", (replace(ID, name="Id of `it`"), Column("m", "smallint"), N), ("Id of `it`",))

@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.lake.tables import exists, read
 from lakehouse_cdc.lake.versions import Versions
-from lakehouse_cdc.model.table_layout import COMMIT_TS
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.policy import Policy
@@ -97,7 +96,7 @@ def test_columns_by_other_names_computed_filtered_and_where_they_come_from(spark
     last = apply(lake, of(spark, lake, transform), changes, last)
     [held] = read(spark, lake.layout.silver_table(one.name)).collect()
     assert held[:5] == (2, 7, "b", "B", 3)
-    assert (held["db"], held["from"], held["at"]) == ("shop", "one", held[COMMIT_TS])
+    assert (held["db"], held["from"], held["at"]) == ("shop", "one", held[lake.layout.own.commit_ts])
     versions = Versions(last, lake.commit([insert(one, 8, 8, n=8, t="x")]).version)
     applier = of(spark, lake, replace(transform, filter=None))
     applier.apply(versions, lake.note(versions))

@@ -14,6 +14,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 from lakehouse_cdc.errors import CdcError
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.source.test_hooks import Step
+from tests.support.servers import connected
 from tests.support.source.driver import Driver
 from tests.support.source.stage import Stage
 
@@ -218,7 +219,7 @@ def test_a_change_that_is_under_way_while_the_catalog_is_asked(stage: Stage) -> 
     stop = threading.Event()
 
     def ddl() -> None:
-        with closing(stage.server.connect(autocommit=True, database=stage.database)) as connection:
+        with closing(connected(stage.server, database=stage.database)) as connection:
             cursor = connection.cursor()
             for n in range(12):
                 cursor.execute(f"ALTER TABLE t ADD c{n} INT, ALGORITHM=COPY")
@@ -257,7 +258,7 @@ def test_an_alter_that_mariadb_also_logs_when_it_begins(any_stage: Stage) -> Non
     writes, stop = threading.Event(), threading.Event()
 
     def write() -> None:
-        with closing(stage.server.connect(autocommit=True, database=stage.database)) as other, other.cursor() as cursor:
+        with closing(connected(stage.server, database=stage.database)) as other, other.cursor() as cursor:
             for n in range(60_000, 10**6):
                 cursor.execute(f"INSERT INTO t (id, v) VALUES ({n}, {n})")
                 writes.set()

@@ -29,6 +29,7 @@ def life(driver: Driver, stage: Stage, table: str = "u") -> list[Op]:
     return [change.op for change in driver.log if change.table == stage.name(table)]
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("when", ["live", "backlog"])
 @pytest.mark.parametrize("create", [CREATE, "CREATE TABLE u LIKE model"])
 def test_its_whole_life_is_there(any_stage: Stage, create: str, when: str) -> None:

@@ -25,6 +25,7 @@ from lakehouse_cdc.source.splits import BinlogSplit
 from lakehouse_cdc.source.state.state_store import SchemaStore
 from lakehouse_cdc.source.test_hooks import Step
 from lakehouse_cdc.testing import MySqlServer
+from tests.support.servers import connected
 from tests.support.source.driver import Driver, changes, exact_bytes
 from tests.support.source.stage import Stage
 
@@ -35,7 +36,7 @@ _SECONDS = 2.0
 @pytest.fixture
 def lagging(mysql: MySqlServer) -> Iterator[None]:
     """A dump gets each commit two seconds after the server's position has moved past it."""
-    with closing(mysql.connect(autocommit=True)) as root, root.cursor() as cursor:
+    with closing(connected(mysql)) as root, root.cursor() as cursor:
         cursor.execute(f"SET GLOBAL sync_binlog = 1, GLOBAL binlog_group_commit_sync_delay = {int(_SECONDS * 1e6)}")
         yield
         cursor.execute("SET GLOBAL sync_binlog = 0, GLOBAL binlog_group_commit_sync_delay = 0")
@@ -58,16 +59,12 @@ def delivered(stage: Stage, start: Position) -> Position:
 def in_the_background(stage: Stage, sql: str) -> Iterator[Future[Any]]:
     """A statement of another session, which the server's position has passed already and whose commit lasts."""
     before = stage.position()
-    with ThreadPoolExecutor() as pool, closing(connected(stage)) as other:
+    with ThreadPoolExecutor() as pool, closing(connected(stage.server, database=stage.database)) as other:
         written = pool.submit(other.cursor().execute, sql)
         while stage.position() == before:
             time.sleep(0.001)
         yield written
         written.result()
-
-
-def connected(stage: Stage) -> pymysql.Connection[Any]:
-    return stage.server.connect(autocommit=True, database=stage.database)
 
 
 def dumps(stage: Stage) -> set[int]:
@@ -157,7 +154,7 @@ def test_a_dump_that_ends_before_the_high_watermark_is_tried_again(
         backgrounds[-1].__enter__()
 
     def end_the_next(known: set[int]) -> None:
-        with closing(connected(stage)) as own, own.cursor() as cursor:
+        with closing(connected(stage.server, database=stage.database)) as own, own.cursor() as cursor:
             until = time.monotonic() + 20
             while not killed and time.monotonic() < until:
                 cursor.execute("SHOW PROCESSLIST")
@@ -214,7 +211,7 @@ def test_the_driver_s_own_dump_is_ended_by_the_server(stage: Stage) -> None:
 @pytest.mark.long
 def test_the_server_restarts_under_the_stream(stage: Stage) -> None:
     with MySqlServer.start() as server:
-        with closing(server.connect(autocommit=True)) as connection:
+        with closing(connected(server)) as connection:
             connection.cursor().execute("CREATE DATABASE s")
             connection.select_db("s")
             mine = Stage(server, connection, "s", stage.folder)
@@ -227,7 +224,7 @@ def test_the_server_restarts_under_the_stream(stage: Stage) -> None:
         again.start()
         driver.batch()
         again.join()
-        with closing(server.connect(autocommit=True, database="s")) as mine.connection:
+        with closing(connected(server, database="s")) as mine.connection:
             mine.run("DELETE FROM t WHERE id < 40")
             mine.drain(driver)
             mine.same(driver)

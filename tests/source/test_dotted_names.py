@@ -31,6 +31,7 @@ def in_sql(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+@pytest.mark.long
 @pytest.mark.every_server
 def test_names_with_dots(any_stage: Stage, other: str) -> None:
     stage = any_stage

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
 from tests.support.positions import binlog_end
-from tests.support.servers import row_metadata
+from tests.support.servers import connected, row_metadata
 from tests.support.source.play import (
     kinds_of,
     play,
@@ -141,7 +141,7 @@ def test_the_keys_of_mariadb(any_server: MySqlServer, tmp_path: Path, kind: str)
 @pytest.mark.parametrize("any_server", ["mysql-8.0", "mysql-9", *MARIADB], indirect=True)
 def test_compressed_transactions(any_server: MySqlServer, tmp_path: Path) -> None:
     mariadb = any_server.version in MARIADB
-    with closing(any_server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+    with closing(connected(any_server)) as connection, connection.cursor() as cursor:
         if mariadb:
             cursor.execute("SET GLOBAL log_bin_compress = ON, log_bin_compress_min_len = 10")
         try:

@@ -16,6 +16,7 @@ from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.mysql.binlog.dump import BinlogDump
 from lakehouse_cdc.source.reading import log_reader
 from lakehouse_cdc.testing import MySqlServer
+from tests.support.servers import connected
 from tests.support.source.driver import Driver
 from tests.support.source.stage import Stage, on_stage
 
@@ -108,7 +109,7 @@ def test_a_table_that_a_statement_logged_as_text_changes_is_read_again(streaming
     stage, driver = streaming
     stage.run("INSERT INTO t VALUES (5, 5)")
     stage.drain_twice(driver)  # no chunk of it is in doubt any more
-    with closing(stage.server.connect(autocommit=True, database=stage.database)) as other, other.cursor() as cursor:
+    with closing(connected(stage.server, database=stage.database)) as other, other.cursor() as cursor:
         cursor.execute("SET SESSION binlog_format = STATEMENT")
         cursor.execute("INSERT INTO t VALUES (1, 1)")
     stage.drain_twice(driver)
@@ -128,7 +129,7 @@ def test_an_incident_stops_the_stream(streaming: Streaming) -> None:
     try:
         for name in caches:
             stage.run(f"SET GLOBAL {name} = 4096")
-        with closing(stage.server.connect(autocommit=True)) as other, other.cursor() as cursor:
+        with closing(connected(stage.server)) as other, other.cursor() as cursor:
             rows = ", ".join(["(1, REPEAT('x', 3000))"] * 20)
             with pytest.raises(pymysql.err.MySQLError, match="max_binlog_stmt_cache_size"):
                 cursor.execute(f"INSERT INTO elsewhere.m VALUES {rows}")
@@ -150,7 +151,7 @@ def test_an_incident_stops_the_stream(streaming: Streaming) -> None:
 
 @pytest.fixture
 def large_packets(any_server: MySqlServer) -> Iterator[None]:
-    with closing(any_server.connect(autocommit=True)) as root, root.cursor() as cursor:
+    with closing(connected(any_server)) as root, root.cursor() as cursor:
         cursor.execute("SELECT @@GLOBAL.max_allowed_packet")
         [(before,)] = cursor.fetchall()
         cursor.execute("SET GLOBAL max_allowed_packet = 1 << 26")

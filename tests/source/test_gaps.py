@@ -15,6 +15,7 @@ import pytest
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.changelog import Op, fold
 from lakehouse_cdc.testing import MySqlServer
+from tests.support.servers import connected
 from tests.support.source.driver import Driver
 from tests.support.source.stage import Stage, on_stage
 
@@ -153,7 +154,7 @@ def test_a_new_log_with_the_old_names_sizes_and_gtids(stage: Stage) -> None:
 
 def prepare_and_purge(stage: Stage, driver: Driver) -> str:
     """An XA transaction whose rows lie in a purged file, and a stream that stands behind it; the file's name."""
-    with closing(stage.server.connect(autocommit=True, database=stage.database)) as other, other.cursor() as cursor:
+    with closing(connected(stage.server, database=stage.database)) as other, other.cursor() as cursor:
         for sql in ("XA START 'x'", "UPDATE t SET v = 7 WHERE id = 30", "XA END 'x'", "XA PREPARE 'x'"):
             cursor.execute(sql)
         file = stage.position()[0]
@@ -193,7 +194,7 @@ def test_a_purged_file_with_rows_of_a_prepared_transaction(stage: Stage, verb: s
 def test_a_purged_file_with_rows_of_a_prepared_transaction_is_a_gap(stage: Stage, planned: bool) -> None:
     driver = running(stage, onGap="resnapshot")
     if planned:
-        with closing(stage.server.connect(autocommit=True, database=stage.database)) as other, other.cursor() as cursor:
+        with closing(connected(stage.server, database=stage.database)) as other, other.cursor() as cursor:
             for sql in ("XA START 'x'", "UPDATE t SET v = 7 WHERE id = 30", "XA END 'x'", "XA PREPARE 'x'"):
                 cursor.execute(sql)
             stage.run("FLUSH BINARY LOGS")
@@ -397,6 +398,6 @@ def test_the_first_offset_after_a_resnapshot_is_not_read_from_another_epochs_log
     gap_writes(stage)
     reset(stage)
     driver.restart()
-    with closing(stage.server.connect(autocommit=True, database=stage.database)) as other:
+    with closing(connected(stage.server, database=stage.database)) as other:
         assert driver.batch(between=lambda: other.cursor().execute("UPDATE t SET v = v + 1"))
     healed(stage, driver, epoch=2)

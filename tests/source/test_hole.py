@@ -26,6 +26,7 @@ from lakehouse_cdc.model.changelog import Rows, fold, invalid
 from lakehouse_cdc.source.settling.settled_position import Floor
 from lakehouse_cdc.testing import MySqlServer
 from tests.support.positions import binlog_end
+from tests.support.servers import connected
 from tests.support.source.driver import Driver, hashable
 
 _DELAY_SECONDS = 0.5
@@ -48,7 +49,7 @@ def slow() -> Iterator[MySqlServer]:
 def set_up(server: MySqlServer, rows: int, *, gtids: bool, process_right: bool, sync: int) -> tuple[str, int]:
     """A fresh table; the position before it."""
     right = "GRANT PROCESS ON *.* TO" if process_right else "REVOKE PROCESS ON *.* FROM"
-    with closing(server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+    with closing(connected(server)) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT @@gtid_mode")
         at, goal = _GTID_MODES.index(cursor.fetchone()[0]), _GTID_MODES.index("ON" if gtids else "OFF")
         for step in _GTID_MODES[at + 1 : goal + 1] or _GTID_MODES[goal:at][::-1]:
@@ -72,7 +73,7 @@ def writers(server: MySqlServer, count: int, rows: int) -> Iterator[None]:
     def write(seed: int) -> None:
         rng = random.Random(seed)
         try:
-            with closing(server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+            with closing(connected(server)) as connection, connection.cursor() as cursor:
                 while not stop.is_set():
                     key, what = rng.randrange(rows), rng.randrange(10)
                     if what < 8:

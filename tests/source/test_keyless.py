@@ -26,7 +26,7 @@ from lakehouse_cdc.source.settling import consistent_view
 from lakehouse_cdc.source.settling.consistent_view import View
 from lakehouse_cdc.source.splits import SnapshotSplit
 from lakehouse_cdc.source.test_hooks import Step
-from tests.support.servers import row_metadata
+from tests.support.servers import connected, row_metadata
 from tests.support.source.driver import Driver
 from tests.support.source.stage import Stage
 
@@ -308,6 +308,7 @@ def test_the_primary_key_may_be_given_as_well(stage: Stage) -> None:
     stage.same(driver)
 
 
+@pytest.mark.one_server
 def test_many_rows_and_writers(any_stage: Stage) -> None:
     """A view is found while three write; each offset at rest is the source."""
     stage = any_stage
@@ -320,7 +321,7 @@ def test_many_rows_and_writers(any_stage: Stage) -> None:
     stopped = threading.Event()
 
     def write(number: int) -> None:
-        with closing(stage.server.connect(autocommit=True, database=stage.database)) as connection:
+        with closing(connected(stage.server, database=stage.database)) as connection:
             cursor, n = connection.cursor(), 0
             while not stopped.wait(0.03):
                 n += 1

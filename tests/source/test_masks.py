@@ -97,6 +97,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[pa.RecordBatch]:
     return found
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("metadata", ["FULL", "least"])
 def test_no_clear_text_by_any_way(
     any_server: MySqlServer, any_database: str, tmp_path: Path, read: list[pa.RecordBatch], metadata: str
@@ -158,6 +159,7 @@ def emails(driver: Driver) -> dict[int, tuple[str, str]]:
     return {i: (image["mail"], image["email"]) for i, image in now(driver).items()}
 
 
+@pytest.mark.one_server
 def test_every_type_has_one_hash_from_the_snapshot_and_from_the_binlog(
     any_server: MySqlServer, any_database: str, tmp_path: Path
 ) -> None:

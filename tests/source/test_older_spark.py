@@ -21,6 +21,7 @@ from lakehouse_cdc.source.spark.legacy_reader import RememberingReader
 from lakehouse_cdc.source.spark.stream import MySqlCdcSource
 from lakehouse_cdc.source.spark.stream_reader import StreamReader
 from lakehouse_cdc.testing import MySqlServer
+from tests.support.servers import connected
 from tests.support.source.driver import COLUMNS, changes, exact_bytes
 from tests.support.source.stage import Stage
 
@@ -85,6 +86,7 @@ def test_spark_before_4_2_gets_a_reader_that_it_can_call(monkeypatch: pytest.Mon
     assert not inspect.signature(reader.latestOffset).parameters
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
 def test_the_rows_are_those_of_the_source_whatever_dies(stage: Stage, seed: int) -> None:
     chance = random.Random(seed)
@@ -134,7 +136,7 @@ def test_a_real_stream(spark: SparkSession, mysql: MySqlServer, stage: Stage, re
     """Spark 4.2 itself calls a reader of this kind as the Spark before it does."""
     stage.create(rows=20)
     options, table, place = stage.driver().options, str(tmp_path / "table"), str(tmp_path / "checkpoint")
-    with closing(mysql.connect(autocommit=True, database=stage.database)) as connection, connection.cursor() as cursor:
+    with closing(connected(mysql, database=stage.database)) as connection, connection.cursor() as cursor:
         for n in range(4):
             cursor.execute(f"INSERT INTO t VALUES ({1000 + n}, {n})")
             changes = spark.readStream.format(registered).options(**options).load()

@@ -19,7 +19,7 @@ from lakehouse_cdc.model.changelog import Op, fold
 from lakehouse_cdc.source.state.state_store import SchemaStore
 from lakehouse_cdc.testing import VERSIONS, MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
-from tests.support.servers import require_generated_columns_in_the_log
+from tests.support.servers import connected, require_generated_columns_in_the_log
 from tests.support.source.driver import Driver, hashable
 from tests.support.source.stage import Stage
 
@@ -30,7 +30,7 @@ NUMBER = 4242  # of the zone in the system's tables
 @pytest.fixture
 def clock_set_back(any_server: MySqlServer) -> Iterator[None]:
     """A time zone in which 00:30 and 01:30 UTC of 25 October 2020 are both 02:30."""
-    with closing(any_server.connect(autocommit=True, database="mysql")) as connection, connection.cursor() as cursor:
+    with closing(connected(any_server, database="mysql")) as connection, connection.cursor() as cursor:
         for sql in (
             "SET sql_log_bin = 0", f"INSERT INTO time_zone VALUES ({NUMBER}, 'N')",
             f"INSERT INTO time_zone_name VALUES ('{ZONE}', {NUMBER})",

@@ -214,7 +214,6 @@ UNFIT = {  # what cannot be captured, a word of the reason, and what helps
         "an empty label",
         "MODIFY id BIGINT NOT NULL",
     ),
-    "named": ("CREATE TABLE named (id INT PRIMARY KEY, v INT, _seq INT)", "_seq", "DROP COLUMN _seq"),
     "dependent": (
         "CREATE TABLE dependent (id INT PRIMARY KEY, v INT, seen INT AS (v / 2) VIRTUAL)",
         "generated column",

@@ -78,6 +78,7 @@ def mended(driver: Driver, world: FaultyTables) -> None:
             signals.request(name)
 
 
+@pytest.mark.one_server
 def test_a_short_time(any_stage: Stage, seed: int) -> None:
     play(any_stage, seed, tables=4, batches=8)
 

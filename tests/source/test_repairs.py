@@ -70,6 +70,7 @@ def spoil(driver: Driver, table: str) -> None:
         driver.log.append(Change(1, Op.INSERT, table, (("id", key),), None, (("id", key), ("v", -1))))
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("restarts", [False, True])
 def test_what_differs_is_read_and_nothing_else(any_stage: Stage, restarts: bool) -> None:
     stage = any_stage

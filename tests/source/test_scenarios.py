@@ -33,6 +33,7 @@ def cases() -> Iterator[Any]:
             yield pytest.param(*way, scenario, id=name, marks=() if i in chosen else pytest.mark.long)
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize(("any_server", "metadata", "when", "scenario"), [*cases()], indirect=["any_server"])
 def test_bronze(any_stage: Stage, metadata: str, when: str, scenario: Scenario) -> None:
     stage = any_stage

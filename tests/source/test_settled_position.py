@@ -22,6 +22,7 @@ from lakehouse_cdc.source.settling.settled_position import Floor, choose_proof
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
 from tests.support.gtids import upto_the_next
+from tests.support.servers import connected
 from tests.support.source.stage import Stage
 
 pytestmark = pytest.mark.every_server
@@ -362,4 +363,4 @@ def test_a_commit_that_does_not_end_keeps_the_floor_below_it(stage: Stage, root:
 
 
 def _other(stage: Stage) -> pymysql.Connection[Any]:
-    return stage.server.connect(autocommit=True, database=stage.database)
+    return connected(stage.server, database=stage.database)

@@ -16,7 +16,7 @@ import pytest
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.source.test_hooks import Step
-from tests.support.servers import start_or_skip
+from tests.support.servers import connected, start_or_skip
 from tests.support.source.driver import changes, exact_bytes
 from tests.support.source.stage import Stage, on_stage
 
@@ -179,7 +179,7 @@ def test_an_image_without_all_columns_stops_the_stream(stage: Stage) -> None:
     stage.create(rows=3)
     driver = stage.driver()
     stage.snapshot(driver)
-    with closing(stage.server.connect(autocommit=True, database=stage.database)) as other:
+    with closing(connected(stage.server, database=stage.database)) as other:
         other.cursor().execute("SET SESSION binlog_row_image = MINIMAL")
         other.cursor().execute("UPDATE t SET v = 5 WHERE id = 10")
     with pytest.raises(DefiniteError, match="binlog_row_image") as found:

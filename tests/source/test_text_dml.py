@@ -17,6 +17,7 @@ from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.multiset import remaining
 from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.source.test_hooks import Step
+from tests.support.servers import connected
 from tests.support.source.driver import Driver
 from tests.support.source.stage import Stage
 from tests.support.source.text_dml import away_of, read_again
@@ -144,7 +145,7 @@ CASES = [
 
 def texts(stage: Stage, statements: Sequence[str], before: Sequence[str] = ()) -> None:
     """Execute `before`, and then the statements, which are logged as text where they can be."""
-    with closing(stage.server.connect(autocommit=True, database=stage.database)) as session:
+    with closing(connected(stage.server, database=stage.database)) as session:
         cursor = session.cursor()
         for sql in (*before, "SET SESSION binlog_format = STATEMENT", *statements):
             cursor.execute(sql.format(db=stage.database, away=away_of(stage)))
@@ -208,6 +209,7 @@ def fitting(stage: Stage) -> list[Case]:
     return [c for c in CASES if c.mariadb in (None, "MariaDB" in text) and (not c.since or version >= c.since)]
 
 
+@pytest.mark.one_server
 def test_exactly_what_a_statement_may_change_is_read_again(any_stage: Stage) -> None:
     stage = any_stage
     with source(stage) as driver:
@@ -350,6 +352,7 @@ def test_texts_and_ddl_of_one_table(any_stage: Stage) -> None:
     assert driver.offset["tables"][stage.name()]["dropped"]
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("ends", ["COMMIT", "ROLLBACK"])
 @pytest.mark.parametrize("between", [True, False])
 def test_texts_in_xa_transactions(any_stage: Stage, ends: str, between: bool) -> None:
@@ -391,7 +394,7 @@ def test_an_xa_transaction_that_is_committed_while_its_table_is_read(stage: Stag
 
 def test_a_trigger_that_nobody_may_see(stage: Stage) -> None:
     """Without the right TRIGGER any write of another table may lead everywhere; with it, nothing is read again."""
-    with closing(stage.server.connect(autocommit=True)) as root:
+    with closing(connected(stage.server)) as root:
         cursor = root.cursor()
         cursor.execute("CREATE USER IF NOT EXISTS 'blind'@'127.0.0.1' IDENTIFIED BY 'b'")
         cursor.execute("GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'blind'@'127.0.0.1'")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from lakehouse_cdc.model.multiset import remaining
-from tests.support.servers import row_metadata
+from tests.support.servers import connected, row_metadata
 from tests.support.source.driver import Driver
 from tests.support.source.stage import Stage
 from tests.support.source.text_dml import away_of, read_again
@@ -76,9 +76,9 @@ def prepare(stage: Stage) -> None:
 @contextmanager
 def sessions(stage: Stage) -> Iterator[list[Any]]:
     """Cursors of sessions that log text, as the server sees fit, and rows."""
-    with closing(stage.server.connect(autocommit=True, database=stage.database)) as one, \
-         closing(stage.server.connect(autocommit=True, database=stage.database)) as two, \
-         closing(stage.server.connect(autocommit=True, database=stage.database)) as three:  # fmt: skip
+    with closing(connected(stage.server, database=stage.database)) as one, \
+         closing(connected(stage.server, database=stage.database)) as two, \
+         closing(connected(stage.server, database=stage.database)) as three:  # fmt: skip
         found = [one.cursor(), two.cursor(), three.cursor()]
         for cursor, form in zip(found, ("STATEMENT", "MIXED", "ROW"), strict=True):
             cursor.execute(f"SET SESSION binlog_format = {form}")

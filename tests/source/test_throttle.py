@@ -17,6 +17,7 @@ from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.planning.throttle import Throttle
 from lakehouse_cdc.testing import MySqlServer
+from tests.support.servers import connected
 from tests.support.source.driver import Driver
 from tests.support.source.stage import Stage
 
@@ -69,6 +70,7 @@ def in_a_snapshot(stage: Stage, driver: Driver) -> int:
     return batches
 
 
+@pytest.mark.one_server
 def test_a_loaded_server_gives_one_chunk_at_a_time(any_stage: Stage) -> None:
     stage = any_stage
     stage.create(rows=23)  # five chunks
@@ -127,7 +129,7 @@ def test_the_lag_of_a_replica_is_what_it_says(stage: Stage) -> None:
     stage.run("INSERT INTO t VALUES (1, 1)")
     with (
         MySqlServer.start(version="mysql-8.0", options={"server_id": "2"}) as replica,
-        closing(replica.connect(autocommit=True)) as connection,
+        closing(connected(replica)) as connection,
         connection.cursor() as cursor,
     ):
         cursor.execute(f"CREATE DATABASE {stage.database}")

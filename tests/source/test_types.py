@@ -88,6 +88,7 @@ def compare(log: list[Change], columns: list[Typed], expected: dict[int, dict[st
 _CHARACTERS = [chr(code) for code in range(1, 0x10000) if not 0xD800 <= code < 0xE000] + ["😀", "𠀋", "𝕬", "\U0010ffff"]
 
 
+@pytest.mark.long
 def test_every_character_of_every_character_set(any_server: MySqlServer, any_database: str, tmp_path: Path) -> None:
     """All of Unicode is given to the server; what it cannot hold in a character set it makes a question mark."""
     lines = ["".join(_CHARACTERS[i : i + 500]) for i in range(0, len(_CHARACTERS), 500)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 from lakehouse_cdc.model.changelog import Op
-from tests.support.servers import require_generated_columns_in_the_log
+from tests.support.servers import connected, require_generated_columns_in_the_log
 from tests.support.source.stage import Stage
 
 CREATE = """
@@ -24,7 +24,7 @@ def test_every_image_has_them(any_stage: Stage) -> None:
     stage.run("""INSERT INTO t (id, a, s, doc) VALUES (1, 1, 'x', '{"k": "v1"}'), (2, NULL, 'y', NULL)""")
     driver = stage.driver()
     stage.snapshot(driver)
-    with closing(stage.server.connect(autocommit=True, database=stage.database, charset="latin1")) as other:
+    with closing(connected(stage.server, database=stage.database, charset="latin1")) as other:
         cursor = other.cursor()
         cursor.execute("SET time_zone = '+05:00', sql_mode = 'ANSI,PAD_CHAR_TO_FULL_LENGTH,NO_UNSIGNED_SUBTRACTION'")
         for sql in (

@@ -30,7 +30,7 @@ from lakehouse_cdc.source.spark.stream import MySqlCdcSource
 from lakehouse_cdc.source.tail.log_tail import Tail
 from lakehouse_cdc.source.test_hooks import Step
 from lakehouse_cdc.testing import VERSIONS, MySqlServer, Version
-from tests.support.servers import start_or_skip
+from tests.support.servers import connected, start_or_skip
 from tests.support.source.driver import COLUMNS, Driver, changes
 from tests.support.source.stage import Stage, on_stage
 
@@ -63,7 +63,7 @@ def streaming(any_stage: Stage) -> Streaming:
 def prepare(stage: Stage, xid: str, *statements: str) -> None:
     """In a session that ends then; `xid` is quoted, unless it is an SQL list of its parts."""
     name = xid if "," in xid else f"'{xid}'"
-    with closing(stage.server.connect(autocommit=True, database=stage.database)) as other, other.cursor() as cursor:
+    with closing(connected(stage.server, database=stage.database)) as other, other.cursor() as cursor:
         for sql in (f"XA START {name}", *statements, f"XA END {name}", f"XA PREPARE {name}"):
             cursor.execute(sql)
         cursor.execute("SELECT CONNECTION_ID()")

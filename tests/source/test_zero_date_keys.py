@@ -20,6 +20,7 @@ _KINDS = {
 }
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("kind", _KINDS)
 def test_rows_are_exact_through_chunks_and_events(any_stage: Stage, kind: str, seed: int) -> None:
     stage, rng, keys = any_stage, random.Random(seed), _KINDS[kind]

@@ -20,6 +20,7 @@ from lakehouse_cdc.mysql.binlog.dump import BinlogDump
 from lakehouse_cdc.mysql.binlog.scan import OPEN, Scan
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
 from lakehouse_cdc.testing import MySqlServer
+from tests.support.servers import connected
 
 Buffer = NDArray[np.uint8]
 _server_ids = count(40_000)
@@ -40,7 +41,7 @@ class Log:
     def __init__(self, server: MySqlServer, stack: ExitStack) -> None:
         self.server = server
         self._stack = stack
-        self._client = stack.enter_context(closing(server.connect(autocommit=True)))
+        self._client = stack.enter_context(closing(connected(server)))
 
     def run(self, *statements: str) -> None:
         """One after the other, in autocommit."""

@@ -27,8 +27,9 @@ from lakehouse_cdc.model.bronze_row import FILES
 from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.commit_note import CommitNote, SourcePoint
 from lakehouse_cdc.model.history import History, Version
+from lakehouse_cdc.model.own_columns import DEFAULT
 from lakehouse_cdc.model.seq import unpack
-from lakehouse_cdc.model.table_layout import DELETED_AT, Layout
+from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.model.variant import encode
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.definition.form import form_of_columns
@@ -169,8 +170,9 @@ class Lake:
 
     def rows(self, table: str) -> list[tuple[int, dict[str, Any]]]:
         """The rows of the silver table as they are now, as (seq, image) under the newest schema."""
-        frame = read(self.spark, self.layout.silver_table(table))
-        return images(frame.where(form_of_columns(frame.columns).is_current), self.seen(self.schema_at(table, 10**38)))
+        frame, own = read(self.spark, self.layout.silver_table(table)), self.layout.own
+        current = form_of_columns(frame.columns, own).is_current(own)
+        return images(frame.where(current), self.seen(self.schema_at(table, 10**38)))
 
     def rows_at(self, table: str, seq: int) -> list[tuple[int, dict[str, Any]]]:
         """The same as of `seq`."""
@@ -215,7 +217,7 @@ class Lake:
 
 def gone_at(row: Row) -> datetime | None:
     """Since when a row of a table with soft deletes is gone."""
-    moment: datetime | None = row[DELETED_AT]
+    moment: datetime | None = row[DEFAULT.deleted_at]
     return None if moment is None else moment.astimezone(timezone.utc)
 
 

@@ -20,6 +20,8 @@ COMMANDS = {
     "uv run lakehouse-cdc as-of -c pipeline.yml": "tests/test_readme.py",
     "uv run lakehouse-cdc maintain -c pipeline.yml": "tests/test_readme.py",
     "uv run lakehouse-cdc signal -c pipeline.yml snapshot shop.orders": "tests/test_readme.py",
+    "uv run lakehouse-cdc redact -c pipeline.yml": "tests/pipeline/test_redact.py",
+    "uv run lakehouse-cdc maintain --vacuum -c pipeline.yml": "tests/pipeline/test_maintain.py",
     "uv run lakehouse-cdc demo": "tests/cli/test_demo.py",
     "uv run lakehouse-cdc reset -c pipeline.yml": "tests/pipeline/test_belonging.py",
     "uv run lakehouse-cdc reset --keep-tables -c pipeline.yml": "tests/pipeline/test_belonging.py",

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any
 
+import pymysql
 import pytest
 from pymysql.cursors import Cursor
 
@@ -15,7 +17,7 @@ from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.testing import MySqlServer, Version
 
 _numbers = count(1)
-_SHARED = {"log_bin_compress", "log_bin_compress_min_len", "max_allowed_packet", "sql_mode", "sync_binlog", "time_zone"}
+_SHARED = ("log_bin_compress", "log_bin_compress_min_len", "max_allowed_packet", "sql_mode", "sync_binlog", "time_zone")
 
 
 def start_or_skip(
@@ -36,23 +38,28 @@ def require_generated_columns_in_the_log(server: MySqlServer) -> None:
         pytest.skip("MariaDB 11.8.9 does not log generated columns, so they are not captured")
 
 
+def connected(server: MySqlServer, **settings: Any) -> pymysql.Connection[Any]:
+    """A connection as root in autocommit, in the clear: to encrypt it would take longer than most tests use it."""
+    return server.connect(autocommit=True, ssl_disabled=True, **settings)
+
+
 @contextmanager
 def new_database(server: MySqlServer) -> Iterator[str]:
     """The name of a new, empty database, dropped at the end of the block; the server is to be as it was then."""
     name = f"test_{next(_numbers)}"
-    with closing(server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+    with closing(connected(server)) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {name}")
         before = _settings(cursor)
     yield name
-    with closing(server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+    with closing(connected(server)) as connection, connection.cursor() as cursor:
         cursor.execute(f"DROP DATABASE IF EXISTS {name}")
         assert _settings(cursor) == before, "settings that the tests share were left otherwise than they were"
 
 
 def _settings(cursor: Cursor) -> dict[str, str]:
     cursor.execute("SET sql_big_selects = 1")  # a test may have set how many rows a SELECT looks at
-    cursor.execute("SHOW GLOBAL VARIABLES")
-    return {name: value for name, value in cursor.fetchall() if name in _SHARED or name.startswith("binlog_")}
+    cursor.execute(rf"SHOW GLOBAL VARIABLES WHERE Variable_name IN {_SHARED} OR Variable_name LIKE 'binlog\_%'")
+    return dict(cursor.fetchall())
 
 
 @contextmanager
@@ -62,7 +69,7 @@ def row_metadata(server: MySqlServer, value: str) -> Iterator[None]:
         yield
         return
     least = "NO_LOG" if server.version.startswith("mariadb") else "MINIMAL"
-    with closing(server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+    with closing(connected(server)) as connection, connection.cursor() as cursor:
         cursor.execute("SET GLOBAL binlog_row_metadata = %s", (least if value == "least" else value,))
         try:
             yield

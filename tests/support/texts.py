@@ -15,7 +15,7 @@ from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.spark.stream import MySqlCdcSource
 from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.state_store import SchemaStore
-from lakehouse_cdc.verify.reading import BY_IMAGE, Texts
+from lakehouse_cdc.verify.reading import BY_IMAGE, Texts, unheld
 from lakehouse_cdc.verify.settling import settled
 from lakehouse_cdc.verify.text_source import MySqlTextReader
 from tests.support.source.driver import COLUMNS, Driver
@@ -65,7 +65,7 @@ def named(texts: Texts, batches: list[pa.RecordBatch]) -> Rows:
     rows = [row for batch in batches for row in batch.to_pylist()]
     found = [
         {**{name: row[f"c{i}"] for i, name in enumerate(names)}, BY_IMAGE: row[BY_IMAGE],
-         "not representable": sorted(names[int(k[1:])] for k, v in row.items() if k[0] == "u" and v)}
+         "not representable": sorted(name for i, name in enumerate(names) if row.get(unheld(i)))}
         for row in rows
     ]  # fmt: skip
     return sorted(found, key=lambda row: (str(row[names[0]]).zfill(20), str(row)))

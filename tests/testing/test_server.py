@@ -74,6 +74,7 @@ def test_the_reader_account_has_what_a_reader_needs_and_no_more(mysql: MySqlServ
         ask(mysql, f"CREATE TABLE {database}.t (id INT)", **reader)
 
 
+@pytest.mark.long
 def test_a_kept_directory_restarts_where_it_was(tmp_path: Path) -> None:
     home = tmp_path / ("a rather long name " * 6) / "server"
     with MySqlServer.start(home, options={"gtid_mode": "OFF", "max_connections": "33"}) as server:
@@ -128,6 +129,7 @@ def test_refusals_are_definite_and_leave_nothing_running(tmp_path: Path, mysql: 
     assert [entry.name for entry in (tmp_path / "other").iterdir() if entry.name != "lock"] == ["thesis.tex"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("how", "kept"), [("exit", True), ("exception", False), ("SIGKILL", True), ("SIGKILL", False), ("SIGTERM", False)]
 )
@@ -166,6 +168,7 @@ def test_two_starts_at_once_share_one_server(tmp_path: Path) -> None:
     assert holds(lambda: gone(int(told[0][0])))
 
 
+@pytest.mark.long
 def test_each_server_is_another_though_their_directories_are_copies(any_server: MySqlServer) -> None:
     with MySqlServer.start(version=any_server.version) as server:
         sessions = [connect(ConnectionOptions.from_url(each.url)) for each in (server, any_server)]

@@ -105,6 +105,7 @@ def test_the_counters_are_those_of_the_binlog(
     assert sum(shop.counts().values()) == sum(before.values()) + total.inserted - total.deleted
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rows", [0, 600])
 @pytest.mark.parametrize("action", _ACTIONS, ids=lambda action: action.__name__.strip("_"))
 def test_each_kind_of_transaction_on_a_full_and_an_empty_shop(shop: Shop, action: Any, rows: int) -> None:

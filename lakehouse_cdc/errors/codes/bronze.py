@@ -145,3 +145,30 @@ VARIANT_UNREADABLE = Code(
     "A VARIANT of a table cannot be read.",
     "Restore the table; use a release that knows this version of VARIANT.",
 )
+
+REDACTION_OF_KEY = Code(
+    5017,
+    "redaction_of_key",
+    DefiniteError,
+    Scope.TABLE,
+    "A column that is to be hidden was once part of the key of its table.",
+    "Mask the column by hash, run, and redact again: hashes tell rows apart.",
+)
+
+REDACTION_TOO_EARLY = Code(
+    5018,
+    "redaction_too_early",
+    DefiniteError,
+    Scope.PIPELINE,
+    "Something has yet to be read under the configuration of now, or from bronze as it is.",
+    "lakehouse-cdc run --once, then redact.",
+)
+
+REDACTION_UNSUPPORTED = Code(
+    5019,
+    "redaction_unsupported",
+    DefiniteError,
+    Scope.PIPELINE,
+    "Bronze cannot be redacted where it is: in a catalog, or with files that only Delta reads.",
+    "Begin again (lakehouse-cdc reset): what is read then is hidden from its beginning.",
+)

@@ -253,3 +253,12 @@ TABLE_CHANGED_MEANWHILE = Code(
     "The schema of a table changed while it was verified.",
     "Verify again.",
 )
+
+SILVER_PREFIX_CHANGED = Code(
+    6029,
+    "silver_prefix_changed",
+    TableError,
+    Scope.TABLE,
+    "A silver table that several source tables go into was made with another target.metadata_prefix.",
+    "Move it away to have it built again from bronze, or set target.metadata_prefix back.",
+)

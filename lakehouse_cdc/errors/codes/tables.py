@@ -1,6 +1,6 @@
 """Codes 4xxx: source tables, their types, keys, DDL, and the values of rows."""
 
-from lakehouse_cdc.errors.tree import Code, DefiniteError, Scope, TransientError
+from lakehouse_cdc.errors.tree import Code, DefiniteError, Scope, TableError, TransientError
 
 TYPE_UNSUPPORTED = Code(
     4001,
@@ -14,10 +14,10 @@ TYPE_UNSUPPORTED = Code(
 COLUMN_NAME_UNUSABLE = Code(
     4002,
     "column_name_unusable",
-    DefiniteError,
+    TableError,
     Scope.TABLE,
-    "A column has a name that a lakehouse table cannot have.",
-    "Exclude the column, or rename it on the source.",
+    "A column has the name of one that silver adds.",
+    "Set target.metadata_prefix to another prefix, or rename the column in silver (tables.NAME.rename).",
 )
 
 KEY_UNUSABLE = Code(

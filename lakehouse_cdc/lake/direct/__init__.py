@@ -1,5 +1,5 @@
 """Delta files written, committed and read without a job of Spark's, for tables in a folder that this process reaches.
 
 - `change_files`: rows of bronze as files. `data_file`, `statistics`: one Parquet file.
-- `commit`: files to a commit. `file_listing`: the files of a commit.
+- `commit`: files to a commit. `replacement`: files in the place of others. `file_listing`: the files of a commit.
 """

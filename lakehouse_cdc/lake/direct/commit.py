@@ -110,7 +110,7 @@ def add_files(
         metrics |= {"numFiles": len(files)}
     transaction.registerSQLMetrics(spark._jsparkSession, _metrics(spark, metrics))
     once = {"txn": {"appId": app, "version": note.batch, "lastUpdated": None}}
-    actions = [delta.actions.Action.fromJson(text) for text in (json.dumps(once), *map(_action, files))]
+    actions = [delta.actions.Action.fromJson(text) for text in (json.dumps(once), *map(action, files))]
     info = _streamed(spark, note) if operation == STREAMED else _appended(spark, note)
     with commit_to(Door.ADD, table.name):
         return int(transaction.commit(jvm.PythonUtils.toSeq(actions), info))
@@ -130,11 +130,11 @@ def discard(table: Table, files: Sequence[Added]) -> None:
         os.unlink(os.path.join(str(table.path), unquote(file.path)))
 
 
-def _action(file: Added) -> str:
-    """The file as an action of Delta's log."""
+def action(file: Added, *, changes: bool = True) -> str:
+    """The file as an action of Delta's log; `changes`: its rows are new to the table."""
     added = {
         "path": file.path, "partitionValues": dict(file.partition), "size": file.size,
-        "modificationTime": file.modified, "dataChange": True, "stats": file.stats,
+        "modificationTime": file.modified, "dataChange": changes, "stats": file.stats,
     }  # fmt: skip
     return json.dumps({"add": added})
 

@@ -6,7 +6,7 @@ A job of Spark's takes a third of a second however little it does, and each batc
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,8 +18,9 @@ from pyspark.sql.types import StructType
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.delta_log import APPENDED
 from lakehouse_cdc.lake.direct.commit import add_files
-from lakehouse_cdc.lake.direct.data_file import FileWriter
+from lakehouse_cdc.lake.direct.data_file import FileWriter, NewFile
 from lakehouse_cdc.lake.direct.file_listing import LONG, files_of
+from lakehouse_cdc.lake.direct.replacement import Replacement
 from lakehouse_cdc.lake.engines.port import Row, struct_of
 from lakehouse_cdc.lake.engines.spark import SparkEngine
 from lakehouse_cdc.lake.tables import Columns
@@ -32,6 +33,16 @@ def _read(path: str, schema: pa.Schema) -> pa.Table:
     """A file in the table's types: Spark may have written timestamps as INT96, which have no zone."""
     with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as data:
         return data.read(columns=schema.names, use_threads=False).select(schema.names).cast(schema)
+
+
+def _written(table: Table, columns: Columns, rows: Sequence[Row], statistics: Iterable[str]) -> NewFile:
+    """Rows as a file of the table that is yet to be committed."""
+    schema = to_arrow_schema(struct_of(columns), timezone="UTC")
+    maps = {field.name for field in schema if pa.types.is_map(field.type)}
+    plain = [{k: list(v.items()) if k in maps and v is not None else v for k, v in row.items()} for row in rows]
+    writer = FileWriter(str(table.path), "", [(name,) for name in statistics])
+    writer.write(pa.Table.from_pylist(plain, schema=schema))
+    return writer.end()
 
 
 class DirectEngine:
@@ -56,12 +67,22 @@ class DirectEngine:
         statistics: Iterable[str],
     ) -> None:
         """See `port.Engine`."""
+        add_files(self._spark, table, [_written(table, columns, rows, statistics)], note, step, APPENDED)
+
+    def rewrite(self, table: Table, columns: Columns, change: Callable[[Row], Row], statistics: Iterable[str]) -> bool:
+        """Give each row of a table of few rows the values that `change` says, in one commit that is no change of data.
+
+        False where that changes nothing; then nothing is written.
+        """
+        replacement = Replacement(self._spark, table)
+        old = replacement.files({})
         schema = to_arrow_schema(struct_of(columns), timezone="UTC")
-        maps = {field.name for field in schema if pa.types.is_map(field.type)}
-        plain = [{k: list(v.items()) if k in maps and v is not None else v for k, v in row.items()} for row in rows]
-        writer = FileWriter(str(table.path), "", [(name,) for name in statistics])
-        writer.write(pa.Table.from_pylist(plain, schema=schema))
-        add_files(self._spark, table, [writer.end()], note, step, APPENDED)
+        rows = [row for file in old for row in _read(file.place, schema).to_pylist()]
+        changed = [change(row) for row in rows]
+        if changed == rows:
+            return False
+        replacement.commit(old, [_written(table, columns, changed, statistics)])
+        return True
 
     def read(self, table: Table, columns: Sequence[str]) -> list[dict[str, Any]]:
         """See `port.Engine`."""

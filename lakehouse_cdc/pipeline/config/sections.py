@@ -40,6 +40,13 @@ class TargetConfig(Keys):
         "name of a silver table, made from `{database}` and `{table}`",
         default="{table}", changes=NEVER,
     )  # fmt: skip
+    metadata_prefix: str = option(
+        Text(r"[A-Za-z_][A-Za-z0-9_]{0,31}", "at most 32 letters, digits and _, no digit first"),
+        "how the names of the columns begin that silver adds to the source's: `_seq`, `_commit_ts`, `_deleted_at`,"
+        " `_source_table`. No column of a table may have such a name in silver; see"
+        " [Tables](../reference/tables.md#silver)",
+        default="_", changes=REBUILD,
+    )  # fmt: skip
     checkpoints: str | None = option(
         Text(), "folder of the checkpoints; they and the tables belong together",
         default=None, otherwise="`<path>/_checkpoints`", changes=NEVER,

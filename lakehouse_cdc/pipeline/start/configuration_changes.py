@@ -14,7 +14,11 @@ from lakehouse_cdc.source.planning.reconfigured import changes, under
 from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.planned_configuration import DIGEST
 from lakehouse_cdc.source.state.state_store import SchemaStore
-from lakehouse_cdc.source.state.table_settings import described
+from lakehouse_cdc.source.state.table_settings import described, hides
+
+NOT_REDACTED = (
+    "what bronze and silver's earlier versions have of it in clear stays until lakehouse-cdc redact -c pipeline.yml"
+)
 
 
 def configuration_changes(folders: Folders, options: SourceOptions) -> list[str]:
@@ -34,4 +38,5 @@ def configuration_changes(folders: Folders, options: SourceOptions) -> list[str]
 def _sentence(name: str, change: SchemaChange) -> str:
     if change.after is None:
         return f"{name} is not in source.tables any more: what was captured stays as it is"
-    return f"{name}: {described(change)}; {'nothing' if change.kept else 'the table'} is read again"
+    sentence = f"{name}: {described(change)}; {'nothing' if change.kept else 'the table'} is read again"
+    return f"{sentence}; {NOT_REDACTED}" if hides(change) else sentence

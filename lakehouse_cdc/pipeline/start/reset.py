@@ -50,7 +50,7 @@ class Reset:
 
     def __init__(self, spark: SparkSession, layout: Layout, folders: Folders, *, keep_tables: bool) -> None:
         self._spark, self._layout = spark, layout
-        _require_no_stream(spark, layout)
+        require_no_stream(spark, layout)
         every = (folders.bronze, folders.silver, folders.schemas, *folders.sinks)
         checkpoints = [folder for folder in every if os.path.exists(folder)]
         self.deletions = [Deletion("checkpoint", folder, _bytes(folder)) for folder in checkpoints]
@@ -69,7 +69,7 @@ class Reset:
             empty_trash(place)
 
 
-def _require_no_stream(spark: SparkSession, layout: Layout) -> None:
+def require_no_stream(spark: SparkSession, layout: Layout) -> None:
     """The lock is of a process; this one may be running the pipeline itself."""
     if any((query.name or "").startswith(f"{layout.pipeline}: ") for query in spark.streams.active):
         raise codes.PIPELINE_RUNNING.error("the pipeline is running", where=layout.pipeline, hint="stop it first")

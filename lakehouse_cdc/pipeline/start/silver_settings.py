@@ -16,29 +16,45 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.silver.apply.rebuild import Rebuild, rebuild, rebuilds
-from lakehouse_cdc.silver.apply.stream import applied
+from lakehouse_cdc.silver.apply.stream import Applied, applied
 from lakehouse_cdc.source.state.state_store import write_whole
 
 _NAME = "silver_settings"
 
 
 class SilverSettings:
-    """What `config` says of silver's tables, against what they were made with; `state` is the folder of checkpoints."""
+    """What `config` says of silver's tables, against what they were made with.
 
-    def __init__(self, spark: SparkSession, layout: Layout, config: PipelineConfig, state: Path) -> None:
-        self._spark, self._layout, self._config = spark, layout, config
+    `state` is the folder of checkpoints, `checkpoint` that of silver's stream.
+    """
+
+    def __init__(
+        self, spark: SparkSession, layout: Layout, config: PipelineConfig, state: Path, checkpoint: str
+    ) -> None:
+        self._spark, self._layout, self._config, self._checkpoint = spark, layout, config, checkpoint
         self._path = state / _NAME
         self._digest = sha256(repr((config.target, config.tables)).encode()).hexdigest()
 
     def rebuilds(self) -> list[Rebuild]:
         """The tables to be built again."""
-        known = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
-        return [] if known == self._digest else rebuilds(self._spark, self._layout, self._config.policy)
+        return self._look()[0]
 
-    def follow(self, checkpoint: str) -> Iterator[str]:
-        """Build them again, while silver's stream, with that checkpoint, does not run; what was done, for a person."""
-        refused, wanted = False, self.rebuilds()
-        done = applied(self._spark, self._layout, checkpoint) if wanted else None
+    def look_again(self) -> None:
+        """Have the next run look at all tables."""
+        self._path.unlink(missing_ok=True)
+
+    def _look(self) -> tuple[list[Rebuild], Applied | None]:
+        """The tables to be built, and where silver is, which nobody has to know where there are none."""
+        known = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
+        if known == self._digest:
+            return [], None
+        done = applied(self._spark, self._layout, self._checkpoint)
+        through = None if done is None else done.source_point.seq
+        return rebuilds(self._spark, self._layout, self._config.policy, through), done
+
+    def follow(self) -> Iterator[str]:
+        """Build them again, while silver's stream does not run; what was done, for a person."""
+        (wanted, done), refused = self._look(), False
         version = None if done is None else done.bronze_version
         for one in wanted:
             yield one.sentence

@@ -1,7 +1,8 @@
 """Silver tables that are configured otherwise than they were made: built again from bronze beside, and swapped.
 
-Purpose: `scd`, `deletes`, `append`, `rename`, `computed`, `filter` and `metadata`, and `schema_changes: freeze` taken
-back, can change in a pipeline with tables. Bronze has every change, so nothing is read from the source.
+Purpose: `metadata_prefix`, `scd`, `deletes`, `append`, `rename`, `computed`, `filter` and `metadata`, and
+`schema_changes: freeze` taken back, can change in a pipeline with tables. Bronze has every change, so nothing is read
+from the source. Nor is it for a table that silver refused before it was made, once it can be made.
 
 Invariant: a reader sees the old table or the new one, each as a whole, and the new one is what it would be if it had
 been made with the settings of now.
@@ -13,16 +14,19 @@ that it is about to be replaced, and is replaced, whatever is configured by then
 crash at any other point leaves a table that nobody reads, and that the next attempt deletes first.
 Batches that the new table holds already are applied to it as any repeated batch is: they change nothing.
 
-A table that cannot be built is quarantined as it is (see `applier`), and tried again by the next run. One that is
-quarantined may have been so for what is configured otherwise now, so it is built again, too. Parts of a table
-that several go into are not rebuilt.
+Where values of bronze are hidden later (see `bronze.redaction`), the tables that were made of them say that before, and
+are built again, too. Of what bronze has added before that, by version, they take nothing any more.
+
+A table that cannot be built is quarantined as it is (see `applier`), and tried again by the next run. One that is not
+there has no place to say so: the run does. One that is quarantined may have been so for what is configured otherwise
+now, so it is built again, too. Parts of a table that several go into are not rebuilt.
 
 Guards: tests/silver/test_rebuild.py, tests/pipeline/test_silver_settings.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
@@ -32,21 +36,23 @@ from lakehouse_cdc.lake.commits import newest_version, noting
 from lakehouse_cdc.lake.tables import drop, exists, replace_by, set_properties
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.commit_note import CommitNote
-from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.model.table_name import pattern_of
 from lakehouse_cdc.silver.apply import schema_executor
 from lakehouse_cdc.silver.apply.applier import refusal
 from lakehouse_cdc.silver.apply.table_applier import TableApplier
 from lakehouse_cdc.silver.batch.batch_from_files import parts_of
 from lakehouse_cdc.silver.definition.policy import Policy
-from lakehouse_cdc.silver.tables.names import known_source_tables, own_table
+from lakehouse_cdc.silver.tables.names import SilverNames, known_source_tables, own_table
 from lakehouse_cdc.silver.tables.properties import (
     REBUILDING,
+    REDACTED,
     Held,
     SilverQuarantine,
     held_by,
 )
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
+from lakehouse_cdc.silver.time_travel import past_schemas, schemas_in_force
 from lakehouse_cdc.sinks.stream import source_notes
 
 _QUERY = "rebuild"  # in the place of a streaming query, in the notes of such a table's commits
@@ -54,36 +60,68 @@ _QUERY = "rebuild"  # in the place of a streaming query, in the notes of such a 
 
 @dataclass(frozen=True)
 class Rebuild:
-    """A silver table to be built again: that of which source table, and what differs."""
+    """A silver table to be built again: that of which source table, and what differs.
+
+    `first`: it is not there yet, since it could not be built until now.
+    """
 
     source_table: str
     why: str
+    first: bool = False
 
     @property
     def sentence(self) -> str:
         """For a person."""
-        return f"{self.source_table}: its silver table is built again from bronze, for {self.why}"
+        again = "" if self.first else " again"
+        return f"{self.source_table}: its silver table is built{again} from bronze, for {self.why}"
 
 
-def rebuilds(spark: SparkSession, layout: Layout, policy: Callable[[str], Policy]) -> list[Rebuild]:
-    """The silver tables that are there and are configured otherwise, by name of their source table.
+def rebuilds(
+    spark: SparkSession, layout: Layout, policy: Callable[[str], Policy], applied: int | None = None
+) -> list[Rebuild]:
+    """The silver tables that are configured otherwise than they are, by name of their source table.
 
-    Raises ConfigError for a table whose settings contradict each other, DefiniteError for a table of somebody else's.
+    Those that are not there, for they were refused, are among them where they can be built now; silver has applied
+    bronze up to the seq `applied` (None: nothing), and makes what came later by itself. Raises ConfigError for a table
+    whose settings contradict each other, DefiniteError for a table of somebody else's.
     """
     if not exists(spark, layout.schemas):
         return []
-    wanted = []
-    for name in sorted(known_source_tables(spark, layout)):
-        table = own_table(spark, layout, name)
-        if table is None or table.part is not None:
+    wanted, missing = [], set[str]()
+    for name in known_source_tables(spark, layout):
+        if layout.silver_table(name).part is not None:
             continue
-        held = held_by(spark, layout, name)
-        if held is not None and (why := _difference(held, policy(name))):
+        table = own_table(spark, layout, name)
+        held = None if table is None else held_by(spark, layout, name)
+        if table is None or held is None:
+            missing.add(name)
+        elif why := _difference(layout, table, held, policy(name)):
             wanted.append(Rebuild(name, why))
-    return wanted
+    if applied is not None and missing:
+        able = _able(spark, layout, policy, missing, applied)
+        wanted += [Rebuild(name, "its rows are in bronze alone", first=True) for name in able]
+    return sorted(wanted, key=lambda one: one.source_table)
 
 
-def _difference(held: Held, policy: Policy) -> str:
+def _able(
+    spark: SparkSession, layout: Layout, policy: Callable[[str], Policy], missing: Collection[str], applied: int
+) -> list[str]:
+    """Those of the source tables without a silver table that silver has passed by, and can have a table of now."""
+    met = schemas_in_force(spark, layout)
+    names = SilverNames(layout, met, policy)
+
+    def is_able(name: str) -> bool:
+        followed = met[name][-1].schema is not None and met[name][0].seq <= applied
+        return followed and names.without(spark, past_schemas(met[name])) is None
+
+    able = [name for name in met if name in missing and is_able(name)]
+    sharing = layout.without_name(able)
+    return [name for name in able if name not in sharing]
+
+
+def _difference(layout: Layout, table: Table, held: Held, policy: Policy) -> str:
+    if table.own != layout.own:
+        return f"its own columns begin with {table.own.prefix}, and are to begin with {layout.own.prefix}"
     if held.form is not policy.form:
         return f"it is {held.form.title}, and is to be {policy.form.title}"
     if held.transform != policy.transform:
@@ -92,34 +130,47 @@ def _difference(held: Held, policy: Policy) -> str:
         return "it was frozen, and is to follow the columns of its source"
     if held.quarantine is not None:
         return f"it was set aside ({held.quarantine.reason})"
+    if held.redacted:
+        return "values that bronze held have been hidden"
     return "an attempt that was interrupted" if held.rebuilding else ""
+
+
+def mark_redacted(spark: SparkSession, layout: Layout, name: str) -> None:
+    """Have the silver table, which is there, built again: by `rebuild`, or else by the next run.
+
+    A part of a table that several go into says so, too, though it is not built again.
+    """
+    set_properties(spark, layout.silver_table(name), {REBUILDING: REDACTED})
 
 
 def rebuild(
     spark: SparkSession, layout: Layout, name: str, policy: Policy, applied: int | None, *, keep_days: float = 7.0
 ) -> DefiniteError | None:
-    """Build one of them again, and swap it; why it is quarantined instead, if it is.
+    """Build one of them, and swap it for what is there; why it is quarantined instead, if it is.
 
     Silver has applied bronze up to the version `applied` (None: nothing), and must not be writing. Raises DefiniteError
     or TransientError.
     """
     session, held = spark.newSession(), held_by(spark, layout, name)
-    assert held is not None, name
-    of_last = 0 if held.last is None else held.last.bronze_version or 0
+    of_last = 0 if held is None or held.last is None else held.last.bronze_version or 0
     version = max(of_last, newest_version(session, layout.changes) if applied is None else applied)
     source = source_notes(session, layout, Versions(version, version))[0]
-    note = CommitNote(layout.pipeline, _QUERY, version, source.source_point, version)
+    redacted = True if held is not None and held.redacted else None
+    note = CommitNote(layout.pipeline, _QUERY, version, source.source_point, version, redacted=redacted)
     try:
         _build(session, layout, name, policy, version, note, keep_days)
     except Exception as error:
         refused = error if isinstance(error, ConfigError) else refusal(name, error)
         if refused is None:
             raise
-        after = None if held.building else applied
-        if held.quarantine is not None:
-            after = held.quarantine.after
-        reason = SilverQuarantine(f"{refused.what}; {refused.hint}", after)
-        schema_executor.set_aside(session, layout, name, reason, note)
+        if held is not None:
+            after = None if held.building else applied
+            if held.quarantine is not None:
+                after = held.quarantine.after
+            if held.redacted:
+                after = None
+            reason = SilverQuarantine(f"{refused.what}; {refused.hint}", after)
+            schema_executor.set_aside(session, layout, name, reason, note)
         return refused
     finally:
         _remove(session, layout, name)
@@ -143,7 +194,8 @@ def _build(
     made = held_by(session, beside, name)
     assert made is not None, name
     old, tombstones = layout.silver_table(name), layout.tombstones(name)
-    set_properties(session, old, {REBUILDING: "true"})
+    if exists(session, old):
+        set_properties(session, old, {REBUILDING: REDACTED if note.redacted else "true"})
     with noting(session, replace(note, through=made.through)):
         if policy.form.has_tombstones:
             replace_by(session, tombstones, beside.tombstones(name))

@@ -161,26 +161,27 @@ def perform(
 ) -> None:
     """One step; one commit. `change` is as the table's columns are called."""
     table, new, form = layout.silver_table(change.new.name), change.new, policy.form
+    own, current = table.own, form.is_current(table.own)
     with noting(session, note):
         if isinstance(step, Enter):
             # Delta does not drop a column while others with odd names have statistics
             set_properties(
                 session,
                 table,
-                {CHANGING: f"{change.seq}:{int(step.phase)}", STATISTICS: statistics(new, (), form=form)},
+                {CHANGING: f"{change.seq}:{int(step.phase)}", STATISTICS: statistics(new, (), form=form, own=own)},
             )
         elif isinstance(step, RenameColumn | DropColumn | AddColumn):
             _alter(session, table, _of_one_column(step))
         elif isinstance(step, Fill | Retake | TakeOver):
-            _fill(session, table, step, form.is_current)
+            _fill(session, table, step, current)
         elif isinstance(step, Cluster):
             _cluster(session, table, new, step, form)
         elif isinstance(step, Compute):
-            _recompute(session, layout, table, step, form.is_current)
+            _recompute(session, layout, table, step, current)
         elif isinstance(step, Widen):
             _widen(session, layout, table, step)
         elif isinstance(step, Rewrite):
-            set_properties(session, table, {STATISTICS: statistics(new, step.key, form=form)})
+            set_properties(session, table, {STATISTICS: statistics(new, step.key, form=form, own=own)})
             _rewrite(session, table, step, note)
         elif isinstance(step, Forget):
             tombstones.forget(session, layout.tombstones(new.name), new, change.seq, note)
@@ -232,7 +233,7 @@ def _widen(session: SparkSession, layout: Layout, table: Table, step: Widen) -> 
 def _cluster(session: SparkSession, table: Table, schema: TableSchema, step: Cluster, form: Form) -> None:
     names = clusterable(held_columns(session, table), step.names)
     if names:
-        indexed = statistics(schema, schema.key, form=form, clustered=names)
+        indexed = statistics(schema, schema.key, form=form, own=table.own, clustered=names)
         set_properties(session, table, {STATISTICS: indexed})
     _alter(session, table, f"CLUSTER BY ({', '.join(map(quoted, names))})" if names else "CLUSTER BY NONE")
 
@@ -274,7 +275,7 @@ def _finish(session: SparkSession, table: Table, change: SchemaBoundary, step: S
         {
             **properties,
             KEPT: json.dumps(kept, ensure_ascii=False),
-            STATISTICS: statistics(new, new.key, form=policy.form, clustered=clustered),
+            STATISTICS: statistics(new, new.key, form=policy.form, own=table.own, clustered=clustered),
         },
     )
 

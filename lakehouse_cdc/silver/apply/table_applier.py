@@ -34,7 +34,7 @@ from lakehouse_cdc.silver.batch.computed_columns import derived
 from lakehouse_cdc.silver.batch.contents import SchemaBoundary, Segment, TableBatch, split
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Writer, WriterArguments
-from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.definition.policy import Policy, require_names_free
 from lakehouse_cdc.silver.evolution.steps import Phase
 from lakehouse_cdc.silver.tables import table_definition
 from lakehouse_cdc.silver.tables.names import own_table
@@ -55,6 +55,7 @@ class TableApplier:
 
     def __init__(self, layout: Layout, schemas: Schemas, name: str, *, keep_days: float, policy: Policy) -> None:
         self._layout, self._schemas, self._name = layout, schemas, name
+        self._table = layout.silver_table(name)
         self._keep_days, self._policy = keep_days, policy
         self._held: Held | None = None
         self._after: int | None = None  # the last version of bronze that the table is known to hold
@@ -66,7 +67,7 @@ class TableApplier:
     def apply(self, session: SparkSession, part: TableBatch, versions: Versions, note: CommitNote) -> None:
         """Apply the table's rows of those commits of bronze, of which `part` says what they hold."""
         self._range, after = versions, versions.after
-        note = replace(note, part=self._layout.silver_table(self._name).part)
+        note = replace(note, part=self._table.part)
         if self._held is None:
             held = held_by(session, self._layout, self._name)
             after = self._held_up_to(held, versions)
@@ -120,7 +121,7 @@ class TableApplier:
         """
         if own_table(session, self._layout, self._name) is None:
             return
-        note = replace(note, part=self._layout.silver_table(self._name).part)
+        note = replace(note, part=self._table.part)
         schema_executor.set_aside(session, self._layout, self._name, SilverQuarantine(reason, self._after), note)
 
     def _order(self, session: SparkSession, after: int | None, note: CommitNote) -> tuple[CommitNote, DataFrame | None]:
@@ -150,6 +151,7 @@ class TableApplier:
 
     def _open(self, session: SparkSession, held: Held | None, part: TableBatch, rows: DataFrame) -> Held:
         """Make the table, or see that it is what it says, and be ready to write; not so during a change."""
+        self._require_prefix(session)
         begin = self._begin(part) if held is None else None
         schema = part.changes[0].old if part.changes else self._schemas[min(part.schema_ids)]
         if held is None:
@@ -157,11 +159,12 @@ class TableApplier:
             steps, policy = bool(part.changes), self._policy
             policy.form.require_fit(schema)
             shape = self._first_shape(session, schema, rows)
+            require_names_free(shape, self._table)
             table_definition.make(
                 session, self._layout, shape, self._added(session, shape), in_steps=steps, policy=policy, since=since
             )
             begun = Held.of({SCHEMA_ID: schema.id, SCHEMA_SEQ: str(since)}, ())
-            of_part = self._layout.silver_table(self._name).part is not None
+            of_part = self._table.part is not None
             frozen = FrozenShape.of_shape(shape) if of_part else None
             building = steps or of_part
             held = replace(begun, building=building, form=policy.form, transform=shape.transform, frozen=frozen)
@@ -180,15 +183,8 @@ class TableApplier:
 
         A table that gets a key is read again, so what bronze has from before is not needed.
         """
-        unfit = [change for change in part.changes if not self._fits(change.old)]
+        unfit = [change for change in part.changes if not self._policy.form.fits(change.old)]
         return unfit[-1] if unfit else None
-
-    def _fits(self, schema: TableSchema) -> bool:
-        try:
-            self._policy.form.require_fit(schema)
-        except TableError:
-            return False
-        return True
 
     def _first_shape(self, session: SparkSession, schema: TableSchema, rows: DataFrame) -> Shape:
         """That of a table that is not there, or that others go into so far."""
@@ -196,19 +192,29 @@ class TableApplier:
         if base is None:
             return Shape.of(schema, transform)
         self._schemas.learn(session, [base], rows)
-        return Shape.joining(self._schemas[base], schema, transform, str(self._layout.silver_table(self._name)))
+        return Shape.joining(self._schemas[base], schema, transform, str(self._table))
 
     def _added(self, session: SparkSession, shape: Shape) -> Columns:
         """The columns of the transform. Raises ConfigError: nothing was ever written by it."""
         try:
-            return derived(session, shape)
+            return derived(session, shape, self._table)
         except TableError as error:
             raise codes.TRANSFORM_INVALID.error(
                 error.what, where=error.where, hint="fix the configuration, and run again"
             ) from error
 
+    def _require_prefix(self, session: SparkSession) -> None:
+        there = own_table(session, self._layout, self._name)
+        if there is not None and there.own != self._table.own:
+            raise codes.SILVER_PREFIX_CHANGED.error(
+                f"silver's own columns in the table of {self._name} begin with {there.own.prefix},"
+                f" and are to begin with {self._table.own.prefix}",
+                where=str(self._table),
+                hint="move it away to have it built again from bronze, or set target.metadata_prefix back",
+            )
+
     def _require_same(self, held: Held) -> None:
-        wanted, table = self._policy, str(self._layout.silver_table(self._name))
+        wanted, table = self._policy, str(self._table)
         if held.form is not wanted.form:
             raise codes.SILVER_FORM_CHANGED.error(
                 f"the silver table of {self._name} is of {held.form.title}, and is to be of {wanted.form.title}",
@@ -233,11 +239,11 @@ class TableApplier:
         if shape.frozen and not self._policy.freezes:
             raise codes.SILVER_FROZEN_EARLIER.error(
                 f"the silver table of {self._name} was frozen while its source changed, and is to evolve now",
-                where=str(self._layout.silver_table(self._name)),
+                where=str(self._table),
                 hint="move it away to have it built again from bronze, or let its schema_changes be freeze",
             )
         form = held.form
-        added = derived(session, shape)
+        added = derived(session, shape, self._table)
         kept = table_definition.require_shape(session, self._layout, shape.schema, added, held.kept, form=form)
         keep_days, track = self._keep_days, self._policy.track
         return form.writer(
@@ -299,8 +305,10 @@ class TableApplier:
         elif held.changing != change.seq:
             raise self._amid_a_change(held)
         shape = Shape.of(change.new, held.transform)
-        added = derived(session, shape)
-        table_definition.columns(shape.schema, added, form=held.form)  # refused before the first step
+        require_names_free(shape, self._table)
+        added = derived(session, shape, self._table)
+        # refused before the first step
+        table_definition.columns(shape.schema, added, form=held.form, own=self._table.own)
         self._writer = None
         done = replace(
             held, schema_id=change.new.id, schema_seq=change.seq, changing=0, phase=Phase.BEFORE, frozen=None
@@ -312,7 +320,7 @@ class TableApplier:
         return done
 
     def _stay(self, session: SparkSession, held: Held, change: SchemaBoundary, shape: Shape, note: CommitNote) -> Held:
-        where = f"{self._layout.silver_table(self._name)} seq {change.seq}"
+        where = f"{self._table} seq {change.seq}"
         frozen = shape.after(change.new, change.origin, change.filled, where)
         self._writer = None
         done = replace(held, schema_id=change.new.id, schema_seq=change.seq, frozen=FrozenShape.of_shape(frozen.shape))
@@ -326,7 +334,7 @@ class TableApplier:
         return codes.SILVER_CHANGE_INTERRUPTED.error(
             f"the silver table of {self._name} is in the middle of a change of its schema,"
             " which bronze does not continue",
-            where=f"{self._layout.silver_table(self._name)} seq {held.changing}",
+            where=f"{self._table} seq {held.changing}",
             hint="restore bronze, or move the silver table away to have it built again",
         )
 

@@ -1,10 +1,10 @@
 """Silver by AUTO CDC: the calls of a declarative pipeline that keep a table as the MERGE would; pure.
 
 The plan is the MERGE's: the table's schemas, and the policy. Both feeds of a table (see `feed`) have the same columns,
-so both flows into it are declared alike; AUTO CDC puts what comes into order by `_sequence`, whichever flow it comes
-by. A table has the columns that it has with the MERGE: the source's, `_seq` and `_commit_ts`, which begin no version,
-and of type 2 `__START_AT` and `__END_AT`, which AUTO CDC adds. Where no column is to be tracked, a version begins where
-the row comes into being: that is what it does by the key, which never changes.
+so both flows into it are declared alike; AUTO CDC puts what comes into order by their column `own.sequence`, whichever
+flow it comes by. A table has the columns that it has with the MERGE: the source's, the seq and the commit time, which
+begin no version, and of type 2 `__START_AT` and `__END_AT`, which AUTO CDC adds. Where no column is to be tracked, a
+version begins where the row comes into being: that is what it does by the key, which never changes.
 
 What AUTO CDC cannot do is refused by name, before anything is declared.
 """
@@ -18,14 +18,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakehouse_cdc.errors import DefiniteError, codes
-from lakehouse_cdc.model.table_layout import COMMIT_TS, SEQ, Table, quoted
+from lakehouse_cdc.model.table_layout import Table, quoted
 from lakehouse_cdc.schema.type_registry import Kind
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.auto_cdc.schema_eras import Eras
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import NOTHING
 
-OP, SEQUENCE = FEEDS_OWN = ("_op", "_sequence")
 FLOW = "create_auto_cdc_flow"
 _OLDER = {FLOW: "apply_changes", "temporary_view": "view"}  # what these were called in the module `dlt`
 _RENAMED = {"name": "flow_name"}
@@ -54,6 +53,12 @@ class AutoCdcPlan:
         return self.eras.last.schema.name
 
     @property
+    def name_taken(self) -> str | None:
+        """A column of the source that has the name of one that silver, or its feed, adds; None if there is none."""
+        own = {name.lower() for name in (*self.target.reserved, *self.target.own.of_feed)}
+        return next((name for name, _ in self.eras.columns if name.lower() in own), None)
+
+    @property
     def changes(self) -> str:
         """The view of the row changes."""
         return identifier(f"{self.target.name}__changes")
@@ -80,19 +85,19 @@ def declare_auto_cdc(plan: AutoCdcPlan) -> list[Call]:
     Raises DefiniteError for what AUTO CDC cannot keep.
     """
     _require(plan)
+    own = plan.target.own
     flow: dict[str, Any] = {
         "target": qualified(plan.target),
         "keys": [identifier(name) for name, _ in plan.eras.key],
-        "sequence_by": SEQUENCE,
-        "apply_as_deletes": f"{OP} = 'd'",
-        "except_column_list": [*FEEDS_OWN],
+        "sequence_by": own.sequence,
+        "apply_as_deletes": f"{own.op} = 'd'",
+        "except_column_list": [*own.of_feed],
         "stored_as_scd_type": plan.policy.form.scd_type,
         **_tracked(plan),
     }
-    what = f"{plan.name} {plan.policy.form.summary}"
     table = {
         "name": qualified(plan.target),
-        "comment": f"{what}; {SEQ} orders the changes, {COMMIT_TS} is the row's last commit.",
+        "comment": f"{plan.name} {plan.policy.form.summary}; {own.meaning}",
         "table_properties": {**plan.policy.properties, **plan.properties, **plan.policy.form.properties},
         **({"cluster_by": [identifier(name) for name in plan.policy.cluster_by]} if plan.policy.cluster_by else {}),
     }
@@ -107,7 +112,7 @@ def _tracked(plan: AutoCdcPlan) -> dict[str, list[str]]:
     if not plan.policy.form.has_versions:
         return {}
     if plan.policy.track is None:
-        return {"track_history_except_column_list": [SEQ, COMMIT_TS]}
+        return {"track_history_except_column_list": [plan.target.own.seq, plan.target.own.commit_ts]}
     track = plan.policy.track or [name for name, _ in plan.eras.key]
     return {"track_history_column_list": [identifier(name) for name in track]}
 
@@ -128,10 +133,6 @@ def _require(plan: AutoCdcPlan) -> None:
         raise _cannot(name, "dropped_columns: drop", "AUTO CDC drops no column")
     if policy.beside and (column := plan.eras.retyped()) is not None:
         raise _cannot(name, "changed_types: beside", f"AUTO CDC keeps nothing beside {column}, which got another type")
-    names = {column.lower() for column, _ in plan.eras.columns}
-    if taken := sorted(names & {*FEEDS_OWN}):
-        what = f"column {taken[0]} of {name} has the name of one that its feed adds"
-        raise codes.DECLARATIVE_SETTING_UNSUPPORTED.error(what, where=name, hint="exclude the column")
     if policy.form.has_versions:
         _require_tracked(plan)
 

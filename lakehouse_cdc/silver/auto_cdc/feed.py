@@ -1,7 +1,7 @@
 """What AUTO CDC is fed with: two typed streams for each table, of what happened to each key, in the order of seq.
 
-`changes` are the row changes of bronze in the columns of the last schema (see `schema_eras`), with `_op` (d: the row
-goes) and `_sequence`, a struct of seq and commit_ts, which AUTO CDC writes into `__START_AT` and `__END_AT` as the
+`changes` are the row changes of bronze in the columns of the last schema (see `schema_eras`), with `own.op` (d: the row
+goes) and `own.sequence`, a struct of seq and commit_ts, which AUTO CDC writes into `__START_AT` and `__END_AT` as the
 MERGE does.
 
 AUTO CDC knows nothing of a barrier (a truncation; the end of a repeated read, which takes away what the pass did not
@@ -29,10 +29,10 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.model.changelog import Op
-from lakehouse_cdc.model.table_layout import COMMIT_TS, SEQ, literal, quoted
+from lakehouse_cdc.model.own_columns import OwnColumns
+from lakehouse_cdc.model.table_layout import literal, quoted
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.types import require
-from lakehouse_cdc.silver.auto_cdc.declarations import OP, SEQUENCE
 from lakehouse_cdc.silver.auto_cdc.schema_eras import Eras
 from lakehouse_cdc.silver.batch.contents import BELOW
 from lakehouse_cdc.silver.batch.typed_columns import ROW_OPS
@@ -45,12 +45,6 @@ BARRIERS = (
     ("commit_ts", "timestamp"),
     ("below", "decimal(38,0)"),
 )
-_OWN = (
-    f"seq AS {SEQ}",
-    f"commit_ts AS {COMMIT_TS}",
-    f"op AS {OP}",
-    f"CAST(struct(seq, commit_ts) AS {MOMENT}) AS {SEQUENCE}",
-)
 
 
 def barriers(rows: DataFrame) -> DataFrame:
@@ -59,18 +53,18 @@ def barriers(rows: DataFrame) -> DataFrame:
     return marks.selectExpr("source_table", "op", "seq", "commit_ts", f"{BELOW} AS below")
 
 
-def changes(rows: DataFrame, eras: Eras) -> DataFrame:
-    """The row changes of one table among rows of bronze: its columns, `_seq`, `_commit_ts`, `_op` and `_sequence`.
+def changes(rows: DataFrame, eras: Eras, own: OwnColumns) -> DataFrame:
+    """The row changes of one table among rows of bronze: its columns, and those of `own`.
 
     Reading one of a schema that `schema_eras` do not know raises an error, which says so.
     """
     images = {f"row_{id}": _image("after", s, s.captured) for id, s in _schemas(eras).items()}
     values = [eras.values(n, f"row_{era.schema.id}") for n, era in enumerate(eras.every)]
     others = {name: F.expr(_by_era([v[name] for v in values])) for name, _ in eras.columns}
-    return _fed(_lines(rows, eras, images), eras, others)
+    return _fed(_lines(rows, eras, images), eras, others, own)
 
 
-def gone(marks: DataFrame, rows: DataFrame, eras: Eras) -> DataFrame:
+def gone(marks: DataFrame, rows: DataFrame, eras: Eras, own: OwnColumns) -> DataFrame:
     """What the barriers among `marks` take away of one table, in the columns of `changes`; `rows` are all of bronze's.
 
     `marks` may be a stream.
@@ -81,14 +75,16 @@ def gone(marks: DataFrame, rows: DataFrame, eras: Eras) -> DataFrame:
     taken = F.expr("l.seq < b.below AND (l.next IS NULL OR l.next > b.seq) AND l.op <> 'd'")
     lost = lasts.join(F.broadcast(marks.where(mine)).alias("b"), taken)
     deleted = lost.select("l.key", F.lit(Op.DELETE.value).alias("op"), "b.seq", "b.commit_ts")
-    return _fed(deleted, eras, {name: F.expr(f"CAST(NULL AS {kind})") for name, kind in eras.columns})
+    return _fed(deleted, eras, {name: F.expr(f"CAST(NULL AS {kind})") for name, kind in eras.columns}, own)
 
 
-def _fed(lines: DataFrame, eras: Eras, others: Mapping[str, SparkColumn]) -> DataFrame:
+def _fed(lines: DataFrame, eras: Eras, others: Mapping[str, SparkColumn], own: OwnColumns) -> DataFrame:
     """Lines (key, op, seq, commit_ts, ...) in the columns of the feed; `others` are the values beside the key's."""
     key = {name: F.col("key").getField(name) for name, _ in eras.key}
     columns = [{**others, **key}[name].alias(name) for name, _ in eras.columns]
-    return lines.select(*columns, *map(F.expr, _OWN))
+    sequence = F.struct("seq", "commit_ts").cast(MOMENT).alias(own.sequence)
+    added = {"seq": own.seq, "commit_ts": own.commit_ts, "op": own.op}
+    return lines.select(*columns, *(F.col(name).alias(given) for name, given in added.items()), sequence)
 
 
 def _lines(rows: DataFrame, eras: Eras, images: Mapping[str, str]) -> DataFrame:

@@ -15,11 +15,12 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import TableError, codes
 from lakehouse_cdc.lake.tables import Columns
-from lakehouse_cdc.model.table_layout import OWN, quoted
+from lakehouse_cdc.model.own_columns import longer_than_any
+from lakehouse_cdc.model.table_layout import Table, quoted
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 
-_OTHERS = "_lakehouse_cdc_others"  # what is not the row's, while expressions look at the row
+_OTHERS = longer_than_any("_lakehouse_cdc_others")  # what is not the row's, while expressions look at the row
 _REFUSED = {  # of org.apache.spark.sql.catalyst.trees.TreePattern
     "CURRENT_LIKE": "the time or the user",
     "PLAN_EXPRESSION": "other rows",
@@ -32,14 +33,14 @@ _REFUSED = {  # of org.apache.spark.sql.catalyst.trees.TreePattern
 _INCOMPARABLE = ("variant", "map<", "interval", "void")
 
 
-def derived(session: SparkSession, shape: Shape) -> Columns:
-    """The computed and metadata columns of a silver table of that shape, and their types.
+def derived(session: SparkSession, shape: Shape, silver: Table) -> Columns:
+    """The computed and metadata columns of the silver table, which is of that shape, and their types.
 
     Raises TableError for an expression that Spark cannot make sense of or that is not the row's alone, and where two
     columns of silver would have one name.
     """
     transform, table = shape.transform, shape.schema.name
-    names = [c.name for c in shape.schema.captured] + [*transform.computed, *transform.metadata, *OWN]
+    names = [c.name for c in shape.schema.captured] + [*transform.computed, *transform.metadata, *silver.reserved]
     for i, name in enumerate(names):
         if name.lower() in (other.lower() for other in names[:i]):
             raise _refused(table, f"two columns of the silver table would be called {name}")

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import TableError, codes
 from lakehouse_cdc.errors.codec import encoded
+from lakehouse_cdc.model.own_columns import OwnColumns
 from lakehouse_cdc.model.table_layout import literal, quoted
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.type_registry import Kind
@@ -95,11 +96,12 @@ def typed(changes: DataFrame, shape: Shape) -> DataFrame:
     return with_computed(_of_source(changes, shape), shape)
 
 
-def laid_out(shape: Shape) -> list[SparkColumn]:
-    """The columns that a silver table has of a typed change (row, commit_ts), but for its own ones."""
+def laid_out(shape: Shape, own: OwnColumns) -> list[SparkColumn]:
+    """The columns that a silver table has of a typed change (row, seq, commit_ts), but for those of its form."""
     metadata = shape.transform.metadata_of(shape.schema.name, "commit_ts")
     row = [F.col(f"row.{quoted(name)}").alias(name) for name in shape.names]
-    return row + [F.expr(text).alias(name) for name, text in metadata.items()]
+    row += [F.expr(text).alias(name) for name, text in metadata.items()]
+    return [*row, F.col("seq").alias(own.seq), F.col("commit_ts").alias(own.commit_ts)]
 
 
 def _of_source(changes: DataFrame, shape: Shape) -> DataFrame:

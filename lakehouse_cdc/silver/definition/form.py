@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from lakehouse_cdc.errors import TableError, codes
-from lakehouse_cdc.model.table_layout import END_AT
+from lakehouse_cdc.model.own_columns import END_AT, OwnColumns
 from lakehouse_cdc.schema.table import TableSchema
 
 if TYPE_CHECKING:
@@ -80,13 +80,6 @@ class Form(ABC):
     properties: ClassVar[Mapping[str, str]]
     """Of the Delta table, by which its form is known. No two forms have the same."""
 
-    columns: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """Name and type of those that it adds to the source's columns; `_seq` and `_commit_ts` follow."""
-    null_in_first_load: ClassVar[frozenset[str]] = frozenset()
-    """Those of `columns` that are NULL in a row that was read once; the others are then its (seq, commit time)."""
-    is_current: ClassVar[str] = "true"
-    """SQL: whether a row of the table is one that the source has now."""
-
     needs_key: ClassVar[bool] = True
     has_tombstones: ClassVar[bool] = False
     """Whether deleted keys are in a table of tombstones: nothing in the table itself says what was deleted."""
@@ -104,15 +97,34 @@ class Form(ABC):
     auto_cdc_refusal: ClassVar[tuple[str, str] | None] = None
     """The setting that AUTO CDC cannot keep, and why."""
 
-    @property
-    def indexed(self) -> tuple[str, ...]:
+    def columns(self, own: OwnColumns) -> tuple[tuple[str, str], ...]:
+        """Name and type of those that it adds to the source's columns; `own.seq` and `own.commit_ts` follow."""
+        return ()
+
+    def null_in_first_load(self, own: OwnColumns) -> frozenset[str]:
+        """Those of `columns` that are NULL in a row that was read once; the others are then its (seq, commit time)."""
+        return frozenset()
+
+    def is_current(self, own: OwnColumns) -> str:
+        """SQL: whether a row of the table is one that the source has now."""
+        return "true"
+
+    def indexed(self, own: OwnColumns) -> tuple[str, ...]:
         """Those of its columns, and of their fields, that Delta is to keep statistics of."""
-        return tuple(f"{name}.seq" if kind == MOMENT else name for name, kind in self.columns)
+        return tuple(f"{name}.seq" if kind == MOMENT else name for name, kind in self.columns(own))
 
     def require_fit(self, schema: TableSchema) -> None:
         """Raise TableError where a table of that schema cannot be kept in this form."""
         if not schema.key:
             raise no_key(schema.name)
+
+    def fits(self, schema: TableSchema) -> bool:
+        """Whether `require_fit` raises nothing."""
+        try:
+            self.require_fit(schema)
+        except TableError:
+            return False
+        return True
 
     @abstractmethod
     def writer(self, session: SparkSession, arguments: WriterArguments) -> Writer:
@@ -163,13 +175,14 @@ def form_of(properties: Mapping[str, str]) -> Form:
     return max(fitting, key=lambda form: len(form.properties), default=form_named("current"))
 
 
-def form_of_columns(names: Iterable[str]) -> Form:
+def form_of_columns(names: Iterable[str], own: OwnColumns) -> Form:
     """That of a table, also of a version of it, with these columns: the form that adds the most of them.
 
     Forms that add the same columns are read the same way, so the first of them is returned.
     """
     there = set(names)
-    return max((f for f in forms() if there >= {name for name, _ in f.columns}), key=lambda form: len(form.columns))
+    fitting = [form for form in forms() if there >= {name for name, _ in form.columns(own)}]
+    return max(fitting, key=lambda form: len(form.columns(own)))
 
 
 def no_key(name: str) -> TableError:

@@ -1,10 +1,21 @@
-"""What is configured for one silver table."""
+"""What is configured for one silver table, and which tables of the source can be kept so.
+
+A column of the source, by the name that it has in silver, may not have that of a column which silver adds. Bronze has
+such a table all the same, exactly: a row is one value there. So the table is refused by silver alone, and its silver
+table is built from bronze once the prefix of silver's columns, or the name of the column in silver, is another.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from lakehouse_cdc.errors import TableError, codes
+from lakehouse_cdc.model.own_columns import END_AT, START_AT
+from lakehouse_cdc.model.table_layout import Table
+from lakehouse_cdc.model.table_name import pattern_of
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form, form_named
 from lakehouse_cdc.silver.definition.transform import Transform
 
@@ -28,3 +39,32 @@ class Policy:
     transform: Transform = field(default_factory=Transform)
     properties: Mapping[str, str] = field(default_factory=dict)
     cluster_by: tuple[str, ...] = ()
+
+    def refusal(self, schemas: Sequence[TableSchema], silver: Table) -> TableError | None:
+        """Why a source table that has had these schemas, in order, cannot be kept so in `silver`; None if it can.
+
+        A silver table begins with the schema from which on the form fits. From there it goes through all of them, but
+        for one that is frozen.
+        """
+        unfit = [n for n, schema in enumerate(schemas) if not self.form.fits(schema)]
+        followed = schemas[unfit[-1] + 1 :] if unfit else schemas
+        try:
+            self.form.require_fit(schemas[-1])
+            for schema in followed[:1] if self.freezes else followed:
+                require_names_free(Shape.of(schema, self.transform), silver)
+        except TableError as error:
+            return error
+        return None
+
+
+def require_names_free(shape: Shape, silver: Table) -> None:
+    """Raise TableError where a column that comes from the source has the name of one that silver adds."""
+    own, name = {name.lower() for name in silver.reserved}, shape.schema.name
+    for column in shape.schema.captured:
+        if column.name.lower() in own:
+            source = shape.sources.get(column.name, column.name)
+            hint = f'call it otherwise in silver (tables: {{"{pattern_of(name)}": {{rename: {{{source}: NAME}}}}}})'
+            if column.name.upper() not in (START_AT, END_AT):
+                hint += f", or set target.metadata_prefix to another prefix than {silver.own.prefix}"
+            what = f"column {column.name} of {name} has the name of one that silver adds"
+            raise codes.COLUMN_NAME_UNUSABLE.error(what, where=name, hint=hint)

@@ -35,7 +35,7 @@ class Current(Form):
         from lakehouse_cdc.lake.tables import execute_merge
         from lakehouse_cdc.silver.forms.writers.key_change import equal_keys
 
-        if (equal := equal_keys(session, table, change, self.is_current)) is not None:
+        if (equal := equal_keys(session, table, change, self.is_current(table.own))) is not None:
             execute_merge(equal.whenMatchedDelete(), table)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from lakehouse_cdc.model.table_layout import END_AT, START_AT
+from lakehouse_cdc.model.own_columns import END_AT, START_AT, OwnColumns
 from lakehouse_cdc.silver.definition.form import MOMENT, OPEN, SCD, Form, Writer, WriterArguments
 
 if TYPE_CHECKING:
@@ -23,12 +23,21 @@ class History(Form):
     summary = "in every version"
     comment = f"in every version, from {START_AT} to {END_AT}"
     properties: ClassVar[Mapping[str, str]] = {SCD: "2"}
-    columns = ((START_AT, MOMENT), (END_AT, MOMENT))
-    null_in_first_load = frozenset({END_AT})
-    is_current = OPEN
     has_versions = True
     not_verified = "ended versions are not compared: the source has only the rows of now"
     scd_type = 2
+
+    def columns(self, own: OwnColumns) -> tuple[tuple[str, str], ...]:
+        """From when to when a version was the row."""
+        return (START_AT, MOMENT), (END_AT, MOMENT)
+
+    def null_in_first_load(self, own: OwnColumns) -> frozenset[str]:
+        """No version has ended."""
+        return frozenset({END_AT})
+
+    def is_current(self, own: OwnColumns) -> str:
+        """The version has not ended."""
+        return OPEN
 
     def writer(self, session: SparkSession, arguments: WriterArguments) -> Writer:
         """Ends and begins versions."""
@@ -42,7 +51,7 @@ class History(Form):
         from lakehouse_cdc.silver.forms.writers.key_change import equal_keys
         from lakehouse_cdc.silver.forms.writers.versions import moment
 
-        equal = equal_keys(session, table, change, self.is_current, only_current=True)
+        equal = equal_keys(session, table, change, self.is_current(table.own), only_current=True)
         if equal is not None:
             ends: dict[str, str | Column] = {END_AT: moment(change.seq, change.commit_ts)}
             execute_merge(equal.whenMatchedUpdate(None, ends), table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from lakehouse_cdc.model.table_layout import DELETED_AT
+from lakehouse_cdc.model.own_columns import OwnColumns
 from lakehouse_cdc.silver.definition.form import DELETES, SCD, Form, Writer, WriterArguments
 
 if TYPE_CHECKING:
@@ -20,14 +20,23 @@ class SoftDeletes(Form):
 
     name = "soft_deletes"
     title = "type 1 with soft deletes"
-    comment = f"as it is now, with the rows that are gone since {DELETED_AT}"
+    comment = "as it is now, with the rows that are gone, and since when"
     properties: ClassVar[Mapping[str, str]] = {SCD: "1", DELETES: "soft"}
-    columns = ((DELETED_AT, "timestamp"),)
-    null_in_first_load = frozenset({DELETED_AT})
-    is_current = f"{DELETED_AT} IS NULL"
     marks_deletes = True
     not_verified = "rows that are marked as deleted are not compared: the source has them no more"
     auto_cdc_refusal = ("deletes: soft", "AUTO CDC deletes a row or keeps it, but does not mark it")
+
+    def columns(self, own: OwnColumns) -> tuple[tuple[str, str], ...]:
+        """When the row was deleted."""
+        return ((own.deleted_at, "timestamp"),)
+
+    def null_in_first_load(self, own: OwnColumns) -> frozenset[str]:
+        """No row is deleted."""
+        return frozenset({own.deleted_at})
+
+    def is_current(self, own: OwnColumns) -> str:
+        """The row is not deleted."""
+        return f"{own.deleted_at} IS NULL"
 
     def writer(self, session: SparkSession, arguments: WriterArguments) -> Writer:
         """Updates and marks."""
@@ -40,8 +49,9 @@ class SoftDeletes(Form):
         from lakehouse_cdc.lake.tables import execute_merge
         from lakehouse_cdc.silver.forms.writers.key_change import equal_keys
 
-        if (equal := equal_keys(session, table, change, self.is_current)) is not None:
-            ended = equal.whenMatchedDelete(f"m.current_rows > 1 OR NOT (t.{self.is_current})")
+        current = self.is_current(table.own)
+        if (equal := equal_keys(session, table, change, current)) is not None:
+            ended = equal.whenMatchedDelete(f"m.current_rows > 1 OR NOT (t.{current})")
             execute_merge(ended, table)
 
 

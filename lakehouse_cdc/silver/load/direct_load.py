@@ -31,6 +31,7 @@ from lakehouse_cdc.lake.direct.statistics import Path
 from lakehouse_cdc.lake.tables import PIPELINE
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import CommitNote
+from lakehouse_cdc.model.own_columns import OwnColumns
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.batch.contents import Segment
@@ -100,27 +101,28 @@ def _planned(
     if any(arrow_type(require(column, rows.name)) is None for column in rows.captured):
         return None
     state, bronze = delta_log.state(session, table), delta_log.state(session, layout.changes)
-    if state is None or bronze is None or not _known(state, shape, form):
+    if state is None or bronze is None or not _known(state, shape, form, table.own):
         return None
     if not bronze.plain or bronze.partition_by != (PARTITION,):
         return None
-    columns = _columns(state, shape, form)
+    columns = _columns(state, shape, form, table.own)
     assert segment.versions is not None
     files = files_of(layout.changes, segment.versions, {PARTITION: part.table})
     if columns is None or not files:
         return None
     columns = columns.with_metadata({"org.apache.spark.version": session.version})  # so dates are of one calendar
-    indexed = table_definition.indexed(shape.schema, shape.schema.key, form=form)
+    indexed = table_definition.indexed(shape.schema, shape.schema.key, form=form, own=table.own)
     statistics = tuple(_physical(state.fields, path) for path in indexed)
-    own = tuple((name, name in form.null_in_first_load) for name, _ in form.columns)
+    null = form.null_in_first_load(table.own)
+    own = tuple((name, name in null) for name, _ in form.columns(table.own))
     folders = str(layout.changes.path), str(table.path)
     return Conversion(*folders, rows, part.schema_ids, part.first, own, columns, statistics), files
 
 
-def _known(state: State, shape: Shape, form: Form) -> bool:
+def _known(state: State, shape: Shape, form: Form, own: OwnColumns) -> bool:
     """Whether a writer that knows what this module does may add files to the table."""
     of_delta = {name for name in state.properties if not name.startswith(_OURS)}
-    statistics = table_definition.statistics(shape.schema, shape.schema.key, form=form)
+    statistics = table_definition.statistics(shape.schema, shape.schema.key, form=form, own=own)
     return (
         of_delta <= _PROPERTIES
         and state.features <= _FEATURES
@@ -132,14 +134,14 @@ def _known(state: State, shape: Shape, form: Form) -> bool:
     )
 
 
-def _columns(state: State, shape: Shape, form: Form) -> pa.Schema | None:
+def _columns(state: State, shape: Shape, form: Form, own: OwnColumns) -> pa.Schema | None:
     """The columns as files have them; None unless they are just those that rows of the shape have."""
     fields = _fields(state.fields)
-    names = [name for name, _ in table_definition.columns(shape.schema, form=form)]
+    names = [name for name, _ in table_definition.columns(shape.schema, form=form, own=own)]
     if fields is None or [field["name"] for field in state.fields] != names:
         return None
     kinds = [arrow_type(require(column, shape.schema.name)) for column in shape.schema.captured]
-    kinds += [_TYPES["timestamp"] if kind == "timestamp" else None for _, kind in form.columns]
+    kinds += [_TYPES["timestamp"] if kind == "timestamp" else None for _, kind in form.columns(own)]
     kinds += [pa.decimal128(38, 0), _TYPES["timestamp"]]
     same = (kind is None or field.type == kind for field, kind in zip(fields, kinds, strict=True))
     return pa.schema(fields) if all(same) else None

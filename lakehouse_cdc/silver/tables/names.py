@@ -11,18 +11,22 @@ one fails, those after it wait for the repetition (see `apply.applier`). Guarded
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import TableError, codes
 from lakehouse_cdc.lake.engines.choice import engine_of
 from lakehouse_cdc.lake.tables import exists, require_owner
+from lakehouse_cdc.model.own_columns import DEFAULT, OwnColumns
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.model.table_name import pattern_of
-from lakehouse_cdc.silver.definition.form import no_key
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.silver.definition.policy import Policy
 
 SOURCE = "lakehouse_cdc.source_table"
+PREFIX = "lakehouse_cdc.metadata_prefix"  # of the columns that silver adds; absent in tables of earlier releases
 SEVERAL = "*"  # the source table of a silver table that several go into
 
 
@@ -46,10 +50,13 @@ def require_own(spark: SparkSession, layout: Layout, table: Table, name: str) ->
 def own_table(spark: SparkSession, layout: Layout, name: str) -> Table | None:
     """The silver table of the source table `name`, None where there is none, or it is another source table's.
 
-    Raises DefiniteError where it is not this pipeline's.
+    Its own columns are those that it was made with. Raises DefiniteError where it is not this pipeline's.
     """
     table = layout.silver_table(name)
-    return table if _source_of(spark, layout, table) == mark_of(table, name) else None
+    properties = _properties(spark, layout, table)
+    if properties.get(SOURCE) != mark_of(table, name):
+        return None
+    return replace(table, own=OwnColumns(properties.get(PREFIX, DEFAULT.prefix)))
 
 
 def known_source_tables(spark: SparkSession, layout: Layout) -> set[str]:
@@ -61,11 +68,16 @@ def known_source_tables(spark: SparkSession, layout: Layout) -> set[str]:
 class SilverNames:
     """The silver tables of one pipeline, by source table, and who goes without.
 
-    `source_tables` are all that the pipeline has met.
+    `source_tables` are all that the pipeline has met, and `policy` is what is configured for each.
     """
 
-    def __init__(self, layout: Layout, source_tables: Iterable[str] = ()) -> None:
-        self._layout = layout
+    def __init__(
+        self,
+        layout: Layout,
+        source_tables: Iterable[str] = (),
+        policy: Callable[[str], Policy] = lambda _: Policy(),
+    ) -> None:
+        self._layout, self._policy = layout, policy
         self._met: frozenset[str] = frozenset()
         self._groups: Mapping[str, tuple[str, ...]] = {}
         self.add(source_tables)
@@ -93,22 +105,22 @@ class SilverNames:
             return None
         others = {layout.silver_table(other) for other in self._groups[name] if names & layout.silver_names_of(other)}
         for other in sorted(others, key=str):
-            source = _source_of(spark, layout, other)
+            source = _properties(spark, layout, other).get(SOURCE)
             if source not in (None, mark_of(table, name), name):
                 return _taken(other, name, source)
         return None
 
-    def without(self, spark: SparkSession, name: str, *, keyed: bool) -> TableError | None:
-        """Why the rows of `name` are in bronze alone; None if they are in silver, or can be."""
-        if own_table(spark, self._layout, name) is not None:
-            return None
-        return self.taken(spark, name) or (None if keyed else no_key(name))
+    def without(self, spark: SparkSession, schemas: Sequence[TableSchema]) -> TableError | None:
+        """Why the rows of a table are in bronze alone, where it has no silver table; None if it can have one.
+
+        `schemas` are all that bronze has met of it, in order, at least one.
+        """
+        name = schemas[-1].name
+        return self.taken(spark, name) or self._policy(name).refusal(schemas, self._layout.silver_table(name))
 
 
-def _source_of(spark: SparkSession, layout: Layout, table: Table) -> str | None:
-    if not exists(spark, table):
-        return None
-    return require_owner(spark, table, layout.pipeline).get(SOURCE)
+def _properties(spark: SparkSession, layout: Layout, table: Table) -> Mapping[str, str]:
+    return require_owner(spark, table, layout.pipeline) if exists(spark, table) else {}
 
 
 def _taken(table: Table, name: str, source: str | None) -> TableError:

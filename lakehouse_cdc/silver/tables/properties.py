@@ -34,7 +34,8 @@ QUARANTINED_BECAUSE = "lakehouse_cdc.quarantined"  # why no more of bronze is ap
 TRANSFORM = "lakehouse_cdc.transform"  # what it makes of the source's columns (see `transform`)
 BASE = "lakehouse_cdc.base"  # of one that several source tables go into: the id of the schema whose columns it has
 BUILDING = "lakehouse_cdc.building"  # true while several commits build a table from the whole of bronze
-REBUILDING = "lakehouse_cdc.rebuilding"  # true of a table that is about to be replaced (see `apply.rebuild`)
+REBUILDING = "lakehouse_cdc.rebuilding"  # true of a table that is about to be replaced (see `apply.rebuild`), or ...
+REDACTED = "redacted"  # ... where bronze has been redacted since it was made
 CLUSTERED = "lakehouse_cdc.clustered"  # true of a table that was made to be, whatever it is clustered by now
 
 
@@ -93,9 +94,9 @@ class Held:
     `building`: not everything that bronze held when the table was made has been applied to it yet. `left` is the seq
     at which the source's table was left off (dropped, or quarantined), 0 if it is followed. `frozen` is None where the
     table's shape is that of its schema. `form` is what it keeps of rows, `transform` what it makes of the columns.
-    `rebuilding`: it is to be replaced, whatever is configured. `last` is the note of its newest commit, None for a
-    table to which no batch has been applied; `through` the newest
-    that its commits say, or 0. `base` is the schema whose columns a table has that several go into.
+    `rebuilding`: it is to be replaced, whatever is configured; `redacted`: that is so since bronze was redacted. `last`
+    is the note of its newest commit, None for a table to which no batch has been applied; `through` the newest that its
+    commits say, or 0. `base` is the schema whose columns a table has that several go into.
     """
 
     schema_id: str | None
@@ -113,6 +114,7 @@ class Held:
     transform: Transform = NOTHING
     base: str | None = None
     rebuilding: bool = False
+    redacted: bool = False
 
     @property
     def applied(self) -> int:
@@ -146,7 +148,8 @@ class Held:
             through=through,
             transform=Transform.of(properties.get(TRANSFORM)),
             base=properties.get(BASE),
-            rebuilding=properties.get(REBUILDING) == "true",
+            rebuilding=REBUILDING in properties,
+            redacted=properties.get(REBUILDING) == REDACTED,
         )
 
 

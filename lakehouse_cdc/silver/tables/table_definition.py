@@ -1,8 +1,9 @@
 """Silver tables: the source's captured columns by their own names and types, then those of silver's own.
 
-These are `_seq` and `_commit_ts`; and in front of them, where every version of a row is kept (SCD type 2), `__START_AT`
-and `__END_AT`, each as AUTO CDC lays it out for a sequence of (seq, commit_ts); or, where rows that are gone are kept
-(soft deletes), `_deleted_at`. Such tables have no tombstones: what is gone says since when.
+These are the seq and the commit time (see `model.own_columns`); and in front of them, where every version of a row is
+kept (SCD type 2), `__START_AT` and `__END_AT`, each as AUTO CDC lays it out for a sequence of (seq, commit_ts); or,
+where rows that are gone are kept (soft deletes), when they went. Such tables have no tombstones: what is gone says
+since when.
 
 Column mapping by name lets a column be called anything, and be renamed without its data; deletion vectors keep a MERGE
 from rewriting whole files. A table that is there must be this pipeline's, for this source table, with just the columns
@@ -27,15 +28,8 @@ from lakehouse_cdc.lake.tables import (
     plain,
     set_properties,
 )
-from lakehouse_cdc.model.table_layout import (
-    COMMIT_TS,
-    OWN,
-    SEQ,
-    SOURCE_TABLE,
-    Layout,
-    Table,
-    quoted,
-)
+from lakehouse_cdc.model.own_columns import OwnColumns
+from lakehouse_cdc.model.table_layout import Layout, Table, quoted
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.type_registry import Kind
 from lakehouse_cdc.schema.types import require
@@ -44,7 +38,7 @@ from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import NOTHING, Transform
 from lakehouse_cdc.silver.tables import tombstones
-from lakehouse_cdc.silver.tables.names import SOURCE, mark_of, require_own
+from lakehouse_cdc.silver.tables.names import PREFIX, SOURCE, mark_of, require_own
 from lakehouse_cdc.silver.tables.properties import (
     BASE,
     BUILDING,
@@ -68,21 +62,22 @@ _PROPERTIES = {
 }
 
 
-def columns(schema: TableSchema, added: Columns = (), *, form: Form) -> Columns:
+def columns(schema: TableSchema, added: Columns = (), *, form: Form, own: OwnColumns) -> Columns:
     """The silver table's columns; `added` are those that come of a transform.
 
     Raises DefiniteError for a type that silver cannot hold.
     """
     return [
-        *_columns_of_source(schema),
+        *columns_of(schema),
         *added,
-        *form.columns,
-        (SEQ, "decimal(38,0)"),
-        (COMMIT_TS, "timestamp"),
+        *form.columns(own),
+        (own.seq, "decimal(38,0)"),
+        (own.commit_ts, "timestamp"),
     ]
 
 
-def _columns_of_source(schema: TableSchema) -> Columns:
+def columns_of(schema: TableSchema) -> Columns:
+    """Those that are the source's."""
     return [(c.name, require(c, schema.name).silver) for c in schema.captured]
 
 
@@ -102,18 +97,17 @@ def make(
 
     A table to which nothing has been applied (new, or left so by a crash) must be built from the whole of bronze.
     """
-    schema, form = shape.schema, policy.form
+    schema, form, table = shape.schema, policy.form, layout.silver_table(shape.schema.name)
     if form.has_tombstones:
         _make_tombstones(spark, layout, schema)
-    declared, partition = columns(schema, added, form=form), []
+    declared, partition = columns(schema, added, form=form, own=table.own), []
     _require_clusters(schema.name, policy, declared)
-    indexed = statistics(schema, schema.key, form=form, clustered=policy.cluster_by)
-    own = {SCHEMA_ID: shape.base.id, STATISTICS: indexed, WIDENING: "true"}
+    indexed = statistics(schema, schema.key, form=form, own=table.own, clustered=policy.cluster_by)
+    own = {SCHEMA_ID: shape.base.id, STATISTICS: indexed, WIDENING: "true", PREFIX: table.own.prefix}
     own |= {CLUSTERED: "true"} if policy.cluster_by else {}
     own |= {BUILDING: "true"} if in_steps else {}
     own |= {SCHEMA_SEQ: str(since)} if since else {}
     own |= {TRANSFORM: shape.transform.text()} if shape.transform != NOTHING else {}
-    what, table = form.comment, layout.silver_table(schema.name)
     if table.part is not None:
         of_part = {SCHEMA_ID: shape.rows.id, FROZEN: FrozenShape.of_shape(shape).text(0), BUILDING: "true"}
         if exists(spark, table):
@@ -121,11 +115,11 @@ def make(
             return
         own |= {f"{name}@{table.part}": value for name, value in of_part.items()} | {BASE: shape.base.id}
         own = {name: value for name, value in own.items() if name not in (SCHEMA_ID, SCHEMA_SEQ, BUILDING)}
-        declared, partition = [(SOURCE_TABLE, "string"), *declared], [SOURCE_TABLE]
+        declared, partition = [(table.own.source_table, "string"), *declared], [table.own.source_table]
     create(
         spark, table, declared, pipeline=layout.pipeline, partition_by=partition, cluster_by=policy.cluster_by,
         properties={**_PROPERTIES, **policy.properties, SOURCE: mark_of(table, schema.name), **own, **form.properties},
-        comment=f"{schema.name} {what}; {SEQ} orders the changes, {COMMIT_TS} is the row's last commit.",
+        comment=f"{schema.name} {form.comment}; {table.own.meaning}",
     )  # fmt: skip
 
 
@@ -169,7 +163,7 @@ def require_shape(
     Raises DefiniteError unless these are among `kept`, and the others, and the tombstones', are as the schema says.
     """
     table, beside = layout.silver_table(schema.name), layout.tombstones(schema.name)
-    wanted, actual = set(plain(columns(schema, added, form=form))), held_columns(spark, table)
+    wanted, actual = set(plain(columns(schema, added, form=form, own=table.own))), held_columns(spark, table)
     for odd in sorted(wanted ^ set(actual)):
         if odd in wanted or odd[0] not in kept:
             raise other_columns(table, odd)
@@ -185,7 +179,7 @@ def require_same(schema: TableSchema, others: Mapping[str, TableSchema]) -> None
     Schemas may differ in what silver does not hold (a length, a character set).
     """
     for other in others.values():
-        if _columns_of_source(other) != _columns_of_source(schema) or other.key != schema.key:
+        if columns_of(other) != columns_of(schema) or other.key != schema.key:
             raise codes.SCHEMA_CHANGE_INCOMPLETE.error(
                 f"the columns of {schema.name} changed (schema {schema.id} to {other.id}), but bronze does not say how",
                 where=schema.name,
@@ -193,26 +187,29 @@ def require_same(schema: TableSchema, others: Mapping[str, TableSchema]) -> None
             )
 
 
-def statistics(schema: TableSchema, names: tuple[str, ...], *, form: Form, clustered: Iterable[str] = ()) -> str:
+def statistics(
+    schema: TableSchema, names: tuple[str, ...], *, form: Form, own: OwnColumns, clustered: Iterable[str] = ()
+) -> str:
     """Delta's list of columns to keep statistics of: ours, those key columns among `names` that have any, `clustered`.
 
     What files are clustered by must be among them.
     """
-    paths = indexed(schema, names, form=form)
-    kept = [".".join(path) if path[0] in OWN else quoted(path[0]) for path in paths]
-    return ",".join(dict.fromkeys([*kept, *(name if name in OWN else quoted(name) for name in clustered)]))
+    paths = indexed(schema, names, form=form, own=own)
+    kept = [".".join(path) if path[0] in own.all_forms else quoted(path[0]) for path in paths]
+    return ",".join(dict.fromkeys([*kept, *(name if name in own.all_forms else quoted(name) for name in clustered)]))
 
 
-def indexed(schema: TableSchema, names: tuple[str, ...], *, form: Form) -> list[tuple[str, ...]]:
+def indexed(schema: TableSchema, names: tuple[str, ...], *, form: Form, own: OwnColumns) -> list[tuple[str, ...]]:
     """Those of the columns, and of their fields, that are kept for a MERGE, which skips files by the keys' ranges."""
 
     def has_any(column: Column) -> bool:
         return require(column, schema.name).kind not in _NO_STATISTICS
 
-    own = [tuple(name.split(".")) for name in (SEQ, COMMIT_TS, *form.indexed)]
-    return own + [(c.name,) for c in schema.key_columns if c.name in names and has_any(c)]
+    always = [tuple(name.split(".")) for name in (own.seq, own.commit_ts, *form.indexed(own))]
+    return always + [(c.name,) for c in schema.key_columns if c.name in names and has_any(c)]
 
 
 def columns_of_source(spark: SparkSession, table: Table, transform: Transform) -> dict[str, str]:
     """The table's columns and their types, but for those that silver adds."""
-    return {n: kind for n, kind in held_columns(spark, table) if n not in OWN and n not in transform.added}
+    added = {*table.own.all_forms, *transform.added}
+    return {name: kind for name, kind in held_columns(spark, table) if name not in added}

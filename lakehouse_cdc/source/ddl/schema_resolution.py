@@ -19,6 +19,7 @@ from dataclasses import replace
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.ddl_effect import Effect, Kind
 from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.table_state import Quarantined, TableState
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
@@ -105,7 +106,7 @@ def _reason(error: DefiniteError, statement: LoggedStatement, before: TableSchem
     """Why the table is quarantined, '' if it is read again instead. Raises the error if the stream is to stop."""
     on_error = options.on_error_of(before.name)
     if on_error == "stop":
-        hint = f"set tables.{before.name}.on_error to reread or quarantine for the next run to continue"
+        hint = to_continue(before.name, statement.position)
         raise error.code.error(error.what, where=error.where, hint=hint) from error
     unknown = statement.unknown or error.code is codes.STATEMENT_NOT_FOLLOWED
     if not unknown or on_error != "reread" or _is_masked(before):
@@ -173,8 +174,19 @@ def not_followed(statement: LoggedStatement, options: SourceOptions, table: str 
         return codes.STATEMENT_NOT_FOLLOWED.error(
             f"{what} (at {statement.position}; the table was altered again since)", where=table
         )
-    hint = "begin again with a fresh checkpoint and fresh tables, or leave the table out (source.tables)"
+    hint = (
+        "leave the table out (source.tables); or, if the statement changes no captured table: lakehouse-cdc signal pass"
+        f" {statement.position}"
+    )
     return codes.STATEMENT_STOPS_STREAM.error(what, where=str(statement.position), hint=hint)
+
+
+def to_continue(table: str, position: Position) -> str:
+    """The hint for a statement at which the stream stops since `on_error` of a table says so."""
+    return (
+        f"set tables.{table}.on_error to reread or quarantine for the next run to continue; or, if the statement"
+        f" changes no captured table: lakehouse-cdc signal pass {position}"
+    )
 
 
 def stopped(what: str, table: str, where: str) -> DefiniteError:

@@ -13,6 +13,9 @@ decided on it. A text in an XA transaction takes effect where that is committed.
 
 A statement that is not understood may be DDL, too. The captured tables that it may change or name are taken as altered
 at its place, where the batch ends, as after any ALTER; and are read again.
+
+Of a statement that is passed (`requests.requests`) the user says that it changes no captured table. It has no
+effect but a row in bronze, for each table that it may have changed, with its text.
 """
 
 from __future__ import annotations
@@ -32,12 +35,15 @@ from lakehouse_cdc.mysql import object_references, server
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.schema.change import SchemaChange
+from lakehouse_cdc.source.ddl.schema_resolution import to_continue
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.splits import RepairSplit, SnapshotSplit, Split
 from lakehouse_cdc.source.state.state_store import SchemaStore
 from lakehouse_cdc.source.tail.log_tail import Tail
 from lakehouse_cdc.source.tail.text_guard import TextGuard
+from lakehouse_cdc.source.tail.text_mentions import Seen
 from lakehouse_cdc.sql.dml_names import Names
+from lakehouse_cdc.sql.redaction import without_constants
 from lakehouse_cdc.sql.references import References
 
 _log = logging.getLogger(__name__)
@@ -57,9 +63,14 @@ class Texts:
         self._reported: set[Names] = set()
         self._loaded: tuple[str, References] | None = None
 
-    def look(self, session: Session, tail: Tail, start: Offset, *, near: bool) -> None:
-        """See to it that what the texts after `start` lead to is known; `near`: the log is known up to its end."""
-        self._start, self._tail = start, tail
+    def look(
+        self, session: Session, tail: Tail, start: Offset, *, near: bool, passed: Collection[Position] = ()
+    ) -> None:
+        """See to it that what the texts after `start` lead to is known; `near`: the log is known up to its end.
+
+        `passed` are the ends of statements that the user wants to be passed.
+        """
+        self._start, self._tail, self._passed = start, tail, passed
         self._reached, self._fresh, self._known = {}, None, self._stored(start)
         texts = bool(tail.texts.rows(start.position) or tail.xa.texts or any(s.unknown for s in self._statements()))
         if self._known is None and not texts:
@@ -117,17 +128,31 @@ class Texts:
 
     def effects(self, until: Position) -> tuple[Effect, ...]:
         """What the texts up to a position do: tables are read again, or, where nothing is to be read, quarantined."""
-        tables = {t for names in self._tail.texts.rows(self._start.position, until) for t in self.changed(names)}
-        tables |= self._committed(until)
-        return tuple(self._effect(table) for table in sorted(tables))
+        places, passed = dict[str, Position](), dict[str, str]()
+        for names, seen in self._tail.texts.rows(self._start.position, until).items():
+            effective = [place for place in seen.places if place not in self._passed]
+            for table in self.changed(names):
+                if effective:
+                    places[table] = min([effective[0], *([places[table]] if table in places else [])])
+                if len(effective) < len(seen.places):
+                    passed[table] = seen.alike.text
+        places |= {table: until for table in self._committed(until) if table not in places}
+        effects = [self._effect(table, places[table]) for table in sorted(places)]
+        return (*(self.nothing(table, passed[table]) for table in sorted(passed)), *effects)
 
-    def _effect(self, table: str) -> Effect:
+    def nothing(self, table: str, text: str) -> Effect:
+        """The effect of a statement that is passed."""
+        schema = self._store.get(self._start.captured[table].schema)
+        shown = without_constants(text) if any(column.mask for column in schema.columns) else text
+        return Effect("alter", table, self._store.put_change(SchemaChange.nothing(shown, schema)))
+
+    def _effect(self, table: str, place: Position) -> Effect:
+        """The effect of texts, of which the first ends at `place`."""
         state, on_error = self._start.captured[table], self._options.on_error_of(table)
         if on_error == "stop":
             raise codes.STATEMENT_STOPS_STREAM.error(
-                f"{table}: {_CHANGED}", where=str(self._start.position),
-                hint=f"set tables.{table}.on_error to reread or quarantine for the next run to continue",
-            )  # fmt: skip
+                f"{table}: {_CHANGED}", where=str(place), hint=to_continue(table, place)
+            )
         if on_error == "reread" and not isinstance(state.phase, Streaming):
             return Effect("again", table)
         why = "source.snapshot is never" if on_error == "reread" else f"on_error is {on_error}"
@@ -142,7 +167,7 @@ class Texts:
             if event.prepared is not None:
                 prepared[event.xid] = self.with_tables(event.prepared)
             elif (decided := prepared.pop(event.xid, None)) is not None and event.committed:
-                tables |= self._there(decided.again or ())
+                tables |= self._there(decided.again or ()) if event.position not in self._passed else set()
         return tables
 
     def _there(self, tables: Collection[str]) -> set[str]:
@@ -189,23 +214,26 @@ class Texts:
         """How many texts have been passed over up to a position, and how many had tables read again; says which."""
         passed, again = self._start.texts
         for names, seen in self._tail.texts.rows(self._start.position, until).items():
-            tables = self.changed(names)
-            passed, again = (passed, again + seen.count) if tables else (passed + seen.count, again)
-            self._say(names, seen.first, seen.count, sorted(tables))
+            tables, counted = self.changed(names), len(seen.places)
+            effective = [place for place in seen.places if place not in self._passed] if tables else []
+            passed, again = passed + counted - len(effective), again + len(effective)
+            self._say(names, seen, sorted(tables) if effective else [])
         for statement in self._statements():
             if statement.unknown and statement.names is not None and statement.position <= until:
                 altered = [effect.table for effect in self._altering(statement).effects or ()]
+                altered = altered if statement.position not in self._passed else []
                 passed, again = (passed, again + 1) if altered else (passed + 1, again)
-                self._say(statement.names, statement, 1, altered)
+                self._say(statement.names, Seen((statement.position,), statement), altered)
         return passed, again
 
-    def _say(self, names: Names, first: LoggedStatement, count: int, tables: list[str]) -> None:
-        text, more = self._options.shown(first.text), f", and {count - 1} alike" if count > 1 else ""
+    def _say(self, names: Names, seen: Seen, tables: list[str]) -> None:
+        first, more = seen.places[0], len(seen.places) - 1
+        text, alike = self._options.shown(seen.alike.text), f", and {more} alike" if more else ""
         if tables:
             listed = ", ".join(tables[:5]) + (", ..." if len(tables) > 5 else "")
-            _log.warning("logged as text at %s%s: %s; read again: %s", first.position, more, text, listed)
+            _log.warning("logged as text at %s%s: %s; read again: %s", first, alike, text, listed)
         elif names not in self._reported:
-            _log.info("logged as text at %s%s: %s; no captured table is concerned", first.position, more, text)
+            _log.info("logged as text at %s%s: %s; no captured table is concerned", first, alike, text)
         self._reported.add(names)
 
 

@@ -7,7 +7,7 @@ has been offered.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from lakehouse_cdc.errors import DefiniteError
@@ -59,10 +59,11 @@ class LogProgress:
         texts: Texts,
         pace: Pace,
         set_aside: Sequence[Note] = (),
+        passed: Collection[Position] = (),
     ) -> None:
         self._start, self._tail, self._open = start, tail, connections
         self._tables, self._texts, self._pace = tables, texts, pace
-        self._set_aside = set_aside
+        self._set_aside, self._passed = set_aside, passed
         self._store = connections.store
         self._floor = connections.floor(start)
 
@@ -78,8 +79,8 @@ class LogProgress:
             tail.advance(tip)  # wherever their reads may have met DDL
         else:
             tail.advance(end, max_rows=max_rows, max_bytes=max_bytes)
-        self._texts.look(self._open.session(), tail, start, near=tail.reached(tip))
-        statements = self._texts.understood(tail.statements(after=start.position))
+        self._texts.look(self._open.session(), tail, start, near=tail.reached(tip), passed=self._passed)
+        statements = self._texts.understood(map(self._with_effects, tail.statements(after=start.position)))
         effective = to_follow(statements)
         stop, failed = self._before_failures(end)
         mark, effects = self._mark(effective, stop, tip, limits)
@@ -123,7 +124,7 @@ class LogProgress:
         if effective and mark.position == effective[0].position:
             try:
                 near = tail.reached(tip)
-                effects = resolved(
+                effects = self._nothing(effective[0]) or resolved(
                     self._open.session(), self._tables, self._store, tail, self._start, effective[0], near=near
                 )
             except DefiniteError as error:
@@ -134,6 +135,21 @@ class LogProgress:
         if failure is not None and mark.rows == 0 and mark.position == until < effective[0].position <= end:
             raise failure
         return mark, effects
+
+    def _with_effects(self, statement: LoggedStatement) -> LoggedStatement:
+        """A statement that is passed, and of which it is not known what it does, with the tables that it may change."""
+        if statement.position not in self._passed or statement.effects is not None or statement.unknown:
+            return statement
+        captured = self._start.captured.keys()
+        named = captured & set(statement.statement.tables) or captured
+        return replace(statement, effects=tuple(Effect("alter", table) for table in sorted(named)))
+
+    def _nothing(self, statement: LoggedStatement) -> tuple[Effect, ...]:
+        """The effects of a statement that is passed; () for others."""
+        if statement.position not in self._passed:
+            return ()
+        tables = {effect.table for effect in statement.effects or ()} & self._start.captured.keys()
+        return tuple(self._texts.nothing(table, statement.text) for table in sorted(tables))
 
     def _before_failures(self, end: Position) -> tuple[Position, list[Note]]:
         """Where the batch ends at the latest, and the tables that cannot be read beyond, as far as the log is read."""

@@ -218,7 +218,8 @@ class Planner:
         if isinstance(tail, DefiniteError):
             return tail
         try:
-            log = LogProgress(start, tail, self._open, self._tables, self._texts, self._pace, failed)
+            passed = self._signals.passed(start.epoch)
+            log = LogProgress(start, tail, self._open, self._tables, self._texts, self._pace, failed, passed)
             moved = log.advance(max_rows, max_bytes)
         except DefiniteError:
             self.close()

@@ -1,10 +1,12 @@
-"""What a person asks of a pipeline, as files beside its schemas: read a table, or some keys of it, again; pause.
+"""What a person asks of a pipeline, as files beside its schemas: read a table, or some keys of it, again; pause; pass.
 
 A request must be honoured once, though the process may die at any moment. So the planner notes in the request's file
 the seq at which the new pass begins, before it offers the offset that holds the same seq. A request whose seq is in
 the offset that a later batch starts from has been taken up for good, and is dropped; any other one is taken up again.
 
 A file is called after its table, which its second line names, too: names may be longer than those of files.
+
+That a statement is to be passed stays said, also when the stream has passed it.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from urllib.parse import quote, unquote
 
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.path_element import fitted
+from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.state_machine import advance
 from lakehouse_cdc.model.table_events import RereadAsked
 from lakehouse_cdc.model.table_state import Dropped
@@ -22,6 +25,7 @@ from lakehouse_cdc.source.state.state_store import mounted, write_whole
 _REQUEST = "snapshot-"
 _REPAIR = "repair-"
 _PAUSED = "paused"
+_PASSED = "passed-"
 
 
 class Signals:
@@ -97,6 +101,15 @@ class Signals:
     def drop_repair(self, table: str) -> None:
         """The request is void, or has been taken up for good."""
         self._path(table, _REPAIR).unlink(missing_ok=True)
+
+    def pass_statement(self, position: Position, epoch: int) -> None:
+        """Let the stream pass the statement that ends there in the binlog of an epoch: it changes no captured table."""
+        write_whole(self._folder / f"{_PASSED}{epoch}-{quote(str(position), safe='')}", f"{epoch} {position}")
+
+    def passed(self, epoch: int) -> frozenset[Position]:
+        """The ends of all statements that are to be passed, or have been, in an epoch."""
+        texts = [path.read_text(encoding="utf-8") for path in self._folder.glob(f"{_PASSED}{epoch}-*")]
+        return frozenset(Position.parse(text.partition(" ")[2]) for text in texts)
 
     @property
     def paused(self) -> bool:

@@ -110,6 +110,15 @@ def changed(
     return replace(SchemaChange.by_names(None, schema, after), kept=left_out)
 
 
+def hides(change: SchemaChange) -> bool:
+    """Whether the change of a table's settings hides values of a column that were captured before."""
+    assert change.after is not None
+    return any(
+        was.captured and (not now.captured or (bool(now.mask) and now.mask != was.mask))
+        for was, now in zip(change.before.columns, change.after.columns, strict=True)
+    )
+
+
 def described(change: SchemaChange) -> str:
     """The change of a table's settings, in words."""
     assert change.after is not None

@@ -17,10 +17,10 @@ from lakehouse_cdc.sql.references import Definition
 
 @dataclass(frozen=True)
 class Seen:
-    """Statements that mention the same: how many, and the first of them."""
+    """Statements that mention the same: where each ends, in the log's order, and one of them."""
 
-    count: int
-    first: LoggedStatement
+    places: tuple[Position, ...]
+    alike: LoggedStatement
 
 
 class TextHistory:
@@ -44,10 +44,9 @@ class TextHistory:
         """The statements in (after, until] that change rows, by what they mention."""
         seen = {}
         for names, places in self._at.items():
-            begin = bisect_right(places, after)
-            count = (len(places) if until is None else bisect_right(places, until)) - begin
-            if count > 0:
-                seen[names] = Seen(count, self._first[names])
+            end = len(places) if until is None else bisect_right(places, until)
+            if within := tuple(places[bisect_right(places, after) : end]):
+                seen[names] = Seen(within, self._first[names])
         return seen
 
     def definitions(self, after: Position) -> list[tuple[Position, Definition]]:

@@ -17,6 +17,7 @@ from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
 from tests.support.binlog_log import Log, joined
 from tests.support.positions import binlog_end
+from tests.support.servers import connected
 
 pytestmark = pytest.mark.every_server
 
@@ -33,7 +34,7 @@ def log(any_server: MySqlServer) -> Iterator[Log]:
 def logged(log: Log, database: str, statements: list[str | bytes]) -> list[LoggedStatement]:
     """What a scanner that captures `mine` says of the statements."""
     schema = TableSchema(database, "mine", MINE, ("id",))
-    with closing(log.server.connect(autocommit=True, charset="utf8mb4", database=database)) as connection:
+    with closing(connected(log.server, charset="utf8mb4", database=database)) as connection:
         start = Position(*binlog_end(connection))
         for statement in statements:
             connection.query(statement)

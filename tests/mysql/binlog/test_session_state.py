@@ -20,6 +20,7 @@ from lakehouse_cdc.schema.charsets import charset_of
 from lakehouse_cdc.testing import MySqlServer
 from tests.support.binlog_log import Log, starts
 from tests.support.positions import binlog_end
+from tests.support.servers import connected
 
 pytestmark = pytest.mark.every_server
 
@@ -86,7 +87,7 @@ def test_statements_of_every_client_character_set_are_read(
     any_server: MySqlServer, any_database: str, log: Log
 ) -> None:
     """A table of each: its name and its comment hold letters that the character set has."""
-    with closing(any_server.connect(autocommit=True, charset="utf8mb4", database=any_database)) as connection:
+    with closing(connected(any_server, charset="utf8mb4", database=any_database)) as connection:
         start = binlog_end(connection)
         cursor = connection.cursor()
         expected = []
@@ -111,7 +112,7 @@ def test_what_the_server_writes_in_place_of_a_statement_is_read_as_it_is(
     any_server: MySqlServer, any_database: str, log: Log
 ) -> None:
     """In UTF-8, whatever the client speaks; where that is not certain, it is not said to be readable."""
-    with closing(any_server.connect(autocommit=True, charset="utf8mb4", database=any_database)) as connection:
+    with closing(connected(any_server, charset="utf8mb4", database=any_database)) as connection:
         start = binlog_end(connection)
         connection.query("SET NAMES cp1251")
         selects = any_server.version != "mysql-5.7"  # which refuses it where GTIDs are on

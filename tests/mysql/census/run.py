@@ -33,6 +33,7 @@ from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
 from tests.mysql.census.columns import Spec
 from tests.support.images.tables import SESSION
+from tests.support.servers import connected
 
 STRICT = "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO"
 BITS = {STRICT: 1 << 21 | 1 << 23 | 1 << 24 | 1 << 26, "": 0}  # as a statement's event has them
@@ -58,7 +59,7 @@ class Census:
     def __init__(self, server: MySqlServer, database: str) -> None:
         self._mariadb = server.version in MARIADB
         self._database = database
-        self._writer = server.connect(autocommit=True, charset="utf8mb4")
+        self._writer = connected(server, charset="utf8mb4")
         self._cursor = self._writer.cursor()
         self._run(f"CREATE DATABASE IF NOT EXISTS {database}", f"USE {database}")
         options = ConnectionOptions(host="127.0.0.1", port=server.port, user="root", password="")
@@ -73,7 +74,7 @@ class Census:
 
     def _new_reader(self) -> pymysql.Connection[Any]:
         """A session as a snapshot has one."""
-        reader = self._server.connect(autocommit=True)
+        reader = connected(self._server)
         reader.cursor().execute(SESSION)
         return reader
 

@@ -16,6 +16,7 @@ from lakehouse_cdc.model.multiset import remaining
 from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.source import test_hooks
 from lakehouse_cdc.testing import MySqlServer
+from tests.support.servers import connected
 from tests.support.source.driver import Driver, hashable
 from tests.support.source.world import KEYS, MARIADB_KEYS, Table, World
 
@@ -24,6 +25,7 @@ def options(server: MySqlServer, database: str, folder: Path, **more: str) -> di
     return {
         "url": f"mysql://cdc@127.0.0.1:{server.port}",
         "password": "cdc-secret",
+        "tls": "disabled",  # as in `stage`
         "tables": f"{database}.*",
         "schemaFolder": str(folder),
         "chunkRows": "7",
@@ -109,7 +111,7 @@ def configure(connection: pymysql.Connection[Any], session: str) -> None:
 
 
 def writer(server: MySqlServer, session: str) -> pymysql.Connection[Any]:
-    connection = server.connect(autocommit=True, charset="utf8mb4")
+    connection = connected(server, charset="utf8mb4")
     configure(connection, session)
     return connection
 
@@ -130,7 +132,7 @@ def play(
     `ask` is called in front of each batch.
     """
     database = "exact"
-    with closing(server.connect(autocommit=True, charset="utf8mb4")) as connection:
+    with closing(connected(server, charset="utf8mb4")) as connection:
         fresh(connection, database)
         configure(connection, session)
         tables = [Table(database, f"t{i}", k) for i, k in enumerate(kinds)]
@@ -210,7 +212,7 @@ def altered(driver: Driver, world: World) -> list[str]:
 
 def kinds_of(server: MySqlServer) -> list[str]:
     """The kinds of keys that a server knows."""
-    with closing(server.connect()) as connection, connection.cursor() as cursor:
+    with closing(connected(server)) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT COUNT(*) FROM INFORMATION_SCHEMA.COLLATIONS WHERE COLLATION_NAME = 'utf8mb4_0900_ai_ci'")
         [(known,)] = cursor.fetchall()
         cursor.execute("SELECT VERSION()")

@@ -14,6 +14,7 @@ import pymysql
 from lakehouse_cdc.model.changelog import fold, invalid
 from lakehouse_cdc.testing import MySqlServer
 from tests.support.positions import binlog_end
+from tests.support.servers import connected
 from tests.support.source.driver import Driver, hashable
 
 
@@ -50,6 +51,7 @@ class Stage:
         return {
             "url": f"mysql://cdc@127.0.0.1:{self.server.port}",
             "password": "cdc-secret",
+            "tls": "disabled",  # a handshake for each of many short sessions; pipelines encrypt theirs
             "tables": f"{self.database}.*",
             "schemaFolder": str(self.folder),
             "chunkRows": "5",
@@ -109,7 +111,7 @@ class Stage:
 
 def on_stage(server: MySqlServer, database: str, folder: Path) -> Iterator[Stage]:
     """A stage on any server, until the test ends."""
-    with closing(server.connect(autocommit=True, charset="utf8mb4")) as connection:
+    with closing(connected(server, charset="utf8mb4")) as connection:
         connection.cursor().execute(f"CREATE DATABASE IF NOT EXISTS {database}")
         connection.select_db(database)
         stage = Stage(server, connection, database, folder / "schemas")

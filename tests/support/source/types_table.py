@@ -15,6 +15,7 @@ from uuid import UUID
 
 import pymysql
 
+from tests.support.servers import connected
 from tests.support.source.stage import Stage
 
 Say = Callable[[Any], str]  # an image's value, as the server's expression shows it
@@ -268,7 +269,7 @@ def through_the_binlog(stage: Stage, columns: list[Typed]) -> None:
     """Every row once more, inserted and updated by a session of another time zone and character set."""
     names = ", ".join(f"`{c.name}`" for c in columns)
     copies = ", ".join(_copy(c) for c in columns)
-    with closing(stage.server.connect(autocommit=True, charset="latin1", database=stage.database)) as other:
+    with closing(connected(stage.server, charset="latin1", database=stage.database)) as other:
         cursor = other.cursor()
         cursor.execute("SET time_zone = '+05:30'")
         cursor.execute(f"INSERT INTO t (id, n, {names}) SELECT id + {_FAR}, 1, {copies} FROM t")

@@ -18,7 +18,8 @@ from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.commits import committing, writer_options
 from lakehouse_cdc.lake.tables import append, delta_table, execute_merge, read, write
 from lakehouse_cdc.model.commit_note import CommitNote
-from lakehouse_cdc.model.table_layout import COMMIT_TS, SEQ, quoted
+from lakehouse_cdc.model.own_columns import OwnColumns
+from lakehouse_cdc.model.table_layout import quoted
 from lakehouse_cdc.silver.batch import typed_columns
 from lakehouse_cdc.silver.batch.computed_columns import filtered
 from lakehouse_cdc.silver.batch.contents import TableBatch, split
@@ -32,7 +33,7 @@ class AppendWriter(OrderedWriter):
     _writes = "appended"
 
     def _add(self, session: SparkSession, part: TableBatch, rows: DataFrame, note: CommitNote) -> None:
-        floor, laid_out = added(part, rows, self.shape)
+        floor, laid_out = added(part, rows, self.shape, self._own)
         if not (floor and self._has_rows):
             append(laid_out, self._table, writer_options(note, self._step()))
             return
@@ -42,7 +43,7 @@ class AppendWriter(OrderedWriter):
             .alias("t")
             .merge(laid_out.alias("s"), "false")
             .whenNotMatchedInsert(values=dict(values))
-            .whenNotMatchedBySourceDelete(f"t.{SEQ} < {floor}BD AND {self._table.rows('t.')}")
+            .whenNotMatchedBySourceDelete(f"t.{self._own.seq} < {floor}BD AND {self._table.rows('t.')}")
         )
         with committing(session, note, self._step()):
             execute_merge(statement, self._table)
@@ -51,15 +52,16 @@ class AppendWriter(OrderedWriter):
         part = split(whole).get(self._schema.name)
         if part is None:
             return  # nothing has come under this schema
-        floor, laid_out = added(part, whole, self.shape)
+        floor, laid_out = added(part, whole, self.shape, self._own)
         table = read(session, self._table)
-        stay = table.where(f"{SEQ} <= {self._since}BD AND {SEQ} >= {floor}BD")
+        seq = self._own.seq
+        stay = table.where(f"{seq} <= {self._since}BD AND {seq} >= {floor}BD")
         rewritten = stay.unionByName(laid_out, allowMissingColumns=True)
         options = writer_options(note, self._step())
         write(rewritten.select(*map(quoted, table.columns)), self._table, options, mode="overwrite")
 
 
-def added(part: TableBatch | None, rows: DataFrame, shape: Shape) -> tuple[int, DataFrame]:
+def added(part: TableBatch | None, rows: DataFrame, shape: Shape, own: OwnColumns) -> tuple[int, DataFrame]:
     """What bronze's `rows` of one table without a key add, in silver's columns, and the seq below which none counts.
 
     0 where none is taken away. Raises TableError for an update or a delete that a later read does not cover.
@@ -79,5 +81,4 @@ def added(part: TableBatch | None, rows: DataFrame, shape: Shape) -> tuple[int, 
     image = F.expr(typed_columns.of_rows("after")).alias("after")
     changes = rows.where("op IN ('r', 'c')").select("seq", "commit_ts", image)
     typed = filtered(typed_columns.typed(changes, shape), shape).where("passes")
-    own = F.col("seq").alias(SEQ), F.col("commit_ts").alias(COMMIT_TS)
-    return floor, typed.select(*typed_columns.laid_out(shape), *own)
+    return floor, typed.select(*typed_columns.laid_out(shape, own))

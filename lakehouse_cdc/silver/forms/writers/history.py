@@ -23,7 +23,8 @@ from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.commits import writer_options
 from lakehouse_cdc.lake.tables import append, read, write
 from lakehouse_cdc.model.commit_note import CommitNote
-from lakehouse_cdc.model.table_layout import COMMIT_TS, END_AT, SEQ, START_AT, quoted
+from lakehouse_cdc.model.own_columns import END_AT, START_AT
+from lakehouse_cdc.model.table_layout import quoted
 from lakehouse_cdc.silver.batch import typed_columns
 from lakehouse_cdc.silver.batch.contents import TableBatch, split
 from lakehouse_cdc.silver.definition.form import OPEN, Form, WriterArguments
@@ -65,7 +66,7 @@ class HistoryWriter(OrderedWriter):
             first = quoted(self._schema.key[0])
             before = before.where(f"{first} >= {bounds[0]} AND {first} <= {bounds[1]}")
         keys = changes.select(F.col("key").alias("k")).distinct()
-        before = open_versions(before, self.shape, ()).join(keys, F.col("key") == F.col("k"), "left_semi")
+        before = open_versions(before, self.shape, (), self._own).join(keys, F.col("key") == F.col("k"), "left_semi")
         changed = versions(changes, before, part.barriers, self.shape, self._track).where("moved")
         step = self._step()
         merge_versions(session, changed, self._table, self.shape, note, step, barriers=part.barriers, bounds=bounds)
@@ -73,15 +74,15 @@ class HistoryWriter(OrderedWriter):
     def _rewrite(self, session: SparkSession, whole: DataFrame, note: CommitNote) -> None:
         part = split(whole).get(self._schema.name)
         changes = typed_columns.typed(typed_columns.keyed(whole, self.shape), self.shape)
-        table, since = read(session, self._table), f"{self._since}BD"
+        table, since, seq = read(session, self._table), f"{self._since}BD", self._own.seq
         older = table.where(f"{START_AT}.seq <= {since}")
         # open when the schema came into force; what has continued a version since then comes once more
-        stood = older.where(f"{OPEN} OR {END_AT}.seq > {since}").withColumn(SEQ, F.expr(f"least({SEQ}, {since})"))
+        stood = older.where(f"{OPEN} OR {END_AT}.seq > {since}").withColumn(seq, F.expr(f"least({seq}, {since})"))
         ended = older.where(f"{END_AT}.seq <= {since}")
         barriers = part.barriers if part is not None else ()
         has_key = whole_key(self._schema)
-        lost = stood.where(f"NOT ({has_key})").withColumn(END_AT, F.expr(taken_away(barriers, SEQ)))
-        before = open_versions(stood.where(has_key), self.shape, self._kept)
+        lost = stood.where(f"NOT ({has_key})").withColumn(END_AT, F.expr(taken_away(barriers, seq)))
+        before = open_versions(stood.where(has_key), self.shape, self._kept, self._own)
         changed = versions(changes, before, barriers, self.shape, self._track)
         rewritten = ended.unionByName(lost).unionByName(self._laid_out(changed, self._kept))
         write(
@@ -94,8 +95,7 @@ class HistoryWriter(OrderedWriter):
     def _laid_out(self, changed: DataFrame, kept: Sequence[str] = ()) -> DataFrame:
         """Versions in the table's columns."""
         return changed.select(
-            *typed_columns.laid_out(self.shape),
+            *typed_columns.laid_out(self.shape, self._own),
             F.col("start").alias(START_AT), F.col("end").alias(END_AT),
-            F.col("seq").alias(SEQ), F.col("commit_ts").alias(COMMIT_TS),
             *[F.col(f"kept.{quoted(name)}").alias(name) for name in kept],
         )  # fmt: skip

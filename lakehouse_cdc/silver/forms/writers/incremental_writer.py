@@ -26,6 +26,7 @@ class OrderedWriter(ABC):
         self._form, self.shape, self._schema = form, shape, shape.schema
         self._since, self._kept = arguments.since, tuple(arguments.kept)
         self._layout, self._table = layout, layout.silver_table(shape.schema.name)
+        self._own = self._table.own
         self._has_rows = False  # True once it is known to
 
     def write(self, session: SparkSession, segment: Segment, note: CommitNote) -> None:

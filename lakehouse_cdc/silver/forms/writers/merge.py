@@ -20,7 +20,8 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.lake.commits import committing, writer_options
 from lakehouse_cdc.lake.tables import append, delta_table, execute_merge
 from lakehouse_cdc.model.commit_note import CommitNote
-from lakehouse_cdc.model.table_layout import COMMIT_TS, DELETED_AT, END_AT, SEQ, START_AT, Table, quoted
+from lakehouse_cdc.model.own_columns import END_AT, START_AT
+from lakehouse_cdc.model.table_layout import Table, quoted
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.type_registry import Kind
 from lakehouse_cdc.schema.types import require
@@ -56,8 +57,7 @@ def bounds_of(changes: DataFrame, schema: TableSchema) -> Bounds | None:
 
 def load(rows: DataFrame, table: Table, shape: Shape, note: CommitNote, step: str) -> None:
     """Append typed changes of distinct keys (row, seq, commit_ts), none of them a delete, to an empty table."""
-    stamped = rows.select(*laid_out(shape), F.col("seq").alias(SEQ), F.col("commit_ts").alias(COMMIT_TS))
-    append(stamped, table, writer_options(note, step))
+    append(rows.select(*laid_out(shape, table.own)), table, writer_options(note, step))
 
 
 def merge(
@@ -78,18 +78,18 @@ def merge(
     inserted. `bounds` restrict the target's files that are read; every key of `changes` lies within them.
     """
     matches = [*_same_key(table, shape.schema), *_within(shape.schema, None if barrier else bounds)]
-    values = _values(table, shape)
+    values, seq = _values(table, shape), table.own.seq
     statement = (
         delta_table(session, table)
         .alias("t")
         .merge(changes.alias("s"), " AND ".join(matches))
-        .whenMatchedDelete(f"s.op = 'd' AND s.seq > t.{SEQ}")
-        .whenMatchedUpdate(f"s.op <> 'd' AND s.seq > t.{SEQ}", {**values, **{quoted(name): "NULL" for name in kept}})
+        .whenMatchedDelete(f"s.op = 'd' AND s.seq > t.{seq}")
+        .whenMatchedUpdate(f"s.op <> 'd' AND s.seq > t.{seq}", {**values, **{quoted(name): "NULL" for name in kept}})
         .whenNotMatchedInsert("s.op <> 'd'", values)
     )
     if barrier:
         # a key that is in the batch with an older seq was taken out of it before, so it is not matched either
-        statement = statement.whenNotMatchedBySourceDelete(f"t.{SEQ} < {barrier}BD AND {table.rows('t.')}")
+        statement = statement.whenNotMatchedBySourceDelete(f"t.{seq} < {barrier}BD AND {table.rows('t.')}")
     with committing(session, note, step):
         execute_merge(statement, table)
 
@@ -112,28 +112,29 @@ def merge_marked(
     of which row is NULL: it is marked as it is. The rest is as in `merge`.
     """
     matches = [*_same_key(table, shape.schema), *_within(shape.schema, None if barriers else bounds)]
-    values = _values(table, shape) | {DELETED_AT: "s.deleted_at"}
-    taken = taken_away(barriers, f"t.{SEQ}")
+    own = table.own
+    values = _values(table, shape) | {own.deleted_at: "s.deleted_at"}
+    taken = taken_away(barriers, f"t.{own.seq}")
     before = f"{taken}.seq < s.seq"
     missed: dict[str, str | Column] = {
-        SEQ: f"IF({before}, t.{SEQ}, s.seq)",
-        COMMIT_TS: f"IF({before}, t.{COMMIT_TS}, s.commit_ts)",
-        DELETED_AT: f"IF({before}, {taken}.commit_ts, s.deleted_at)",
+        own.seq: f"IF({before}, t.{own.seq}, s.seq)",
+        own.commit_ts: f"IF({before}, t.{own.commit_ts}, s.commit_ts)",
+        own.deleted_at: f"IF({before}, {taken}.commit_ts, s.deleted_at)",
     }
     statement = (
         delta_table(session, table)
         .alias("t")
         .merge(last.alias("s"), " AND ".join(matches))
         .whenMatchedUpdate(
-            f"s.row IS NOT NULL AND s.seq > t.{SEQ}", {**values, **{quoted(name): "NULL" for name in kept}}
+            f"s.row IS NOT NULL AND s.seq > t.{own.seq}", {**values, **{quoted(name): "NULL" for name in kept}}
         )
-        .whenMatchedUpdate(f"s.row IS NULL AND s.seq > t.{SEQ} AND t.{DELETED_AT} IS NULL", missed)
+        .whenMatchedUpdate(f"s.row IS NULL AND s.seq > t.{own.seq} AND t.{own.deleted_at} IS NULL", missed)
         .whenNotMatchedInsert("s.row IS NOT NULL", values)
     )
     if barriers:
-        older = f"t.{DELETED_AT} IS NULL AND t.{SEQ} < {max(barrier.below for barrier in barriers)}BD"
+        older = f"t.{own.deleted_at} IS NULL AND t.{own.seq} < {max(barrier.below for barrier in barriers)}BD"
         older = f"{older} AND {table.rows('t.')}"
-        statement = statement.whenNotMatchedBySourceUpdate(older, {DELETED_AT: f"{taken}.commit_ts"})
+        statement = statement.whenNotMatchedBySourceUpdate(older, {own.deleted_at: f"{taken}.commit_ts"})
     with committing(session, note, step):
         execute_merge(statement, table)
 
@@ -159,7 +160,7 @@ def merge_versions(
         *_same_key(table, shape.schema),
         *_within(shape.schema, None if barriers else bounds),
     ]
-    values = _values(table, shape) | {END_AT: "s.end"}
+    values, seq = _values(table, shape) | {END_AT: "s.end"}, table.own.seq
     statement = (
         delta_table(session, table)
         .alias("t")
@@ -168,9 +169,9 @@ def merge_versions(
         .whenNotMatchedInsert("NOT s.held", {**values, START_AT: "s.start"})
     )
     if barriers:
-        older = f"t.{OPEN} AND t.{SEQ} < {max(barrier.below for barrier in barriers)}BD"
+        older = f"t.{OPEN} AND t.{seq} < {max(barrier.below for barrier in barriers)}BD"
         statement = statement.whenNotMatchedBySourceUpdate(
-            f"{older} AND {table.rows('t.')}", {END_AT: taken_away(barriers, f"t.{SEQ}")}
+            f"{older} AND {table.rows('t.')}", {END_AT: taken_away(barriers, f"t.{seq}")}
         )
     with committing(session, note, step):
         execute_merge(statement, table)
@@ -192,5 +193,5 @@ def _values(table: Table, shape: Shape) -> dict[str, str | Column]:
     return (
         values
         | {quoted(name): text for name, text in (metadata | table.stamp).items()}
-        | {SEQ: "s.seq", COMMIT_TS: "s.commit_ts"}
+        | {table.own.seq: "s.seq", table.own.commit_ts: "s.commit_ts"}
     )

@@ -1,6 +1,6 @@
 """Bring one silver table with soft deletes from one position of the source to the next: what is gone stays, marked.
 
-A row that is deleted keeps what it held last, and `_deleted_at` says since when it is gone; `_seq` and `_commit_ts` are
+A row that is deleted keeps what it held last, and a column says since when it is gone; the seq and the commit time are
 those of its last change, the delete included. A barrier (a truncation, or the end of a repeated read that did not find
 the row) is no change of the row: it only marks it. So what a row is depends on its last change and on the first barrier
 after that which takes it away, and what a batch that is newer than all that the table holds does to it needs nothing
@@ -12,7 +12,7 @@ what it held. Of one that is gone already, or was never here, it says nothing ne
 A batch that is not newer (an older checkpoint, batches in another order) has the table made again, as of type 2 and for
 the same reason (see `history`). Rows without a change in bronze since the schema came into force are as they were, but
 for their mark: of a row whose last change is a delete it is that change's time, and of any other what all the barriers
-of bronze up to there say. Both are told apart by `_commit_ts`. Where a barrier's time is just that of the row's last
+of bronze up to there say. Both are told apart by the commit time. Where a barrier's time is just that of the row's last
 change, they are not, and need not be: the mark is the same.
 """
 
@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.lake.commits import writer_options
 from lakehouse_cdc.lake.tables import append, read, write
 from lakehouse_cdc.model.commit_note import CommitNote
-from lakehouse_cdc.model.table_layout import COMMIT_TS, DELETED_AT, SEQ, quoted
+from lakehouse_cdc.model.table_layout import quoted
 from lakehouse_cdc.silver.batch import typed_columns
 from lakehouse_cdc.silver.batch.contents import Barrier, TableBatch, barriers_of, split
 from lakehouse_cdc.silver.definition.form import Form, WriterArguments
@@ -79,12 +79,14 @@ class SoftWriter(OrderedWriter):
         same = [F.col(f"t.{quoted(k)}") == F.col(f"m.k{i}") for i, k in enumerate(self._schema.key)]
         missed = last.where(f"NOT ({_KNOWN})").select(*keys, "seq", "commit_ts")
         stay = table.alias("t").join(last.where(_KNOWN).select(*keys).alias("m"), same, "left_anti")
-        deleted, taken = f"coalesce(t.{DELETED_AT} = t.{COMMIT_TS}, false)", taken_away(barriers, f"t.{SEQ}")
-        counts = f"m.seq > t.{SEQ} AND NOT {deleted} AND coalesce({taken}.seq > m.seq, true)"
+        own = self._own
+        deleted = f"coalesce(t.{own.deleted_at} = t.{own.commit_ts}, false)"
+        taken = taken_away(barriers, f"t.{own.seq}")
+        counts = f"m.seq > t.{own.seq} AND NOT {deleted} AND coalesce({taken}.seq > m.seq, true)"
         marked = {
-            SEQ: f"IF({counts}, m.seq, t.{SEQ})",
-            COMMIT_TS: f"IF({counts}, m.commit_ts, t.{COMMIT_TS})",
-            DELETED_AT: f"CASE WHEN {counts} THEN m.commit_ts WHEN {deleted} THEN t.{DELETED_AT}"
+            own.seq: f"IF({counts}, m.seq, t.{own.seq})",
+            own.commit_ts: f"IF({counts}, m.commit_ts, t.{own.commit_ts})",
+            own.deleted_at: f"CASE WHEN {counts} THEN m.commit_ts WHEN {deleted} THEN t.{own.deleted_at}"
             f" ELSE {taken}.commit_ts END",
         }
         others = [F.col(f"t.{quoted(name)}") for name in table.columns if name not in marked]
@@ -121,6 +123,5 @@ class SoftWriter(OrderedWriter):
     def _laid_out(self, last: DataFrame) -> DataFrame:
         """In the table's columns."""
         return last.select(
-            *typed_columns.laid_out(self.shape),
-            F.col("deleted_at").alias(DELETED_AT), F.col("seq").alias(SEQ), F.col("commit_ts").alias(COMMIT_TS),
-        )  # fmt: skip
+            *typed_columns.laid_out(self.shape, self._own), F.col("deleted_at").alias(self._own.deleted_at)
+        )

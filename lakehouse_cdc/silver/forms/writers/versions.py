@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.model.table_layout import COMMIT_TS, SEQ, START_AT, quoted
+from lakehouse_cdc.model.own_columns import START_AT, OwnColumns
+from lakehouse_cdc.model.table_layout import quoted
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.type_registry import Kind
 from lakehouse_cdc.schema.types import require
@@ -38,7 +39,7 @@ def whole_key(schema: TableSchema) -> str:
     return " AND ".join(f"{quoted(name)} IS NOT NULL" for name in schema.key)
 
 
-def open_versions(versions: DataFrame, shape: Shape, kept: Sequence[str]) -> DataFrame:
+def open_versions(versions: DataFrame, shape: Shape, kept: Sequence[str], own: OwnColumns) -> DataFrame:
     """Versions of a silver table, each as the line that the changes of its key follow."""
 
     def struct(names: Sequence[str]) -> Column:
@@ -46,9 +47,9 @@ def open_versions(versions: DataFrame, shape: Shape, kept: Sequence[str]) -> Dat
 
     return versions.select(
         struct(shape.schema.key).alias("key"),
-        F.col(SEQ).alias("seq"),
+        F.col(own.seq).alias("seq"),
         F.lit(_OPEN_OP).alias("op"),
-        F.col(COMMIT_TS).alias("commit_ts"),
+        F.col(own.commit_ts).alias("commit_ts"),
         struct(shape.names).alias("row"),
         F.col(START_AT).alias("start"),
         (struct(kept) if kept else F.lit(None).cast("string")).alias("kept"),
