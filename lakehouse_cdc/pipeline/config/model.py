@@ -179,7 +179,7 @@ class PipelineConfig(Keys):
 
 def _keyless(settings: TableConfig) -> bool:
     """Whether the silver tables are to be of a form that has no key."""
-    return settings.append or (settings.form is not None and not form_named(settings.form).needs_key)
+    return settings.append or bool(settings.form and not form_named(settings.form).needs_key)
 
 
 def _contradicting(table: str, what: str) -> ConfigError:
