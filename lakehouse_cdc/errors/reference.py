@@ -1,6 +1,11 @@
-"""The page of errors, from the registry: `python -m lakehouse_cdc.errors.reference > docs/reference/errors.md`."""
+"""The page of errors, from the registry and from the tests of their remedies.
+
+`python -m tests.remedies > docs/reference/errors.md` in a checkout makes it.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.errors.tree import REGISTRY, CdcError, Code
@@ -29,12 +34,13 @@ the data or the source must change first (exit code 3). `transient`: it may pass
 *scope* says what the error is about: one `row` or value, one `table`, or the `pipeline`. An error marked with * sets
 its table aside (quarantine) when it occurs in silver, and the other tables continue.
 
-The remedy is the hint of the error, unless the place where it occurs has a more exact one.
+The remedy is the hint of the error, unless the place where it occurs has a more exact one. The tests in the last column
+make the situation, carry the hint out, and see the pipeline continue.
 """
 
 
-def markdown() -> str:
-    """The whole page."""
+def markdown(tests: Mapping[str, Sequence[str]]) -> str:
+    """The whole page. `tests`: by the name of a code in capitals, those that follow its remedy out of the error."""
     sample = codes.POSITION_PURGED.error(
         "the binlog cannot be continued: binlog.000042 is purged", where="binlog.000042:157"
     )
@@ -44,23 +50,24 @@ def markdown() -> str:
         lines += [
             f"## {area}xxx: {title}",
             "",
-            "| code | name | kind | scope | meaning | remedy |",
-            "|---|---|---|---|---|---|",
+            "| code | name | kind | scope | meaning | remedy | seen to help in |",
+            "|---|---|---|---|---|---|---|",
         ]
-        lines += [_line(code) for number, code in sorted(REGISTRY.items()) if number // 1000 == area]
+        lines += [
+            _line(code, tests.get(code.name.upper(), ()))
+            for number, code in sorted(REGISTRY.items())
+            if number // 1000 == area
+        ]
         lines.append("")
     return "\n".join(lines)
 
 
-def _line(code: Code[CdcError]) -> str:
+def _line(code: Code[CdcError], tests: Sequence[str]) -> str:
     kind = code.kind_name + ("*" if code.sets_aside else "")
-    cells = [f"`{code.label}`", f"`{code.name}`", kind, code.scope.value, _cell(code.meaning), _cell(code.remedy)]
+    seen = "<br>".join(f"`{test}`" for test in tests)
+    cells = [f"`{code.label}`", f"`{code.name}`", kind, code.scope.value, _cell(code.meaning), _cell(code.remedy), seen]
     return f"| {' | '.join(cells)} |"
 
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*").replace("{", "\\{").replace("}", "\\}")
-
-
-if __name__ == "__main__":
-    print(markdown(), end="")

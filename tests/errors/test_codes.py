@@ -22,6 +22,7 @@ from lakehouse_cdc.errors import (
     reference,
 )
 from lakehouse_cdc.errors.tree import REGISTRY
+from tests.remedies.page import tests
 
 PACKAGE = Path(lakehouse_cdc.__file__).parent
 PAGE = PACKAGE.parent / "docs" / "reference" / "errors.md"
@@ -103,4 +104,4 @@ def test_an_error_survives_a_pickle_with_its_code(code: Code[CdcError]) -> None:
 
 
 def test_the_page_is_what_the_registry_generates() -> None:
-    assert PAGE.read_text() == reference.markdown()
+    assert PAGE.read_text() == reference.markdown(tests())
