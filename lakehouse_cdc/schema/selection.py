@@ -60,9 +60,14 @@ class Selection:
         return _any(name, self._included) and not any(matches(name, pattern) for pattern in self._shut_out)
 
     def unmatched(self, names: Iterable[str]) -> list[str]:
-        """The patterns that match none of `names`, exclusions aside: most likely misspelt."""
+        """The patterns that match none of `names`: most likely misspelt.
+
+        An exclusion may be of a table to come, so it is among them only where it looks like a regular expression.
+        """
         known = list(names)
-        return [p for p in self._included if not any(_any(name, (p,)) for name in known)]
+        regular = [pattern for pattern in self._shut_out if glob_hint(pattern)]
+        included = [p for p in self._included if not any(_any(name, (p,)) for name in known)]
+        return [*included, *(f"!{p}" for p in regular if not any(matches(name, p) for name in known))]
 
 
 def nearest(pattern: str, names: Iterable[str]) -> str:

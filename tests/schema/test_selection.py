@@ -108,6 +108,11 @@ def test_unmatched_tells_the_patterns_that_match_none_exclusions_aside() -> None
     assert selection.unmatched([]) == ["shop.orders", "shop.ordres", "shop.audit", "crm.*"]
 
 
+def test_an_exclusion_that_excludes_nothing_since_it_is_a_regular_expression_is_named() -> None:
+    selection = Selection(["shop.*", "!shop.to_come", r"!shop\..*_log", "!shop.cost$"])
+    assert selection.unmatched(["shop.orders", "shop.cost$"]) == [r"!shop\..*_log"]
+
+
 def test_the_name_that_is_nearest_to_a_pattern() -> None:
     names = ["c.orders", "c.order_lines"]
     assert nearest("C.Orders", names) == "c.orders"
