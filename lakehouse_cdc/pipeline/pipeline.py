@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from lakehouse_cdc.errors import CdcError, TransientError, codes
 from lakehouse_cdc.model.belonging import Silver
@@ -24,7 +24,7 @@ from lakehouse_cdc.mysql.connection.session import connect
 from lakehouse_cdc.mysql.preflight import checks
 from lakehouse_cdc.mysql.preflight.settings import Finding
 from lakehouse_cdc.mysql.server import binary_logs
-from lakehouse_cdc.mysql.uncaptured import uncaptured
+from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
 from lakehouse_cdc.ops import last_error
 from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.pipeline.config.source_options import choice
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from lakehouse_cdc.schema.table import TableSchema
 
 _OTHER_RUN = "let the other run end, or signal pause"
+T = TypeVar("T")
 _REST_SECONDS = 1.0  # between looks whether a paused pipeline may continue
 
 
@@ -174,12 +175,16 @@ class Pipeline(RereadRequests):
             report.notices = settle(self.spark, self.layout, self.folders, digest(options))
             SetAside(self.schemas).under(digest(options))
             self._require_own_silver()
-            report.leave_out(self.uncaptured())
-            report.notices += [f"{finding.what}; {finding.hint}" for finding in self._unused(self.estimates())]
-            report.notices += configuration_changes(self.folders, options)
-            with BronzeMaker(self.spark, self.layout) as making:
-                ready = Naming(self.spark, self.layout, self.schemas, making.wait)
-                self._run(once, every_seconds, report, ready, Milestones(starting.close, record))
+            try:
+                # a server that has never been reached may be a misspelt one
+                left_out, unused = self._persistently(self._of_the_source, report, record, waits=self._has_begun)
+                report.leave_out(left_out)
+                report.notices += [*unused, *configuration_changes(self.folders, options)]
+                with BronzeMaker(self.spark, self.layout) as making:
+                    ready = Naming(self.spark, self.layout, self.schemas, making.wait)
+                    self._run(once, every_seconds, report, ready, Milestones(starting.close, record))
+            except KeyboardInterrupt:
+                report.interrupted = True
         if (offset := self._offset()) is not None:
             report.end_at(offset)
         with suppress(TransientError):  # what was there when the run began is known
@@ -203,27 +208,30 @@ class Pipeline(RereadRequests):
         try:
             every = None if once else every_seconds
             follow = partial(self._follow, every, report, ready, milestones)
-
-            def waits(error: CdcError, tries: int, until: datetime) -> None:
-                milestones.record.waits(error, tries, until)
-                report.restarted()
-
-            persistent = partial(
-                persistently,
-                follow,
-                batches=report.batches.total,
-                retry_seconds=self.config.source.retry_seconds,
-                waits=waits,
-            )
+            persistent = partial(self._persistently, follow, report, milestones.record)
             while not sparing_others(persistent, self._set_aside, report.notices.append):
                 while self.signals.paused:
                     report.tick()
                     time.sleep(_REST_SECONDS)
-        except KeyboardInterrupt:
-            report.interrupted = True
         finally:
             if report.metrics is not None:
                 report.metrics.flush()
+
+    def _persistently(
+        self, does: Callable[[], T], report: RunReport, record: last_error.Record, *, waits: bool = True
+    ) -> T:
+        """The result of `does`, also where the source is away for a time, which is shown meanwhile."""
+
+        def note(error: CdcError, tries: int, until: datetime) -> None:
+            record.waits(error, tries, until)
+            report.restarted()
+
+        seconds = self.config.source.retry_seconds if waits else 0
+        return persistently(does, batches=report.batches.total, retry_seconds=seconds, waits=note)
+
+    def _of_the_source(self) -> tuple[Uncaptured, list[str]]:
+        """What the source has and is not captured, and a notice for each setting that concerns no table of it."""
+        return self.uncaptured(), [f"{finding.what}; {finding.hint}" for finding in self._unused(self.estimates())]
 
     def _set_aside(self, error: CdcError) -> bool:
         from lakehouse_cdc.pipeline.table_failures import set_aside

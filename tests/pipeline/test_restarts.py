@@ -180,3 +180,33 @@ def test_a_run_outlives_a_planner_that_takes_12_seconds_to_start(
     assert "streams start again in" in said
     assert codes.PYTHON_WORKER_LATE.label in said
     assert ops(spark, lake) == [("r", 1), ("r", 2), ("r", 3)]
+
+
+@pytest.mark.long
+def test_a_run_that_begins_while_the_server_is_away_waits_for_it_but_for_the_first(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with MySqlServer.start() as server:
+        with closing(connected(server)) as connection:
+            connection.cursor().execute("CREATE DATABASE shop")
+            small_table(connection, "shop")
+        lake = pipeline(spark, server, "shop", tmp_path, target={"silver": None})
+        server.kill()
+        with pytest.raises(CdcError) as refused:
+            lake.run(once=True)
+        assert refused.value.code is codes.CONNECTION_LOST
+        server.restart()
+        lake.run(once=True)
+        server.kill()
+        reports: list[RunReport] = []
+        thread = threading.Thread(target=lambda: reports.append(lake.run(once=True)))
+        thread.start()
+        until(lambda: (error := read(lake.state)) is not None and error.tries > 1)
+        server.restart()
+        with closing(connected(server)) as connection:
+            connection.cursor().execute("DELETE FROM shop.t WHERE id = 1")
+        thread.join(180)
+        [report] = reports
+        assert report.restarts > 1
+        assert read(lake.state) is None
+        assert ops(spark, lake) == [("r", 1), ("r", 2), ("r", 3), ("d", 1)]
