@@ -42,6 +42,16 @@ class OwnColumns:
         return f"{self.prefix}deleted_at"
 
     @property
+    def row_hash(self) -> str:
+        """Of a table without a key, the digest of the row's columns."""
+        return f"{self.prefix}row_hash"
+
+    @property
+    def row_copy(self) -> str:
+        """Of a table without a key, the number of the row among those that are equal."""
+        return f"{self.prefix}row_copy"
+
+    @property
     def source_table(self) -> str:
         """Of a table that several source tables go into, which one the row is of."""
         return f"{self.prefix}source_table"
@@ -64,7 +74,7 @@ class OwnColumns:
     @property
     def all_forms(self) -> tuple[str, ...]:
         """Those of all forms: a table may change its form, so no column of a source may have one of these names."""
-        return self.seq, self.commit_ts, self.deleted_at, START_AT, END_AT
+        return self.seq, self.commit_ts, self.deleted_at, self.row_hash, self.row_copy, START_AT, END_AT
 
     @property
     def meaning(self) -> str:

@@ -128,6 +128,7 @@ def _in_order(spark: SparkSession, layout: Layout, name: str) -> list[str]:
     schemas.learn(spark, [shape], read(spark, layout.changes).limit(0))
     schema = says.transform.renamed(schemas[shape])
     key = [quoted(c.name) for c in schema.key_columns if require(c, schema.name).kind not in _UNORDERED]
+    key += [quoted(table.own.row_hash)] if says.form.counts_copies else []
     return [f"OPTIMIZE {table.sql}" + (f" ZORDER BY ({', '.join(key)})" if key else "")]
 
 

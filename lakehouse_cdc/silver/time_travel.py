@@ -36,7 +36,7 @@ from lakehouse_cdc.silver.batch import typed_columns
 from lakehouse_cdc.silver.batch.contents import split
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import form_of_columns
-from lakehouse_cdc.silver.forms.writers.append import added
+from lakehouse_cdc.silver.forms.writers import multiset
 from lakehouse_cdc.silver.tables.names import own_table
 from lakehouse_cdc.silver.tables.properties import FrozenShape, own_properties
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
@@ -187,10 +187,7 @@ def _folded(held: DataFrame | None, rows: DataFrame, shape: Shape, own: OwnColum
         return held
     barrier = part.barrier if part is not None else 0
     if not shape.schema.key:
-        floor, came = added(part, rows, shape, own)
-        newer = None if held is None else held.where(f"{own.seq} >= {floor}BD")
-        stay = came if newer is None else newer.unionByName(came, allowMissingColumns=True)
-        return stay.select(*map(quoted, columns))
+        return multiset.at(held, part, rows, shape, own).select(*map(quoted, columns))
     latest = typed_columns.latest(typed_columns.keyed(rows, shape))
     stand = typed_columns.typed(latest.where(f"op <> 'd' AND seq >= {barrier}BD"), shape)
     came = stand.select(*typed_columns.laid_out(shape, own))

@@ -262,3 +262,21 @@ SILVER_PREFIX_CHANGED = Code(
     "A silver table that several source tables go into was made with another target.metadata_prefix.",
     "Move it away to have it built again from bronze, or set target.metadata_prefix back.",
 )
+
+COPIES_MISSING = Code(
+    6030,
+    "copies_missing",
+    TableError,
+    Scope.TABLE,
+    "A row of a table without a key goes more often than silver has it.",
+    "Signal snapshot for the table: it is read again.",
+)
+
+MULTISET_WITH_KEY = Code(
+    6031,
+    "multiset_with_key",
+    TableError,
+    Scope.TABLE,
+    "A table with a key cannot have the form of tables without one.",
+    "Remove form from the settings of the table: the next run builds its silver table again.",
+)

@@ -52,7 +52,7 @@ from lakehouse_cdc.silver.tables.properties import (
     held_by,
 )
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
-from lakehouse_cdc.silver.time_travel import past_schemas, schemas_in_force
+from lakehouse_cdc.silver.time_travel import past_schemas, schemas_in_force, schemas_of
 from lakehouse_cdc.sinks.stream import source_notes
 
 _QUERY = "rebuild"  # in the place of a streaming query, in the notes of such a table's commits
@@ -95,7 +95,7 @@ def rebuilds(
         held = None if table is None else held_by(spark, layout, name)
         if table is None or held is None:
             missing.add(name)
-        elif why := _difference(layout, table, held, policy(name)):
+        elif why := _difference(layout, table, held, _with_key(spark, layout, name, held, policy(name))):
             wanted.append(Rebuild(name, why))
     if applied is not None and missing:
         able = _able(spark, layout, policy, missing, applied)
@@ -117,6 +117,14 @@ def _able(
     able = [name for name in met if name in missing and is_able(name)]
     sharing = layout.without_name(able)
     return [name for name in able if name not in sharing]
+
+
+def _with_key(spark: SparkSession, layout: Layout, name: str, held: Held, policy: Policy) -> Policy:
+    """The policy of a table as the schema of now has it, which is looked for where the table is not of that form."""
+    if held.form is policy.form and held.quarantine is None:
+        return policy
+    past = schemas_of(spark, layout, name)
+    return policy.for_schema(past[-1], layout.silver_table(name)) if past else policy
 
 
 def _difference(layout: Layout, table: Table, held: Held, policy: Policy) -> str:
@@ -197,7 +205,7 @@ def _build(
     if exists(session, old):
         set_properties(session, old, {REBUILDING: REDACTED if note.redacted else "true"})
     with noting(session, replace(note, through=made.through)):
-        if policy.form.has_tombstones:
+        if made.form.has_tombstones:
             replace_by(session, tombstones, beside.tombstones(name))
         replace_by(session, old, beside.silver_table(name))
 

@@ -29,6 +29,7 @@ from lakehouse_cdc.silver.evolution.steps import (
     AddColumn,
     Cluster,
     Compute,
+    Count,
     DropColumn,
     Enter,
     Fill,
@@ -45,6 +46,7 @@ from lakehouse_cdc.silver.evolution.steps import (
     Unite,
     Widen,
 )
+from lakehouse_cdc.silver.forms.writers.multiset import count_again
 from lakehouse_cdc.silver.tables import tombstones
 from lakehouse_cdc.silver.tables.properties import (
     BUILDING,
@@ -90,6 +92,8 @@ def evolve(
     alters = len(steps) > 1 or phase is not Phase.BEFORE
     if alters and transform.computed:
         steps.insert(-1, _compute(session, table, transform, added))
+    if alters and policy.form.counts_copies:
+        steps.insert(-1, Count())
     if alters and CLUSTERED in require_owner(session, table, layout.pipeline):
         steps = [Cluster(()), *steps[:-1], Cluster(policy.cluster_by), steps[-1]]
     for step in steps:
@@ -130,6 +134,8 @@ def stay(
         steps.insert(0, Retake(tuple((name, kinds[name], text) for name, text in frozen.retaken.items())))
     if frozen.retaken and policy.transform.computed:
         steps.insert(1, Compute((), tuple(policy.transform.computed.items())))
+    if frozen.retaken and policy.form.counts_copies:
+        steps.insert(-1, Count())
     for step in steps:
         perform(session, layout, change, step, done if isinstance(step, Stay) else note, policy)
 
@@ -185,11 +191,20 @@ def perform(
             _rewrite(session, table, step, note)
         elif isinstance(step, Forget):
             tombstones.forget(session, layout.tombstones(new.name), new, change.seq, note)
-        elif isinstance(step, Unite):
-            form.resolve_equal_keys(session, table, change)
+        elif isinstance(step, Unite | Count):
+            _resolve_equal_rows(session, table, change, step, form, note)
         else:
             assert isinstance(step, Stay | Finish)
             _finish(session, table, change, step, policy)
+
+
+def _resolve_equal_rows(
+    session: SparkSession, table: Table, change: SchemaBoundary, step: Unite | Count, form: Form, note: CommitNote
+) -> None:
+    if isinstance(step, Unite):
+        form.resolve_equal_keys(session, table, change)
+    else:
+        count_again(session, table, change.new, note)
 
 
 def _of_one_column(step: RenameColumn | DropColumn | AddColumn) -> str:

@@ -152,9 +152,10 @@ class TableApplier:
     def _open(self, session: SparkSession, held: Held | None, part: TableBatch, rows: DataFrame) -> Held:
         """Make the table, or see that it is what it says, and be ready to write; not so during a change."""
         self._require_prefix(session)
-        begin = self._begin(part) if held is None else None
         schema = part.changes[0].old if part.changes else self._schemas[min(part.schema_ids)]
         if held is None:
+            self._policy = self._policy.for_schema(part.changes[-1].new if part.changes else schema, self._table)
+            begin = self._begin(part)
             schema, since = (schema, 0) if begin is None else (begin.new, begin.seq)
             steps, policy = bool(part.changes), self._policy
             policy.form.require_fit(schema)
@@ -170,11 +171,12 @@ class TableApplier:
             held = replace(begun, building=building, form=policy.form, transform=shape.transform, frozen=frozen)
             self._writer = self._writer_for(session, shape, held, fresh=True)
             return held
+        if held.schema_id is not None:
+            self._schemas.learn(session, [held.schema_id], rows)
+            schema = self._schemas[held.schema_id]
+        self._policy = self._policy.for_schema(schema, self._table)
         self._require_same(held)
         if not held.changing:
-            if held.schema_id is not None:
-                self._schemas.learn(session, [held.schema_id], rows)
-                schema = self._schemas[held.schema_id]
             self._writer = self._writer_for(session, self._shape(session, schema, held, rows), held)
         return held
 
@@ -283,9 +285,10 @@ class TableApplier:
         schema = self._writer.shape.rows
         if schema.key and schema.key_given and "r" in mine.ops:
             typed_columns.require_unique(rows, self._writer.shape)
+        through = self._through
         note = self._holding(held, note, note.source_point.seq if until is None else until.seq - 1)
         versions = None if part.changes else self._range
-        self._writer.write(session, Segment(mine, rows, whole, versions), note)
+        self._writer.write(session, Segment(mine, rows, whole, versions, through), note)
         return held
 
     def _mark(self, session: SparkSession, held: Held, left: int, note: CommitNote) -> Held:
@@ -299,7 +302,7 @@ class TableApplier:
     def _evolve(self, session: SparkSession, held: Held, change: SchemaBoundary, note: CommitNote) -> Held:
         if self._writer is not None:
             table_definition.require_same(self._writer.shape.rows, {change.old.id: change.old})
-            held.form.require_fit(change.new)
+            self._require_form(held, change)
             if self._policy.freezes:
                 return self._stay(session, held, change, self._writer.shape, note)
         elif held.changing != change.seq:
@@ -318,6 +321,16 @@ class TableApplier:
         done = replace(done, kept=kept)
         self._writer = self._writer_for(session, shape, done)
         return done
+
+    def _require_form(self, held: Held, change: SchemaBoundary) -> None:
+        if not held.form.fits(change.new) and self._policy.follows_key(change.new, self._table):
+            raise codes.SILVER_FORM_CHANGED.error(
+                f"{self._name} {'has a key now' if change.new.key else 'has no key any more'},"
+                " and its silver table is to be of another form",
+                where=str(self._table),
+                hint=f"run again: the silver table of {self._name} is built again from bronze",
+            )
+        held.form.require_fit(change.new)
 
     def _stay(self, session: SparkSession, held: Held, change: SchemaBoundary, shape: Shape, note: CommitNote) -> Held:
         where = f"{self._table} seq {change.seq}"

@@ -122,12 +122,14 @@ class Segment:
     `whole` is None where the table holds nothing that is newer. Else the rows may have come before, or come late, and
     `whole` are all of bronze's under that schema, these among them, up to the newest that the table may hold.
     `versions` are the commits of bronze of which the rows are all that they hold of the table, where they are that.
+    The table holds all of bronze's rows up to the seq `through`.
     """
 
     part: TableBatch
     rows: DataFrame
     whole: DataFrame | None
     versions: Versions | None = None
+    through: int = 0
 
 
 @dataclass(frozen=True)

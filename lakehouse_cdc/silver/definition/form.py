@@ -89,6 +89,8 @@ class Form(ABC):
     """Whether ended versions of a row are kept: columns then lose no value, and `track` has a meaning."""
     marks_deletes: ClassVar[bool] = False
     """Whether deleted rows are kept and marked."""
+    counts_copies: ClassVar[bool] = False
+    """Whether equal rows are told apart by a number, under a digest of their columns."""
     not_verified: ClassVar[str | None] = None
     """What `verify` cannot compare, for the source has nothing like it."""
 

@@ -8,7 +8,7 @@ table is built from bronze once the prefix of silver's columns, or the name of t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakehouse_cdc.errors import TableError, codes
 from lakehouse_cdc.model.own_columns import END_AT, START_AT
@@ -18,6 +18,8 @@ from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form, form_named
 from lakehouse_cdc.silver.definition.transform import Transform
+
+_DEFAULT, _WITHOUT_KEY = "current", "multiset"  # forms
 
 
 @dataclass(frozen=True)
@@ -34,11 +36,22 @@ class Policy:
     drops: bool = False
     beside: bool = False
     freezes: bool = False
-    form: Form = field(default_factory=lambda: form_named("current"))
+    form: Form = field(default_factory=lambda: form_named(_DEFAULT))
     track: tuple[str, ...] | None = None
     transform: Transform = field(default_factory=Transform)
     properties: Mapping[str, str] = field(default_factory=dict)
     cluster_by: tuple[str, ...] = ()
+
+    def for_schema(self, schema: TableSchema, silver: Table) -> Policy:
+        """The same of a table with that schema: where it has no key, and nothing else is configured, copies count."""
+        if schema.key or self.form.name != _DEFAULT or silver.part is not None:
+            return self
+        return replace(self, form=form_named(_WITHOUT_KEY))
+
+    def follows_key(self, schema: TableSchema, silver: Table) -> bool:
+        """Whether a table that gets or loses its key, and then has that schema, only needs another form."""
+        by_key = self.form.name in (_DEFAULT, _WITHOUT_KEY) and silver.part is None
+        return by_key and replace(self, form=form_named(_DEFAULT)).for_schema(schema, silver).form.fits(schema)
 
     def refusal(self, schemas: Sequence[TableSchema], silver: Table) -> TableError | None:
         """Why a source table that has had these schemas, in order, cannot be kept so in `silver`; None if it can.
@@ -46,10 +59,11 @@ class Policy:
         A silver table begins with the schema from which on the form fits. From there it goes through all of them, but
         for one that is frozen.
         """
-        unfit = [n for n, schema in enumerate(schemas) if not self.form.fits(schema)]
+        form = self.for_schema(schemas[-1], silver).form
+        unfit = [n for n, schema in enumerate(schemas) if not form.fits(schema)]
         followed = schemas[unfit[-1] + 1 :] if unfit else schemas
         try:
-            self.form.require_fit(schemas[-1])
+            form.require_fit(schemas[-1])
             for schema in followed[:1] if self.freezes else followed:
                 require_names_free(Shape.of(schema, self.transform), silver)
         except TableError as error:

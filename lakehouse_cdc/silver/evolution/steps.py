@@ -110,6 +110,11 @@ class Cluster:
 
 
 @dataclass(frozen=True)
+class Count:
+    """Digests of rows, and the numbers of those that are equal, which may be others now."""
+
+
+@dataclass(frozen=True)
 class Finish:
     """The table is of the new schema."""
 
@@ -130,5 +135,5 @@ class Stay:
 
 Step = (
     Enter | RenameColumn | AddColumn | Fill | DropColumn | Widen | Rewrite | TakeOver | Forget | Unite | Finish
-    | Retake | Stay | Compute | Cluster
+    | Retake | Stay | Compute | Cluster | Count
 )  # fmt: skip

@@ -3,6 +3,7 @@
 - `current`: rows as they are now (SCD type 1), deletes removed.
 - `soft_deletes`: rows as they are now, deletes marked.
 - `history`: every version of a row (SCD type 2).
+- `multiset`: rows as they are now of tables without a key, each copy by itself.
 - `append`: rows that are only ever added, of tables without a key.
 
 Every form object in a module of this folder is registered.
@@ -15,9 +16,10 @@ from lakehouse_cdc.silver.definition.form import Form, register
 from lakehouse_cdc.silver.forms.append import APPEND
 from lakehouse_cdc.silver.forms.current import CURRENT
 from lakehouse_cdc.silver.forms.history import HISTORY
+from lakehouse_cdc.silver.forms.multiset import MULTISET
 from lakehouse_cdc.silver.forms.soft_deletes import SOFT_DELETES
 
-__all__ = ["APPEND", "CURRENT", "HISTORY", "SOFT_DELETES"]
+__all__ = ["APPEND", "CURRENT", "HISTORY", "MULTISET", "SOFT_DELETES"]
 
 for module in iter_modules(__path__, f"{__name__}."):
     if not module.ispkg:

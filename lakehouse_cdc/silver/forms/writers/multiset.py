@@ -1,0 +1,247 @@
+"""Bring one silver table of a source without a key from one position to the next: as many copies as the source has.
+
+Each copy of a row is a row of the table. What tells those of one digest (of all columns that the source has) apart is
+their number: 1, 2, ... without a gap. They are a stack: a row that comes is put on top, one that goes is taken from
+there. Equal rows are the same to the source, so which of them goes is ours to choose, and this choice has three
+properties. A batch costs what it changes, for only digests that occur in it are looked at. The seq of a copy is that of
+the change which it came with, and grows with its number. And so what takes away all rows that are older than some seq
+takes the lowest copies, and leaves what has come since: a truncation; and a repeated read, whose rows are all there are
+(see `model.multiset`).
+
+Within a batch a copy that comes is there in the end exactly if the stack is never lower afterwards than it was with
+that copy on top; as many copies of those that were there before go as the stack is ever lower than at the beginning.
+Both follow from the running sum of +1 and -1 in the order of seq. More than there are cannot go: then bronze and the
+table do not belong together.
+
+A sum has no memory of what it is of, so no row may count twice. A commit says through which seq the table holds bronze,
+and rows up to there are left out, in whatever batch they come: bronze is written and read in the order of seq.
+
+Guards: tests/silver/test_multiset.py.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from lakehouse_cdc.errors import codes
+from lakehouse_cdc.lake.commits import committing, writer_options
+from lakehouse_cdc.lake.tables import append, delta_table, execute_merge, read, write
+from lakehouse_cdc.model.commit_note import CommitNote
+from lakehouse_cdc.model.own_columns import OwnColumns
+from lakehouse_cdc.model.table_layout import Table, literal, quoted
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.schema.types import require
+from lakehouse_cdc.silver.batch import typed_columns
+from lakehouse_cdc.silver.batch.computed_columns import filtered
+from lakehouse_cdc.silver.batch.contents import Segment, TableBatch, split
+from lakehouse_cdc.silver.definition.column_mapping import Shape
+from lakehouse_cdc.silver.definition.form import Form, WriterArguments
+
+_LISTED = 500  # digests of a batch that are listed for Delta, which leaves files out by them
+_CAME, _GOES = ("r", "c", "u"), ("d", "u")
+
+
+class MultisetWriter:
+    """The only writer of one such table, for rows of one schema."""
+
+    def __init__(self, form: Form, arguments: WriterArguments) -> None:
+        layout, shape = arguments.layout, arguments.shape
+        self._form, self.shape, self._since = form, shape, arguments.since
+        self._table = layout.silver_table(shape.schema.name)
+        self._own = self._table.own
+        self._has_rows = False  # True once it is known to
+
+    def write(self, session: SparkSession, segment: Segment, note: CommitNote) -> None:
+        """Apply the segment's rows that the table does not hold yet, in one commit."""
+        part, rows = _newer(segment)
+        if part is None or not (part.has_rows or part.barriers):
+            return
+        floor, moved = events(part, rows, self.shape)
+        table = read(session, self._table)
+        self._has_rows = self._has_rows or not table.isEmpty()
+        moved = moved.persist()  # it is looked at from several sides
+        try:
+            if not self._has_rows:
+                self._fill(moved, note)
+            elif floor and not table.where(f"{self._own.seq} < {floor}BD").isEmpty():
+                self._replace(table, floor, moved, note)
+            else:
+                self._merge(session, table, moved, note)
+        finally:
+            moved.unpersist()
+
+    def _fill(self, moved: DataFrame, note: CommitNote) -> None:
+        limits = _limits(moved, None, self.shape.schema.name)
+        rows = self._laid_out(_came(moved, limits)).sort(self._own.row_hash)
+        append(rows, self._table, writer_options(note, self._step()))
+
+    def _replace(self, table: DataFrame, floor: int, moved: DataFrame, note: CommitNote) -> None:
+        """All rows again, in one commit: those that are left since `floor`, changed by the events."""
+        stay = _numbered(table.where(f"{self._own.seq} >= {floor}BD"), self._own)
+        left, limits = _left(stay, moved, self.shape, self._own)
+        rows = left.unionByName(self._laid_out(_came(moved, limits)), allowMissingColumns=True)
+        rows = rows.select(*map(quoted, table.columns)).sort(self._own.row_hash)
+        write(rows, self._table, writer_options(note, self._step()), mode="overwrite")
+
+    def _merge(self, session: SparkSession, table: DataFrame, moved: DataFrame, note: CommitNote) -> None:
+        own = self._own
+        matches = [f"t.{own.row_hash} = s.digest", f"t.{own.row_copy} = s.copy"]
+        digests = [row["digest"] for row in moved.select("digest").distinct().limit(_LISTED + 1).collect()]
+        if len(digests) <= _LISTED:
+            listed = f"{own.row_hash} IN ({', '.join(map(literal, digests))})"
+            matches.append(f"t.{listed}")
+            table = table.where(listed)
+        limits = _limits(moved, _counts(table, own), self.shape.schema.name)
+        source = _came(moved, limits).unionByName(_gone(limits), allowMissingColumns=True)
+        values = {quoted(name): f"s.row.{quoted(name)}" for name in self.shape.names}
+        values |= self.shape.transform.metadata_of(self.shape.schema.name, "s.commit_ts")
+        values |= {column: f"s.{name}" for name, column in self._form_values().items()}
+        values |= {own.seq: "s.seq", own.commit_ts: "s.commit_ts"}
+        statement = (
+            delta_table(session, self._table)
+            .alias("t")
+            .merge(source.alias("s"), " AND ".join(matches))
+            .whenMatchedDelete("s.row IS NULL")
+            .whenMatchedUpdate("s.row IS NOT NULL", dict(values))
+            .whenNotMatchedInsert("s.row IS NOT NULL", dict(values))
+        )
+        with committing(session, note, self._step()):
+            execute_merge(statement, self._table)
+
+    def _laid_out(self, copies: DataFrame) -> DataFrame:
+        of_form = [F.col(name).alias(column) for name, column in self._form_values().items()]
+        return copies.select(*typed_columns.laid_out(self.shape, self._own), *of_form)
+
+    def _form_values(self) -> dict[str, str]:
+        return {"digest": self._own.row_hash, "copy": self._own.row_copy}
+
+    def _step(self) -> str:
+        suffix = f"@{self._since}" if self._since else ""
+        return f"{self.shape.schema.name}:counted{suffix}"
+
+
+def _newer(segment: Segment) -> tuple[TableBatch | None, DataFrame]:
+    """What of a segment the table does not hold yet."""
+    part, rows = segment.part, segment.rows
+    begins = [barrier.seq for barrier in part.barriers] + [part.first] * part.has_rows
+    if segment.through < min(begins, default=0):
+        return part, rows
+    rows = rows.where(f"seq > {segment.through}BD")
+    return split(rows).get(part.table), rows
+
+
+def events(part: TableBatch | None, rows: DataFrame, shape: Shape) -> tuple[int, DataFrame]:
+    """Rows that come (n = 1) and go (n = -1), of bronze's `rows` of one table: digest, row, seq, commit_ts, n.
+
+    And the seq below which no row counts any more, nor is among them; 0 where none is taken away.
+    """
+    floor, ops = (part.barrier, part.ops) if part is not None else (0, frozenset[str]())
+    if "r" in ops:
+        last = rows.where("op = 'r'").agg(F.max("seq").alias("seq")).head()
+        floor = max(floor, int(last["seq"])) if last is not None else floor
+    rows = rows.where(f"seq >= {floor}BD")
+    images = [
+        rows.where(F.col("op").isin(*ops)).select(
+            "seq", "commit_ts", F.expr(typed_columns.of_rows(image)).alias("after"), F.lit(n).alias("n")
+        )
+        for ops, image, n in ((_CAME, "after", 1), (_GOES, "before", -1))
+    ]
+    typed = filtered(typed_columns.typed(images[0].unionByName(images[1]), shape), shape).where("passes")
+    return floor, typed.select(digest(shape.schema, "row.").alias("digest"), "row", "seq", "commit_ts", "n")
+
+
+def digest(schema: TableSchema, prefix: str = "") -> SparkColumn:
+    """SHA-256 of all that a row holds of the source's columns, each as a text that no other value has."""
+    texts = []
+    for column in schema.captured:
+        value, kind = f"{prefix}{quoted(column.name)}", require(column, schema.name).silver
+        texts.append({"binary": f"hex({value})", "variant": f"to_json({value})"}.get(kind, f"CAST({value} AS STRING)"))
+    return F.sha2(F.expr(f"to_json(array({', '.join(texts)}))"), 256)
+
+
+def at(held: DataFrame | None, part: TableBatch | None, rows: DataFrame, shape: Shape, own: OwnColumns) -> DataFrame:
+    """The rows of a table without a key after bronze's `rows`, on top of those of a silver table (None: of none).
+
+    In silver's columns, but for those of the form. Raises TableError where more rows go than there are.
+    """
+    floor, moved = events(part, rows, shape)
+    if held is None:
+        return _came(moved, _limits(moved, None, shape.schema.name)).select(*typed_columns.laid_out(shape, own))
+    hashed = held.where(f"{own.seq} >= {floor}BD").withColumn(own.row_hash, digest(shape.schema))
+    left, limits = _left(_numbered(hashed.withColumn(own.row_copy, F.lit(0)), own), moved, shape, own)
+    fresh = _came(moved, limits).select(*typed_columns.laid_out(shape, own))
+    return left.select(*map(quoted, held.columns)).unionByName(fresh, allowMissingColumns=True)
+
+
+def _counts(rows: DataFrame, own: OwnColumns) -> DataFrame:
+    """How many copies are `there`, by digest."""
+    return rows.groupBy(F.col(own.row_hash).alias("digest")).agg(F.max(own.row_copy).cast("bigint").alias("there"))
+
+
+def _limits(moved: DataFrame, there: DataFrame | None, table: str) -> DataFrame:
+    """By digest of the events: how many copies were `there`, the lowest of them that stay (`base`), and the `last`.
+
+    Raises TableError where more copies go than there are.
+    """
+    lowest = _heights(moved).groupBy("digest").agg(F.min("height").alias("lowest"), F.sum("n").alias("change"))
+    known = lowest.withColumn("there", F.lit(0)) if there is None else lowest.join(there, "digest", "left")
+    removed = "greatest(0, -lowest)"
+    limits = known.selectExpr("digest", "coalesce(there, 0) AS there", f"{removed} AS removed", "change")
+    if not limits.where("there < removed").isEmpty():
+        raise codes.COPIES_MISSING.error(
+            f"a row of {table} goes more often than it was there",
+            hint=f"signal snapshot {table} reads the table again",
+            table=table,
+        )
+    return limits.selectExpr("digest", "there", "there - removed AS base", "there + change AS last")
+
+
+def _came(moved: DataFrame, limits: DataFrame) -> DataFrame:
+    """The copies that came and are there in the end: digest, copy, row, seq, commit_ts."""
+    after = Window.partitionBy("digest").orderBy("number").rowsBetween(1, Window.unboundedFollowing)
+    later = F.coalesce(F.min("height").over(after), F.col("height"))
+    lasting = _heights(moved).withColumn("later", later).where("n > 0 AND later >= height")
+    on_top = F.row_number().over(Window.partitionBy("digest").orderBy("number"))
+    copy = (F.col("base") + F.col("place")).cast("int").alias("copy")
+    return lasting.withColumn("place", on_top).join(limits, "digest").select("digest", copy, "row", "seq", "commit_ts")
+
+
+def _gone(limits: DataFrame) -> DataFrame:
+    """The copies that were there and are not in the end, without a row: digest, copy."""
+    numbers = F.explode(F.sequence(F.col("last") + 1, F.col("there")))
+    return limits.where("last < there").select("digest", numbers.cast("int").alias("copy"))
+
+
+def _left(stay: DataFrame, moved: DataFrame, shape: Shape, own: OwnColumns) -> tuple[DataFrame, DataFrame]:
+    """Those of the rows `stay`, which are numbered, that the events leave; and the limits of these."""
+    limits = _limits(moved, _counts(stay, own), shape.schema.name)
+    base = limits.select(F.col("digest").alias("d"), "base")
+    left = stay.join(base, F.col(own.row_hash) == F.col("d"), "left").where(f"base IS NULL OR {own.row_copy} <= base")
+    return left.select(*map(quoted, stay.columns)), limits
+
+
+def _heights(moved: DataFrame) -> DataFrame:
+    """The events with their `number` among those of one digest, and the `height` of the stack after each."""
+    each = Window.partitionBy("digest").orderBy("seq", "n")
+    return moved.withColumn("number", F.row_number().over(each)).withColumn(
+        "height",
+        F.sum("n").over(
+            Window.partitionBy("digest").orderBy("number").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+        ),
+    )
+
+
+def _numbered(rows: DataFrame, own: OwnColumns) -> DataFrame:
+    """The same rows, numbered without a gap."""
+    order = Window.partitionBy(own.row_hash).orderBy(own.seq, own.row_copy)
+    return rows.withColumn(own.row_copy, F.row_number().over(order))
+
+
+def count_again(session: SparkSession, table: Table, schema: TableSchema, note: CommitNote) -> None:
+    """After the columns changed, `schema` being that of now: digests and numbers again, in one commit."""
+    rows, own = read(session, table), table.own
+    hashed = rows.withColumn(own.row_hash, digest(schema))
+    options: dict[str, str | int] = {"userMetadata": note.text()}
+    write(_numbered(hashed, own).select(*map(quoted, rows.columns)), table, options, mode="overwrite")
