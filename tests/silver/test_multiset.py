@@ -1,0 +1,224 @@
+"""Silver of tables without a key: after every batch as many copies of each row as the source has."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.errors import TransientError
+from lakehouse_cdc.lake.commits import history
+from lakehouse_cdc.lake.tables import read
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.changelog import Change, Op
+from lakehouse_cdc.model.multiset import remaining
+from lakehouse_cdc.model.seq import Rank
+from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.silver.apply.applier import Applier
+from lakehouse_cdc.silver.apply.rebuild import rebuild, rebuilds
+from lakehouse_cdc.silver.definition.policy import Policy
+from tests.support.bronze_writer import Lake
+from tests.support.crash_points import failing_at_random
+from tests.support.silver.changes import apply, begin, seq
+from tests.support.silver.crashes import runs, seeds, split_up
+from tests.support.silver.histories import TEXT
+from tests.support.silver.schema_changes import altered
+
+Row = dict[str, Any]
+COLUMNS = (
+    Column("n", "int"), Column("text", "text", **TEXT), Column("bytes", "blob"), Column("d", "double"),
+    Column("at", "datetime", fraction=6),
+)  # fmt: skip
+LOG = TableSchema("shop", "log", COLUMNS, ())
+VALUES: dict[str, tuple[Any, ...]] = {
+    "n": (None, 1), "text": ("", None, "null"), "bytes": (None, b"", b"\x00"), "d": (0.0, -0.0, None),
+    "at": (datetime(2020, 1, 1), datetime(2020, 1, 1, 0, 0, 0, 1)),
+}  # fmt: skip
+
+
+def hashable(image: Row) -> tuple[tuple[str, str], ...]:
+    """An image as it is told from others: 0.0 and -0.0 are two."""
+    return tuple(sorted((name, repr(value)) for name, value in image.items()))
+
+
+class Writes:
+    """A valid changelog of a table without a key, grown by one moment after the other."""
+
+    def __init__(self, rng: random.Random, rows: int) -> None:
+        self._rng, self._rows = rng, list[Row]()
+        self.changes = [begin(LOG)]
+        for _ in range(rows):
+            self._rows.append(self._image())
+            self._add(2, Rank.READ, Op.READ, None, self._rows[-1])
+
+    def grow(self, pos: int) -> None:
+        what = self._rng.random()
+        if what < 0.04:
+            self._rows.clear()
+            self._add(pos, Rank.SCHEMA, Op.TRUNCATE)
+        elif what < 0.1:
+            self._read_again(pos)
+        elif what < 0.5 or not self._rows:
+            self._rows.append(self._image())
+            self._add(pos, Rank.EVENT, Op.INSERT, None, self._rows[-1])
+        else:
+            gone = self._rows.pop(self._rng.randrange(len(self._rows)))
+            if what < 0.75:
+                self._add(pos, Rank.EVENT, Op.DELETE, gone, None)
+            else:
+                self._rows.append(self._rng.choice([gone, self._image()]))
+                self._add(pos, Rank.EVENT, Op.UPDATE, gone, self._rows[-1])
+
+    def _read_again(self, pos: int) -> None:
+        """All rows at one position, some of which came or went without a word; at times there are none."""
+        self._rows = [self._image() for _ in range(self._rng.choice([0, 2, 5]))]
+        for row in self._rows:
+            self._add(pos, Rank.READ, Op.READ, None, row)
+        self.changes.append(Change(seq(pos, Rank.END), Op.END, LOG.name, after=seq(pos, Rank.READ)))
+
+    def _image(self) -> Row:
+        return {name: self._rng.choice(values) for name, values in VALUES.items()}
+
+    def _add(self, pos: int, rank: Rank, op: Op, before: Row | None = None, after: Row | None = None) -> None:
+        self.changes.append(Change(seq(pos, rank), op, LOG.name, None, before, after))
+
+
+def wanted(changes: list[Change]) -> Counter[Any]:
+    """The multiset that bronze comes to, by the model."""
+    plain = [
+        Change(c.seq, c.op, c.table, None, *(hashable(i) if isinstance(i, dict) else i for i in (c.before, c.after)))
+        for c in changes
+        if c.op is not Op.SCHEMA
+    ]
+    return remaining(plain)
+
+
+def held(lake: Lake) -> Counter[Any]:
+    """What silver holds; its copies are numbered without a gap, later ones above, and a digest is that of one row."""
+    own = lake.layout.own
+    copies: dict[str, list[tuple[int, int, Any]]] = {}
+    for row in read(lake.spark, lake.layout.silver_table(LOG.name)).collect():
+        image = {name: bytes(row[name]) if isinstance(row[name], bytearray) else row[name] for name in VALUES}
+        copies.setdefault(row[own.row_hash], []).append((row[own.row_copy], int(row[own.seq]), hashable(image)))
+    for same in copies.values():
+        numbers, seqs, images = zip(*sorted(same), strict=True)
+        assert numbers == tuple(range(1, len(same) + 1))
+        assert list(seqs) == sorted(seqs)
+        assert len({*images}) == 1
+    counts = Counter(image for same in copies.values() for _, _, image in same)
+    assert len(counts) == len(copies)
+    return counts
+
+
+def every_batch(spark: SparkSession, seed: int, *, length: int, parts: int, as_of: bool) -> None:
+    rng = random.Random(seed)
+    writes = Writes(rng, rng.choice([0, 6]))
+    for pos in range(3, 3 + length):
+        writes.grow(pos)
+    with TemporaryDirectory() as folder:
+        lake = Lake(spark, Path(folder), {LOG.name: LOG})
+        applier, done, past = Applier(spark, lake.layout), None, list[Versions]()
+        for part in split_up(writes.changes, parts, rng):
+            past.append(versions := Versions(done, lake.commit(part).version))
+            with failing_at_random(rng, 0.15):
+                try:
+                    applier.apply(versions, lake.note(versions))
+                except TransientError:
+                    applier = rng.choice([applier, Applier(spark, lake.layout)])
+            applier.apply(versions, lake.note(versions))
+            if rng.random() < 0.3:  # an older checkpoint of a stream that began elsewhere
+                again = Versions(rng.choice([None, *(one.after for one in past)]), versions.last)
+                Applier(spark, lake.layout).apply(again, lake.note(again, query="another"))
+            assert held(lake) == wanted(lake.written)
+            done = versions.last
+        if as_of:
+            for change in rng.sample(lake.written, 3):
+                rows = Counter(hashable(image) for _, image in lake.rows_at(LOG.name, change.seq))
+                assert rows == wanted([c for c in lake.written if c.seq <= change.seq])
+
+
+def test_every_batch_ends_at_the_multiset_whatever_crashes(spark: SparkSession, seed: int) -> None:
+    every_batch(spark, seed, length=30, parts=3, as_of=True)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(0)
+@runs(10)
+@given(seed=seeds)
+def test_every_batch_ends_at_the_multiset_at_length(spark: SparkSession, seed: int) -> None:
+    every_batch(spark, seed, length=150, parts=8, as_of=True)
+
+
+def inserted(pos: int, n: int, text: str = "") -> Change:
+    row = {"n": n, "text": text, "bytes": None, "d": None, "at": None}
+    return Change(seq(pos), Op.INSERT, LOG.name, None, None, row)
+
+
+def test_rows_that_become_equal_are_counted_again(spark: SparkSession, tmp_path: Path) -> None:
+    """By a column that is dropped; and a delete afterwards takes one of them."""
+    narrow = TableSchema("shop", "log", (Column("n", "int"), Column("text", "text", **TEXT)), ())
+    lake = Lake(spark, tmp_path, {LOG.name: LOG})
+    rows = [begin(LOG), *(inserted(pos, 1, text) for pos, text in enumerate("aab", start=2))]
+    applier = Applier(spark, lake.layout, policy=lambda _: Policy(drops=True))
+    first = apply(lake, applier, rows, None)
+    alone = TableSchema("shop", "log", (Column("n", "int"),), ())
+    gone = Change(seq(9), Op.DELETE, LOG.name, None, {"n": 1}, None)
+    apply(lake, applier, [altered(LOG, narrow, 7), altered(narrow, alone, 8), gone], first)
+    table = read(spark, lake.layout.silver_table(LOG.name))
+    own = lake.layout.own
+    assert sorted((row["n"], row[own.row_copy]) for row in table.collect()) == [(1, 1), (1, 2)]
+    assert table.select(own.row_hash).distinct().count() == 1
+
+
+def test_more_rows_than_there_are_cannot_go(spark: SparkSession, tmp_path: Path) -> None:
+    """The table is quarantined as it is, and is right again after it was read again."""
+    lake = Lake(spark, tmp_path, {LOG.name: LOG})
+    applier = Applier(spark, lake.layout)
+    first = apply(lake, applier, [begin(LOG), inserted(2, 1)], None)
+    missing = Change(seq(3), Op.DELETE, LOG.name, None, {**inserted(2, 2).after}, None)
+    second = apply(lake, applier, [missing], first)
+    assert "a row of shop.log goes more often than it was there" in applier.quarantined[LOG.name]
+    again = [Change(seq(4, Rank.READ), Op.READ, LOG.name, None, None, inserted(2, n).after) for n in (5, 5)]
+    end = Change(seq(4, Rank.END), Op.END, LOG.name, after=seq(4, Rank.READ))
+    apply(lake, applier, [*again, end], second)
+    assert applier.quarantined == {}
+    assert [*held(lake).values()] == [2]
+
+
+def test_a_batch_touches_the_files_of_its_rows(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, tmp_path, {LOG.name: LOG})
+    applier = Applier(spark, lake.layout)
+    first = apply(lake, applier, [begin(LOG), *(inserted(pos, pos) for pos in range(2, 40))], None)
+    apply(lake, applier, [Change(seq(50), Op.DELETE, LOG.name, None, inserted(2, 7).after, None)], first)
+    assert held(lake) == wanted(lake.written)
+    commits = history(spark, lake.layout.silver_table(LOG.name))
+    assert len([commit for commit in commits if commit.note is not None and commit.rows is not None]) == 2
+
+
+@pytest.mark.long
+def test_a_key_that_comes_and_goes_has_the_table_built_again(spark: SparkSession, tmp_path: Path) -> None:
+    keyed = TableSchema("shop", "log", (Column("n", "int", False), *COLUMNS[1:]), ("n",))
+    lake = Lake(spark, tmp_path, {LOG.name: LOG})
+    first = apply(lake, Applier(spark, lake.layout), [begin(LOG), inserted(2, 1), inserted(3, 2)], None)
+    rows = [Change(seq(5, Rank.READ), Op.READ, LOG.name, (n,), None, inserted(2, n).after) for n in (1, 2)]
+    end = Change(seq(5, Rank.END), Op.END, LOG.name, after=seq(5, Rank.READ))
+    applier = Applier(spark, lake.layout)
+    second = apply(lake, applier, [altered(LOG, keyed, 4), *rows, end], first)
+    assert "is built again from bronze" in applier.quarantined[LOG.name]
+    [one] = rebuilds(spark, lake.layout, lambda _: Policy())
+    assert rebuild(spark, lake.layout, one.source_table, Policy(), second) is None
+    assert {key for _, key in lake.silver(LOG.name)} == {(1,), (2,)}
+    again = [Change(seq(7, Rank.READ), Op.READ, LOG.name, None, None, inserted(2, 1).after) for _ in range(3)]
+    end = Change(seq(7, Rank.END), Op.END, LOG.name, after=seq(7, Rank.READ))
+    third = apply(lake, Applier(spark, lake.layout), [altered(keyed, LOG, 6), *again, end], second)
+    [one] = rebuilds(spark, lake.layout, lambda _: Policy())
+    assert rebuild(spark, lake.layout, one.source_table, Policy(), third) is None
+    assert [*held(lake).values()] == [3]
+    assert not rebuilds(spark, lake.layout, lambda _: Policy())
