@@ -29,7 +29,7 @@ from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.commits import committing, writer_options
 from lakehouse_cdc.lake.tables import append, delta_table, execute_merge, read, write
 from lakehouse_cdc.model.commit_note import CommitNote
-from lakehouse_cdc.model.own_columns import OwnColumns
+from lakehouse_cdc.model.own_columns import OwnColumns, longer_than_any
 from lakehouse_cdc.model.table_layout import Table, literal, quoted
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import require
@@ -41,6 +41,7 @@ from lakehouse_cdc.silver.definition.form import Form, WriterArguments
 
 _LISTED = 500  # digests of a batch that are listed for Delta, which leaves files out by them
 _CAME, _GOES = ("r", "c", "u"), ("d", "u")
+_DIGEST, _BASE = map(longer_than_any, ("digest", "base"))  # beside columns by the source's names
 
 
 class MultisetWriter:
@@ -210,15 +211,16 @@ def _came(moved: DataFrame, limits: DataFrame) -> DataFrame:
 
 def _gone(limits: DataFrame) -> DataFrame:
     """The copies that were there and are not in the end, without a row: digest, copy."""
-    numbers = F.explode(F.sequence(F.col("last") + 1, F.col("there")))
-    return limits.where("last < there").select("digest", numbers.cast("int").alias("copy"))
+    numbers = F.expr("explode(sequence(int(last + 1), int(there)))").alias("copy")
+    return limits.where("last < there").select("digest", numbers)
 
 
 def _left(stay: DataFrame, moved: DataFrame, shape: Shape, own: OwnColumns) -> tuple[DataFrame, DataFrame]:
     """Those of the rows `stay`, which are numbered, that the events leave; and the limits of these."""
     limits = _limits(moved, _counts(stay, own), shape.schema.name)
-    base = limits.select(F.col("digest").alias("d"), "base")
-    left = stay.join(base, F.col(own.row_hash) == F.col("d"), "left").where(f"base IS NULL OR {own.row_copy} <= base")
+    base = limits.select(F.col("digest").alias(_DIGEST), F.col("base").alias(_BASE))
+    joined = stay.join(base, F.col(own.row_hash) == F.col(_DIGEST), "left")
+    left = joined.where(f"{_BASE} IS NULL OR {own.row_copy} <= {_BASE}")
     return left.select(*map(quoted, stay.columns)), limits
 
 
