@@ -18,7 +18,7 @@ from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.policy import Policy
-from lakehouse_cdc.silver.forms import APPEND, CURRENT
+from lakehouse_cdc.silver.forms import APPEND, HISTORY
 from tests.support.bronze_writer import Lake
 from tests.support.silver.changes import apply, begin, seq
 from tests.support.silver.schema_changes import altered
@@ -128,12 +128,10 @@ def test_its_columns_change(spark: SparkSession, tmp_path: Path) -> None:
     assert sorted((i["number"], i["more"]) for _, i in lake.rows(LOG.name)) == want
 
 
-def test_a_table_without_a_key_is_refused_by_name_and_one_with_a_key_is_not_appended_to(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_versions_need_a_key_and_a_table_with_one_is_not_appended_to(spark: SparkSession, tmp_path: Path) -> None:
     keyed = TableSchema("shop", "keyed", LOG.columns, ("n",))
     lake = Lake(spark, tmp_path, {LOG.name: LOG, keyed.name: keyed})
-    applier = Applier(spark, lake.layout, policy=lambda name: Policy(form=APPEND if name == keyed.name else CURRENT))
+    applier = Applier(spark, lake.layout, policy=lambda name: Policy(form=APPEND if name == keyed.name else HISTORY))
     rows = [
         begin(LOG),
         came(2, 1),

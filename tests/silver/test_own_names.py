@@ -10,6 +10,7 @@ from lakehouse_cdc.model.table_layout import Table
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Transform
+from lakehouse_cdc.silver.forms import HISTORY
 
 SILVER = Table("silver", "orders", root="/lake")
 PART = Table("silver", "orders", root="/lake", part="shop.orders")
@@ -64,6 +65,8 @@ def test_every_schema_counts_that_the_silver_table_goes_through() -> None:
     assert Policy(freezes=True).refusal([plain, odd], SILVER) is None
     keyless = orders("_seq", key=())
     assert Policy().refusal([keyless, plain], SILVER) is None  # it begins with the key
-    refused = Policy().refusal([plain, keyless], SILVER)
-    assert refused is not None
-    assert refused.code is codes.SILVER_KEY_MISSING
+    for policy, code in ((Policy(), codes.COLUMN_NAME_UNUSABLE), (Policy(form=HISTORY), codes.SILVER_KEY_MISSING)):
+        refused = policy.refusal([plain, keyless], SILVER)
+        assert refused is not None
+        assert refused.code is code
+    assert Policy().refusal([odd, orders("n", key=())], SILVER) is None  # it begins when the key is gone

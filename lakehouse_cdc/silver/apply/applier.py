@@ -6,6 +6,8 @@ says. A table that fails does not stop the others; the batch as a whole then fai
 Maintenance may put a table's files together meanwhile (see `ops.maintain`). Where it commits first, Delta refuses what
 silver was about to commit, which has then changed nothing, and the table's part is done again, at once.
 
+A table that gets a key, or loses it, is built again from bronze in the form that it has then (see `rebuild`).
+
 A table that cannot hold what comes (a frozen one under another key, a value that does not fit), or whose name another
 has taken (see `tables.names`), is quarantined instead: it says so itself, if it is there, and is passed over. It is
 tried again by another process, or when the source has read it once more.
@@ -21,13 +23,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.errors import CdcError, DefiniteError, TableError, codes
-from lakehouse_cdc.lake.spark_errors import conditions, is_conflict, raised_in_sql
+from lakehouse_cdc.errors import CdcError, DefiniteError, codes
+from lakehouse_cdc.lake.spark_errors import is_conflict
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout
-from lakehouse_cdc.silver.apply.table_applier import TableApplier
+from lakehouse_cdc.silver.apply.rebuild import rebuild
+from lakehouse_cdc.silver.apply.refusals import refusal
+from lakehouse_cdc.silver.apply.table_applier import AnotherForm, TableApplier
 from lakehouse_cdc.silver.batch.batch_from_files import parts_of
 from lakehouse_cdc.silver.batch.contents import TableBatch
 from lakehouse_cdc.silver.definition.policy import Policy
@@ -131,6 +135,9 @@ class Applier:
             if taken is not None:
                 raise taken
             keeper.apply(self._session(), part, versions, note)
+        except AnotherForm:
+            self._build_again(part.table, versions)
+            return
         except Exception as error:
             if (refused := refusal(part.table, error)) is None:
                 raise
@@ -142,6 +149,12 @@ class Applier:
         self._quarantined.pop(part.table, None)
         self._keepers[part.table] = keeper
 
+    def _build_again(self, table: str, versions: Versions) -> None:
+        refused = rebuild(self._spark, self._layout, table, self._policy(table), versions.last)
+        self._quarantined.pop(table, None)
+        if refused is not None:
+            self._quarantined[table] = f"{refused.what}; {refused.hint}"
+
     def _session(self) -> SparkSession:
         """This thread's own session: its settings carry what a commit says."""
         if not hasattr(self._of_thread, "session"):
@@ -150,18 +163,6 @@ class Applier:
                 self._of_thread.session.conf.set(name, value)
         session: SparkSession = self._of_thread.session
         return session
-
-
-def refusal(table: str, error: Exception) -> TableError | None:
-    """What one table alone cannot continue for, if that is what the error says."""
-    ours = error if isinstance(error, CdcError) else raised_in_sql(error)
-    if isinstance(ours, TableError):
-        return ours
-    if "INVALID_VARIANT_CAST" in conditions(error):
-        what = f"a value of {table} in bronze does not fit its column in silver"
-        hint = "the table was altered in a way that was not seen; signal snapshot reads it again"
-        return codes.SILVER_VALUE_UNFIT.error(what, hint=hint, table=table)
-    return None
 
 
 def _raise(failed: Sequence[tuple[str, Exception]]) -> None:

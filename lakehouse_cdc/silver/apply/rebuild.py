@@ -39,7 +39,7 @@ from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.model.table_name import pattern_of
 from lakehouse_cdc.silver.apply import schema_executor
-from lakehouse_cdc.silver.apply.applier import refusal
+from lakehouse_cdc.silver.apply.refusals import refusal
 from lakehouse_cdc.silver.apply.table_applier import TableApplier
 from lakehouse_cdc.silver.batch.batch_from_files import parts_of
 from lakehouse_cdc.silver.definition.policy import Policy

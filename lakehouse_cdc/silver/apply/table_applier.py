@@ -50,6 +50,10 @@ from lakehouse_cdc.silver.tables.properties import (
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
 
 
+class AnotherForm(Exception):
+    """The table gets a key, or loses it: from there on it is of another form, and is to be built again."""
+
+
 class TableApplier:
     """The only writer of one silver table. After an exception the keeper is of no more use."""
 
@@ -324,12 +328,7 @@ class TableApplier:
 
     def _require_form(self, held: Held, change: SchemaBoundary) -> None:
         if not held.form.fits(change.new) and self._policy.follows_key(change.new, self._table):
-            raise codes.SILVER_FORM_CHANGED.error(
-                f"{self._name} {'has a key now' if change.new.key else 'has no key any more'},"
-                " and its silver table is to be of another form",
-                where=str(self._table),
-                hint=f"run again: the silver table of {self._name} is built again from bronze",
-            )
+            raise AnotherForm
         held.form.require_fit(change.new)
 
     def _stay(self, session: SparkSession, held: Held, change: SchemaBoundary, shape: Shape, note: CommitNote) -> Held:
