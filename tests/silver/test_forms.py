@@ -92,7 +92,7 @@ def test_two_forms_that_cannot_be_told_apart_are_refused() -> None:
     for odd in (type("Same", (SoftDeletes,), {"name": "same"}), type("Again", (Archived,), {"name": "current"})):
         with pytest.raises(ValueError, match="have equal names or properties"):
             registry.register(odd())
-    assert len(forms()) == len({form.name for form in forms()}) == 4
+    assert len(forms()) == len({form.name for form in forms()}) == 5
 
 
 def test_forms_are_compared_only_where_they_are_declared() -> None:
@@ -143,4 +143,4 @@ def test_forms_are_registered_whichever_module_comes_first(module: str) -> None:
         f"import lakehouse_cdc.silver.{module}\nfrom lakehouse_cdc.silver.definition.form import forms; print(*forms())"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.split() == ["append", "current", "history", "soft_deletes"]
+    assert found.stdout.split() == ["append", "current", "history", "multiset", "soft_deletes"]

@@ -327,7 +327,7 @@ class TableApplier:
         return done
 
     def _require_form(self, held: Held, change: SchemaBoundary) -> None:
-        if not held.form.fits(change.new) and self._policy.follows_key(change.new, self._table):
+        if self._policy.for_schema(change.new, self._table).form is not held.form:
             raise AnotherForm
         held.form.require_fit(change.new)
 

@@ -120,6 +120,10 @@ class Form(ABC):
         if not schema.key:
             raise no_key(schema.name)
 
+    def for_schema(self, schema: TableSchema) -> Form:
+        """The form that a table with that schema has where this one is configured."""
+        return self
+
     def fits(self, schema: TableSchema) -> bool:
         """Whether `require_fit` raises nothing."""
         try:

@@ -19,8 +19,6 @@ from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form, form_named
 from lakehouse_cdc.silver.definition.transform import Transform
 
-_DEFAULT, _WITHOUT_KEY = "current", "multiset"  # forms
-
 
 @dataclass(frozen=True)
 class Policy:
@@ -36,22 +34,15 @@ class Policy:
     drops: bool = False
     beside: bool = False
     freezes: bool = False
-    form: Form = field(default_factory=lambda: form_named(_DEFAULT))
+    form: Form = field(default_factory=lambda: form_named("current"))
     track: tuple[str, ...] | None = None
     transform: Transform = field(default_factory=Transform)
     properties: Mapping[str, str] = field(default_factory=dict)
     cluster_by: tuple[str, ...] = ()
 
     def for_schema(self, schema: TableSchema, silver: Table) -> Policy:
-        """The same of a table with that schema: where it has no key, and nothing else is configured, copies count."""
-        if schema.key or self.form.name != _DEFAULT or silver.part is not None:
-            return self
-        return replace(self, form=form_named(_WITHOUT_KEY))
-
-    def follows_key(self, schema: TableSchema, silver: Table) -> bool:
-        """Whether a table that gets or loses its key, and then has that schema, only needs another form."""
-        by_key = self.form.name in (_DEFAULT, _WITHOUT_KEY) and silver.part is None
-        return by_key and replace(self, form=form_named(_DEFAULT)).for_schema(schema, silver).form.fits(schema)
+        """The same of a table with that schema; the parts of a table that several go into are of one form."""
+        return self if silver.part is not None else replace(self, form=self.form.for_schema(schema))
 
     def refusal(self, schemas: Sequence[TableSchema], silver: Table) -> TableError | None:
         """Why a source table that has had these schemas, in order, cannot be kept so in `silver`; None if it can.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from lakehouse_cdc.silver.definition.form import DELETES, SCD, Form, Writer, WriterArguments
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.silver.definition.form import DELETES, SCD, Form, Writer, WriterArguments, form_named
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,6 +24,10 @@ class Current(Form):
     properties: ClassVar[Mapping[str, str]] = {SCD: "1", DELETES: "hard"}
     has_tombstones = True
     depends_on_order = False
+
+    def for_schema(self, schema: TableSchema) -> Form:
+        """Without a key copies of rows are counted."""
+        return self if schema.key else form_named("multiset")
 
     def writer(self, session: SparkSession, arguments: WriterArguments) -> Writer:
         """Tombstones, then a MERGE."""

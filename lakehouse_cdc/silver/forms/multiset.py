@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.own_columns import OwnColumns
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.silver.definition.form import DELETES, SCD, Form, Writer, WriterArguments
+from lakehouse_cdc.silver.definition.form import DELETES, SCD, Form, Writer, WriterArguments, form_named
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +35,10 @@ class Multiset(Form):
     def indexed(self, own: OwnColumns) -> tuple[str, ...]:
         """The digest, by which rows are looked for."""
         return (own.row_hash,)
+
+    def for_schema(self, schema: TableSchema) -> Form:
+        """A key tells rows apart."""
+        return form_named("current") if schema.key else self
 
     def require_fit(self, schema: TableSchema) -> None:
         """Only tables without a key: a key tells the rows of others apart."""
