@@ -161,6 +161,16 @@ def inserted(pos: int, n: int, text: str = "") -> Change:
     return Change(seq(pos), Op.INSERT, LOG.name, None, None, row)
 
 
+def test_a_copy_that_goes_in_the_batch_that_it_came_with_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, tmp_path, {LOG.name: LOG})
+    row = inserted(2, 1).after
+    changes = [(Op.INSERT, None, row), (Op.DELETE, row, None), (Op.INSERT, None, row), (Op.UPDATE, row, row)]
+    rows = [Change(seq(pos), op, LOG.name, None, *images) for pos, (op, *images) in enumerate(changes, start=3)]
+    apply(lake, Applier(spark, lake.layout), [begin(LOG), inserted(2, 1), *rows], None)
+    assert sorted(at for at, _ in lake.rows(LOG.name)) == [seq(2), seq(6)]
+    assert held(lake) == wanted(lake.written)
+
+
 def test_rows_that_become_equal_are_counted_again(spark: SparkSession, tmp_path: Path) -> None:
     """By a column that is dropped; and a delete afterwards takes one of them."""
     narrow = TableSchema("shop", "log", (Column("n", "int"), Column("text", "text", **TEXT)), ())
@@ -192,14 +202,17 @@ def test_more_rows_than_there_are_cannot_go(spark: SparkSession, tmp_path: Path)
     assert [*held(lake).values()] == [2]
 
 
-def test_a_batch_touches_the_files_of_its_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_batch_that_comes_again_counts_once(spark: SparkSession, tmp_path: Path) -> None:
+    """By an older checkpoint of a query that Delta does not know, with the next one or without it."""
     lake = Lake(spark, tmp_path, {LOG.name: LOG})
     applier = Applier(spark, lake.layout)
-    first = apply(lake, applier, [begin(LOG), *(inserted(pos, pos) for pos in range(2, 40))], None)
-    apply(lake, applier, [Change(seq(50), Op.DELETE, LOG.name, None, inserted(2, 7).after, None)], first)
+    first = apply(lake, applier, [begin(LOG), inserted(2, 1), inserted(3, 1)], None)
+    second = apply(lake, applier, [inserted(4, 1), inserted(5, 2)], first)
+    made = len(history(spark, lake.layout.silver_table(LOG.name)))
+    for versions in (Versions(None, first), Versions(first, second), Versions(None, second)):
+        Applier(spark, lake.layout).apply(versions, lake.note(versions, query="another"))
     assert held(lake) == wanted(lake.written)
-    commits = history(spark, lake.layout.silver_table(LOG.name))
-    assert len([commit for commit in commits if commit.note is not None and commit.rows is not None]) == 2
+    assert len(history(spark, lake.layout.silver_table(LOG.name))) == made
 
 
 @pytest.mark.long

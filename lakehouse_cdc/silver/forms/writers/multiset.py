@@ -1,7 +1,7 @@
 """Bring one silver table of a source without a key from one position to the next: as many copies as the source has.
 
-Each copy of a row is a row of the table. What tells those of one digest (of all columns that the source has) apart is
-their number: 1, 2, ... without a gap. They are a stack: a row that comes is put on top, one that goes is taken from
+Each copy of a row is a row of the table. Those of one digest (of all columns that the source has) are numbered: 1, 2,
+... without a gap. They are a stack: a row that comes is put on top, one that goes is taken from
 there. Equal rows are the same to the source, so which of them goes is ours to choose, and this choice has three
 properties. A batch costs what it changes, for only digests that occur in it are looked at. The seq of a copy is that of
 the change which it came with, and grows with its number. And so what takes away all rows that are older than some seq
