@@ -23,6 +23,7 @@ from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.images import layout
 from lakehouse_cdc.images.layout import BinlogType
 from lakehouse_cdc.model.table_name import join
+from lakehouse_cdc.model.way_out import read_again
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
 from lakehouse_cdc.schema.charsets import charset_of, decode
 from lakehouse_cdc.schema.table import Column, TableSchema
@@ -192,7 +193,7 @@ def check(table_map: TableMap, schema: TableSchema, where: str) -> None:
         raise codes.TABLE_CHANGED.error(
             f"table {schema.name} changed: {difference}",
             where=where,
-            hint=f"changes of a captured table's shape are not supported yet; take a fresh snapshot of {schema.name}",
+            hint=f"have it read again, as it is now: {read_again(schema.name)}",
         )
 
 

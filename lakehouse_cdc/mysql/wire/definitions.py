@@ -26,7 +26,7 @@ def check_definitions(definitions: Sequence[bytes], schema: TableSchema) -> None
     """Raises DefiniteError where `definitions` are not the captured columns of `schema`, in order."""
     if len(definitions) != len(schema.captured):
         what = f"the server sends {len(definitions)} columns of {schema.name}, not {len(schema.captured)}"
-        raise codes.TABLE_CHANGED.error(what, where=schema.name, hint="the table was changed")
+        raise codes.TABLE_CHANGED.error(what, where=schema.name)
     for column, definition in zip(schema.captured, definitions, strict=True):
         _check(column, definition, schema.name)
 
@@ -53,7 +53,6 @@ def _check(column: Column, definition: bytes, table: str) -> None:
             f"the server sends column {column.name} of {table} as type {kind} (collation {collation}, flags {flags}, "
             f"decimals {decimals}), which is not {column.declared} in {column.charset or 'binary'}",
             where=table,
-            hint="the table was changed, or the session did not SET character_set_results = NULL",
         )
 
 

@@ -104,5 +104,4 @@ def _refused(status: int, table: TableMap, where: str) -> DefiniteError:
     return codes.BINLOG_DAMAGED.error(
         f"a row of {table.name} ends inside of an update in the binlog",
         where=where,
-        hint="the binlog or its transport is damaged: check the file with mysqlbinlog, then read it again",
     )
