@@ -152,7 +152,7 @@ BINLOG_TOO_LARGE = Code(
     DefiniteError,
     Scope.PIPELINE,
     "Something in the binlog is too large for the memory of one read.",
-    "Read smaller batches, or exclude the large columns.",
+    "Exclude the large columns (tables.NAME.exclude), or set source.max_bytes_per_trigger to less.",
 )
 
 DUMP_ENDED = Code(

@@ -68,7 +68,6 @@ def inflated(scan: Scan, schemas: Sequence[TableSchema]) -> Scan:
             raise codes.BINLOG_TOO_LARGE.error(
                 f"compressed columns of {len(scan.buffer)} bytes of binlog become more than {LARGEST >> 30} GiB",
                 where=where,
-                hint="this is too large to be read into memory at once; exclude the columns",
             )
     tables = tuple(values[t].table if t in values else table for t, table in enumerate(scan.tables))
     buffer = np.frombuffer(bytearray().join(pieces), dtype=np.uint8) if len(pieces) > 1 else scan.buffer

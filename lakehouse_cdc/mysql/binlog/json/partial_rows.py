@@ -87,7 +87,7 @@ def _first_row(head: bytes, table: TableMap, where: str) -> int:
             raise codes.ROW_IMAGE_PARTIAL.error(
                 f"a partial JSON update of {table.name} in the binlog does not hold all columns",
                 where=where,
-                hint="set binlog_row_image=FULL globally and in the session that writes",
+                hint="SET GLOBAL binlog_row_image = FULL, and in the sessions that write",
             )
     return len(head) - data.left
 
