@@ -35,16 +35,21 @@ QUARANTINE = json.dumps({"*.*": "quarantine"})  # nothing is read again by itsel
 def drained(stage: Stage, driver: Driver) -> list[DefiniteError]:
     """Batches until the end of the log; what failed on the way, and was set aside as a run does it."""
     failures: list[DefiniteError] = []
-    while len(failures) < 5:
-        try:
-            stage.drain(driver)
-        except DefiniteError as error:
-            assert SetAside(driver.options["schemaFolder"]).note(error, "one"), error
-            failures.append(error)
-            driver.restart()
-        else:
-            return failures
-    raise AssertionError(failures)
+    while (failure := failed(stage, driver)) is not None:
+        assert SetAside(driver.options["schemaFolder"]).note(failure, "one"), failure
+        failures.append(failure)
+        assert len(failures) < 5, failures
+        driver.restart()
+    return failures
+
+
+def failed(stage: Stage, driver: Driver) -> DefiniteError | None:
+    """What ends the stream before the end of the log."""
+    try:
+        stage.drain(driver)
+    except DefiniteError as error:
+        return error
+    return None
 
 
 def reason(stage: Stage, driver: Driver, code: Code[Any], hint: str, table: str = "t") -> str:
