@@ -59,7 +59,10 @@ def _check(column: Column, definition: bytes, table: str) -> None:
 
 
 def _hint(table: str) -> str:
-    return f"the table was changed; have it read again, as it is now: {read_again(table)}"
+    return (
+        "the table was changed (or the session did not SET character_set_results = NULL); have it read again, as it is"
+        f" now: {read_again(table)}"
+    )
 
 
 def _behind_text(data: bytes, at: int) -> int:
