@@ -75,7 +75,7 @@ class VariantBuffer:
         Raises DefiniteError for 2 GiB and more, which bounded batches do not reach.
         """
         if len(self.data) > _LARGEST:
-            raise codes.BINLOG_TOO_LARGE.error("a batch of row images has more than 2 GiB", hint="read smaller batches")
+            raise codes.BINLOG_TOO_LARGE.error("a batch of row images has more than 2 GiB")
         valid = None if self.valid is None else pa.py_buffer(np.packbits(self.valid, bitorder="little"))
         offsets = pa.py_buffer(self.offsets.astype(np.int32))
         return pa.Array.from_buffers(pa.binary(), len(self), [valid, offsets, pa.py_buffer(self.data)])

@@ -112,12 +112,11 @@ def require_types(schema: TableSchema, types: Sequence[BinlogType]) -> None:
     """Refuse a table map that contradicts the schema: the table was changed. Raises DefiniteError with the column."""
     if len(types) != len(schema.columns):
         what = f"{schema.name} has {len(types)} columns in the binlog and {len(schema.columns)} in its schema"
-        raise codes.TABLE_CHANGED.error(what, where=schema.name, hint="the table was changed")
+        raise codes.TABLE_CHANGED.error(what, where=schema.name)
     for column, kind in zip(schema.columns, types, strict=True):
         if column.captured and not fits(column, kind):
             raise codes.TABLE_CHANGED.error(
                 f"column {column.name} of {schema.name} has binlog type {kind[0]} ({kind[1].hex()}), not "
                 f"{column.declared}",
                 where=schema.name,
-                hint="the table was changed",
             )

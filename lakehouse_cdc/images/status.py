@@ -18,8 +18,9 @@ BAD_PACKET = 12
 BAD_JSON = 13
 BAD_LABEL = 14
 
-_CHANGED = "the table was changed, or the bytes are damaged; compare its definition, then take a new snapshot"
+_CHANGED = "the table was changed, or the bytes are damaged: have the table read again, as it is now"
 _DATES = "give the row a real date or NULL, or exclude the column"
+_ZERO = f"{_DATES}; or set zero_dates to null or text"
 
 _WHAT = {
     TRUNCATED: (codes.ROW_MALFORMED, "a row of {table} ends inside column {column}", _CHANGED),
@@ -28,7 +29,7 @@ _WHAT = {
     ZERO_DATE: (
         codes.ZERO_DATE,
         "column {column} of {table} holds a zero date (year, month or day 0), which no date type can hold",
-        _DATES,
+        _ZERO,
     ),
     BAD_DATE: (
         codes.INVALID_DATE,
@@ -44,7 +45,7 @@ _WHAT = {
     UNKNOWN_LENGTH: (
         codes.EXCLUDED_COLUMN_UNREADABLE,
         "column {column} of {table} is excluded and of type {type}: its length needs the binlog's table map",
-        "read the table's map from the binlog first",
+        "",
     ),
     OTHER_WIDTH: (
         codes.ROW_MALFORMED,
@@ -54,7 +55,7 @@ _WHAT = {
     PARTIAL_IMAGE: (
         codes.ROW_IMAGE_PARTIAL,
         "a binlog event of {table} does not hold all columns: {column} is not in it",
-        "set binlog_row_image=FULL globally and in the session that writes (MINIMAL and NOBLOB leave columns out); a "
+        "SET GLOBAL binlog_row_image = FULL, and in the sessions that write (MINIMAL and NOBLOB leave columns out); a "
         "generated column, which MariaDB 11.8.9 leaves out of updates and deletes, must be excluded",
     ),
     BAD_PACKET: (codes.ROW_MALFORMED, "a packet of the rows of {table} is not a row of the binary protocol", _CHANGED),

@@ -67,7 +67,7 @@ class GtidSet:
             uuid, *fields = part.split(":")
             source = uuid
             if not _UUID.match(uuid) or not fields:
-                raise codes.GTID_SET_INVALID.error(f"'{part[:80]}' is not a GTID set", hint="expected uuid:first-last")
+                raise codes.GTID_SET_INVALID.error(f"'{part[:80]}' is not a GTID set")
             for field in fields:
                 span = _RANGE.match(field)
                 if span:
@@ -76,9 +76,7 @@ class GtidSet:
                 elif _TAG.match(field):
                     source = f"{uuid}:{field}"
                 else:
-                    raise codes.GTID_SET_INVALID.error(
-                        f"'{part[:80]}' is not a GTID set", hint="expected uuid:first-last"
-                    )
+                    raise codes.GTID_SET_INVALID.error(f"'{part[:80]}' is not a GTID set")
         return cls(sources)
 
     @property

@@ -175,7 +175,6 @@ class Offset:
         if data.get("version") != _VERSION:
             raise codes.OFFSET_UNREADABLE.error(
                 f"the checkpoint holds an offset of version {data.get('version')!r}, this source writes {_VERSION}",
-                hint="use the release that wrote it, or start with a new checkpoint",
             )
         position = Position(data["file"], data["pos"])
         texts = data.get("texts", (0, 0))

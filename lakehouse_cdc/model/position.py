@@ -60,8 +60,7 @@ class Position:
     def __lt__(self, other: Position) -> bool:
         if self.base != other.base:
             raise codes.POSITIONS_INCOMPARABLE.error(
-                f"positions of two different logs cannot be compared: {self} and {other}",
-                hint="the binlog's base name changed; a new epoch is needed",
+                f"positions of two different logs cannot be compared: {self} and {other}"
             )
         return (self.number, self.pos) < (other.number, other.pos)
 

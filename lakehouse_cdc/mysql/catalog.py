@@ -258,7 +258,8 @@ def _unknown_labels(name: str, column: Column) -> DefiniteError:
         f"{name} has the column {column.name} with a `?` in a label, which may stand for a character that the server's"
         " catalog cannot show",
         where=name,
-        hint="SET GLOBAL binlog_row_metadata = FULL where the server has it, or exclude the column",
+        hint="SET GLOBAL binlog_row_metadata = FULL where the server has it, which shows whether it does; or exclude"
+        " the column",
     )
 
 

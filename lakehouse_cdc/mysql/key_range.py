@@ -130,7 +130,7 @@ class KeySpace:
         if len(cursor) != len(self._key):
             raise codes.CURSOR_UNFIT.error(
                 f"a cursor of {len(cursor)} components does not fit the key ({', '.join(self._schema.key)})",
-                where=self._schema.name, hint="the checkpoint is of another table; begin with a fresh one",
+                where=self._schema.name,
             )  # fmt: skip
         return cursor
 

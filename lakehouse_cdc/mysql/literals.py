@@ -164,7 +164,4 @@ def _word(column: Column, name: str | None) -> str:
 
 
 def _stranger(column: Column) -> DefiniteError:
-    return codes.CURSOR_UNFIT.error(
-        f"a cursor does not fit the key column {column.name} {column.declared}",
-        hint="the checkpoint is of another table; begin with a fresh one",
-    )
+    return codes.CURSOR_UNFIT.error(f"a cursor does not fit the key column {column.name} {column.declared}")

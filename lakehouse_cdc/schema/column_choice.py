@@ -123,7 +123,6 @@ def require_same_salt(table: str, before: Sequence[Column], now: Sequence[Column
             raise codes.MASK_SALT_CHANGED.error(
                 "source.mask_salt is another one than before, so that equal values would have other hashes",
                 where=table,
-                hint="put the salt back, or begin with a new pipeline",
             )
 
 
@@ -148,5 +147,5 @@ def require_masks(before: TableSchema, now: TableSchema, origin: Mapping[str, st
         raise codes.MASKED_COLUMN_LOST.error(
             f"the masked column {lost[0]} of {now.name} is gone, and no statement says that {new[0]} is another one",
             where=now.name,
-            hint=f"mask or exclude {new[0]}, and signal snapshot {now.name}",
+            hint=f"mask or exclude {new[0]}",
         )

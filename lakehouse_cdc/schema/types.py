@@ -119,7 +119,7 @@ def _key_fault(column: Column, table: str, of_key: str) -> DefiniteError | None:
             f"{holds}, which cannot be carried as {column.carried}", where=table, hint="see types"
         )
     if column.type == "enum" and "" in column.values:
-        hint = "the empty label cannot be distinguished from a value that was refused; leave the table out"
+        hint = f"give it labels without the empty one, which a value that was refused has; or {_leave_out(table)}"
         return codes.KEY_UNUSABLE.error(f"{holds}: an ENUM with an empty label", where=table, hint=hint)
     return None
 

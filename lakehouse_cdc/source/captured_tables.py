@@ -77,7 +77,9 @@ class Tables:
             if fault.where == name:
                 raise fault
         if name not in visible.tables:
-            raise codes.TABLE_GONE.error("the table is gone", where=name, hint="leave it out (source.tables)")
+            raise codes.TABLE_GONE.error(
+                "the table is gone", where=name, hint=f'leave it out ("!{name}" under source.tables)'
+            )
         return visible.tables[name]
 
     def fresh(self, session: Session, name: str) -> TableSchema:
@@ -96,7 +98,11 @@ class Tables:
         keyed = with_key(self.options.choice.chosen(everything, origin), self.options.keys)
         if before.primary_key and not keyed.key:
             what = f"{schema.name} has no primary key any more"
-            raise codes.KEY_LOST.error(what, where=schema.name, hint="signal snapshot takes it up again, without one")
+            raise codes.KEY_LOST.error(
+                what,
+                where=schema.name,
+                hint="give it a primary key, or leave it without one",
+            )
         carried = carry_on(keyed, before, origin, self.options.rules)
         if is_unique_key(carried) and not keyed_by_unique(carried.declared).key:
             # one of its columns is hidden since it was, under another name

@@ -148,7 +148,7 @@ def test_partial_images_are_refused(session: pymysql.Connection[Any], database: 
     run(session, f"UPDATE {database}.t SET s = 'c'")
     for read in (decode_rows, count_rows):
         log = read_log(session, start, [schema])
-        with pytest.raises(DefiniteError, match=rf"{database}\.t does not hold all columns.*binlog_row_image=FULL"):
+        with pytest.raises(DefiniteError, match=rf"{database}\.t does not hold all columns.*binlog_row_image = FULL"):
             read(log.buffer, log.events, ProgramSet.of([schema]))
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse_cdc.errors import CdcError, ConfigError, DefiniteError
+from lakehouse_cdc.errors import CdcError, ConfigError, DefiniteError, codes
 from lakehouse_cdc.model.clock import Bounds, Mark, Timeline, effective
 from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.model.seq import Rank, Seq, last_seq_of_position
 from lakehouse_cdc.ops.moment_resolution import seq_of
+from tests.remedies import remedy
 
 A, B = "6f0b0f2e-0000-4000-8000-000000000001", "6f0b0f2e-0000-4000-8000-000000000002"
 BEGIN = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -95,6 +97,22 @@ def test_a_moment_that_is_none_is_refused(
 ) -> None:
     with pytest.raises(error, match=words):
         seq_of(moment, bronze(spark, ROWS), NEWEST)
+
+
+@remedy(codes.GTID_SET_INVALID, codes.POSITIONS_INCOMPARABLE)
+def test_a_moment_is_written_as_the_hint_says(spark: SparkSession) -> None:
+    with pytest.raises(DefiniteError) as caught:
+        seq_of(Moment(gtid="5"), bronze(spark, ROWS), NEWEST)
+    assert caught.value.code is codes.GTID_SET_INVALID
+    assert "uuid:first-last (MySQL) or domain-server-sequence (MariaDB)" in caught.value.hint
+    assert seq_of(Moment(gtid=f"{A}:5-5,{A}:1-4,{B}:1-2"), bronze(spark, ROWS), NEWEST) >= at(300, 2)
+    of_mariadb = replace(NEWEST, gtid="0-1-10")
+    assert seq_of(Moment(gtid="0-1-5"), bronze(spark, [(300, "0-1-5", 3)]), of_mariadb) >= at(300, 2)
+    with pytest.raises(DefiniteError) as caught:
+        seq_of(Moment(position="other.000007:300"), bronze(spark, ROWS), NEWEST)
+    assert caught.value.code is codes.POSITIONS_INCOMPARABLE
+    assert "a position of the present log" in caught.value.hint
+    assert seq_of(Moment(position="binlog.000007:300"), bronze(spark, ROWS), NEWEST) == last_seq_of_position(at(300))
 
 
 MARKS = [  # (position, after, by) at the ends of batches, one of them of an earlier release

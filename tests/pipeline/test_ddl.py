@@ -109,8 +109,9 @@ def test_tables_come_and_go_under_a_name(
         "INSERT INTO _live_gho (id, v) SELECT id, v FROM live", "RENAME TABLE live TO _live_del, _live_gho TO live",
         "UPDATE live SET w = 4 WHERE id = 5", "DROP TABLE _live_del", "ALTER TABLE stuck DROP PRIMARY KEY",
     )  # fmt: skip
-    reason = {f"{database}.stuck": f"{database}.stuck has no primary key any more"}
-    assert lake.run(once=True).to_json()["quarantined"] == reason
+    reason = lake.run(once=True).to_json()["quarantined"]
+    assert reason.keys() == {f"{database}.stuck"}
+    assert f"{database}.stuck has no primary key any more" in reason[f"{database}.stuck"]
     report = lake.verify()
     assert not report.verified
     assert report.quarantined == reason

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.tables import read, require_owner
 from lakehouse_cdc.mysql.preflight.settings import Finding
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.testing import MySqlServer
+from tests.remedies import remedy
 from tests.support.pipelines import bronze, pipeline
 
 FORMS: dict[str, dict[str, Any]] = {"now": {}, "soft": {"deletes": "soft"}, "versions": {"scd": 2}}
@@ -137,6 +139,7 @@ WAYS_OUT: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.long
+@remedy(codes.COLUMN_NAME_UNUSABLE)
 @pytest.mark.parametrize("way", WAYS_OUT)
 def test_a_column_called_so_is_the_trouble_of_its_table_and_the_hint_is_the_way_out(
     spark: SparkSession, mysql: MySqlServer, run: Callable[..., None], database: str, tmp_path: Path, way: str

@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.testing import MySqlServer
+from tests.remedies import remedy
 from tests.support.pipelines import bronze, pipeline
 
 OTHERS = ("a", "b", "c", "d", "e")
@@ -122,6 +124,7 @@ def test_each_fault_is_one_table_s(
     assert reads(spark, lake, database) == before
 
 
+@remedy(codes.ROW_TOO_LARGE)
 @pytest.mark.long
 def test_rows_that_are_too_large(
     spark: SparkSession, mysql: MySqlServer, run: Callable[..., None], database: str, tmp_path: Path
@@ -140,7 +143,9 @@ def test_rows_that_are_too_large(
     assert lake.status().healthy
     run(LARGE, "UPDATE a SET v = 3")
     lake.run(once=True)
-    assert "CDC-4023" in lake.status().tables[f"{database}.large"].quarantined
+    reason = lake.status().tables[f"{database}.large"].quarantined
+    assert reason.startswith(codes.ROW_TOO_LARGE.label)
+    assert "exclude the large column" in reason
     assert [result.table for result in lake.verify().tables if result.equal] == [f"{database}.a"]
     changed = pipeline(spark, mysql, database, tmp_path, tables={f"{database}.large": {"exclude": ["x", "y"]}})
     changed.run(once=True)

@@ -11,14 +11,16 @@ import pymysql
 import pytest
 from numpy.typing import NDArray
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.mysql.binlog.dump import BinlogDump
 from lakehouse_cdc.source.reading import log_reader
 from lakehouse_cdc.testing import MySqlServer
+from tests.remedies import remedy
 from tests.support.servers import connected
 from tests.support.source.driver import Driver
 from tests.support.source.stage import Stage, on_stage
+from tests.support.source.ways_out import of, reset
 
 Streaming = tuple[Stage, Driver]
 
@@ -116,6 +118,7 @@ def test_a_table_that_a_statement_logged_as_text_changes_is_read_again(streaming
     stage.same_rows(driver)
 
 
+@remedy(codes.BINLOG_INCIDENT)
 def test_an_incident_stops_the_stream(streaming: Streaming) -> None:
     """A server logs one where it has no room to log what it cannot take back: rows of a table without transactions."""
     stage, driver = streaming
@@ -142,10 +145,12 @@ def test_an_incident_stops_the_stream(streaming: Streaming) -> None:
         stage.drain(driver)
     assert refused.value.where.startswith(f"{place[0]}:")
     assert (driver.offset["file"], driver.offset["pos"]) == place
-    assert "FLUSH BINARY LOGS, then begin again with a fresh checkpoint" in refused.value.hint
+    assert refused.value.code is codes.BINLOG_INCIDENT
+    assert "FLUSH BINARY LOGS on the source; then: lakehouse-cdc reset --keep-tables" in refused.value.hint
     stage.run("FLUSH BINARY LOGS")
-    anew = stage.driver()
-    stage.snapshot(anew)
+    anew = reset(stage, driver, refused.value.hint, of(driver))
+    stage.run("INSERT INTO t VALUES (3, 3)")
+    stage.drain(anew)
     stage.same(anew)
 
 

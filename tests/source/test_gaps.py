@@ -12,9 +12,10 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.changelog import Op, fold
 from lakehouse_cdc.testing import MySqlServer
+from tests.remedies import remedy
 from tests.support.servers import connected
 from tests.support.source.driver import Driver
 from tests.support.source.stage import Stage, on_stage
@@ -82,13 +83,45 @@ def running(stage: Stage, **options: str) -> Driver:
 # ---------------------------------------------------------------- definite errors
 
 
-def test_another_server_is_refused(stage: Stage, mysql: MySqlServer) -> None:
+def resnapshot(driver: Driver, error: DefiniteError) -> None:
+    """What the hint says, in the next run."""
+    assert "set source.on_gap: resnapshot" in error.hint
+    driver.options["onGap"] = "resnapshot"
+    driver.restart()
+
+
+@remedy(codes.SERVER_REPLACED)
+@pytest.mark.parametrize("way_out", ["the old server", "resnapshot"])
+def test_another_server_is_refused(stage: Stage, mysql: MySqlServer, way_out: str) -> None:
     driver = running(stage)
+    old = driver.options["url"]
     driver.options["url"] = f"mysql://cdc@127.0.0.1:{mysql.port}"
     driver.restart()
     with pytest.raises(DefiniteError, match="the server is another one") as refused:
         driver.plan()
-    assert "on_gap: resnapshot" in refused.value.hint
+    assert refused.value.code is codes.SERVER_REPLACED
+    if way_out == "the old server":
+        assert "point source.url at the old server" in refused.value.hint
+        driver.options["url"] = old
+        driver.restart()
+        stage.run("UPDATE t SET v = 9 WHERE id = 10")
+        stage.drain(driver)
+        stage.same(driver)
+        return
+    with closing(connected(mysql)) as other, other.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {stage.database}")
+        try:
+            cursor.execute(f"CREATE TABLE {stage.name()} (id INT PRIMARY KEY, v INT)")
+            cursor.execute(f"INSERT INTO {stage.name()} VALUES (0, 1), (7, 7)")
+            resnapshot(driver, refused.value)
+            while driver.batch():
+                pass
+            driver.stop()
+        finally:
+            cursor.execute(f"DROP DATABASE {stage.database}")
+    assert {key: image for (_, key), (_, image) in fold(driver.log).items()} == {
+        (("id", n),): (("id", n), ("v", v)) for n, v in ((0, 1), (7, 7))
+    }
 
 
 def test_a_planned_batch_is_refused_by_another_server(stage: Stage, mysql: MySqlServer) -> None:
@@ -103,16 +136,20 @@ def test_a_planned_batch_is_refused_by_another_server(stage: Stage, mysql: MySql
         driver.read()
 
 
+@remedy(codes.POSITION_PURGED)
 def test_a_purged_file_is_named_with_the_way_out(stage: Stage) -> None:
     driver = running(stage)
     file = purge(stage)
     driver.restart()
     with pytest.raises(DefiniteError, match=f"{file} was purged") as refused:
         driver.plan()
-    assert "on_gap: resnapshot" in refused.value.hint
+    assert refused.value.code is codes.POSITION_PURGED
     assert "binlog_expire_logs_seconds" in refused.value.hint
+    resnapshot(driver, refused.value)
+    healed(stage, driver, epoch=2)
 
 
+@remedy(codes.BINLOG_RESET)
 @pytest.mark.parametrize("files", [None, 0, 2], ids=["shorter", "longer", "more files"])
 @pytest.mark.parametrize("restarted", [True, False], ids=["restarted", "running"])
 def test_a_log_that_was_reset_is_known_by_more_than_its_name(stage: Stage, files: int | None, restarted: bool) -> None:
@@ -126,7 +163,10 @@ def test_a_log_that_was_reset_is_known_by_more_than_its_name(stage: Stage, files
         driver.restart()
     with pytest.raises(DefiniteError) as refused:
         driver.batch()
-    assert "on_gap: resnapshot" in refused.value.hint
+    # a log that is shorter than the old one shows no more than that the position is gone
+    assert refused.value.code is (codes.POSITION_PURGED if files is None else codes.BINLOG_RESET)
+    resnapshot(driver, refused.value)
+    healed(stage, driver, epoch=2)
 
 
 def test_a_new_log_with_the_old_names_sizes_and_gtids(stage: Stage) -> None:
@@ -293,6 +333,7 @@ def test_a_batch_that_was_planned_when_the_purge_came_yields_nothing(stage: Stag
     healed(stage, driver, epoch=2)
 
 
+@remedy(codes.MASKED_COLUMN_LOST)
 def test_a_masked_column_that_got_another_name_in_the_gap_stops_the_stream(stage: Stage) -> None:
     """No statement that was read says that the new column is the masked one."""
     stage.create("other", rows=1)
@@ -304,11 +345,17 @@ def test_a_masked_column_that_got_another_name_in_the_gap_stops_the_stream(stage
     driver.restart()
     with pytest.raises(DefiniteError, match=r"the masked column v of .* is gone, .* w is another one") as caught:
         driver.batch()
+    assert caught.value.code is codes.MASKED_COLUMN_LOST
     assert "mask or exclude w" in caught.value.hint
     driver.options["masks"] = json.dumps({f"{stage.database}.*": {**masks, "w": None}})
     driver.restart()
     driver.batch()
     assert driver.offset["epoch"] == 2
+    stage.run("UPDATE t SET w = 7 WHERE id = 10")
+    stage.drain(driver)
+    assert {image for (name, _), (_, image) in fold(driver.log).items() if name == stage.name()} == {
+        (("id", n), ("w", None)) for n in range(0, 200, 10)
+    }
 
 
 def test_a_table_that_was_altered_in_the_gap(stage: Stage) -> None:

@@ -44,7 +44,7 @@ def test_as_the_user_says(stage: Stage, fault: str, on_error: str) -> None:
     stage.run("CREATE TABLE t (id INT PRIMARY KEY, v INT, d DATE)")
     stage.run("INSERT INTO t (id, v) VALUES (0, 0), (10, 0), (20, 0), (30, 0)")
     stage.create("u", rows=3)
-    driver = stage.driver(onError=json.dumps({"*.*": "stop", stage.name(): on_error}))
+    driver = stage.driver(onError=json.dumps({"*.*": "stop", stage.name(): on_error}), generated="fail")
     stage.drain(driver)
     stage.run("UPDATE u SET v = 1")
     for sql in FAULTS[fault]:

@@ -33,7 +33,7 @@ def stop(stage: Stage, driver: Driver) -> Position:
     with pytest.raises(DefiniteError) as caught:
         stage.drain(driver)
     driver.restart()
-    named = re.search(r"lakehouse-cdc signal pass (\S+)$", caught.value.hint)
+    named = re.search(r"lakehouse-cdc signal -c pipeline.yml pass (\S+)$", caught.value.hint)
     assert named is not None, caught.value.hint
     return Position.parse(named[1])
 

@@ -7,12 +7,14 @@ import json
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
+from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.planned_configuration import DIGEST, digest
 from lakehouse_cdc.source.state.state_store import SchemaStore
 from lakehouse_cdc.source.state.stream_start import Beginning
+from tests.remedies import remedy
 from tests.support.source.driver import Driver, changes
 from tests.support.source.stage import Stage
 
@@ -68,15 +70,37 @@ def under(driver: Driver, **options: str) -> Driver:
     return driver
 
 
+@remedy(codes.BATCH_PLANNED_OTHERWISE)
 def test_a_planned_batch_is_not_executed_under_another_configuration(stage: Stage) -> None:
     driver = planned(stage)
     first, options = changes(driver.read()), driver.options
     assert "clear" in repr(first)
     for other in OTHERS:
-        with pytest.raises(DefiniteError, match=r"another configuration.*Hint: put the options back"):
+        with pytest.raises(DefiniteError, match=r"another configuration.*Hint: put the options back") as caught:
             under(driver, **other).read()
+        assert caught.value.code is codes.BATCH_PLANNED_OTHERWISE
         driver.options = options
     assert changes(under(driver).read()) == first
+
+
+@remedy(codes.BATCH_PLANNED_OTHERWISE)
+def test_a_planned_batch_that_was_deleted_is_planned_again_under_the_new_configuration(stage: Stage) -> None:
+    stage.create("u", rows=3)
+    driver = planned(stage)
+    under(driver, exclude='{"*.t": ["v"]}')
+    with pytest.raises(DefiniteError) as caught:
+        driver.read()
+    assert caught.value.code is codes.BATCH_PLANNED_OTHERWISE
+    assert "delete from the checkpoint's folder `offsets` the file whose number is missing in `commits`" in (
+        caught.value.hint
+    )
+    driver.planned = None  # which is all that the driver has of that file
+    driver.restart()
+    stage.drain(driver)
+    stage.same_rows(driver, "u")
+    assert {name for c in driver.log if c.table == stage.name("t") and c.op is Op.READ for name in dict(c.after)} == {
+        "id", "w", "d",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("other", [{"masks": '{"*.t": {"v": null}}'}, {"exclude": '{"*.t": ["v"]}'},

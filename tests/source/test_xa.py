@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxBytes, ReadMaxRows
 
-from lakehouse_cdc.errors import DefiniteError, TransientError
+from lakehouse_cdc.errors import DefiniteError, TransientError, codes
 from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.position import FIRST_EVENT, Position
 from lakehouse_cdc.model.seq import unpack
@@ -30,9 +31,11 @@ from lakehouse_cdc.source.spark.stream import MySqlCdcSource
 from lakehouse_cdc.source.tail.log_tail import Tail
 from lakehouse_cdc.source.test_hooks import Step
 from lakehouse_cdc.testing import VERSIONS, MySqlServer, Version
+from tests.remedies import remedy
 from tests.support.servers import connected, start_or_skip
 from tests.support.source.driver import COLUMNS, Driver, changes
 from tests.support.source.stage import Stage, on_stage
+from tests.support.source.ways_out import of, reset
 
 Streaming = tuple[Stage, Driver]
 # what does not depend on a version
@@ -272,14 +275,17 @@ def test_a_group_of_many_buffers(any_stage: Stage) -> None:
     assert [unpack(c.seq).ordinal for c in written(driver)] == list(range(4000))
 
 
+@remedy(codes.XA_PREPARE_MISSING)
 @of_each_kind
-def test_the_place_of_a_group_must_hold_it(streaming: Streaming) -> None:
+@pytest.mark.parametrize("way_out", ["restored", "reset"])
+def test_the_place_of_a_group_must_hold_it(streaming: Streaming, way_out: str) -> None:
     """Whatever has become of the log since the offset was made: rows of another are never taken for its own."""
     stage, driver = streaming
     prepare(stage, "one", "INSERT INTO t VALUES (1, 1)")
     stage.run("INSERT INTO t VALUES (2, 1)")
     stage.drain(driver)
     [group] = driver.offset["prepared"]
+    kept, before = deepcopy(driver.offset), of(driver)
     stage.run("XA COMMIT 'one'")
     group[0] = group[0].replace("6f6e65", "74776f")
     driver.offset["prepared"] = [group]
@@ -290,8 +296,17 @@ def test_the_place_of_a_group_must_hold_it(streaming: Streaming) -> None:
     group[2], group[3] = group[3], driver.offset["pos"]
     driver.restart()
     assert driver.plan()
-    with pytest.raises(DefiniteError, match="does not hold the XA transaction"):
+    with pytest.raises(DefiniteError, match="does not hold the XA transaction") as caught:
         driver.read()
+    assert caught.value.code is codes.XA_PREPARE_MISSING
+    if way_out == "restored":
+        assert "Restore the checkpoint" in caught.value.hint
+        driver.offset = kept
+        driver.restart()
+    else:
+        driver = reset(stage, driver, caught.value.hint, before)
+    stage.drain(driver)
+    stage.same(driver)
 
 
 # ---------------------------------------------------------------- snapshots

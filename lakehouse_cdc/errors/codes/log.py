@@ -2,13 +2,19 @@
 
 from lakehouse_cdc.errors.tree import Code, DefiniteError, Scope, TransientError
 
+_KEEP = "lakehouse-cdc reset --keep-tables -c pipeline.yml (the next run then reads all tables again, in place)"
+_DAMAGED = (
+    "Run again: the bytes may have been damaged on the way. If mysqlbinlog shows that the file itself is damaged, "
+    f"FLUSH BINARY LOGS on the source; then: {_KEEP}."
+)
+
 POSITION_PURGED = Code(
     3001,
     "position_purged",
     DefiniteError,
     Scope.PIPELINE,
     "The server no longer has the binlog in which the stream would continue.",
-    "Keep binlogs longer (binlog_expire_logs_seconds); set source.on_gap: resnapshot to read all tables again.",
+    "Set source.on_gap: resnapshot to read all tables again; and keep binlogs longer (binlog_expire_logs_seconds).",
 )
 
 BINLOG_RESET = Code(
@@ -35,7 +41,7 @@ XA_PREPARED_EARLIER = Code(
     DefiniteError,
     Scope.PIPELINE,
     "An XA transaction is committed whose rows lie before the first position of the stream.",
-    "Set source.on_gap: resnapshot to read all tables again, and GRANT XA_RECOVER_ADMIN ON *.* to the user.",
+    "GRANT XA_RECOVER_ADMIN ON *.* TO the user of the source, and set source.on_gap: resnapshot.",
 )
 
 XA_PENDING = Code(
@@ -53,7 +59,7 @@ XA_PREPARE_MISSING = Code(
     DefiniteError,
     Scope.PIPELINE,
     "The binlog does not hold an XA transaction where it was prepared.",
-    "Check the binlog file with mysqlbinlog; set source.on_gap: resnapshot to read all tables again.",
+    f"Restore the checkpoint, if it was changed; else: {_KEEP}.",
 )
 
 POSITION_UNSETTLED = Code(
@@ -71,7 +77,7 @@ BINLOG_DAMAGED = Code(
     DefiniteError,
     Scope.PIPELINE,
     "An event of the binlog is damaged or cut off.",
-    "Check the file with mysqlbinlog, then run again; if the file itself is damaged, begin with a fresh snapshot.",
+    _DAMAGED,
 )
 
 BINLOG_CHECKSUM_WRONG = Code(
@@ -80,7 +86,7 @@ BINLOG_CHECKSUM_WRONG = Code(
     DefiniteError,
     Scope.PIPELINE,
     "The checksum of a binlog event is wrong.",
-    "Check the file with mysqlbinlog, then run again; if the file itself is damaged, begin with a fresh snapshot.",
+    _DAMAGED,
 )
 
 BINLOG_EVENT_UNKNOWN = Code(
@@ -98,7 +104,7 @@ BINLOG_EVENT_MISPLACED = Code(
     DefiniteError,
     Scope.PIPELINE,
     "An event is at a place in the binlog where it cannot be: the start is inside a transaction.",
-    "Start at the beginning of a transaction.",
+    f"Restore the checkpoint, whose position was changed; or: {_KEEP}.",
 )
 
 BINLOG_INCIDENT = Code(
@@ -107,7 +113,7 @@ BINLOG_INCIDENT = Code(
     DefiniteError,
     Scope.PIPELINE,
     "The server logged an incident: changes may be missing from its binlog.",
-    "See the server's error log, FLUSH BINARY LOGS, then begin with a fresh checkpoint and fresh tables.",
+    f"The server's error log says what happened. FLUSH BINARY LOGS on the source; then: {_KEEP}.",
 )
 
 BINLOG_DISCONTINUED = Code(
@@ -116,7 +122,7 @@ BINLOG_DISCONTINUED = Code(
     DefiniteError,
     Scope.PIPELINE,
     "A binlog file does not continue the one before it.",
-    "Check the files with mysqlbinlog; take a fresh snapshot if the end of one is lost.",
+    f"Put the missing file, or the end of one, back on the source, and run again; if it is lost: {_KEEP}.",
 )
 
 TRANSACTIONS_MISSING = Code(
@@ -125,7 +131,7 @@ TRANSACTIONS_MISSING = Code(
     DefiniteError,
     Scope.PIPELINE,
     "A binlog file follows transactions that the files before it do not hold.",
-    "Take a fresh snapshot: the end of a file is lost, or GTIDs were set without it (gtid_purged).",
+    f"Put the end of the file before back on the source, and run again; if it is lost: {_KEEP}.",
 )
 
 ROLLBACK_AFTER_ROWS = Code(
@@ -134,7 +140,10 @@ ROLLBACK_AFTER_ROWS = Code(
     DefiniteError,
     Scope.PIPELINE,
     "A ROLLBACK in the binlog undoes rows of a captured table that were read already.",
-    "Do not write captured tables and non-transactional ones in one transaction; then take a fresh snapshot.",
+    (
+        "Do not write captured tables and non-transactional ones in one transaction. FLUSH BINARY LOGS on the source; "
+        f"then: {_KEEP}."
+    ),
 )
 
 BINLOG_TOO_LARGE = Code(
@@ -143,7 +152,7 @@ BINLOG_TOO_LARGE = Code(
     DefiniteError,
     Scope.PIPELINE,
     "Something in the binlog is too large for the memory of one read.",
-    "Read smaller batches, or exclude the large columns.",
+    "Exclude the large columns (tables.NAME.exclude), or set source.max_bytes_per_trigger to less.",
 )
 
 DUMP_ENDED = Code(
@@ -152,7 +161,7 @@ DUMP_ENDED = Code(
     TransientError,
     Scope.PIPELINE,
     "The server ended the binlog dump.",
-    "Give each reader its own server_id (source.server_ids), and check whether the server shuts down.",
+    "Run again when the server is up; if it did not shut down, give each reader its own server_id (source.server_ids).",
 )
 
 DUMP_SILENT = Code(
@@ -179,7 +188,7 @@ POSITION_INVALID = Code(
     DefiniteError,
     Scope.PIPELINE,
     "A position is not one between two events of a binlog.",
-    "Start from a position that the server shows (SHOW BINARY LOGS, SHOW BINLOG EVENTS), or from a fresh checkpoint.",
+    f"Restore the checkpoint, whose position was changed; or: {_KEEP}.",
 )
 
 POSITIONS_INCOMPARABLE = Code(
@@ -187,8 +196,8 @@ POSITIONS_INCOMPARABLE = Code(
     "positions_incomparable",
     DefiniteError,
     Scope.PIPELINE,
-    "The base name of the binlog files changed, so that positions have no order.",
-    "Set source.on_gap: resnapshot to begin a new epoch, or set log_bin back.",
+    "A position is of a log with another base name, so that the two have no order.",
+    "Name a position of the present log, as SHOW BINARY LOGS lists them.",
 )
 
 SEQ_OVERFLOW = Code(
@@ -197,7 +206,7 @@ SEQ_OVERFLOW = Code(
     DefiniteError,
     Scope.PIPELINE,
     "A number of a position is too large for the sequence number of a row.",
-    "RESET BINARY LOGS on the source, then begin with a fresh checkpoint and fresh tables.",
+    "RESET BINARY LOGS AND GTIDS (RESET MASTER before MySQL 8.4) on the source, and set source.on_gap: resnapshot.",
 )
 
 GTID_SET_INVALID = Code(
@@ -215,7 +224,7 @@ OFFSET_UNREADABLE = Code(
     DefiniteError,
     Scope.PIPELINE,
     "The checkpoint holds an offset that this release cannot read.",
-    "Use the release that wrote the checkpoint, or start with a new one.",
+    f"Use the release that wrote the checkpoint; or: {_KEEP}.",
 )
 
 CHECKPOINT_DAMAGED = Code(
@@ -224,7 +233,7 @@ CHECKPOINT_DAMAGED = Code(
     DefiniteError,
     Scope.PIPELINE,
     "The checkpoint or the folder of schemas is incomplete or was changed.",
-    "Restore the checkpoint and the folder of schemas together, or start with new ones.",
+    f"Restore the checkpoint and the folder of schemas together; or: {_KEEP}.",
 )
 
 BATCH_PLANNED_OTHERWISE = Code(
@@ -242,7 +251,7 @@ CURSOR_UNFIT = Code(
     DefiniteError,
     Scope.TABLE,
     "The checkpoint's progress in a table does not fit the key of the table.",
-    "Begin with a fresh checkpoint: this one is of another table.",
+    f"Restore the checkpoint, which was changed; or: {_KEEP}.",
 )
 
 INVARIANT_BROKEN = Code(
@@ -269,5 +278,5 @@ TABLE_STATE_UNREADABLE = Code(
     DefiniteError,
     Scope.PIPELINE,
     "The checkpoint holds a state of a table that no release writes.",
-    "Restore the checkpoint as it was, or start with a new one.",
+    f"Restore the checkpoint as it was; or: {_KEEP}.",
 )

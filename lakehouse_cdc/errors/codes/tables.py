@@ -2,6 +2,8 @@
 
 from lakehouse_cdc.errors.tree import Code, DefiniteError, Scope, TableError, TransientError
 
+_READ_AGAIN = "lakehouse-cdc signal -c pipeline.yml snapshot TABLE"
+
 TYPE_UNSUPPORTED = Code(
     4001,
     "type_unsupported",
@@ -62,7 +64,7 @@ TABLE_GONE = Code(
     DefiniteError,
     Scope.TABLE,
     "A captured table no longer exists on the source.",
-    "Remove it from source.tables.",
+    'Leave it out ("!TABLE" under source.tables).',
 )
 
 KEY_LOST = Code(
@@ -71,7 +73,7 @@ KEY_LOST = Code(
     DefiniteError,
     Scope.TABLE,
     "A table lost its primary key.",
-    "Signal snapshot for the table: it is read again without a key.",
+    f"Give it a primary key, or leave it without one; then: {_READ_AGAIN}.",
 )
 
 TABLE_CHANGED = Code(
@@ -80,7 +82,7 @@ TABLE_CHANGED = Code(
     DefiniteError,
     Scope.TABLE,
     "A table does not have the definition under which its rows are read.",
-    "Run again; if it stays, take a fresh snapshot of the table.",
+    f"Have it read again, as it is now: {_READ_AGAIN}.",
 )
 
 STATEMENT_NOT_FOLLOWED = Code(
@@ -89,7 +91,7 @@ STATEMENT_NOT_FOLLOWED = Code(
     DefiniteError,
     Scope.TABLE,
     "What a statement made of a captured table is not known, for the table changed again since.",
-    "Signal snapshot for the table: it is read again.",
+    f"Mask its columns by the names that they have by now; then: {_READ_AGAIN}.",
 )
 
 STATEMENT_STOPS_STREAM = Code(
@@ -98,7 +100,10 @@ STATEMENT_STOPS_STREAM = Code(
     DefiniteError,
     Scope.PIPELINE,
     "The stream cannot pass a statement that may change captured tables.",
-    "Begin with a fresh checkpoint and fresh tables, or exclude the table (source.tables).",
+    (
+        "Leave the table out (source.tables), or set tables.NAME.on_error to reread; or, if the statement changes no "
+        "captured table: lakehouse-cdc signal -c pipeline.yml pass FILE:POS."
+    ),
 )
 
 SCHEMA_CHANGE_STOPPED = Code(
@@ -125,7 +130,10 @@ MASK_SALT_CHANGED = Code(
     DefiniteError,
     Scope.PIPELINE,
     "The salt of masks is another one than before, so that equal values would have other hashes.",
-    "Set source.mask_salt back, or begin with a new pipeline.",
+    (
+        "Set source.mask_salt back; or, to have the new one: lakehouse-cdc reset --keep-tables -c pipeline.yml "
+        "(the next run then reads all tables again, in place)."
+    ),
 )
 
 MASKED_COLUMN_LOST = Code(
@@ -134,7 +142,7 @@ MASKED_COLUMN_LOST = Code(
     DefiniteError,
     Scope.TABLE,
     "A masked column disappeared while the log was not read, and a new column may be the same one.",
-    "Mask or exclude the new column, and signal snapshot for the table.",
+    f"Mask or exclude the new column; then, if the table is quarantined: {_READ_AGAIN}.",
 )
 
 KEYLESS_TABLE_BUSY = Code(
@@ -170,7 +178,7 @@ ROW_MALFORMED = Code(
     DefiniteError,
     Scope.ROW,
     "The bytes of a row do not fit the columns of its table.",
-    "Compare the definition of the table with the recorded one, then take a fresh snapshot of it.",
+    f"Have the table read again, as it is now: {_READ_AGAIN}.",
 )
 
 VALUE_MALFORMED = Code(
@@ -179,7 +187,7 @@ VALUE_MALFORMED = Code(
     DefiniteError,
     Scope.ROW,
     "The bytes of a value are not of the column's type.",
-    "Compare the definition of the table with the recorded one, then take a fresh snapshot of it.",
+    f"Have the table read again, as it is now: {_READ_AGAIN}.",
 )
 
 ZERO_DATE = Code(
@@ -206,7 +214,7 @@ ROW_TOO_LARGE = Code(
     DefiniteError,
     Scope.ROW,
     "A row is larger than a VARIANT can be.",
-    "Exclude the large column.",
+    "Exclude the large column (tables.NAME.exclude).",
 )
 
 ROW_IMAGE_PARTIAL = Code(
@@ -236,5 +244,5 @@ EXCLUDED_COLUMN_UNREADABLE = Code(
     DefiniteError,
     Scope.TABLE,
     "The length of an excluded column is not known without the binlog's table map.",
-    "Read the table's map from the binlog first.",
+    "Include the column, and report the error.",
 )

@@ -56,5 +56,4 @@ def _wrong(where: str, at: int) -> DefiniteError:
     return codes.BINLOG_CHECKSUM_WRONG.error(
         "the checksum of a binlog event is wrong",
         where=f"{where}, {at} bytes on",
-        hint="the binlog or its transport is damaged: check the file with mysqlbinlog, then read it again",
     )

@@ -20,9 +20,7 @@ class Cursor:
 
     def fail(self) -> DefiniteError:
         """The error for bytes that do not add up."""
-        return codes.BINLOG_DAMAGED.error(
-            "a binlog event is malformed", where=self._where, hint="check the file with mysqlbinlog"
-        )
+        return codes.BINLOG_DAMAGED.error("a binlog event is malformed", where=self._where)
 
     def take(self, count: int) -> bytes:
         if not 0 <= count <= self.left:

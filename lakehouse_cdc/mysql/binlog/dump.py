@@ -43,7 +43,7 @@ _NET_WRITE_TIMEOUT = 600  # seconds that the server waits while our reader is bu
 _NO_EVENTS: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
 _FATAL_READ = 1236  # ER_SOURCE_FATAL_ERROR_READING_BINLOG
 _SAME_ID = 4052  # MariaDB's ER_SLAVE_SAME_ID, for which MySQL has 1236 with the same text
-_GAP_HINT = "what was purged cannot be read again: set source.on_gap: resnapshot, or begin again with a fresh snapshot"
+_GAP_HINT = "set source.on_gap: resnapshot, which reads all tables again in a new epoch"
 
 
 class BinlogDump:
@@ -147,7 +147,6 @@ class BinlogDump:
                 raise codes.DUMP_SILENT.error(
                     f"the server has sent neither events nor heartbeats for {self._silence:g} s",
                     where=f"binlog dump from {self.start}",
-                    hint="the connection or the server hangs; connect again",
                 )
 
     def _receive(self, wait: float) -> bool:
@@ -202,9 +201,7 @@ class BinlogDump:
         """Raise what the packet at the start of the raw buffer means: it is no event."""
         if why != SPECIAL:
             what = {OUT_OF_ORDER: "out of order", BAD_SIZE: "of another length than their event"}[why]
-            raise codes.DUMP_OUT_OF_STEP.error(
-                f"the binlog dump sent packets {what}", where=str(self.start), hint="connect again"
-            )
+            raise codes.DUMP_OUT_OF_STEP.error(f"the binlog dump sent packets {what}", where=str(self.start))
         packet = bytes(self._raw[HEADER : self._filled])
         if packet[:1] == b"\xff":
             code = struct.unpack_from("<H", packet, 1)[0]
@@ -214,7 +211,6 @@ class BinlogDump:
             raise codes.DUMP_ENDED.error(
                 "the server ended the binlog dump",
                 where=f"binlog dump from {self.start}, server_id {self._server_id}",
-                hint="the server shuts down, or another reader uses the same server_id: give each reader its own",
             )
         raise codes.DUMP_OUT_OF_STEP.error(
             f"the binlog dump sent a packet of unknown kind {packet[:1].hex()}", where=str(self.start)

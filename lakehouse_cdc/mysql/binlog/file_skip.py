@@ -42,7 +42,6 @@ class Skip:
             raise codes.POSITION_INVALID.error(
                 f"{self._start} is no position between two events: the file continues at {self._cutter.position}",
                 where=str(self._start),
-                hint="the checkpoint is of another binlog; begin again with a fresh one",
             )
         return np.concatenate((self._head, events[skipped.size :]))
 

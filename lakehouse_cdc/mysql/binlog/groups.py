@@ -154,7 +154,6 @@ class Groups:
             raise codes.ROLLBACK_AFTER_ROWS.error(
                 "a ROLLBACK in the binlog takes back rows of a captured table that were read already",
                 where=where,
-                hint="do not write captured tables and non-transactional ones in one transaction",
             )
         if not second:
             self.state[k.ROWS] -= self.captured_events

@@ -72,6 +72,7 @@ class BinlogScanner:
         self.gtids_complete = gtids is not None  # all that was executed; or, before a file's start, all since it
         self.created: int | None = None  # when the current file was made, in seconds since 1970
         self._file = start.file
+        self._named = False  # whether the server has said that it sends the current file
         self._files = [start.file]
         self._sources: list[str] = []
         self._uuids: NDArray[np.uint8] = np.zeros((8, 16), dtype=np.uint8)
@@ -268,14 +269,17 @@ class BinlogScanner:
         state[k.AT] += len(event)
         here = self.position
         if artificial and (file, pos) == (here.file, here.pos):
+            self._named = True
             return
         if state[k.GROUP] != k.OUTSIDE:
             raise codes.BINLOG_DISCONTINUED.error("a binlog file ends inside a transaction", where=where)
-        if pos != FIRST_EVENT or file != file_name(here.base, here.number + 1):
+        # a file that ended names the next one, which may have been lost: then the server sends the one after it
+        skipped = artificial and here.pos == FIRST_EVENT and not self._named
+        if skipped or pos != FIRST_EVENT or file != file_name(here.base, here.number + 1):
             raise codes.BINLOG_DISCONTINUED.error(
                 f"the binlog continues at {file}:{pos} instead of the file after {here}", where=where
             )
-        self._file = file
+        self._file, self._named = file, artificial
         self._files.append(file)
         state[k.POS] = pos
         state[k.FILE] = len(self._files) - 1
@@ -287,7 +291,6 @@ class BinlogScanner:
             raise codes.TRANSACTIONS_MISSING.error(
                 f"the file begins after transactions that the files before did not hold: {str(previous)[:500]}",
                 where=self._where(),
-                hint="the end of a file is lost, or GTIDs were set without it (gtid_purged); take a fresh snapshot",
             )
         self.gtids = self.gtids.union(previous)
         self.gtids_complete = True

@@ -23,6 +23,7 @@ from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.images import layout
 from lakehouse_cdc.images.layout import BinlogType
 from lakehouse_cdc.model.table_name import join
+from lakehouse_cdc.model.way_out import read_again
 from lakehouse_cdc.mysql.binlog.cursor import Cursor
 from lakehouse_cdc.schema.charsets import charset_of, decode
 from lakehouse_cdc.schema.table import Column, TableSchema
@@ -182,17 +183,25 @@ def _key(fields: dict[int, Cursor], count: int) -> tuple[tuple[int, int], ...]:
     return tuple(key)
 
 
+_UNSHOWN = (
+    "SET GLOBAL binlog_row_metadata = FULL where the server has it, which shows whether it does; or exclude the column"
+)
+
+
 def check(table_map: TableMap, schema: TableSchema, where: str) -> None:
     """Raise DefiniteError unless `table_map` is what `schema` says; see the module's argument for what is compared."""
     if table_map.names is None:
         _require_plain_labels(schema, where)
+    else:
+        _require_shown_labels(table_map, schema, where)
     logged = with_hidden_columns(schema, table_map)
     difference = _differences(table_map, logged) or _type_difference(table_map, logged)
     if difference:
         raise codes.TABLE_CHANGED.error(
             f"table {schema.name} changed: {difference}",
             where=where,
-            hint=f"changes of a captured table's shape are not supported yet; take a fresh snapshot of {schema.name}",
+            table=schema.name,
+            hint=f"have it read again, as it is now: {read_again(schema.name)}",
         )
 
 
@@ -223,8 +232,27 @@ def _require_plain_labels(schema: TableSchema, where: str) -> None:
             raise codes.LABEL_UNREADABLE.error(
                 f"column {column.name} of {schema.name} has a label with a `?`, which may stand for another character",
                 where=where,
-                hint="SET GLOBAL binlog_row_metadata = FULL where the server has it, or exclude the column",
+                table=schema.name,
+                hint=_UNSHOWN,
             )
+
+
+def _require_shown_labels(table_map: TableMap, schema: TableSchema, where: str) -> None:
+    """With labels in the table map, one that INFORMATION_SCHEMA does not show is known for what it is."""
+    for labels, column in zip(table_map.labels, schema.columns, strict=False):
+        shown = any("?" in label for label in column.values)
+        if column.captured and shown and (texts := _texts(labels, column)) != column.values:
+            listed = ", ".join(texts)[:100]
+            raise codes.LABEL_UNREADABLE.error(
+                f"column {column.name} of {schema.name} has labels that the server's catalog cannot show: {listed}",
+                where=where,
+                table=schema.name,
+                hint="exclude the column, or give it labels without such characters (ALTER TABLE)",
+            )
+
+
+def _texts(labels: tuple[bytes, ...], column: Column) -> tuple[str, ...]:
+    return tuple(decode(column.charset or "utf8mb4", label) for label in labels)
 
 
 def _type_difference(table_map: TableMap, schema: TableSchema) -> str:
@@ -264,7 +292,7 @@ def _difference(table_map: TableMap, i: int, column: Column) -> str:
     if table_map.nullable[i] != column.nullable:
         return f"is {'nullable' if table_map.nullable[i] else 'NOT NULL'}"
     if column.values and table_map.names is not None:
-        labels = tuple(decode(column.charset or "utf8mb4", label) for label in table_map.labels[i])
+        labels = _texts(table_map.labels[i], column)
         return "" if labels == column.values else f"has the labels {', '.join(labels)[:100]}"
     if (collation := table_map.collations[i]) is not None:
         charset = charset_of(collation) or "another"

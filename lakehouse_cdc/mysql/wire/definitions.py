@@ -11,6 +11,7 @@ import struct
 from collections.abc import Sequence
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.model.way_out import read_again
 from lakehouse_cdc.schema.charsets import UNICODE, charset_of
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.type_registry import MARIADBS, SPATIAL, TYPES
@@ -26,7 +27,7 @@ def check_definitions(definitions: Sequence[bytes], schema: TableSchema) -> None
     """Raises DefiniteError where `definitions` are not the captured columns of `schema`, in order."""
     if len(definitions) != len(schema.captured):
         what = f"the server sends {len(definitions)} columns of {schema.name}, not {len(schema.captured)}"
-        raise codes.TABLE_CHANGED.error(what, where=schema.name, hint="the table was changed")
+        raise codes.TABLE_CHANGED.error(what, where=schema.name, hint=_hint(schema.name))
     for column, definition in zip(schema.captured, definitions, strict=True):
         _check(column, definition, schema.name)
 
@@ -53,8 +54,15 @@ def _check(column: Column, definition: bytes, table: str) -> None:
             f"the server sends column {column.name} of {table} as type {kind} (collation {collation}, flags {flags}, "
             f"decimals {decimals}), which is not {column.declared} in {column.charset or 'binary'}",
             where=table,
-            hint="the table was changed, or the session did not SET character_set_results = NULL",
+            hint=_hint(table),
         )
+
+
+def _hint(table: str) -> str:
+    return (
+        "the table was changed (or the session did not SET character_set_results = NULL); have it read again, as it is"
+        f" now: {read_again(table)}"
+    )
 
 
 def _behind_text(data: bytes, at: int) -> int:

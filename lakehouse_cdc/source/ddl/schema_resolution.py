@@ -21,6 +21,7 @@ from lakehouse_cdc.model.ddl_effect import Effect, Kind
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.table_state import Quarantined, TableState
+from lakehouse_cdc.model.way_out import pass_by, reason
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
 from lakehouse_cdc.mysql.catalog import logs_generated
@@ -110,7 +111,7 @@ def _reason(error: DefiniteError, statement: LoggedStatement, before: TableSchem
         raise error.code.error(error.what, where=error.where, hint=hint) from error
     unknown = statement.unknown or error.code is codes.STATEMENT_NOT_FOLLOWED
     if not unknown or on_error != "reread" or _is_masked(before):
-        return error.what
+        return reason(error.code, error.what, error.hint, before.name)
     _log.warning("%s: the table is read again at the end of the log", error.what)
     return ""
 
@@ -172,12 +173,12 @@ def not_followed(statement: LoggedStatement, options: SourceOptions, table: str 
     what = f"a statement that may change a captured table cannot be followed: {options.shown(statement.text)}"
     if table:
         return codes.STATEMENT_NOT_FOLLOWED.error(
-            f"{what} (at {statement.position}; the table was altered again since)", where=table
+            f"{what} (at {statement.position}; the table was altered again since)",
+            where=table,
+            hint="mask its columns by the names that they have by now",
         )
-    hint = (
-        "leave the table out (source.tables); or, if the statement changes no captured table: lakehouse-cdc signal pass"
-        f" {statement.position}"
-    )
+    passing = pass_by(statement.position)
+    hint = f"leave the table out (source.tables); or, if the statement changes no captured table: {passing}"
     return codes.STATEMENT_STOPS_STREAM.error(what, where=str(statement.position), hint=hint)
 
 
@@ -185,7 +186,7 @@ def to_continue(table: str, position: Position) -> str:
     """The hint for a statement at which the stream stops since `on_error` of a table says so."""
     return (
         f"set tables.{table}.on_error to reread or quarantine for the next run to continue; or, if the statement"
-        f" changes no captured table: lakehouse-cdc signal pass {position}"
+        f" changes no captured table: {pass_by(position)}"
     )
 
 

@@ -30,6 +30,7 @@ from lakehouse_cdc.model.ddl_effect import Effect
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.table_state import Streaming
+from lakehouse_cdc.model.way_out import read_again
 from lakehouse_cdc.model.xa import Prepared, open_at
 from lakehouse_cdc.mysql import object_references, server
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
@@ -156,7 +157,8 @@ class Texts:
         if on_error == "reread" and not isinstance(state.phase, Streaming):
             return Effect("again", table)
         why = "source.snapshot is never" if on_error == "reread" else f"on_error is {on_error}"
-        change = SchemaChange.leaving(None, self._store.get(state.schema), f"{_CHANGED}, and {why}")
+        what = f"{_CHANGED}, and {why}; have the table read again: {read_again(table)}"
+        change = SchemaChange.leaving(None, self._store.get(state.schema), what)
         return Effect("quarantine", table, self._store.put_change(change))
 
     def _committed(self, until: Position) -> set[str]:

@@ -19,6 +19,7 @@ from lakehouse_cdc.model.offset import Identity, Offset
 from lakehouse_cdc.model.position import FIRST_EVENT, Position
 from lakehouse_cdc.model.state_machine import advance, advanced
 from lakehouse_cdc.model.table_events import EpochBegun, TableDropped
+from lakehouse_cdc.model.way_out import reason
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.preflight import checks
@@ -53,7 +54,8 @@ def first_offset(
 
     findings = checks.check(session, tables.selection, options.choice, options.keys)
     checks.require(findings, stops)
-    reasons = {**failed, **{finding.name: finding.what for finding in findings if finding.is_of_table}}
+    refusals = {f.name: reason(f.code, f.what, f.hint, f.name) for f in findings if f.is_of_table}
+    reasons = {**failed, **refusals}
     reached(Step.BEFORE_POSITION)
     seen = sight(session)  # all beyond the position that is chosen is beyond this one, too
     file = seen.tip.file
@@ -91,7 +93,7 @@ def first_offset(
     for name, fault in faults.items():
         if stops(name) or len(faults) == len(schemas):
             raise fault
-    reasons |= {name: fault.what for name, fault in faults.items()}
+    reasons |= {name: reason(fault.code, fault.what, fault.hint, name) for name, fault in faults.items()}
     states = {
         name: advanced(
             None,

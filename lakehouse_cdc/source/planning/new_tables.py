@@ -9,6 +9,7 @@ from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.state_machine import advance
 from lakehouse_cdc.model.table_events import TableDeselected, TableDropped
 from lakehouse_cdc.model.table_name import join, split
+from lakehouse_cdc.model.way_out import reason
 from lakehouse_cdc.model.xa import Prepared
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.connection.session import Session
@@ -56,7 +57,7 @@ def with_new_tables(
         event = (
             tables.captured_at(schema, seq=offset.next_reading(before), floor=offset.position)
             if fault is None
-            else tables.refused(schema, fault.what)
+            else tables.refused(schema, reason(fault.code, fault.what, fault.hint, name))
         )
         offset = offset.with_table(name, advance(before, event))
     # their rows in what is prepared were not counted

@@ -50,7 +50,6 @@ def read_binlog(split: BinlogSplit, options: SourceOptions, server_id: int) -> I
                     raise codes.STATEMENT_STOPS_STREAM.error(
                         f"the stream cannot pass a statement: {options.shown(statement.text)}",
                         where=str(statement.position),
-                        hint="begin again with a fresh checkpoint and fresh tables, or leave the table out",
                     )  # fmt: skip
                 if part.changes.n:
                     yield from _batches(split, part, filters)

@@ -81,7 +81,7 @@ class LogReader:
         if scan.files == (known.file,) and created is not None and created != known.created:
             raise codes.BINLOG_RESET.error(
                 f"{known.file} is a new file of an old name: the binlog was reset", where=str(scan.start),
-                hint="source.on_gap: resnapshot reads all tables again in a new epoch",
+                hint="set source.on_gap: resnapshot, which reads all tables again in a new epoch",
             )  # fmt: skip
 
     def close(self) -> None:

@@ -31,6 +31,7 @@ from lakehouse_cdc.errors import CdcError, DefiniteError, Scope
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.path_element import fitted
 from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.model.way_out import reason
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.source.state.state_store import mounted, write_whole
 
@@ -90,8 +91,16 @@ class SetAside:
             return False
         self._signals.drop(error.table)  # else it would be taken up, and fail, again and again
         rereads = before.rereads if before is not None else ()
-        reason = f"{error.code.label}: {error.what}; {error.hint}"
-        self._write(Note(error.table, file, int(pos), reason, digest, rereads=rereads))
+        self._write(
+            Note(
+                error.table,
+                file,
+                int(pos),
+                reason(error.code, error.what, error.hint, error.table),
+                digest,
+                rereads=rereads,
+            )
+        )
         return True
 
     def notes(self) -> dict[str, Note]:

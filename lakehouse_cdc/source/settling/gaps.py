@@ -15,7 +15,7 @@ from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.connection.session import Session
 
-_READ_AGAIN = "source.on_gap: resnapshot reads all tables again in a new epoch"
+_READ_AGAIN = "set source.on_gap: resnapshot, which reads all tables again in a new epoch"
 
 
 def other_server(session: Session, start: Offset) -> DefiniteError | None:
@@ -25,7 +25,7 @@ def other_server(session: Session, start: Offset) -> DefiniteError | None:
     return codes.SERVER_REPLACED.error(
         f"the server is another one: {session.server_uuid}, the checkpoint is of {start.identity.server_uuid}",
         where=str(start.position),
-        hint=f"point source.url at the old server; {_READ_AGAIN}",
+        hint=f"point source.url at the old server; or {_READ_AGAIN}",
     )
 
 
@@ -38,7 +38,7 @@ def missing(session: Session, start: Offset) -> DefiniteError | None:
     return codes.POSITION_PURGED.error(
         f"the binlog cannot be continued: {start.position.file} {what}",
         where=str(start.position),
-        hint=f"keep binlogs longer (binlog_expire_logs_seconds); {_READ_AGAIN}",
+        hint=f"{_READ_AGAIN}; and keep binlogs longer (binlog_expire_logs_seconds)",
     )
 
 
@@ -58,7 +58,7 @@ def unknown_xa(at: Position) -> DefiniteError:
     return codes.XA_PREPARED_EARLIER.error(
         "an XA transaction is committed that was prepared before the stream began",
         where=str(at),
-        hint=f"GRANT XA_RECOVER_ADMIN ON *.* to the user, and begin again; {_READ_AGAIN}",
+        hint=f"GRANT XA_RECOVER_ADMIN ON *.* TO the user of the source, and {_READ_AGAIN}",
     )
 
 
@@ -90,5 +90,5 @@ def _purged(session: Session, begins: Sequence[Position], end: Offset) -> Defini
     return codes.POSITION_PURGED.error(
         f"the batch that ends at {end.position} cannot be read any more: {lost.file} was purged",
         where=str(lost),
-        hint=f"keep binlogs longer (binlog_expire_logs_seconds); {_READ_AGAIN}",
+        hint=f"{_READ_AGAIN}; and keep binlogs longer (binlog_expire_logs_seconds)",
     )

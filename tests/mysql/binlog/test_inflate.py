@@ -189,7 +189,7 @@ def test_more_than_memory_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(columns, "LARGEST", 1 << 20)
     rows = HEAD + BITS + b"".join(image(i, b"", stored(bytes(60_000))) for i in range(10))
     read(scan_of((WRITE, rows)))
-    with pytest.raises(DefiniteError, match="exclude the columns"):
+    with pytest.raises(DefiniteError, match="Exclude the large columns"):
         read(scan_of((WRITE, rows), (WRITE, rows)))
 
 

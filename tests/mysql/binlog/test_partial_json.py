@@ -282,7 +282,7 @@ def test_images_that_lack_columns_are_refused(
     run(client, "UPDATE u SET j = JSON_SET(j, '$.a', 1)")
     buffer = joined(log.buffers(start))
     assert partial_events(buffer) == 1
-    with pytest.raises(DefiniteError, match=rf"{database}\.u in the binlog does not hold all.*binlog_row_image=FULL"):
+    with pytest.raises(DefiniteError, match=rf"{database}\.u in the binlog does not hold all.*binlog_row_image = FULL"):
         BinlogScanner(start, lambda _: True).feed(buffer)
     assert BinlogScanner(start, lambda _: False).feed(buffer).boundary == log.end
 

@@ -40,7 +40,6 @@ from lakehouse_cdc.schema.table import Column, TableSchema
 LARGEST = 2 << 30  # bytes that the rows of one buffer may become: all of them have to be in memory at once
 _LARGEST_VALUE = 1 << 30  # bytes: max_allowed_packet goes no further
 _ZLIB, _RAW, _SIZE_BYTES = 0x80, 0x08, 0x07
-_DAMAGED = "the binlog or its transport is damaged: check the file with mysqlbinlog, then read it again"
 
 
 def inflated(scan: Scan, schemas: Sequence[TableSchema]) -> Scan:
@@ -69,7 +68,6 @@ def inflated(scan: Scan, schemas: Sequence[TableSchema]) -> Scan:
             raise codes.BINLOG_TOO_LARGE.error(
                 f"compressed columns of {len(scan.buffer)} bytes of binlog become more than {LARGEST >> 30} GiB",
                 where=where,
-                hint="this is too large to be read into memory at once; exclude the columns",
             )
     tables = tuple(values[t].table if t in values else table for t, table in enumerate(scan.tables))
     buffer = np.frombuffer(bytearray().join(pieces), dtype=np.uint8) if len(pieces) > 1 else scan.buffer
@@ -116,7 +114,7 @@ class _Values:
             if value is None:
                 name = f"{self._schema.columns[column].name} of {self._schema.name}"
                 raise codes.BINLOG_DAMAGED.error(
-                    f"a compressed value of column {name} does not hold what it says", where=where, hint=_DAMAGED
+                    f"a compressed value of column {name} does not hold what it says", where=where
                 )
             pieces += (view[done : at - prefix], len(value).to_bytes(plain_prefix, "little"), value)
             done = at + size
@@ -141,9 +139,7 @@ class _Values:
             self._room = np.empty((count, SPOT_FIELDS), np.int64)
             find_values(data, first, self._columns, present, self._room)
         if count < 0:
-            raise codes.BINLOG_DAMAGED.error(
-                f"a row of {self._schema.name} is cut off in the binlog", where=where, hint=_DAMAGED
-            )
+            raise codes.BINLOG_DAMAGED.error(f"a row of {self._schema.name} is cut off in the binlog", where=where)
         spots: list[tuple[int, int, int]] = self._room[:count].tolist()
         return spots
 

@@ -149,5 +149,4 @@ def _container(keys: list[bytes] | None, values: list[Value], large: bool) -> by
 
 
 def _malformed(where: str) -> DefiniteError:
-    hint = "the binlog or its transport is damaged: check the file with mysqlbinlog, then read it again"
-    return codes.BINLOG_DAMAGED.error("a JSON document in the binlog is malformed", where=where, hint=hint)
+    return codes.BINLOG_DAMAGED.error("a JSON document in the binlog is malformed", where=where)

@@ -138,5 +138,4 @@ def _misfit(where: str) -> DefiniteError:
     return codes.BINLOG_DAMAGED.error(
         "a partial JSON update in the binlog does not fit the document that it changes",
         where=where,
-        hint="the binlog or its transport is damaged: check the file with mysqlbinlog, then read it again",
     )
