@@ -96,7 +96,8 @@ class ConnectionOptions:
             raise codes.TLS_SETTING_INVALID.error(f"tls is '{tls}'", hint=f"one of {', '.join(MODES)}")
         if tls_ca and tls not in VERIFYING:
             raise codes.TLS_SETTING_INVALID.error(
-                f"tls_ca is given, and tls: {tls} checks no certificate", hint="tls: verify-identity"
+                f"tls_ca is given, and tls: {tls} checks no certificate",
+                hint="set tls: verify-ca or verify-identity, or remove tls_ca",
             )
         trusted = authorities(tls_ca)
         return cls(parts.hostname, port, unquote(parts.username), password, tls, trusted)
