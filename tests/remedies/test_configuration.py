@@ -82,6 +82,14 @@ STREAMS = {
         codes.TLS_AUTHORITY_UNREADABLE, {"tls": "verify-ca", "tlsCa": "{key}"}, "a PEM file with certificates",
         lambda _: {"tls": "verify-ca", "tlsCa": "{ca}"},
     ),
+    "an authority that is not given": OfStream(
+        codes.TLS_FAILED, {"tls": "verify-ca"}, r"give its authority as source\.tls_ca",
+        lambda _: {"tls": "verify-ca", "tlsCa": "{ca}"},
+    ),
+    "a host that nobody knows": OfStream(
+        codes.HOST_UNKNOWN, {"url": "mysql://cdc@no-such-host.invalid:{port}"}, r"Correct the host in source\.url",
+        lambda _: {"url": "mysql://cdc@127.0.0.1:{port}"},
+    ),
     "a table without its database": OfStream(
         codes.SELECTION_INVALID, {"tables": "t"}, r'write database\.table, such as "shop\.(orders)"',
         lambda hint: {"tables": "{db}.t"},
@@ -111,8 +119,9 @@ STREAMS = {
 
 @remedy(
     codes.OPTION_INVALID, codes.OPTION_UNKNOWN, codes.OPTION_MISSING, codes.URL_INVALID, codes.SERVER_ID_INVALID,
-    codes.TLS_SETTING_INVALID, codes.TLS_AUTHORITY_UNREADABLE, codes.SELECTION_INVALID, codes.SELECTION_UNMATCHED,
-    codes.SETTLE_UNAVAILABLE, codes.NOT_A_REPLICA, codes.TYPE_CHOICE_INVALID,
+    codes.TLS_SETTING_INVALID, codes.TLS_AUTHORITY_UNREADABLE, codes.TLS_FAILED, codes.HOST_UNKNOWN,
+    codes.SELECTION_INVALID, codes.SELECTION_UNMATCHED, codes.SETTLE_UNAVAILABLE, codes.NOT_A_REPLICA,
+    codes.TYPE_CHOICE_INVALID,
 )  # fmt: skip
 @pytest.mark.parametrize("case", STREAMS.values(), ids=STREAMS)
 def test_an_option_is_corrected(stage: Stage, case: OfStream) -> None:

@@ -30,6 +30,7 @@ from lakehouse_cdc.mysql.connection.tls import MODES, VERIFYING, Tls, authoritie
 Purpose = Literal["query", "data"]
 Version = tuple[int, int, int]
 _DENIED = 1045  # ER_ACCESS_DENIED_ERROR
+_UNKNOWN_PLUGIN = "received unknown auth switch request"  # PyMySQL's words, without a number, for old passwords
 
 _STATE = {
     "autocommit": "1",
@@ -223,6 +224,10 @@ def connect(options: ConnectionOptions, *, purpose: Purpose = "query") -> Sessio
 def _connected(options: ConnectionOptions) -> _Connection:
     try:
         return _opened(options)
+    except ValueError as error:
+        raise codes.SERVER_ANSWER_UNEXPECTED.error(
+            f"the greeting of the server cannot be read: {error}", where=options.where
+        ) from error
     except pymysql.err.OperationalError as error:
         # to an account that requires TLS, too, the server says that the password is wrong
         if error.args[0] != _DENIED or options.tls != "disabled":
@@ -299,6 +304,8 @@ def translate(error: BaseException, where: str, account: str = "") -> CdcError:
     if isinstance(cause, socket.gaierror) and cause.errno != socket.EAI_AGAIN:
         return server_error(2005, str(error.args[-1]), where)  # no such host
     if isinstance(error, pymysql.err.Error):
+        if error.args[:1] == (_UNKNOWN_PLUGIN,):
+            return server_error(2059, _UNKNOWN_PLUGIN, where)
         number, text = (*error.args, "", "")[:2]
         if isinstance(number, int) and number:
             return server_error(number, str(text), where, account)
