@@ -82,7 +82,8 @@ class ConnectionOptions:
             ) from None
         if parts.password is not None:
             raise codes.PASSWORD_IN_URL.error(
-                "a password does not belong in the url", hint="give it by itself (source.password)"
+                "a password does not belong in the url",
+                hint="remove it there, and set source.password (for the demo, the variable LAKEHOUSE_CDC_PASSWORD)",
             )
         rest = parts.path.strip("/") or parts.query or parts.fragment
         if parts.scheme != "mysql" or not parts.hostname or not parts.username or rest:
