@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse_cdc.errors import DefiniteError, TransientError, codes
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.settings import READER, READER_PASSWORD
@@ -137,34 +137,6 @@ def test_the_server_leaves_the_offline_mode(own: MySqlServer, own_stage: Stage, 
     own_stage.run("DELETE FROM t WHERE id = 10")
     own_stage.drain(driver)
     own_stage.same(driver)
-
-
-@remedy(codes.SERVER_RESTARTING)
-def test_the_server_is_up_again(own: MySqlServer, own_stage: Stage) -> None:
-    """A statement that runs while the server shuts down is told so."""
-    failures: list[Exception] = []
-
-    def count() -> None:
-        columns = ", ".join(f"INFORMATION_SCHEMA.COLUMNS {name}" for name in "abc")
-        with connect(ConnectionOptions.from_url(own.url)) as session:
-            try:
-                session.query(f"SELECT COUNT(*) FROM {columns}")
-            except TransientError as error:
-                failures.append(error)
-
-    thread = threading.Thread(target=count)
-    thread.start()
-    until(lambda: any("COUNT" in str(row[7]) for row in own_stage.run("SHOW PROCESSLIST")))
-    own_stage.run("SHUTDOWN")
-    thread.join()
-    [error] = failures
-    assert isinstance(error, TransientError)
-    assert error.code in (codes.SERVER_RESTARTING, codes.CONNECTION_LOST)  # whichever comes first
-    until(lambda: own.pid is None)
-    own.restart()
-    own_stage.connection.connect()
-    with connect(ConnectionOptions.from_url(own.url)) as session:
-        assert session.scalar("SELECT COUNT(*) FROM remedied.t") == 12
 
 
 def until(true: Callable[[], bool]) -> None:
