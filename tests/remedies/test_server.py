@@ -401,6 +401,25 @@ def test_a_table_is_renamed_to_lower_case(own_stage: Stage, tmp_path: Path, monk
 # ---------------------------------------------------------------- statements
 
 
+@remedy(codes.OBJECT_MISSING)
+@pytest.mark.parametrize(
+    ("misspelt", "said"),
+    [
+        ("id FROM remedy.t", "check the name of the database"),
+        ("id FROM remedied.tt", "or its name is misspelt."),
+        ("ids FROM remedied.t", "or its name is misspelt."),
+    ],
+)
+def test_a_name_is_corrected(own_stage: Stage, misspelt: str, said: str) -> None:
+    """Of a session alone: a stream takes a table that is not there any more for one that was dropped or renamed."""
+    with connect(ConnectionOptions.from_url(own_stage.server.url)) as session:
+        with pytest.raises(DefiniteError) as caught:
+            session.query(f"SELECT {misspelt}")
+        assert caught.value.code is codes.OBJECT_MISSING
+        assert caught.value.hint.endswith(said)
+        assert len(session.query("SELECT id FROM remedied.t")) == 12
+
+
 @remedy(codes.STATEMENT_REFUSED)
 def test_the_server_says_what_it_refuses(own: MySqlServer, own_stage: Stage) -> None:
     data, kept = own.directory / "data" / "remedied", own.directory / "t.ibd"
