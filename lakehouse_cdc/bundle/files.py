@@ -158,7 +158,9 @@ class Plan:
         try:
             return PipelineConfig.parse(settings)
         except ConfigError as error:
-            raise codes.BUNDLE_SETTING_INVALID.error(error.what, where="bundle init", hint=error.hint) from None
+            # what is said of a file in general is no help with an option
+            hint = "" if error.hint == codes.CONFIG_FILE_INVALID.remedy else error.hint
+            raise codes.BUNDLE_SETTING_INVALID.error(error.what, where="bundle init", hint=hint) from None
 
     def _pipeline(self, target: str, suffix: str) -> str:
         lines = [*self._pipeline_lines(target, suffix)]

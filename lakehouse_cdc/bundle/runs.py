@@ -70,9 +70,10 @@ def last_runs(workspace: WorkspaceClient, bundle: str, target: str = "") -> list
         ]
     runs = [run for run in runs if target in ("", run.target)]
     if not runs:
-        of = f" in target {target}" if target else ""
+        of, option = (f" in target {target}", f" -t {target}") if target else ("", "")
         raise codes.BUNDLE_NOT_DEPLOYED.error(
-            f"the workspace has no job or pipeline of the bundle {bundle}{of}", hint="deploy it first"
+            f"the workspace has no job or pipeline of the bundle {bundle}{of}",
+            hint=f"in the bundle's folder: databricks bundle deploy{option}",
         )
     return sorted(runs, key=lambda run: (run.target, run.kind, run.name))
 

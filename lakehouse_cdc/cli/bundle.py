@@ -68,7 +68,7 @@ def init(
         "tables": {table.name: {"key": list(table.key), "columns": [column.name for column in table.columns]}
                    for table in plan.survey.tables.values()},
         "excluded": plan.survey.excluded, "left_out": plan.survey.left_out,
-        "healthy": not wrong, "findings": [vars(finding) for finding in findings],
+        "healthy": not wrong, "findings": [finding.as_json() for finding in findings],
     })  # fmt: skip
     if wrong:
         raise typer.Exit(DIFFERENCE)

@@ -29,6 +29,9 @@ _OLD_FILES = (
 )
 
 
+_SIGNALS = "lakehouse-cdc signal --help says what each takes"
+
+
 def main() -> None:
     """The entry point. Success is a plain return: Databricks takes every SystemExit of a wheel task for a failure."""
     try:
@@ -65,7 +68,9 @@ def config(
 ) -> None:
     """Check a configuration file, and say what it comes to; or print the JSON schema of such files."""
     if schema == (file is not None):
-        raise codes.COMMAND_MISUSED.error("config takes either --config FILE or --schema")
+        raise codes.COMMAND_MISUSED.error(
+            "config takes either --config FILE or --schema", hint="lakehouse-cdc config --help says what they are"
+        )
     if file is None:
         print(json_schema(), end="")
         return
@@ -82,7 +87,7 @@ def doctor(call: Call) -> None:
     if not call.screen.as_json:
         call.screen.findings(findings)
     wrong = [f for f in findings if f.severity == "error"]
-    call.screen.result({"healthy": not wrong, "findings": [vars(f) for f in findings], "uncaptured": left_out})
+    call.screen.result({"healthy": not wrong, "findings": [f.as_json() for f in findings], "uncaptured": left_out})
     if wrong:
         raise typer.Exit(DIFFERENCE)
 
@@ -249,9 +254,9 @@ def signal(
     pipeline = call.pipeline()
     needed = {Action.SNAPSHOT: "the tables to read", Action.PASS: "the statements to pass, as FILE:POS"}.get(action)
     if bool(what) != (needed is not None):
-        raise codes.COMMAND_MISUSED.error(f"{action.value} takes {needed or 'nothing more'}")
+        raise codes.COMMAND_MISUSED.error(f"{action.value} takes {needed or 'nothing more'}", hint=_SIGNALS)
     if where and action is not Action.SNAPSHOT:
-        raise codes.COMMAND_MISUSED.error(f"{action.value} takes no --where")
+        raise codes.COMMAND_MISUSED.error(f"{action.value} takes no --where", hint=_SIGNALS)
     if where:
         with call.opened() as pipeline:
             keys = pipeline.read_again_where(what or [], where)

@@ -113,7 +113,9 @@ def read_catalog(
     names = {join(database, table): (database, table) for database, table in bases}
     chosen = {name: names[name] for name in sorted(names) if selection.matches(name)}
     left_out = uncaptured(session, selection)
-    catalog = Catalog(faults=_unmatched(selection, names, chosen, known, left_out), uncaptured=left_out)
+    catalog = Catalog(
+        faults=_unmatched(selection, names, chosen, known, left_out, session.account), uncaptured=left_out
+    )
     if chosen and not session.is_mariadb and session.version >= _GENERATED_KEYS_SHOWN:
         # else a server may hide a generated key that is in every row image
         session.query("SET SESSION show_gipk_in_create_table_and_information_schema = ON")
@@ -133,7 +135,7 @@ def read_catalog(
         indexes = uniques.get((database, table), [])
         schema = with_unique(schema, _in_order(session, schema, indexes), len({index for index, *_ in indexes}))
         catalog.tables[name] = choice.chosen(schema)
-        catalog.faults += _table_faults(catalog.tables[name], engine, rows)
+        catalog.faults += _table_faults(catalog.tables[name], engine, rows, session.account)
         if doubtful := _doubtful(catalog.tables[name]):
             catalog.faults += [] if _logs_labels(session) else [_unknown_labels(name, column) for column in doubtful]
     catalog.faults += _unknown_columns(catalog.tables, choice, known)
@@ -275,6 +277,7 @@ def _unmatched(
     chosen: Mapping[str, _Name],
     known: Collection[str],
     left_out: Uncaptured,
+    account: str,
 ) -> list[DefiniteError]:
     faults = []
     for pattern in selection.unmatched([*names, *known]):
@@ -292,7 +295,7 @@ def _unmatched(
             codes.SELECTION_UNMATCHED.error(
                 f"no table matches '{pattern}'",
                 where="source.tables",
-                hint=glob_hint(pattern) or f"{seen}; check the name, or GRANT SELECT on it",
+                hint=glob_hint(pattern) or f"{seen}; check the name, or GRANT SELECT on it to {account}",
             )
         )
     if not chosen and not known and not faults:
@@ -315,6 +318,7 @@ def _table_faults(
     schema: TableSchema,
     engine: str,
     columns: Sequence[tuple[Any, ...]],
+    account: str,
 ) -> list[DefiniteError]:
     name = schema.name
     table = for_statements(schema.database, schema.table)
@@ -323,7 +327,7 @@ def _table_faults(
     if engine != "InnoDB":
         faults.append((f"has the engine {engine}, not InnoDB", f"ALTER TABLE {table} ENGINE = InnoDB, or {leave_out}"))
     if [row[-1] for row in columns] != list(range(1, len(columns) + 1)) or not columns:
-        faults.append(("has columns that the user may not see", f"GRANT SELECT ON {table} TO the user"))
+        faults.append(("has columns that the user may not see", f"GRANT SELECT ON {table} TO {account}"))
     faults += [
         (
             f"has the column {column.name} with labels that are no text: the server lists them otherwise than they are",

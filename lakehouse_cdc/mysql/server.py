@@ -54,10 +54,7 @@ def log_position(session: Session) -> ServerPosition:
     while True:
         status = binlog_status(session)
         if not status:
-            raise codes.BINLOG_DISABLED.error(
-                "the server writes no binlog", where=session.options.where,
-                hint="start it with log_bin (and binlog_format = ROW)",
-            )  # fmt: skip
+            raise codes.BINLOG_DISABLED.error("the server writes no binlog", where=session.options.where)
         file, pos, *rest = status
         position = Position(file, int(pos))
         if position.startable or time.monotonic() > until:

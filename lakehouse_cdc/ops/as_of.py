@@ -64,7 +64,8 @@ def as_of(
     seq = _seq(spark, layout, moment, newest)
     by_table = schemas_in_force(spark, layout, None if table is None else [table])
     if table is not None and table not in by_table:
-        raise codes.TABLE_UNKNOWN.error(f"bronze knows no table {table}", hint="name it as DATABASE.TABLE")
+        known = schemas_in_force(spark, layout, None)
+        raise codes.TABLE_UNKNOWN.error(f"bronze knows no table {table}", hint=f"one of {', '.join(sorted(known))}")
     if table is None:
         by_table = {name: schemas for name, schemas in by_table.items() if _is_there(schemas, seq)}
     for name, refused in _in_bronze_alone(spark, layout, by_table, policy).items():

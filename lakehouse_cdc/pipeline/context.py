@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakehouse_cdc.errors import CdcError, codes
+from lakehouse_cdc.errors import CdcError
 from lakehouse_cdc.model.own_columns import OwnColumns
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.pipeline.config.source_options import connection_options, source_options
-from lakehouse_cdc.pipeline.run.exclusive import exclusive
+from lakehouse_cdc.pipeline.run.exclusive import exclusive, writable
 from lakehouse_cdc.pipeline.run.failures import translate
 from lakehouse_cdc.runtime.databricks import brought_session
 from lakehouse_cdc.schema.selection import Selection
@@ -91,13 +91,9 @@ class PipelineContext:
         return self._log or self.state / "spark.log"
 
     def _prepared_log(self) -> Path:
-        try:
+        with writable(self.log.parent):
             self.log.parent.mkdir(parents=True, exist_ok=True)
             self.log.touch()
-        except OSError as error:
-            raise codes.TARGET_UNWRITABLE.error(
-                f"cannot write to {self.log.parent}: {error.strerror}", hint="choose another folder under target"
-            ) from error
         return self.log
 
     def checkpoint(self, layer: str) -> str:

@@ -35,7 +35,7 @@ from lakehouse_cdc.pipeline.run.restarts import persistently
 from lakehouse_cdc.pipeline.run.streams import Streams
 from lakehouse_cdc.pipeline.start.configuration_changes import configuration_changes
 from lakehouse_cdc.schema.declared_key import with_key
-from lakehouse_cdc.schema.representation import carried_by
+from lakehouse_cdc.schema.representation import carry
 from lakehouse_cdc.schema.selection import Selection, glob_hint
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.requests.set_aside import SetAside
@@ -94,7 +94,7 @@ class Pipeline(RereadRequests):
                 return findings
             captured = read_catalog(session, Selection(self.config.source.tables), choice(self.config)).tables
             rules = SourceOptions.parse(self.source_options()).rules
-            carried = {name: carried_by(schema, rules) for name, schema in captured.items()}
+            carried = {name: carry(schema, rules) for name, schema in captured.items()}
             findings += checks.zero_date_defaults(session, carried)
             findings += self._unused(captured)
             return findings + (self._unfit(captured, at_fault) if self.config.target.silver else [])

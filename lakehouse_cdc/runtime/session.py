@@ -120,15 +120,13 @@ def local_session(
     where Delta's jars cannot be fetched.
     """
     if importlib.util.find_spec("pyspark") is None:
-        raise codes.PYSPARK_MISSING.error("PySpark is not installed", hint="install lakehouse-cdc[local]")
+        raise codes.PYSPARK_MISSING.error("PySpark is not installed")
     from pyspark.sql import SparkSession
 
     if is_running():
         running = SparkSession.builder.getOrCreate()
         if EXTENSION not in str(running.conf.get("spark.sql.extensions", "")):
-            raise codes.SPARK_WITHOUT_DELTA.error(
-                "a Spark session without Delta runs in this process", hint="stop it first"
-            )
+            raise codes.SPARK_WITHOUT_DELTA.error("a Spark session without Delta runs in this process")
         return running
     os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_directory() / "numba"))
     python = python or PythonPrograms()
@@ -138,6 +136,8 @@ def local_session(
         builder = builder.config(key, value)
     with _environment(python), _interrupt_kept():
         _launch(settings, log)
+        if not _has_delta():
+            raise codes.SPARK_WITHOUT_DELTA.error("Spark was started in this process without Delta's jars")
         return builder.getOrCreate()
 
 
@@ -154,6 +154,14 @@ def _launch(settings: Mapping[str, str], log: Path | None) -> None:
         if log is not None:
             how["stdout"] = how["stderr"] = stack.enter_context(open(log, "ab"))
         SparkContext._ensure_initialized(gateway=launch_gateway(conf, popen_kwargs=how))  # type: ignore[no-untyped-call]
+
+
+def _has_delta() -> bool:
+    """Whether Spark's JVM has Delta: it gets its jars when it starts, and outlives the session."""
+    from pyspark import SparkContext
+
+    jvm: Any = SparkContext._jvm
+    return bool(jvm.org.apache.spark.util.Utils.classIsLoadable(EXTENSION))
 
 
 @contextmanager

@@ -47,7 +47,7 @@ def with_given_key(schema: TableSchema, keys: Keys) -> TableSchema:
     columns = [by_name[name.lower()] for name in given]
     if len({column.name for column in columns}) < len(columns):
         raise codes.KEY_DECLARATION_INVALID.error(
-            f"the key of {where} names a column twice", where=where, hint=f"see tables.{where}.key"
+            f"the key of {where} names a column twice", where=where, hint=f"name each column once in tables.{where}.key"
         )
     if schema.primary_key:
         if {column.name for column in columns} == {*schema.key}:

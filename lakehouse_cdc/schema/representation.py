@@ -41,7 +41,9 @@ def carry(schema: TableSchema, rules: Rules) -> TableSchema:
     unknown = _overrides(schema, rules).keys() - {column.name.lower() for column in schema.columns}
     if unknown:
         raise codes.TYPE_CHOICE_INVALID.error(
-            f"{schema.name} has no column {min(unknown)}", where=f"tables.{schema.name}.types"
+            f"{schema.name} has no column {min(unknown)}",
+            where=f"tables.{schema.name}.types",
+            hint=f"correct the name, or remove it: the table has {', '.join(c.name for c in schema.columns)}",
         )
     return carried_by(schema, rules)
 

@@ -203,10 +203,14 @@ def _unpack_packages(packages: _Packages, home: Path) -> None:
         for package in files:
             with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE) as reading:
                 assert reading.stdout is not None
-                with tarfile.open(fileobj=reading.stdout, mode="r|") as tar:
-                    _extract(tar, home, "./usr/", packages.wanted())
+                damaged = False
+                try:
+                    with tarfile.open(fileobj=reading.stdout, mode="r|") as tar:
+                        _extract(tar, home, "./usr/", packages.wanted())
+                except tarfile.ReadError:
+                    damaged = True
                 reading.stdout.read()  # the padding: a closed pipe would be an error there
-            if reading.returncode:
+            if damaged or reading.returncode:
                 raise codes.PACKAGE_DAMAGED.error("dpkg-deb cannot read a package", where=package.name)
 
 

@@ -146,7 +146,7 @@ def _printed(data: Session, sql: str, texts: Texts) -> Iterator[pa.RecordBatch]:
     """The rows of a statement as the server prints them."""
     inside: Any = data.connection
     inside.use_unicode, inside.decoders = False, {}  # PyMySQL hands on the bytes
-    with translated(texts.schema.name), inside.cursor(pymysql.cursors.SSCursor) as cursor:
+    with translated(texts.schema.name, data.account), inside.cursor(pymysql.cursors.SSCursor) as cursor:
         cursor.execute(sql)
         n = _FIRST_ROWS
         while rows := cursor.fetchmany(n):

@@ -7,6 +7,7 @@ answers in the REST API's JSON, so that field names and paging are the SDK's own
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,8 +27,10 @@ from typer.testing import CliRunner, Result
 
 from lakehouse_cdc.bundle.runs import LastRun, last_runs
 from lakehouse_cdc.cli.main import app
-from lakehouse_cdc.errors import ConfigError, TransientError
+from lakehouse_cdc.errors import ConfigError, TransientError, codes
 from lakehouse_cdc.runtime import workspace
+from tests.remedies import remedy
+from tests.support.commands import call
 from tests.support.rest import Answer, Rest, rest
 
 BUNDLE = "lakehouse-cdc-shop"
@@ -205,6 +208,21 @@ def test_a_failed_last_run_is_exit_code_1(server: Rest, folder: Path) -> None:
 def test_no_failure_is_exit_code_0(server: Rest, folder: Path) -> None:
     assert status(folder, "-t", "dev").exit_code == 0
     assert status(folder, "-t", "prod").exit_code == 2
+
+
+@remedy(codes.BUNDLE_NOT_DEPLOYED)
+def test_the_bundle_is_deployed_as_the_hint_says(server: Rest, folder: Path, tmp_path: Path) -> None:
+    """What a deployment leaves in the workspace is a job; the stand-in has it once the command is given."""
+    refused = call(2, "bundle", "status", tmp_path / "nowhere")
+    assert (refused["code"], refused["hint"]) == (codes.BUNDLE_NOT_DEPLOYED.label, "name the bundle's folder")
+    refused = call(2, "bundle", "status", folder, "-t", "test")
+    assert refused["code"] == codes.BUNDLE_NOT_DEPLOYED.label
+    deploy = re.fullmatch(r"in the bundle's folder: databricks bundle deploy -t (\w+)", refused["hint"])
+    assert deploy, refused["hint"]
+    deployed = job(3, f"[{deploy[1]} me] {BUNDLE} ingest")
+    server.routes = {**ROUTES, "/api/2.2/jobs/list": lambda _: (200, {"jobs": [deployed], "has_more": False})}
+    [run] = call(0, "bundle", "status", folder, "-t", "test")["runs"]
+    assert run["name"] == f"{BUNDLE} ingest"
 
 
 def test_a_workspace_that_refuses_or_fails(server: Rest, folder: Path) -> None:

@@ -19,7 +19,9 @@ import pytest
 from packaging.requirements import Requirement
 
 from lakehouse_cdc.bundle.files import RESOURCES
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.testing import MySqlServer
+from tests.remedies import remedy
 from tests.support.bundles.declared import BUNDLE, ROOT, Declared, settings
 from tests.support.servers import new_database
 
@@ -99,6 +101,7 @@ def test_it_runs_on_the_python_of_databricks_runtime_19(metadata: Message) -> No
 
 
 @pytest.mark.long
+@remedy(codes.PACKAGE_MISSING, codes.PYSPARK_MISSING)
 def test_alone_in_a_new_environment_it_runs(wheel: zipfile.Path, mysql: MySqlServer, tmp_path: Path) -> None:
     """As a job's task calls it: by the entry point, and by the package's name."""
     python, locked = tmp_path / "venv" / "bin" / "python", tmp_path / "locked.txt"
@@ -139,6 +142,17 @@ def test_alone_in_a_new_environment_it_runs(wheel: zipfile.Path, mysql: MySqlSer
             refused.stderr
             == "error: CDC-1026 package_missing: pyspark is not installed Hint: pip install 'lakehouse-cdc[local]'\n"
         )
+        asked = "from lakehouse_cdc.runtime.session import local_session\nlocal_session()\n"
+        alone = run(python, "-c", asked)
+        assert (
+            f"{codes.PYSPARK_MISSING}: PySpark is not installed Hint: pip install 'lakehouse-cdc[local]'"
+            in alone.stderr
+        )
         install("pyspark")
         beside = run(python, "-m", "lakehouse_cdc", "doctor", "-c", file, "--json")
         assert (beside.returncode, beside.stdout) == (0, found.stdout)
+        # the package is not in a registry: its wheel stands for that name
+        install(f"lakehouse-cdc[local] @ {Path(str(wheel.root.filename)).as_uri()}")
+        assert run(python, "-c", asked).returncode == 0
+        ran = run(python.parent / "lakehouse-cdc", "run", "-c", file, "--once")
+        assert ran.returncode == 0, ran.stderr

@@ -182,7 +182,7 @@ def test_a_right_that_is_missing(write: Write, user: str, name: str, what: str) 
     assert result.exit_code == 1
     found = findings(result)
     assert list(found) == [name]
-    assert (found[name]["what"], found[name]["hint"]) == (what, f"GRANT {name} ON *.* TO the user")
+    assert (found[name]["what"], found[name]["hint"]) == (what, f"GRANT {name} ON *.* TO '{user}'@'127.0.0.1'")
 
 
 def test_a_user_who_may_not_select_sees_no_table(write: Write) -> None:

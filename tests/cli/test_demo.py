@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import platform
+import re
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,12 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from lakehouse_cdc.cli.main import app
+from lakehouse_cdc.errors import codes
+from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.shop import TABLES
+from tests.remedies import remedy
+from tests.support.commands import call
+from tests.support.servers import connected
 
 ARGUMENTS = ["demo", "--rows", "5000", "--json", "--keep"]
 
@@ -72,3 +80,31 @@ def test_in_a_process_of_its_own_and_resumed(
     assert again["resumed"] is True
     read = [t.get("r", 0) for run in again["runs"] for t in run["tables"].values()]
     assert sum(read) == 0  # nothing is read twice
+
+
+@pytest.mark.long
+@remedy(codes.SERVER_BUILD_MISSING, codes.PASSWORD_IN_URL)
+def test_with_a_server_of_the_users(
+    tmp_path: Path, spark: SparkSession, mysql: MySqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there is no build of MySQL for the machine."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+    refused = call(3, "demo", "--rows", "500")
+    assert refused["code"] == codes.SERVER_BUILD_MISSING.label
+    option = re.fullmatch(r"use a server of yours: (--url) mysql://user@host:3306", refused["hint"])
+    assert option, refused["hint"]
+    with closing(connected(mysql)) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE USER shop@'127.0.0.1' IDENTIFIED BY 's3cret'")
+        cursor.execute("GRANT ALL ON *.* TO shop@'127.0.0.1'")
+        try:
+            url = f"mysql://shop:s3cret@127.0.0.1:{mysql.port}"
+            refused = call(2, "demo", "--rows", "500", option[1], url)
+            assert refused["code"] == codes.PASSWORD_IN_URL.label
+            variable = re.search(r"remove it there, .* the variable (\w+)\)$", refused["hint"])
+            assert variable, refused["hint"]
+            monkeypatch.setenv(variable[1], "s3cret")
+            assert call(0, "demo", "--rows", "500", option[1], url.replace(":s3cret", ""))["verified"] is True
+        finally:
+            cursor.execute("DROP USER shop@'127.0.0.1'")
+            cursor.execute("DROP DATABASE IF EXISTS shop")

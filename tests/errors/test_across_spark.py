@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from lakehouse_cdc.errors.codec import crossing, encoded
 from lakehouse_cdc.lake.spark_errors import as_cdc_error, conditions, crossing_batch
 from lakehouse_cdc.model.table_layout import literal
 from lakehouse_cdc.source.spark.stream import MySqlCdcSource
+from tests.remedies import remedy
 
 WHAT = """it 'went' "wrong" {"a": 1} <b> ${c} \\ %s é ] Hint: no """ + "x" * 20_000
 
@@ -111,6 +113,21 @@ def test_the_source_itself_sends_its_errors_so(spark: SparkSession, tmp_path: Pa
         spark.read.format("mysql_cdc").options(**options, chunkRows="none").load().collect()
 
     assert arrived(options_of, spark, "").kind == "config"
+
+
+@remedy(codes.DELTA_FAILED)
+def test_what_deltas_message_names_is_changed(spark: SparkSession, tmp_path: Path) -> None:
+    def opened(spark: SparkSession, place: str) -> None:
+        DeltaTable.forPath(spark, place)
+
+    refused = arrived(opened, spark, str(tmp_path / "nothing"))
+    assert refused.code is codes.DELTA_FAILED
+    assert refused.hint == "Read Delta's message in the error, and change what it names."
+    named = re.search(r"`([^`]*nothing)`|(/\S*nothing)", refused.what)
+    assert named, refused.what
+    place = (named[1] or named[2]).removeprefix("file:")
+    spark.range(3).write.format("delta").save(place)
+    assert DeltaTable.forPath(spark, place).toDF().count() == 3
 
 
 def test_errors_of_spark_go_by_their_conditions(spark: SparkSession, tmp_path: Path) -> None:

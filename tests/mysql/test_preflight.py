@@ -284,7 +284,10 @@ def test_the_grant_of_the_hint_mends_a_missing_right(root: Session, own: MySqlSe
     with user(root, own, "SELECT, REPLICATION CLIENT ON *.*") as session:
         hint = found(check(session, SHOP), "REPLICATION SLAVE").hint
     with user(
-        root, own, "SELECT, REPLICATION CLIENT ON *.*", hint.removeprefix("GRANT ").removesuffix(" TO the user")
+        root,
+        own,
+        "SELECT, REPLICATION CLIENT ON *.*",
+        hint.removeprefix("GRANT ").removesuffix(" TO 'some'@'127.0.0.1'"),
     ) as session:
         assert bad(check(session, SHOP)) == [("xa", "warning"), ("logged_as_text", "warning")]
 
@@ -297,7 +300,7 @@ def test_what_a_statement_logged_as_text_leads_to_is_seen_with_the_grant_of_the_
         finding = found(check(session, SHOP), "logged_as_text")
     assert finding.severity == "warning"
     assert all(word in finding.what for word in ("triggers", "views", "tables", "stored routines"))
-    grant = finding.hint.partition("GRANT ")[2].removesuffix(" TO the user")
+    grant = finding.hint.partition("GRANT ")[2].removesuffix(" TO 'some'@'127.0.0.1'")
     with user(root, own, *rights, grant) as session:
         assert bad(check(session, SHOP)) == []
 

@@ -12,11 +12,13 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import TableError, codes
 from lakehouse_cdc.testing import MySqlServer
+from tests.remedies import remedy
 from tests.support.pipelines import pipeline
 from tests.support.servers import new_database
 
 
 @pytest.mark.long
+@remedy(codes.SILVER_NAME_AMBIGUOUS)
 def test_the_others_are_given_names_of_their_own(
     spark: SparkSession,
     mysql: MySqlServer,
@@ -50,6 +52,7 @@ def test_the_others_are_given_names_of_their_own(
             with pytest.raises(TableError) as refused:
                 lake.as_of(name, position=position)
             assert refused.value.code is codes.SILVER_NAME_AMBIGUOUS
+            assert "silver_name" in refused.value.hint
         report = lake.verify()
         assert [result.table for result in report.tables] == [first]
         assert set(report.quarantined) == set(others)

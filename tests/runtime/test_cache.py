@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.runtime.cache import ENVIRONMENT, cache_directory, locked, publish
+from tests.remedies import remedy
 
 
 def test_the_environment_names_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,11 +23,17 @@ def test_the_environment_names_the_cache(tmp_path: Path, monkeypatch: pytest.Mon
     assert cache_directory() == tmp_path / ".cache" / "lakehouse-cdc"
 
 
+@remedy(codes.CACHE_UNUSABLE)
 def test_an_unusable_cache_is_definite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv(ENVIRONMENT, str(tmp_path / "file" / "cache"))
-    with pytest.raises(DefiniteError, match=ENVIRONMENT):
+    with pytest.raises(DefiniteError) as refused:
         cache_directory()
+    assert refused.value.code is codes.CACHE_UNUSABLE
+    variable = re.fullmatch(r"set the environment variable (\w+) to a directory.*", refused.value.hint)
+    assert variable, refused.value.hint
+    monkeypatch.setenv(variable[1], str(tmp_path / "another"))
+    assert cache_directory() == tmp_path / "another"
 
 
 def test_what_fails_half_way_is_not_published(tmp_path: Path) -> None:

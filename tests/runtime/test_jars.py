@@ -8,6 +8,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import http.server
+import os
+import re
 import shutil
 import ssl
 import threading
@@ -17,10 +19,11 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse_cdc.errors import DefiniteError, TransientError
+from lakehouse_cdc.errors import DefiniteError, TransientError, codes
 from lakehouse_cdc.runtime import jars
 from lakehouse_cdc.runtime.cache import ENVIRONMENT
 from lakehouse_cdc.runtime.jars import Jar, fetch
+from tests.remedies import remedy
 
 pytestmark = pytest.mark.process
 
@@ -81,6 +84,43 @@ def test_content_that_differs_is_refused_and_not_kept(
     with pytest.raises(DefiniteError, match=f"SHA-256 {jar.sha256}, expected 00000000"):
         fetch([Jar(jar.group, jar.artifact, jar.version, "0" * 64)])
     assert list(cache.rglob("*.jar")) == []
+
+
+@pytest.mark.long
+@remedy(codes.JAR_ALTERED)
+@pytest.mark.usefixtures("no_maven")
+def test_an_altered_file_is_replaced_where_it_comes_from(
+    cache: Path, jar: Jar, tmp_path: Path, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+    [served] = (tmp_path / "repository").rglob("*.jar")
+    served.write_bytes(b"altered")
+    with pytest.raises(DefiniteError) as refused:
+        fetch([jar])
+    assert refused.value.code is codes.JAR_ALTERED
+    assert refused.value.hint.endswith("remove it there and try again")
+    served.write_bytes(CONTENT)
+    [path] = fetch([jar])
+    assert path.read_bytes() == CONTENT
+
+
+@pytest.mark.long
+@remedy(codes.DOWNLOAD_FAILED)
+@pytest.mark.usefixtures("no_maven")
+def test_a_mirror_is_named_as_the_hint_says(
+    jar: Jar, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+    mirror = os.environ["DEFAULT_ARTIFACT_REPOSITORY"]
+    monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "https://127.0.0.1:9/")  # nothing listens there
+    with pytest.raises(TransientError) as failed:
+        fetch([jar])
+    assert failed.value.code is codes.DOWNLOAD_FAILED
+    variable = re.search(r"Spark reads (\w+), Maven its settings\.xml", failed.value.hint)
+    assert variable, failed.value.hint
+    monkeypatch.setenv(variable[1], mirror)
+    [path] = fetch([jar])
+    assert path.read_bytes() == CONTENT
 
 
 @pytest.mark.usefixtures("no_maven")

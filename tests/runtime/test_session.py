@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.runtime.session import local_session
+from tests.remedies import remedy
 
 pytestmark = pytest.mark.spark
 
@@ -60,17 +63,50 @@ def test_a_session_in_a_process_of_its_own(tmp_path: Path, arguments: str) -> No
     assert [entry.name for entry in folder.iterdir()] == (["the log"] if "log" in arguments else [])
 
 
+WITHOUT_DELTA = """
+from pyspark.sql import SparkSession
+from lakehouse_cdc.errors import CdcError
+from lakehouse_cdc.runtime.session import local_session
+
+def attempt():
+    try:
+        local_session()
+    except CdcError as error:
+        print(error)
+
+plain = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+attempt()
+plain.stop()
+attempt()
+"""
+AS_THE_HINT_SAYS = """
+from importlib import import_module
+from pyspark.sql import SparkSession
+
+getattr(import_module({module!r}), {function!r})(cores=1)
+theirs = SparkSession.builder.getOrCreate()
+theirs.range(3).write.format("delta").save({table!r})
+print(theirs.read.format("delta").load({table!r}).count())
+"""
+
+
 @pytest.mark.long
-def test_a_session_without_delta_is_not_taken_for_ours() -> None:
-    script = (
-        "from pyspark.sql import SparkSession\n"
-        "from lakehouse_cdc.runtime.session import local_session\n"
-        "SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false').getOrCreate()\n"
-        "local_session()\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.returncode != 0
-    assert "CDC-7006 spark_without_delta: a Spark session without Delta runs in this process" in done.stderr
+@remedy(codes.SPARK_WITHOUT_DELTA)
+def test_a_session_without_delta_is_not_taken_for_ours(tmp_path: Path) -> None:
+    """Nor is one of the JVM that it leaves. Whoever asks for ours first has Delta."""
+
+    def said(script: str) -> list[str]:
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    running, stopped = said(WITHOUT_DELTA)
+    assert "CDC-7006 spark_without_delta: a Spark session without Delta runs in this process" in running
+    assert "CDC-7006 spark_without_delta: Spark was started in this process without Delta's jars" in stopped
+    named = re.search(r"Hint: Run this in a process of its own, or call ([\w.]+)\.(\w+)\(\) before", running)
+    assert named, running
+    names = {"module": named[1], "function": named[2]}
+    assert said(AS_THE_HINT_SAYS.format(**names, table=str(tmp_path / "table"))) == ["3"]
 
 
 def test_the_running_session_is_used(spark: SparkSession) -> None:

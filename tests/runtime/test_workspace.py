@@ -8,19 +8,23 @@ from __future__ import annotations
 import base64
 import logging
 import pickle
+import re
 import sys
 import traceback
 from collections.abc import Iterator
+from importlib.metadata import requires
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from packaging.requirements import Requirement
 
-from lakehouse_cdc.errors import CdcError, ConfigError, TransientError
+from lakehouse_cdc.errors import CdcError, ConfigError, TransientError, codes
 from lakehouse_cdc.options.kinds import Invalid, SecretReference
 from lakehouse_cdc.options.secrets import Secret
 from lakehouse_cdc.runtime import workspace
 from lakehouse_cdc.runtime.workspace import secret
+from tests.remedies import remedy
 from tests.support.rest import Answer, Rest, rest
 
 VALUE = "hünter2 s3cret"
@@ -115,6 +119,85 @@ def test_nobody_is_logged_in(server: Rest, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(ConfigError, match="no login to a Databricks workspace") as caught:
         secret("shop", "mysql_password")
     assert "DATABRICKS_TOKEN" in caught.value.hint
+
+
+def read(scope: str = "shop", key: str = "mysql_password") -> CdcError:
+    """Why a secret cannot be read."""
+    with pytest.raises(CdcError) as caught:
+        secret(scope, key)
+    return caught.value
+
+
+@remedy(codes.WORKSPACE_LOGIN_MISSING)
+def test_a_login_is_configured_as_the_hint_says(server: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABRICKS_AUTH_TYPE", "pat")
+    for name in ("DATABRICKS_TOKEN", "DATABRICKS_HOST"):
+        monkeypatch.delenv(name)
+    error = read()
+    assert error.code is codes.WORKSPACE_LOGIN_MISSING
+    variables = re.fullmatch(r"databricks auth login, or set (\w+) and (\w+)", error.hint)
+    assert variables, error.hint
+    monkeypatch.setenv(variables[1], server.url)
+    monkeypatch.setenv(variables[2], "a-token")
+    assert secret("shop", "mysql_password") == VALUE
+
+
+@remedy(codes.WORKSPACE_REFUSED, codes.SECRET_UNREADABLE)
+def test_a_secret_is_put_as_the_hint_says(server: Rest) -> None:
+    """The workspace holds what the user puts there by the CLI of Databricks, and what its administrator grants."""
+    held: dict[tuple[str, str], str] = {}
+    readers: set[str] = set()
+
+    def answer(asked: dict[str, str]) -> Answer:
+        if asked["scope"] not in readers:
+            return REFUSALS["closed"]
+        place = asked["scope"], asked["key"]
+        return (200, {"key": place[1], "value": held[place]}) if place in held else REFUSALS["nowhere"]
+
+    server.routes = {PATH: answer}
+    error = read()
+    assert error.code is codes.WORKSPACE_REFUSED
+    put = re.fullmatch(r"databricks secrets put-secret (\w+) (\w+); its reader needs READ on the scope", error.hint)
+    assert put, error.hint
+    readers.add(put[1])
+    assert (again := read()).code is codes.WORKSPACE_REFUSED
+    assert again.hint == error.hint
+    held[put[1], put[2]] = HELD["shop", "bytes"]
+    unread = read()
+    assert (unread.code, unread.hint) == (codes.SECRET_UNREADABLE, "put it as a string value")
+    held[put[1], put[2]] = HELD["shop", "mysql_password"]
+    assert secret("shop", "mysql_password") == VALUE
+
+
+@remedy(codes.WORKSPACE_FAILED)
+def test_a_workspace_that_fails_is_asked_again(server: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABRICKS_HOST", "http://127.0.0.1:1")
+    error = read()
+    assert error.code is codes.WORKSPACE_FAILED
+    variable = re.fullmatch(r"check (\w+)", error.hint)
+    assert variable, error.hint
+    monkeypatch.setenv(variable[1], server.url)
+    assert secret("shop", "mysql_password") == VALUE
+    server.routes = {PATH: lambda _: REFUSALS["failing"]}
+    error = read()
+    assert (error.code, error.hint) == (codes.WORKSPACE_FAILED, "try again later")
+    server.routes = {PATH: answer}
+    assert secret("shop", "mysql_password") == VALUE
+
+
+@remedy(codes.PACKAGE_MISSING)
+def test_the_extra_of_the_hint_has_the_sdk(server: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To install it is another test's (tests/bundles/test_wheel.py)."""
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "databricks.sdk", None)
+        error = read()
+    assert error.code is codes.PACKAGE_MISSING
+    extra = re.fullmatch(r"pip install 'lakehouse-cdc\[(\w+)\]'", error.hint)
+    assert extra, error.hint
+    requirements = [Requirement(text) for text in requires("lakehouse-cdc") or ()]
+    brought = {one.name for one in requirements if one.marker and one.marker.evaluate({"extra": extra[1]})}
+    assert "databricks-sdk" in brought
+    assert secret("shop", "mysql_password") == VALUE
 
 
 def test_without_the_sdk(server: Rest, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,18 @@ A whole fetch is what the servers' tests begin with on a machine whose cache is 
 
 from __future__ import annotations
 
+import os
+import subprocess
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from lakehouse_cdc.errors import DefiniteError, TransientError, codes
-from lakehouse_cdc.testing import MySqlServer
+from lakehouse_cdc.testing import MySqlServer, debian
 from lakehouse_cdc.testing.debian import downloaded, require_debian
+from lakehouse_cdc.testing.distribution import install
+from tests.remedies import remedy
 from tests.support.servers import start_or_skip
 
 pytestmark = pytest.mark.mysql
@@ -51,9 +56,43 @@ def test_another_fault_is_never_skipped(monkeypatch: pytest.MonkeyPatch, tmp_pat
         start_or_skip("mysql-8.0")
 
 
-def test_no_source_is_definite(sources: Path) -> None:
-    with pytest.raises(DefiniteError, match="no package source"), downloaded("sid", "mysql-server-core"):
+@remedy(codes.PACKAGE_SOURCE_UNUSABLE)
+def test_no_source_is_definite(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Configured as this machine is, apt has one."""
+    with pytest.raises(DefiniteError, match="no package source") as refused, downloaded("sid", "mysql-server-core"):
         pass
+    assert refused.value.code is codes.PACKAGE_SOURCE_UNUSABLE
+    assert (refused.value.where, refused.value.hint) == ("/etc/apt", "configure a Debian archive there")
+    monkeypatch.delenv("APT_CONFIG")
+    with downloaded("sid", "debian-archive-keyring") as packages:
+        assert any(package.name.startswith("debian-archive-keyring_") for package in packages)
+
+
+@pytest.mark.usefixtures("sources")  # skips where there is no dpkg-deb
+@remedy(codes.PACKAGE_DAMAGED)
+@pytest.mark.parametrize("left", [0.5, 0.0])
+def test_a_damaged_package_is_downloaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: float) -> None:
+    """The package is made here, since nobody else can sign one for Debian's archive."""
+    tree, whole = tmp_path / "tree", tmp_path / "server_1_amd64.deb"
+    (tree / "DEBIAN").mkdir(parents=True)
+    (tree / "DEBIAN" / "control").write_text(
+        "Package: server\nVersion: 1\nArchitecture: amd64\nMaintainer: nobody\nDescription: a server\n"
+    )
+    (tree / "usr" / "sbin").mkdir(parents=True)
+    (tree / "usr" / "sbin" / "mysqld").write_bytes(os.urandom(100_000))
+    subprocess.run(["dpkg-deb", "--build", str(tree), str(whole)], check=True, capture_output=True)
+    content = whole.read_bytes()
+    monkeypatch.setenv("LAKEHOUSE_CDC_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(debian, "downloaded", lambda *_: nullcontext([whole]))
+    whole.write_bytes(content[: int(len(content) * left)])
+    with pytest.raises(DefiniteError) as refused:
+        install("mysql-9")
+    assert refused.value.code is codes.PACKAGE_DAMAGED
+    assert refused.value.hint.startswith("Try again: it is downloaded once more")
+    assert not (tmp_path / "cache" / "mysql-9-linux").exists()
+    whole.write_bytes(content)
+    install("mysql-9")
+    assert (tmp_path / "cache" / "mysql-9-linux" / "sbin" / "mysqld").stat().st_size == 100_000
 
 
 def test_no_network_is_transient(sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

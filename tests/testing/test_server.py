@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pymysql
 import pytest
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, TransientError, codes
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
-from lakehouse_cdc.testing import MySqlServer
+from lakehouse_cdc.testing import MySqlServer, place
 from lakehouse_cdc.testing.place import free_port
+from tests.remedies import remedy
 from tests.support.servers import gone
 
 pytestmark = [pytest.mark.mysql, pytest.mark.every_server]
@@ -115,18 +117,44 @@ def test_a_temporary_directory_is_removed_even_after_a_crash() -> None:
     assert not server.directory.exists()
 
 
+@remedy(codes.PORT_TAKEN, codes.SERVER_START_FAILED, codes.SERVER_DIRECTORY_UNUSABLE)
 def test_refusals_are_definite_and_leave_nothing_running(tmp_path: Path, mysql: MySqlServer) -> None:
-    with pytest.raises(DefiniteError, match="port is taken"):
+    with pytest.raises(DefiniteError, match="port is taken") as taken:
         MySqlServer.start(tmp_path / "taken", port=mysql.port)
-    with pytest.raises(DefiniteError, match=r"does not start.*no_such_option"):
+    assert taken.value.code is codes.PORT_TAKEN
+    assert taken.value.hint.startswith("give another port")
+    with pytest.raises(DefiniteError, match=r"does not start.*no_such_option") as failed:
         MySqlServer.start(tmp_path / "taken", port=free_port(), options={"no_such_option": "1"})
+    assert failed.value.code is codes.SERVER_START_FAILED
+    assert failed.value.hint == "See the server's log, which the error names."
+    assert "no_such_option" in Path(failed.value.where).read_text()
     with MySqlServer.start(tmp_path / "taken", options={}) as server:  # what was initialised is not lost
         assert server.pid is not None
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("the only copy")
-    with pytest.raises(DefiniteError, match=r"something else: thesis\.tex"):
+    with pytest.raises(DefiniteError, match=r"something else: thesis\.tex") as other:
         MySqlServer.start(tmp_path / "other")
+    assert other.value.code is codes.SERVER_DIRECTORY_UNUSABLE
+    assert other.value.hint == "name a directory that is empty or absent"
     assert [entry.name for entry in (tmp_path / "other").iterdir() if entry.name != "lock"] == ["thesis.tex"]
+    with MySqlServer.start(tmp_path / "absent") as server:
+        assert ask(server, "SELECT 1") == (1,)
+
+
+@pytest.mark.one_server
+@remedy(codes.PORTS_EXHAUSTED)
+def test_a_port_is_free_when_what_listens_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of a few ports are taken, in place of the twelve thousand that there are."""
+    monkeypatch.setattr(place, "_PORTS", few := range(11_000, 11_200))
+    with ExitStack() as listening:
+        for port in few:
+            if place.port_is_free(port):
+                listening.enter_context(socket.create_server(("127.0.0.1", port)))
+        with pytest.raises(TransientError) as exhausted:
+            free_port()
+    assert exhausted.value.code is codes.PORTS_EXHAUSTED
+    assert exhausted.value.hint == "Stop servers that listen on these ports, and try again."
+    assert free_port() in few
 
 
 @pytest.mark.long

@@ -17,7 +17,7 @@ JAR_ALTERED = Code(
     DefiniteError,
     Scope.PIPELINE,
     "A downloaded JAR is not the one that is expected.",
-    "Remove it from the package source or the local cache that the error names, and try again.",
+    "Remove it from the package source, or from the local cache of Maven (~/.m2) or Ivy (~/.ivy2), and try again.",
 )
 
 DOWNLOAD_FAILED = Code(
@@ -52,8 +52,9 @@ SPARK_WITHOUT_DELTA = Code(
     "spark_without_delta",
     DefiniteError,
     Scope.PIPELINE,
-    "A Spark session without Delta runs in this process.",
-    "Stop that session first, or let it have Delta.",
+    "Spark was started in this process, and has no Delta.",
+    "Run this in a process of its own, or call lakehouse_cdc.runtime.session.local_session() before anything else "
+    "starts Spark.",
 )
 
 WORKSPACE_LOGIN_MISSING = Code(

@@ -25,7 +25,7 @@ SERVER_RESTARTING = Code(
     "server_restarting",
     TransientError,
     Scope.PIPELINE,
-    "The server shuts down or restarts.",
+    "The server shuts down, restarts, or is in offline mode.",
     "Run again when the server is up.",
 )
 
@@ -71,7 +71,7 @@ AUTHENTICATION_UNSUPPORTED = Code(
     DefiniteError,
     Scope.PIPELINE,
     "The server authenticates the user by a plugin that is not supported.",
-    "Let the user authenticate by caching_sha2_password.",
+    "Let the user authenticate by caching_sha2_password, or on MariaDB by mysql_native_password (ALTER USER).",
 )
 
 TLS_FAILED = Code(
@@ -92,7 +92,7 @@ HOST_UNKNOWN = Code(
     DefiniteError,
     Scope.PIPELINE,
     "The name of the host cannot be resolved.",
-    "Check the host in source.url.",
+    "Correct the host in source.url.",
 )
 
 BINLOG_DISABLED = Code(
@@ -128,7 +128,8 @@ SERVER_ANSWER_UNEXPECTED = Code(
     DefiniteError,
     Scope.PIPELINE,
     "The server answered in a form that this release does not know.",
-    "Report it with the version of the server.",
+    "Let source.url name the server itself, where something between answers for it; else report this with the "
+    "server's version.",
 )
 
 SERVER_CHANGED = Code(

@@ -62,5 +62,5 @@ PACKAGE_DAMAGED = Code(
     DefiniteError,
     Scope.PIPELINE,
     "A downloaded package of a server cannot be read.",
-    "Remove it from the cache, and try again.",
+    "Try again: it is downloaded once more, since nothing of it was kept.",
 )

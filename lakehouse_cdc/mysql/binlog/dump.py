@@ -33,6 +33,7 @@ from lakehouse_cdc.images.binlog.packets import BAD_SIZE, HEADER, MORE, OUT_OF_O
 from lakehouse_cdc.model.position import FIRST_EVENT, Position
 from lakehouse_cdc.mysql.binlog.file_skip import Skip
 from lakehouse_cdc.mysql.connection.server_errors import server_error
+from lakehouse_cdc.mysql.connection.session import account_of
 
 COM_BINLOG_DUMP = 0x12
 BUFFER_BYTES = 4 << 20
@@ -228,7 +229,7 @@ class BinlogDump:
                 what, where=where, hint="give each reader its own server_id (source.server_ids)"
             )
         if code != _FATAL_READ:
-            return server_error(code, text, where)
+            return server_error(code, text, where, account_of(self._connection))
         return codes.POSITION_PURGED.error(what, where=where, hint=self._gap_hint(text))
 
     def _gap_hint(self, text: str) -> str:

@@ -30,6 +30,7 @@ from lakehouse_cdc.mysql.connection.tls import MODES, VERIFYING, Tls, authoritie
 Purpose = Literal["query", "data"]
 Version = tuple[int, int, int]
 _DENIED = 1045  # ER_ACCESS_DENIED_ERROR
+_UNKNOWN_PLUGIN = "received unknown auth switch request"  # PyMySQL's words, without a number, for old passwords
 
 _STATE = {
     "autocommit": "1",
@@ -81,16 +82,24 @@ class ConnectionOptions:
             ) from None
         if parts.password is not None:
             raise codes.PASSWORD_IN_URL.error(
-                "a password does not belong in the url", hint="give it by itself (source.password)"
+                "a password does not belong in the url",
+                hint="remove it there, and set source.password (for the demo, the variable LAKEHOUSE_CDC_PASSWORD)",
             )
         rest = parts.path.strip("/") or parts.query or parts.fragment
         if parts.scheme != "mysql" or not parts.hostname or not parts.username or rest:
             raise codes.URL_INVALID.error("the url of the source is not mysql://user@host:port")
+        try:
+            parts.hostname.encode("idna")
+        except UnicodeError:
+            raise codes.URL_INVALID.error(
+                "the host in the url of the source is no name of a host", hint="mysql://user@host:port"
+            ) from None
         if tls not in MODES:
             raise codes.TLS_SETTING_INVALID.error(f"tls is '{tls}'", hint=f"one of {', '.join(MODES)}")
         if tls_ca and tls not in VERIFYING:
             raise codes.TLS_SETTING_INVALID.error(
-                f"tls_ca is given, and tls: {tls} checks no certificate", hint="tls: verify-identity"
+                f"tls_ca is given, and tls: {tls} checks no certificate",
+                hint="set tls: verify-ca or verify-identity, or remove tls_ca",
             )
         trusted = authorities(tls_ca)
         return cls(parts.hostname, port, unquote(parts.username), password, tls, trusted)
@@ -106,10 +115,11 @@ class Session:
 
     `server_uuid` is the server's identity, `version` its version's three numbers, `version_text` all of it, and
     `connection` PyMySQL's connection, for those who speak the protocol themselves. `lower_case`: names of databases and
-    tables do not depend on case there.
+    tables do not depend on case there. `account` is the user's account as a GRANT names it.
     """
 
     server_uuid: str
+    account: str
     version: Version
     version_text: str
     is_mariadb: bool
@@ -118,7 +128,7 @@ class Session:
     def __init__(self, options: ConnectionOptions, purpose: Purpose) -> None:
         self.options, self.purpose = options, purpose
         with translated(options.where):
-            self.connection = _connected(options)
+            self.connection: _Connection = _connected(options)
             try:
                 self._identify()
                 self._set_state()
@@ -133,8 +143,9 @@ class Session:
         self.version = _version(self.version_text)
         # MariaDB has no uuid; its server_id and its port are the best there is
         uuid = "CONCAT('mariadb-', @@server_id, '-', @@port)" if self.is_mariadb else "@@server_uuid"
-        identity, cased = self._fetch(f"SELECT {uuid}, @@lower_case_table_names")[0]
+        identity, cased, account = self._fetch(f"SELECT {uuid}, @@lower_case_table_names, CURRENT_USER()")[0]
         self.server_uuid, self.lower_case = str(identity), int(cased) != 0
+        self.account = self.connection.account = _account(str(account))
 
     def _set_state(self) -> None:
         state = dict(_STATE)
@@ -150,7 +161,7 @@ class Session:
 
     def query(self, sql: str, args: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
         """All rows of one statement; `args` take the places of %s. Raises DefiniteError or TransientError."""
-        with translated(self.options.where):
+        with translated(self.options.where, self.account):
             return self._fetch(sql, args)
 
     def one(self, sql: str, args: Sequence[Any] | None = None) -> tuple[Any, ...]:
@@ -168,7 +179,7 @@ class Session:
 
     def records(self, sql: str) -> list[dict[str, Any]]:
         """All rows of one statement by the names of their columns. Raises as `query` does."""
-        with translated(self.options.where), self.connection.cursor() as cursor:
+        with translated(self.options.where, self.account), self.connection.cursor() as cursor:
             cursor.execute(sql)
             names = [str(column[0]) for column in cursor.description or ()]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
@@ -211,9 +222,13 @@ def connect(options: ConnectionOptions, *, purpose: Purpose = "query") -> Sessio
     return Session(options, purpose)
 
 
-def _connected(options: ConnectionOptions) -> pymysql.Connection[Any]:
+def _connected(options: ConnectionOptions) -> _Connection:
     try:
         return _opened(options)
+    except ValueError as error:
+        raise codes.SERVER_ANSWER_UNEXPECTED.error(
+            f"the greeting of the server cannot be read: {error}", where=options.where
+        ) from error
     except pymysql.err.OperationalError as error:
         # to an account that requires TLS, too, the server says that the password is wrong
         if error.args[0] != _DENIED or options.tls != "disabled":
@@ -223,7 +238,7 @@ def _connected(options: ConnectionOptions) -> pymysql.Connection[Any]:
         raise refused.code.error(refused.what, where=refused.where, hint=hint) from error
 
 
-def _opened(options: ConnectionOptions) -> pymysql.Connection[Any]:
+def _opened(options: ConnectionOptions) -> _Connection:
     return _Connection(
         host=options.host,
         port=options.port,
@@ -242,6 +257,8 @@ def _opened(options: ConnectionOptions) -> pymysql.Connection[Any]:
 class _Connection(pymysql.Connection):
     """PyMySQL loads all of the system's authorities for each connection (60 ms), also where none is asked."""
 
+    account = ""  # of the session, once it is open
+
     def _create_ssl_ctx(self, sslp: Mapping[str, Any]) -> ssl.SSLContext:
         return context(sslp.get("mode", "preferred"), sslp.get("authorities", ""))
 
@@ -254,16 +271,30 @@ def _version(text: str) -> Version:
     return int(match[1]), int(match[2]), int(match[3] or 0)
 
 
+def account_of(connection: pymysql.Connection[Any]) -> str:
+    """The account of a session's connection, '' of any other."""
+    return connection.account if isinstance(connection, _Connection) else ""
+
+
+def _account(current_user: str) -> str:
+    """'user'@'host', from user@host as CURRENT_USER() has it."""
+    user, _, host = current_user.rpartition("@")
+    return "@".join("'" + part.replace("'", "''") + "'" for part in (user, host))
+
+
 @contextmanager
-def translated(where: str) -> Iterator[None]:
-    """Errors of the client library inside the block leave it as ours; `where` is the server or the table."""
+def translated(where: str, account: str = "") -> Iterator[None]:
+    """Errors of the client library inside the block leave it as ours; `where` is the server or the table.
+
+    `account` is that of the session, where it is known, for the hints that name a GRANT.
+    """
     try:
         yield
     except (pymysql.err.Error, OSError) as error:
-        raise translate(error, where) from error
+        raise translate(error, where, account) from error
 
 
-def translate(error: BaseException, where: str) -> CdcError:
+def translate(error: BaseException, where: str, account: str = "") -> CdcError:
     """The error of ours for one of PyMySQL's or of a socket's."""
     cause = getattr(error, "original_exception", error)
     if isinstance(cause, ssl.SSLCertVerificationError):
@@ -274,8 +305,10 @@ def translate(error: BaseException, where: str) -> CdcError:
     if isinstance(cause, socket.gaierror) and cause.errno != socket.EAI_AGAIN:
         return server_error(2005, str(error.args[-1]), where)  # no such host
     if isinstance(error, pymysql.err.Error):
+        if error.args[:1] == (_UNKNOWN_PLUGIN,):
+            return server_error(2059, _UNKNOWN_PLUGIN, where)
         number, text = (*error.args, "", "")[:2]
         if isinstance(number, int) and number:
-            return server_error(number, str(text), where)
+            return server_error(number, str(text), where, account)
     # a socket's error, or InterfaceError(0, ""): used after it was closed
     return codes.CONNECTION_LOST.error(f"the connection was lost: {error or type(error).__name__}", where=where)

@@ -108,7 +108,7 @@ def _semi_sync(session: Session, settings: Settings) -> Finding:
     what = f"{what}, and gtid_mode is not ON: time does not show when a commit becomes visible"
     if server.has_process_right(session):
         return Finding("semi_sync", "warning", f"{what}; the PROCESS right serves", "turn GTIDs on")
-    return Finding("semi_sync", "error", what, "GRANT PROCESS ON *.* TO the user, or turn GTIDs on")
+    return Finding("semi_sync", "error", what, f"GRANT PROCESS ON *.* TO {session.account}, or turn GTIDs on")
 
 
 def _prepared(session: Session) -> Finding:
@@ -117,7 +117,7 @@ def _prepared(session: Session) -> Finding:
         return Finding(
             "xa", "warning", "XA transactions that are prepared at the first start cannot be seen: the stream stops"
             " where one of them is committed",
-            "if applications use XA: GRANT XA_RECOVER_ADMIN ON *.* TO the user",
+            f"if applications use XA: GRANT XA_RECOVER_ADMIN ON *.* TO {session.account}",
         )  # fmt: skip
     if prepared:
         what = f"{len(prepared)} XA transactions are prepared: the first start may wait until they have ended"
@@ -140,7 +140,7 @@ def _granted(session: Session, right: str) -> Finding:
     on_all = [grant.partition(" ON *.* ")[0] for grant in grants if " ON *.* " in grant]
     if any(right in rights or "ALL PRIVILEGES" in rights for rights in on_all):
         return Finding(right, "ok", f"the user has {right}")
-    return Finding(right, "error", f"the user has no {right} right", f"GRANT {right} ON *.* TO the user")
+    return Finding(right, "error", f"the user has no {right} right", f"GRANT {right} ON *.* TO {session.account}")
 
 
 def _right(session: Session, right: str, statement: str) -> Finding:
@@ -151,7 +151,7 @@ def _right(session: Session, right: str, statement: str) -> Finding:
             return Finding(right, "ok", f"the user has {right}")
         if error.code is not codes.RIGHT_MISSING:
             raise
-        return Finding(right, "error", f"the user has no {right} right", f"GRANT {right} ON *.* TO the user")
+        return Finding(right, "error", f"the user has no {right} right", f"GRANT {right} ON *.* TO {session.account}")
     return Finding(right, "ok", f"the user has {right}")
 
 
@@ -164,7 +164,7 @@ def _replica(session: Session, settings: Settings) -> Finding:
         if error.code is not codes.RIGHT_MISSING:
             raise
         what = "the user may not see whether the server is a replica, which must log the changes that it applies"
-        return Finding("log_replica_updates", "warning", what, "GRANT SLAVE MONITOR ON *.* TO the user")
+        return Finding("log_replica_updates", "warning", what, f"GRANT SLAVE MONITOR ON *.* TO {session.account}")
     logs = settings.get("log_replica_updates") or settings.get("log_slave_updates", "OFF")
     if rows and logs != "ON":
         return Finding(
@@ -255,7 +255,7 @@ def _unreadable(session: Session, schema: TableSchema) -> list[DefiniteError]:
         if error.code is not codes.RIGHT_MISSING:
             return [codes.TABLE_UNREADABLE.error(error.what, where=schema.name, hint=error.hint)]
         name = for_statements(schema.database, schema.table)
-        what, hint = f"the user may not SELECT from {schema.name}", f"GRANT SELECT ON {name} TO the user"
+        what, hint = f"the user may not SELECT from {schema.name}", f"GRANT SELECT ON {name} TO {session.account}"
         return [codes.TABLE_UNREADABLE.error(what, where=schema.name, hint=hint)]
     return []
 
@@ -277,7 +277,7 @@ def _texts(session: Session) -> Finding:
     return Finding(
         "logged_as_text", "warning", f"the user may not see all {what}: where a session logs statements as text"
         " (binlog_format = STATEMENT or MIXED), more tables may be read again than it changed",
-        f"if sessions do so: GRANT {rights} ON *.* TO the user",
+        f"if sessions do so: GRANT {rights} ON *.* TO {session.account}",
     )  # fmt: skip
 
 

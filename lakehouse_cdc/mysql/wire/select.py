@@ -24,7 +24,7 @@ from lakehouse_cdc.images.program import ProgramSet
 from lakehouse_cdc.images.rows.image import NEEDED, STEP, Scratch
 from lakehouse_cdc.images.rows.result_set import NO_ROW, PACKET, ROWS, read_rows
 from lakehouse_cdc.images.status import BAD_PACKET, DONE, FULL, failure
-from lakehouse_cdc.mysql.connection.session import translate
+from lakehouse_cdc.mysql.connection.session import account_of, translate
 from lakehouse_cdc.mysql.wire.definitions import check_definitions
 from lakehouse_cdc.mysql.wire.error_packet import refusal
 from lakehouse_cdc.mysql.wire.packets import Payloads
@@ -72,7 +72,7 @@ def select_images(
         result.open()
         yield from result.images()
     except pymysql.err.Error as error:
-        raise translate(error, schema.name) from error
+        raise translate(error, schema.name, account_of(connection)) from error
     finally:
         if result is not None and result.ended:
             _close(inside, statement)

@@ -85,7 +85,10 @@ def _set(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
             values[part] = {}
         values = values[part]
         if not isinstance(values, dict):
-            raise codes.SETTING_INVALID.error(f"{'.'.join(path[: i + 1])} has no keys", where=f"--set {'.'.join(path)}")
+            section = ".".join(path[: i + 1])
+            raise codes.SETTING_INVALID.error(
+                f"{section} has no keys", where=f"--set {'.'.join(path)}", hint=f"write it as {section}=..."
+            )
     values[path[-1]] = value
 
 

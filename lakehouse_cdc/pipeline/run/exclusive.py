@@ -42,8 +42,9 @@ def exclusive(folder: Path, hint: str) -> Iterator[None]:
         if path in _held:
             _held[path].holders += 1
         else:
-            folder.mkdir(parents=True, exist_ok=True)
-            _held[path] = _Lock(_locked(path, hint))
+            with writable(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+                _held[path] = _Lock(_locked(path, hint))
     try:
         yield
     finally:
@@ -51,6 +52,17 @@ def exclusive(folder: Path, hint: str) -> Iterator[None]:
             _held[path].holders -= 1
             if not _held[path].holders:
                 _held.pop(path).handle.close()
+
+
+@contextmanager
+def writable(folder: Path) -> Iterator[None]:
+    """While a folder of the pipeline is written to. Raises ConfigError where that is not possible."""
+    try:
+        yield
+    except OSError as error:
+        raise codes.TARGET_UNWRITABLE.error(
+            f"cannot write to {folder}: {error.strerror}", hint="choose another folder under target"
+        ) from error
 
 
 def _locked(path: Path, hint: str) -> BinaryIO:

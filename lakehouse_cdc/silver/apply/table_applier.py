@@ -206,7 +206,9 @@ class TableApplier:
             return derived(session, shape, self._table)
         except TableError as error:
             raise codes.TRANSFORM_INVALID.error(
-                error.what, where=error.where, hint="fix the configuration, and run again"
+                error.what,
+                where=error.where,
+                hint=f"correct rename, computed, filter or metadata of tables.{self._name}, and run again",
             ) from error
 
     def _require_prefix(self, session: SparkSession) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.path_element import fitted
 from lakehouse_cdc.model.position import Position
@@ -117,8 +118,13 @@ class Signals:
         return (self._folder / _PAUSED).exists()
 
     def pause(self) -> None:
-        """Let the pipeline rest until `resume`."""
-        write_whole(self._folder / _PAUSED, "")
+        """Let the pipeline rest until `resume`. Raises ConfigError where its folder cannot be written."""
+        try:
+            write_whole(self._folder / _PAUSED, "")
+        except OSError as error:
+            raise codes.TARGET_UNWRITABLE.error(
+                f"cannot write to {self._folder}: {error.strerror}", hint="choose another folder under target"
+            ) from error
 
     def resume(self) -> None:
         """Let it continue."""

@@ -159,13 +159,13 @@ def choose_proof(session: Session, proof: Settle, margin: float) -> tuple[str, f
     may_look = proof in ("auto", "process") and server.has_process_right(session)
     if proof == "process" and not may_look:
         raise codes.SETTLE_UNAVAILABLE.error(
-            "settle: process needs MySQL 8.0 and the PROCESS right", hint="GRANT PROCESS ON *.* TO the user"
+            "settle: process needs MySQL 8.0 and the PROCESS right", hint=f"GRANT PROCESS ON *.* TO {session.account}"
         )
     if may_look:
         return "process", beyond
     if semi_sync.enabled and semi_sync.endless:
         raise codes.SETTLE_UNAVAILABLE.error(
             "with an endless semi-sync time-out, age does not show when a commit becomes visible",
-            hint="turn GTIDs on, or GRANT PROCESS ON *.* to the user",
+            hint=f"turn GTIDs on, or GRANT PROCESS ON *.* TO {session.account}",
         )
     return "age", beyond
