@@ -3,8 +3,8 @@
     uv run python -m tests.mutations [NAME...] [--list | --page]
 
 Each entry of `GUARDS` names a guard, its code, the code without it, and the tests that must fail then. The command
-shows first that these tests pass; then it makes a copy of the checkout for each guard, takes the guard out of it, and
-runs the guard's tests there. It ends with 1 if they pass ("SURVIVED"), with 2 if they do not pass in the first place.
+makes a copy of the checkout and shows first that these tests pass there; then it takes out one guard after the other,
+and runs the guard's tests. It ends with 1 if they pass ("SURVIVED"), with 2 if they do not pass in the first place.
 
 `test_guards.py` checks in the default suite that each entry fits the code, and that the tables of `docs/ALGORITHMS.md`
 are made from the entries.

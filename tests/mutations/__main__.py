@@ -7,7 +7,7 @@ import sys
 
 from tests.mutations import GUARDS, PARTS
 from tests.mutations.page import PAGE, with_tables
-from tests.mutations.run import survivors, unmutated
+from tests.mutations.run import copied, survivors, unmutated
 
 
 def main() -> int:
@@ -27,10 +27,11 @@ def main() -> int:
         for guard in chosen:
             sys.stdout.write(f"{guard.name:32} {guard.rule}\n")
         return 0
-    if not unmutated(chosen):
-        sys.stdout.write("the tests do not pass with all guards in place\n")
-        return 2
-    left = survivors(chosen)
+    with copied() as copy:
+        if not unmutated(chosen, copy):
+            sys.stdout.write("the tests do not pass with all guards in place\n")
+            return 2
+        left = survivors(chosen, copy)
     sys.stdout.write(f"{len(chosen) - len(left)} of {len(chosen)} caught\n")
     return 1 if left else 0
 

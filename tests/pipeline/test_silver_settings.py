@@ -78,6 +78,7 @@ def reads(spark: SparkSession, lake: Any) -> dict[str, int]:
     return dict(bronze(spark, lake).where("op = 'r'").groupBy("source_table").count().collect())
 
 
+@pytest.mark.long
 def test_the_history_is_that_of_bronze(
     spark: SparkSession, mysql: MySqlServer, run: Callable[..., None], database: str, tmp_path: Path
 ) -> None:

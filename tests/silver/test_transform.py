@@ -75,6 +75,7 @@ def test_what_is_not_a_function_of_the_row_is_refused_before_anything_is_made(
     assert not exists(spark, lake.layout.silver_table(one.name))
 
 
+@pytest.mark.long
 def test_columns_by_other_names_computed_filtered_and_where_they_come_from(spark: SparkSession, tmp_path: Path) -> None:
     one = table("one", N, T)
     lake = Lake(spark, tmp_path, {one.name: one})

@@ -64,7 +64,9 @@ def made(spark: SparkSession, folder: Path, columns: Columns) -> Table:
     return table
 
 
-@pytest.mark.parametrize("columns", [LEDGER, SCHEMAS], ids=["ledger", "schemas"])
+@pytest.mark.parametrize(
+    "columns", [pytest.param(LEDGER, id="ledger"), pytest.param(SCHEMAS, id="schemas", marks=pytest.mark.long)]
+)
 def test_every_engine_makes_the_same_table(spark: SparkSession, tmp_path: Path, columns: Columns) -> None:
     """Promises 1, 2, 4 and 5, of every column, also NULL; with bounds that Delta leaves files out by."""
     random, tables = Random(7), {name: made(spark, tmp_path / name, columns) for name in (*ENGINES, "turns")}
