@@ -74,7 +74,9 @@ class Dying:
         return done
 
 
-@pytest.fixture(params=["counting", pytest.param("silver", marks=pytest.mark.long)])
+@pytest.fixture(
+    params=[pytest.param(name, marks=[pytest.mark.long] if name == "silver" else []) for name in SINKS_TESTED]
+)
 def tested(request: pytest.FixtureRequest) -> Tested:
     return SINKS_TESTED[request.param]
 

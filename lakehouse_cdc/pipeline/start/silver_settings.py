@@ -19,7 +19,7 @@ from lakehouse_cdc.silver.apply.rebuild import Rebuild, rebuild, rebuilds
 from lakehouse_cdc.silver.apply.stream import Applied, applied
 from lakehouse_cdc.source.state.state_store import write_whole
 
-_NAME = "silver_settings"
+SETTINGS = "silver_settings"
 
 
 class SilverSettings:
@@ -32,7 +32,7 @@ class SilverSettings:
         self, spark: SparkSession, layout: Layout, config: PipelineConfig, state: Path, checkpoint: str
     ) -> None:
         self._spark, self._layout, self._config, self._checkpoint = spark, layout, config, checkpoint
-        self._path = state / _NAME
+        self._path = state / SETTINGS
         self._digest = sha256(repr((config.target, config.tables)).encode()).hexdigest()
 
     def rebuilds(self) -> list[Rebuild]:
