@@ -16,7 +16,6 @@ from lakehouse_cdc.model.table_name import join
 
 Carried = Literal["", "text", "null"]
 Generated = Literal["", "same", "session", "virtual", "unlogged"]
-Uniques = Literal["", "one", "more"]
 _INEXACT = ("float", "double")
 _ONLY_IF_SET = ("values", "carried", "mask", "generated", "compressed")
 
@@ -89,8 +88,8 @@ class TableSchema:
     primary key, and `key` is what the user says that tells its rows apart, perhaps nothing (see `schema.declared_key`).
     `hidden_hashes`: MariaDB may log hidden numbers after the columns, of UNIQUE keys that it keeps as hashes.
     `prefixed`: the primary key is over prefixes of some of its columns; `key` has the whole columns.
-    `unique` is the index that can be the key of a table without a primary key (see `schema.unique_key`), and `uniques`
-    says of such a table whether there may be `more` UNIQUE indexes than that `one`; '' where that is not known.
+    `unique` is the index that can be the key of a table without a primary key (see `schema.unique_key`), and
+    `more_unique` says of such a table whether it may have other UNIQUE indexes, too; None where that is not known.
     """
 
     database: str
@@ -102,7 +101,7 @@ class TableSchema:
     hidden_hashes: bool = False
     prefixed: bool = False
     unique: UniqueIndex | None = None
-    uniques: Uniques = ""
+    more_unique: bool | None = None
 
     @property
     def name(self) -> str:
@@ -162,7 +161,7 @@ class TableSchema:
         data |= {"key_given": True} if self.key_given else {}
         data |= {"prefixed": True} if self.prefixed else {}
         data |= {"unique": [self.unique.name, *self.unique.columns]} if self.unique else {}
-        data |= {"uniques": self.uniques} if self.uniques else {}
+        data |= {} if self.more_unique is None else {"more_unique": self.more_unique}
         return data | ({"hidden_hashes": True} if self.hidden_hashes else {})
 
     def to_json(self) -> str:
@@ -184,7 +183,7 @@ class TableSchema:
             data.get("hidden_hashes", False),
             data.get("prefixed", False),
             UniqueIndex(named[0], tuple(named[1:])) if named else None,
-            data.get("uniques", ""),
+            data.get("more_unique"),
         )
 
     @classmethod

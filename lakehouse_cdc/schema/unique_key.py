@@ -35,7 +35,7 @@ def with_unique(schema: TableSchema, indexes: Sequence[UniqueIndex], count: int)
     if schema.primary_key:
         return schema
     first = next((index for index in indexes if usable(index, schema.columns)), None)
-    return replace(schema, unique=first, uniques="more" if count > (first is not None) else "one")
+    return replace(schema, unique=first, more_unique=count > (first is not None))
 
 
 def keyed_by_unique(schema: TableSchema) -> TableSchema:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from lakehouse_cdc.errors import Code, codes
-from tests.remedies.page import ROOT, WITHOUT, tests
+from tests.remedies import page
 
 CODES = {name for name, code in vars(codes).items() if isinstance(code, Code)}
 
 
 def test_every_code_has_a_test_or_a_reason() -> None:
-    tested = tests()
+    tested = page.tests()
     assert tested.keys() - CODES == set(), "no such code"
-    assert tested.keys() & WITHOUT.keys() == set(), "a reason that is none any more"
-    assert CODES - tested.keys() - WITHOUT.keys() == set()
-    assert WITHOUT.keys() - CODES == set()
+    assert tested.keys() & page.WITHOUT.keys() == set(), "a reason that is none any more"
+    assert CODES - tested.keys() - page.WITHOUT.keys() == set()
+    assert page.WITHOUT.keys() - CODES == set()
 
 
 def test_the_page_names_the_tests() -> None:
-    page = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
-    for found in tests().values():
-        for test in found:
-            assert f"`{test}`" in page
+    text = (page.ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
+    for named in page.tests().values():
+        for test in named:
+            assert f"`{test}`" in text

@@ -20,7 +20,7 @@ from lakehouse_cdc.source.settling import settled_position
 from tests.remedies import remedy
 from tests.support.servers import connected, start_or_skip
 from tests.support.source.driver import Driver
-from tests.support.source.relay import Relay, replacing
+from tests.support.source.binlog_relay import BinlogRelay, replacing
 from tests.support.source.stage import Stage, on_stage
 from tests.support.source.ways_out import of, reset
 
@@ -39,9 +39,9 @@ def streaming(stage: Stage, url: str = "") -> Driver:
 
 
 @contextmanager
-def relayed(stage: Stage) -> Iterator[tuple[Relay, Driver]]:
+def relayed(stage: Stage) -> Iterator[tuple[BinlogRelay, Driver]]:
     """Such a stream, whose connections go through a relay."""
-    with Relay(stage.server.port) as relay:
+    with BinlogRelay(stage.server.port) as relay:
         yield relay, streaming(stage, url=f"mysql://cdc@127.0.0.1:{relay.port}")
 
 

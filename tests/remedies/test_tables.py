@@ -23,7 +23,7 @@ from lakehouse_cdc.source.state.planned_configuration import DIGEST
 from tests.remedies import remedy
 from tests.support.servers import row_metadata
 from tests.support.source.driver import COLUMNS, Driver, changes
-from tests.support.source.relay import Relay, replacing
+from tests.support.source.binlog_relay import BinlogRelay, replacing
 from tests.support.source.stage import Stage
 from tests.support.source.ways_out import of, reset, signalled
 
@@ -164,7 +164,7 @@ def test_a_row_of_other_bytes(stage: Stage, code: Code[Any]) -> None:
     stage.create("u", rows=3)
     stage.run("SET GLOBAL binlog_checksum = NONE")
     try:
-        with Relay(stage.server.port) as relay:
+        with BinlogRelay(stage.server.port) as relay:
             driver = stage.driver(onError=QUARANTINE, url=f"mysql://cdc@127.0.0.1:{relay.port}")
             stage.drain(driver)
             relay.change = DAMAGED[code]

@@ -210,7 +210,7 @@ def test_a_table_that_is_captured_without_it(stage: Stage, earlier: str) -> None
 def restate(stage: Stage, driver: Driver) -> None:
     """Make of the stream's checkpoint and rows what a release had that did not know of unique keys."""
     before = schema_of(stage, driver)
-    old = SchemaStore(driver.options["schemaFolder"]).put(replace(before, key=(), unique=None, uniques=""))
+    old = SchemaStore(driver.options["schemaFolder"]).put(replace(before, key=(), unique=None, more_unique=None))
     state: dict[str, Any] = driver.offset["tables"][stage.name()]
     state["schema"] = old
     schemas = [c for c in driver.log if c.op is Op.SCHEMA]

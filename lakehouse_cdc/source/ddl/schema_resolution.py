@@ -299,5 +299,11 @@ def _plain(schema: TableSchema, unknown: Collection[str]) -> TableSchema:
     )  # fmt: skip
     charset = charset_name(schema.charset) if schema.charset else None
     return replace(
-        schema, columns=tuple(columns), charset=charset, hidden_hashes=False, prefixed=False, unique=None, uniques=""
+        schema,
+        columns=tuple(columns),
+        charset=charset,
+        hidden_hashes=False,
+        prefixed=False,
+        unique=None,
+        more_unique=None,
     )

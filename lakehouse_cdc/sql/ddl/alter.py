@@ -146,7 +146,7 @@ def _apply(schema: TableSchema, todo: Sequence[Action], given: Given) -> Altered
     charsets = [action.charset for action in todo if isinstance(action, Convert | Default)]
     after = replace(
         schema, columns=columns_after, key=key, charset=(*charsets, schema.charset)[0], prefixed=prefixed, unique=None,
-        uniques="",
+        more_unique=None,
     )  # fmt: skip
     kept = kept and _same_key(schema, after, columns.origin)
     after, known = with_unique_after(schema, after, columns.origin, todo)

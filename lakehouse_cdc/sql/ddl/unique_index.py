@@ -1,6 +1,6 @@
 """Which unique index can be the key of a table without a primary key, after an ALTER: see `schema.unique_key`.
 
-A schema has that index and not the others, of which it says only whether there may be any (`TableSchema.uniques`).
+A schema has that index and not the others, of which it says only whether there may be any (`TableSchema.more_unique`).
 From that the index after a statement follows in all cases but a few, and these are reported as not known: the caller
 asks the catalog, or reads the table again. An index that is the key stays it whatever comes, since the server keeps the
 order of indexes that are alike.
@@ -26,13 +26,13 @@ def with_unique_after(
     if before.key:
         return after, False  # what there was beside the primary key
     new = [action for action in todo if isinstance(action, Unique)]
-    if not before.uniques:  # an earlier release has not asked
+    if before.more_unique is None:  # an earlier release has not asked
         return after, not new and not any(isinstance(action, DropIndex) for action in todo)
     unique, lost = _kept(before.unique, after, origin, todo)
-    more = before.uniques == "more" or lost
+    more = before.more_unique or lost
     # the index of some columns that are altered may be one that was not usable
     known = unique is not None or not (more and any(isinstance(action, Change | Drop) for action in todo))
-    known = known and not (unique is None and before.unique is not None and before.uniques == "more")
+    known = known and not (unique is None and before.unique is not None and before.more_unique)
     for action in new:
         index = _index(action, after)
         if unique is None and index is not None and usable(index, after.columns):
@@ -40,7 +40,7 @@ def with_unique_after(
             unique = index
         else:
             more = True
-    return replace(after, unique=unique, uniques="more" if more else "one"), known
+    return replace(after, unique=unique, more_unique=more), known
 
 
 def _kept(

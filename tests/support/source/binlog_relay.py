@@ -13,7 +13,7 @@ Change = Callable[[bytes], bytes | None]
 _COM_BINLOG_DUMP, _PACKET, _HEADER = 0x12, 4, 19
 
 
-class Relay:
+class BinlogRelay:
     """Listens on `port`, and passes all on to the server's. `change` is given each packet of a dump: what it gives is
     sent instead, and None ends the connection.
     """
@@ -30,7 +30,7 @@ class Relay:
         """Where streams connect to."""
         return int(self._listener.getsockname()[1])
 
-    def __enter__(self) -> Relay:
+    def __enter__(self) -> BinlogRelay:
         return self
 
     def __exit__(
@@ -53,7 +53,7 @@ class Relay:
 class Connection:
     """One connection of a client."""
 
-    def __init__(self, relay: Relay, client: socket.socket, server: socket.socket) -> None:
+    def __init__(self, relay: BinlogRelay, client: socket.socket, server: socket.socket) -> None:
         self._relay, self._client, self._server = relay, client, server
         self._dumps = False
         relay.keep(client, server)
