@@ -19,8 +19,8 @@ from lakehouse_cdc.source.planning import first_offset
 from lakehouse_cdc.source.settling import settled_position
 from tests.remedies import remedy
 from tests.support.servers import connected, start_or_skip
-from tests.support.source.driver import Driver
 from tests.support.source.binlog_relay import BinlogRelay, replacing
+from tests.support.source.driver import Driver
 from tests.support.source.stage import Stage, on_stage
 from tests.support.source.ways_out import of, reset
 

@@ -22,8 +22,8 @@ from lakehouse_cdc.source.spark.stream import MySqlCdcSource
 from lakehouse_cdc.source.state.planned_configuration import DIGEST
 from tests.remedies import remedy
 from tests.support.servers import row_metadata
-from tests.support.source.driver import COLUMNS, Driver, changes
 from tests.support.source.binlog_relay import BinlogRelay, replacing
+from tests.support.source.driver import COLUMNS, Driver, changes
 from tests.support.source.stage import Stage
 from tests.support.source.ways_out import of, reset, signalled
 
