@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.model.table_name import join
 from lakehouse_cdc.mysql.connection.session import Session
 
 _ENDLESS_SECONDS = 3600  # a semi-sync time-out beyond this is no bound that anybody could wait for
@@ -165,6 +166,17 @@ def row_bytes(session: Session, database: str, table: str) -> int | None:
     )
     size = int(rows[0][0] or 0) if rows else 0
     return size if size >= _LEAST_ROW else None
+
+
+def average_row_sizes(session: Session, least: int) -> dict[str, int]:
+    """The tables whose rows take at least `least` bytes on average where they are stored, and how many they take."""
+    fresh = "" if session.is_mariadb or session.version < (8, 0, 0) else _FRESH
+    rows = session.query(
+        f"SELECT {fresh}TABLE_SCHEMA, TABLE_NAME, AVG_ROW_LENGTH FROM INFORMATION_SCHEMA.TABLES"
+        " WHERE AVG_ROW_LENGTH >= %s",
+        (least,),
+    )
+    return {join(str(database), str(table)): int(size) for database, table, size in rows}
 
 
 def snapshot_position(session: Session) -> Position:

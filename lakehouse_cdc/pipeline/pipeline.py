@@ -96,6 +96,7 @@ class Pipeline(RereadRequests):
             rules = SourceOptions.parse(self.source_options()).rules
             carried = {name: carry(schema, rules) for name, schema in captured.items()}
             findings += checks.zero_date_defaults(session, carried)
+            findings += checks.large_rows(session, carried)
             findings += self._unused(captured)
             return findings + (self._unfit(captured, at_fault) if self.config.target.silver else [])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -14,7 +15,7 @@ from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.catalog import read_catalog
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
 from lakehouse_cdc.mysql.literals import for_statements
-from lakehouse_cdc.mysql.preflight.checks import check, require, zero_date_defaults
+from lakehouse_cdc.mysql.preflight.checks import check, large_rows, require, zero_date_defaults
 from lakehouse_cdc.mysql.preflight.settings import Finding
 from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.representation import Rules, carried_by
@@ -423,6 +424,22 @@ def test_a_default_that_is_no_date_is_said_where_it_would_quarantine_the_table(
         assert f"tables.{name}.types: {{a: text}}" in findings[0].hint
         for rules in (Rules(zero_dates="null"), Rules(zero_dates="text")):
             assert zero_date_defaults(session, {name: carried_by(tables[name], rules)}) == []
+
+
+def test_large_rows_are_said_beforehand(any_server: MySqlServer, any_database: str) -> None:
+    with closing(connected(any_server)) as connection, connection.cursor() as cursor:
+        for table, size in (("large", 3 << 20), ("small", 100)):
+            cursor.execute(f"CREATE TABLE {any_database}.{table} (a LONGTEXT, b LONGBLOB, c LONGTEXT, d MEDIUMTEXT)")
+            value = f"REPEAT('x', {size})"
+            cursor.execute(f"INSERT INTO {any_database}.{table} VALUES ({value}, {value}, {value}, '')")
+            cursor.execute(f"ANALYZE TABLE {any_database}.{table}")
+    with connect(ConnectionOptions.from_url(any_server.url)) as session:
+        selected = Selection([f"{any_database}.*"])
+        [said] = large_rows(session, read_catalog(session, selected).tables)
+        assert re.match(rf"a row of {any_database}\.large has \d+ MiB on average: one of more than 128 MiB", said.what)
+        assert said.hint == f"exclude large columns: tables.{any_database}.large.exclude: [a]"
+        without = Choice({"*.large": ["a", "b", "c"]})
+        assert large_rows(session, read_catalog(session, selected, without).tables) == []
 
 
 def test_names_in_hints_are_those_that_a_statement_needs(root: Session) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError, codes
 from lakehouse_cdc.model.table_name import join
+from lakehouse_cdc.model.variant import MAX_SIZE
 from lakehouse_cdc.mysql import object_references, server
 from lakehouse_cdc.mysql.catalog import Catalog, read_catalog
 from lakehouse_cdc.mysql.connection.session import Session
@@ -29,6 +30,7 @@ from lakehouse_cdc.sql.references import ANY
 
 _OLDEST, _OLDEST_MARIADB = (5, 7, 0), (10, 5, 2)
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
+_UNBOUNDED = ("json", "longblob", "longtext")  # a value of any other type has less than 16 MiB
 _CHANGES_ROWS = ("CASCADE", "SET NULL")
 
 
@@ -228,6 +230,25 @@ def zero_date_defaults(session: Session, tables: Mapping[str, TableSchema]) -> l
         for schema in tables.values()
         for column in schema.columns
         if (schema.name, column.name) in no_dates and column.captured and not column.carried
+    ]  # fmt: skip
+
+
+def large_rows(session: Session, tables: Mapping[str, TableSchema]) -> list[Finding]:
+    """The tables whose rows are so large on average that one may exceed what a row can hold.
+
+    Of tables whose large columns are excluded there are none.
+    """
+    sizes = server.average_row_sizes(session, MAX_SIZE // 16)
+    return [
+        Finding(
+            "row_size", "warning",
+            f"a row of {schema.name} has {sizes[schema.name] >> 20} MiB on average: one of more than {MAX_SIZE >> 20}"
+            " MiB quarantines the table",
+            f"exclude large columns: tables.{schema.name}.exclude: [{large[0]}]",
+        )
+        for schema in tables.values()
+        for large in ([c.name for c in schema.columns if c.captured and c.type in _UNBOUNDED],)
+        if schema.name in sizes and large
     ]  # fmt: skip
 
 
