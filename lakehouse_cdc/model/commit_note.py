@@ -88,7 +88,8 @@ class CommitNote:
     where it is not said). In a silver table, `through` is a seq: its current rows are what bronze's rows up to there
     make, no less and no more (None during a change of the schema); `frozen` is what it keeps its shape by, if it does;
     `part` is the source table that it is about, of a table that several go into. `redacted`: versions before this one
-    hold values that have been hidden since.
+    hold values that have been hidden since. `replaced`: this version replaced the table, and those before it were made
+    with that transform.
     """
 
     pipeline: str
@@ -101,6 +102,7 @@ class CommitNote:
     frozen: str | None = None
     part: str | None = None
     redacted: bool | None = None
+    replaced: str | None = None
 
     def text(self) -> str:
         """As it is stored."""

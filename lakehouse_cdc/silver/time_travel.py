@@ -6,6 +6,9 @@ again from an older checkpoint takes nothing away. So the newest version whose `
 of a prefix of what is asked for, and the rest is the bronze rows in (through, seq], folded on top as MERGE would: the
 last change of each key wins over what the version holds of it, and the greatest barrier takes away what is older.
 
+A table that was built again with other settings had the columns of its earlier settings before (see `apply.rebuild`),
+and has them here: what is folded onto a version goes through the transform of that version.
+
 Versions from before values were hidden (`CommitNote.redacted`) are not looked at: they hold these values. What bronze
 holds has been redacted as a whole, and with it the schemas: so it can be folded across the change that hid a column.
 
@@ -36,6 +39,7 @@ from lakehouse_cdc.silver.batch import typed_columns
 from lakehouse_cdc.silver.batch.contents import split
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import form_of_columns
+from lakehouse_cdc.silver.definition.transform import Transform
 from lakehouse_cdc.silver.forms.writers import multiset
 from lakehouse_cdc.silver.tables.names import own_table
 from lakehouse_cdc.silver.tables.properties import FrozenShape, own_properties
@@ -45,12 +49,17 @@ from lakehouse_cdc.silver.tables.table_definition import columns_of
 
 @dataclass(frozen=True)
 class Base:
-    """A version of a silver table that holds all through a seq; `frozen` is what it kept its shape by, if it did."""
+    """A version of a silver table that holds all through a seq.
+
+    `frozen` is what it kept its shape by, if it did; `transform` what it made of the source's columns, where that is
+    not what the table does now.
+    """
 
     table: Table
     version: int
     through: int
     frozen: FrozenShape | None
+    transform: Transform | None
 
 
 @dataclass(frozen=True)
@@ -111,12 +120,15 @@ def schemas_of(spark: SparkSession, layout: Layout, name: str) -> list[TableSche
 def base(spark: SparkSession, layout: Layout, name: str, seq: int) -> Base | None:
     """The newest version of a silver table that holds nothing beyond `seq`; None where no such is known."""
     if (table := own_table(spark, layout, name)) is not None:
+        transform = None
         for commit in newest_first(spark, table):
             note = commit.note
             if note is not None and note.through is not None and note.through <= seq:
-                return Base(table, commit.version, note.through, FrozenShape.parse(note.frozen))
+                return Base(table, commit.version, note.through, FrozenShape.parse(note.frozen), transform)
             if note is not None and note.redacted:
                 break
+            if note is not None and note.replaced is not None:
+                transform = Transform.of(note.replaced)
     return None
 
 
@@ -159,12 +171,13 @@ def _shape(spark: SparkSession, layout: Layout, name: str, schema: TableSchema, 
         return Shape.of(schema)
     held, schemas = own_properties(spark, layout, name), Schemas(layout)
     frozen = basis.frozen if basis is not None else None
+    transform = held.transform if basis is None or basis.transform is None else basis.transform
     if (base := frozen.schema_id if frozen is not None else held.base) is None:
-        return Shape.of(schema, held.transform)
+        return Shape.of(schema, transform)
     schemas.learn(spark, [base], read(spark, layout.changes))
     if frozen is None:
-        return Shape.joining(schemas[base], schema, held.transform, str(table))
-    return Shape(schemas[base], schema, frozen.sources, held.transform)
+        return Shape.joining(schemas[base], schema, transform, str(table))
+    return Shape(schemas[base], schema, frozen.sources, transform)
 
 
 def _beyond_a_change(layout: Layout, name: str, seq: int, *, later: bool) -> DefiniteError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,19 +16,20 @@ from lakehouse_cdc.errors import TransientError
 from lakehouse_cdc.lake.failpoints import Door, Moment
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.lake.versions import Versions
-from lakehouse_cdc.model.changelog import Change, Op
+from lakehouse_cdc.model.changelog import Change, Op, fold
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.apply.rebuild import rebuild, rebuilds
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Transform
-from lakehouse_cdc.silver.forms import APPEND, HISTORY
+from lakehouse_cdc.silver.forms import APPEND
 from lakehouse_cdc.silver.tables.properties import own_properties
-from tests.support.bronze_writer import Lake
+from lakehouse_cdc.silver.time_travel import rows_at, schemas_in_force
+from tests.support.bronze_writer import Lake, images
 from tests.support.crash_points import Crash, failing_at, failing_at_random
 from tests.support.silver.changes import N, begin, delete, insert, seq, table
 from tests.support.silver.crashes import runs, seeds, split_up
-from tests.support.silver.folds import check, check_as_of, lake_with, policies, view
+from tests.support.silver.folds import check, lake_with, policies, seen, view
 
 
 def follow(spark: SparkSession, lake: Lake, policy: Policy, done: int | None) -> None:
@@ -47,6 +48,7 @@ def with_changed_policies(spark: SparkSession, seed: int, *, tables: int, parts:
     policy = any_policy(rng)
     with lake_with(spark, rng, tables, length * parts, policy) as (lake, changes):
         done: int | None = None
+        transforms: list[Transform] = []
         for part in split_up(changes, parts, rng):
             versions = Versions(done, lake.commit(part).version)
             with failing_at_random(rng, 0.15):
@@ -68,10 +70,27 @@ def with_changed_policies(spark: SparkSession, seed: int, *, tables: int, parts:
             for _ in range(rng.choice([1, 1, 2])):
                 applier.apply(versions, lake.note(versions))
             check(lake, lake.written, policy)
-            if policy.form is HISTORY:
-                check_as_of(lake, rng, policy.transform)
+            transforms = [*transforms, before.transform, policy.transform]
+            check_as_of_under(lake, rng, transforms)
             done = versions.last
             assert not [path for path in (lake.folder / "lake" / "s").iterdir() if "__rebuilt" in path.name]
+
+
+def check_as_of_under(lake: Lake, rng: random.Random, transforms: Sequence[Transform]) -> None:
+    """As of any seq each table is the fold up to there, under one transform that it has had."""
+    for change in rng.sample(lake.written, 2):
+        written = [c for c in lake.written if c.table == change.table]
+        at = max(change.seq - rng.randint(0, 1), min(c.seq for c in written))
+        schemas = schemas_in_force(lake.spark, lake.layout, [change.table])[change.table]
+        frame, schema = rows_at(lake.spark, lake.layout, change.table, at, schemas), lake.schemas[change.table]
+        possible = []
+        for transform in transforms:
+            columns = view(transform, schema)
+            if {c.name for c in columns.captured} | {"_seq", "_commit_ts"} == {*frame.columns}:
+                held = {tuple(image[k] for k in columns.key): (seq, image) for seq, image in images(frame, columns)}
+                wanted = fold(seen(transform, [c for c in written if c.seq <= at]))
+                possible.append(held == {key: row for (_, key), row in wanted.items()})
+        assert any(possible), (change.table, at, frame.columns)
 
 
 def _same(policy: Policy, _: str) -> Policy:

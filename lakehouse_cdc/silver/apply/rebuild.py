@@ -50,6 +50,7 @@ from lakehouse_cdc.silver.tables.properties import (
     Held,
     SilverQuarantine,
     held_by,
+    own_properties,
 )
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
 from lakehouse_cdc.silver.time_travel import past_schemas, schemas_in_force, schemas_of
@@ -202,9 +203,11 @@ def _build(
     made = held_by(session, beside, name)
     assert made is not None, name
     old, tombstones = layout.silver_table(name), layout.tombstones(name)
+    replaced = None
     if exists(session, old):
         set_properties(session, old, {REBUILDING: REDACTED if note.redacted else "true"})
-    with noting(session, replace(note, through=made.through)):
+        replaced = own_properties(session, layout, name).transform.text()
+    with noting(session, replace(note, through=made.through, replaced=replaced)):
         if made.form.has_tombstones:
             replace_by(session, tombstones, beside.tombstones(name))
         replace_by(session, old, beside.silver_table(name))
