@@ -52,7 +52,7 @@ FAULTS = {
     ),
     "a column of silver's name": Fault(("ALTER TABLE t ADD COLUMN _seq INT",), rename={"_seq": "number"}),
     "another engine": Fault(("ALTER TABLE t ENGINE = MyISAM",), ("ALTER TABLE t ENGINE = InnoDB",), asks=True),
-    "no key": Fault(("ALTER TABLE t DROP PRIMARY KEY",), ("ALTER TABLE t ADD PRIMARY KEY (id)",), asks=True),
+    "no key": Fault(("ALTER TABLE t DROP PRIMARY KEY",), ("ALTER TABLE t ADD PRIMARY KEY (id)",)),
     "another table of its name": Fault(
         ("DROP TABLE t", "CREATE TABLE t (id INT PRIMARY KEY, v INT, d DATE)", "INSERT INTO t (id, v) VALUES (1, 1)")
     ),
