@@ -98,5 +98,5 @@ def no_note(layout: Layout, version: int) -> DefiniteError:
     return codes.BRONZE_POSITION_MISSING.error(
         f"no commit of bronze up to version {version} says where the source was",
         where=str(layout.changes),
-        hint="only this pipeline may write the change table",
+        hint="run again when a captured table has changed: the next commit says it",
     )

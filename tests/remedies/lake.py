@@ -39,6 +39,18 @@ class Lake:
     def silver(self, table: str) -> Path:
         return Path(str(Pipeline.from_yaml(self.file).layout.silver_table(f"{self.database}.{table}").path))
 
+    def bronze(self, table: str = "changes") -> Path:
+        return self.file.parent / "lakehouse" / "bronze" / table
+
+    def sql(self, statement: str) -> None:
+        self.spark.sql(statement).collect()
+        self.as_new_process()
+
+    def as_new_process(self) -> None:
+        """Delta remembers the tables that it has seen, and their logs."""
+        jvm: Any = self.spark._jvm
+        jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
     def continues(self, *reread: str) -> None:
         """A change arrives, silver equals the source, and of no other table than these is a row read again."""
         self.run("UPDATE t SET v = v + 1 WHERE id = 2")
