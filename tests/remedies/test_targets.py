@@ -20,6 +20,7 @@ from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.failpoints import Door, Moment
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.pipeline.pipeline import Pipeline
+from lakehouse_cdc.pipeline.report import Progress
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.verify.settling import settled
 from tests.remedies import remedy
@@ -185,9 +186,13 @@ def test_a_run_of_this_process_is_ended(lake: Lake) -> None:
     pipeline = Pipeline.from_yaml(lake.file, lake.spark)
     begun, failures = threading.Event(), list[BaseException]()
 
+    def at_rest(done: Progress) -> None:
+        if done.layer == "silver":
+            begun.set()
+
     def run() -> None:
         try:
-            pipeline.run(every_seconds=0.2, progress=lambda _: begun.set())
+            pipeline.run(every_seconds=0.2, progress=at_rest)
         except BaseException as error:
             failures.append(error)
 
