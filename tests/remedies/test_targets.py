@@ -176,8 +176,8 @@ def test_another_process_ends_its_run_or_pauses(lake: Lake) -> None:
         other.wait_for(bronze, more_than=planned)
         assert other.interrupt()[0] == 130
     lake.as_new_process()
-    assert lake.call(0, "redact", "--yes") == {"redacted": []}
     lake.continues()
+    assert lake.call(0, "redact", "--yes") == {"redacted": []}
 
 
 @remedy(codes.PIPELINE_RUNNING)
@@ -207,8 +207,8 @@ def test_a_run_of_this_process_is_ended(lake: Lake) -> None:
     thread.join(300)
     assert not thread.is_alive()
     assert failures == []
-    assert lake.call(0, "redact", "--yes") == {"redacted": []}
     lake.continues()
+    assert lake.call(0, "redact", "--yes") == {"redacted": []}
 
 
 # ---------------------------------------------------------------- moments
