@@ -59,7 +59,10 @@ BRONZE_POSITION_MISSING = Code(
     DefiniteError,
     Scope.PIPELINE,
     "No commit of bronze holds the position of the source.",
-    "Run again when a captured table has changed: the next commit says it. Delta's log no longer has the earlier ones.",
+    (
+        "Move the checkpoint that the error names away, and run when a captured table has changed: the next commit "
+        "says it. Delta's log no longer has the earlier ones."
+    ),
 )
 
 BRONZE_EMPTY = Code(
