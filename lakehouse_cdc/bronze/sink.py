@@ -142,6 +142,7 @@ def _commit(spark: SparkSession, layout: Layout, note: CommitNote) -> Commit:
         raise codes.BRONZE_COMMIT_MISSING.error(
             f"bronze has no commit of batch {note.batch}, which was just written",
             where=str(layout.changes),
-            hint="run again; if it stays, the table was restored to an older version: start with a new checkpoint",
+            hint="run again; if it stays, Delta's log no longer has the commit: lakehouse-cdc reset --keep-tables "
+            "-c pipeline.yml begins a new epoch over the tables, in which all are read again",
         )
     return commit

@@ -29,6 +29,7 @@ SCHEMAS: Columns = (
     ("statement", "string"),
     ("schema", "string"),
 )
+_BEGIN_AGAIN = "lakehouse-cdc reset -c pipeline.yml deletes all tables of the pipeline, so that run can begin again"
 
 
 def create_bronze(spark: SparkSession, layout: Layout) -> None:
@@ -43,7 +44,7 @@ def missing_bronze(spark: SparkSession, layout: Layout) -> list[Table]:
     missing = [table for table, _ in wanted if not exists(spark, table)]
     for table, columns in wanted:
         if table not in missing:
-            require_ours(spark, table, columns, pipeline=layout.pipeline)
+            require_ours(spark, table, columns, pipeline=layout.pipeline, way_out=_BEGIN_AGAIN)
     return missing
 
 

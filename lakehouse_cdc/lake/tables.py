@@ -23,6 +23,7 @@ from lakehouse_cdc.model.table_layout import Table, literal, quoted
 
 PIPELINE = "lakehouse_cdc.pipeline"
 _OF_ONE_TABLE = ("delta.columnMapping.maxColumnId",)
+BUILT_AGAIN = "move it away to have it built again"
 Columns = Sequence[tuple[str, str]]  # (name, Spark SQL type), in order
 
 
@@ -165,13 +166,18 @@ def drop(spark: SparkSession, table: Table, *, pipeline: str) -> None:
         spark.sql(f"DROP TABLE IF EXISTS {table.sql}")
 
 
-def require_ours(spark: SparkSession, table: Table, columns: Columns, *, pipeline: str) -> None:
-    """Raise DefiniteError unless the table is this pipeline's, with just these columns."""
+def require_ours(
+    spark: SparkSession, table: Table, columns: Columns, *, pipeline: str, way_out: str = BUILT_AGAIN
+) -> None:
+    """Raise DefiniteError unless the table is this pipeline's, with just these columns.
+
+    `way_out` is what to do with one that has others.
+    """
     require_owner(spark, table, pipeline)
     wanted, actual = plain(columns), held_columns(spark, table)
     if wanted != actual:
         odd = next(iter(sorted(set(wanted) ^ set(actual))), ("their order", ""))
-        raise other_columns(table, odd)
+        raise other_columns(table, odd, way_out)
 
 
 def held_columns(spark: SparkSession, table: Table) -> list[tuple[str, str]]:
@@ -183,12 +189,12 @@ def held_columns(spark: SparkSession, table: Table) -> list[tuple[str, str]]:
     return [(field.name, field.dataType.simpleString()) for field in schema.fields]
 
 
-def other_columns(table: Table, odd: tuple[str, str]) -> DefiniteError:
+def other_columns(table: Table, odd: tuple[str, str], way_out: str = BUILT_AGAIN) -> DefiniteError:
     """The error for a table whose columns are not the expected ones; `odd` is one of those that differ."""
     return codes.TABLE_COLUMNS_DIFFER.error(
         f"the table has other columns than expected: {' '.join(odd).strip()} differs",
         where=str(table),
-        hint="the table was altered by hand or by another release; move it away to have it built again",
+        hint=f"the table was altered by hand or by another release; {way_out}",
     )
 
 

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from lakehouse_cdc.pipeline.start.silver_settings import SilverSettings
     from lakehouse_cdc.schema.table import TableSchema
 
-_OTHER_RUN = "let the other run end, or signal pause"
+_OTHER_RUN = "let the other run end, or end it (Ctrl-C)"
 T = TypeVar("T")
 _REST_SECONDS = 1.0  # between looks whether a paused pipeline may continue
 
@@ -168,7 +168,9 @@ class Pipeline(RereadRequests):
 
         report = RunReport(progress)
         if once and self.signals.paused:
-            raise codes.PIPELINE_PAUSED.error("the pipeline is paused", where=self.config.name, hint="signal resume")
+            raise codes.PIPELINE_PAUSED.error(
+                "the pipeline is paused", where=self.config.name, hint="lakehouse-cdc signal -c pipeline.yml resume"
+            )
         with last_error.recorded(self.state) as record, self._failures(), ExitStack() as starting:
             self._require_fit()
             starting.enter_context(self._writing(_OTHER_RUN))

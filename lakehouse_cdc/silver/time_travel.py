@@ -145,7 +145,7 @@ def rows_at(spark: SparkSession, layout: Layout, name: str, seq: int, schemas: l
         raise codes.AS_OF_UNAVAILABLE.error(
             f"{name} was not followed at that position: it had been dropped, or quarantined",
             where=f"{name} seq {seq}",
-            hint=f"ask for a position before seq {past[-1].seq}",
+            hint=f"ask for a position before {_position(spark, layout, name, past[-1].seq)}",
         )
     if (basis.through if basis is not None else past[0].seq) < _unchanged_since(past):
         raise _beyond_a_change(layout, name, past[-1].seq, later=any(one.seq > seq for one in schemas))
@@ -155,6 +155,13 @@ def rows_at(spark: SparkSession, layout: Layout, name: str, seq: int, schemas: l
         return _folded(None, rows, shape, layout.own)
     held = _rows_of_now(read(spark, basis.table, version=basis.version), layout.own)
     return _folded(held, rows.where(f"seq > {basis.through}BD"), shape, layout.own)
+
+
+def _position(spark: SparkSession, layout: Layout, name: str, seq: int) -> str:
+    """Where the source was when bronze met a schema of the table, or its end."""
+    met = read(spark, layout.schemas).where(F.col("source_table") == name).where(f"seq = {seq}BD")
+    at = met.select("position.file", "position.pos").head()
+    return f"seq {seq}" if at is None else f"{at['file']}:{at['pos']}"
 
 
 def _rows_of_now(held: DataFrame, own: OwnColumns) -> DataFrame:

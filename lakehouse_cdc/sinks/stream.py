@@ -70,7 +70,7 @@ def start(
 def committed_batch(spark: SparkSession, layout: Layout, checkpoint: Checkpoint, batch: int) -> CommittedBatch:
     """The micro-batch `batch` of that checkpoint."""
     versions = versions_of(checkpoint, batch)
-    sources = source_notes(spark, layout, versions)
+    sources = source_notes(spark, layout, versions, checkpoint)
     note = CommitNote(layout.pipeline, checkpoint.query_id(), batch, sources[0].source_point, versions.last)
     return CommittedBatch(versions, note, tuple(sources))
 
@@ -80,8 +80,13 @@ def versions_of(checkpoint: Checkpoint, batch: int) -> Versions:
     return Versions.between(checkpoint.offset(batch - 1) if batch else None, checkpoint.offset(batch))
 
 
-def source_notes(spark: SparkSession, layout: Layout, versions: Versions) -> list[CommitNote]:
-    """The notes of the source's commits among those versions of bronze, newest first; at least the last one before."""
+def source_notes(
+    spark: SparkSession, layout: Layout, versions: Versions, checkpoint: Checkpoint | None = None
+) -> list[CommitNote]:
+    """The notes of the source's commits among those versions of bronze, newest first; at least the last one before.
+
+    `checkpoint` is that of the stream which reads them, if one does.
+    """
     notes: list[CommitNote] = []
     for commit in newest_first(spark, layout.changes):
         if notes and versions.after is not None and commit.version <= versions.after:
@@ -89,14 +94,18 @@ def source_notes(spark: SparkSession, layout: Layout, versions: Versions) -> lis
         if commit.version <= versions.last and commit.note is not None:
             notes.append(commit.note)
     if not notes:
-        raise no_note(layout, versions.last)
+        raise no_note(layout, versions.last, checkpoint)
     return notes
 
 
-def no_note(layout: Layout, version: int) -> DefiniteError:
-    """Why bronze up to a version has no position of the source."""
+def no_note(layout: Layout, version: int, checkpoint: Checkpoint | None) -> DefiniteError:
+    """Why bronze up to a version has no position of the source: Delta's log no longer has its commits.
+
+    A batch that ends there was planned, and would be repeated as it is; so the stream has to begin again.
+    """
+    begin_again = "" if checkpoint is None else f"move {checkpoint.location} away, and "
     return codes.BRONZE_POSITION_MISSING.error(
         f"no commit of bronze up to version {version} says where the source was",
         where=str(layout.changes),
-        hint="only this pipeline may write the change table",
+        hint=f"{begin_again}run when a captured table has changed: the next commit says it",
     )

@@ -17,11 +17,12 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 from lakehouse_cdc.cli.main import app
-from lakehouse_cdc.errors import CdcError, DefiniteError
+from lakehouse_cdc.errors import CdcError, DefiniteError, codes
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.failpoints import Door, Moment
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.testing import MySqlServer
+from tests.remedies import remedy
 from tests.support.crash_points import failing_at
 from tests.support.pipelines import assert_each_event_once, bronze, files, ops, pipeline
 
@@ -140,8 +141,10 @@ class Home:
     def refuses(self, what: str, way_out: str = "reset") -> None:
         """A run is refused, says how to go on, and changes nothing."""
         before = self._files()
-        with pytest.raises(DefiniteError, match=rf"{what}.*Hint: .*lakehouse-cdc {way_out}.* -c pipeline\.yml"):
+        hint = rf"Hint: .*lakehouse-cdc {way_out}.* -c pipeline\.yml"
+        with pytest.raises(DefiniteError, match=rf"{what}.*{hint}") as refused:
             self._lake.run(once=True)
+        assert refused.value.code is codes.CHECKPOINT_UNRELATED
         assert self._files() == before
 
     def put_back(self, *parts: str, of: Path) -> None:
@@ -163,6 +166,7 @@ def forget_tables(spark: SparkSession) -> None:
     jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
+@remedy(codes.CHECKPOINT_UNRELATED)
 @pytest.mark.long
 def test_what_does_not_belong_together_is_refused_and_reset_is_the_way_out(
     spark: SparkSession, make: Lake, sql: Sql, mysql: MySqlServer, database: str, tmp_path: Path

@@ -16,6 +16,8 @@ WITHOUT: dict[str, str] = {
     "TYPE_UNSUPPORTED": "all types and character sets of the servers of the suite are supported",
     "PRIMARY_KEY_MISSING": "each caller asks first whether the table has a key; it guards against one that does not",
     "VALUE_UNREPRESENTABLE": "no value of a server is so: a JSON document of 4 GiB exceeds every max_allowed_packet",
+    "BRONZE_BATCH_SPLIT": "no stream of this package has a limit that could split a commit, and no setting makes one",
+    "SCHEMA_CHANGE_INCOMPLETE": "this release writes whole records of schemas; it guards against bronze of another one",
     "EXCLUDED_COLUMN_UNREADABLE": "a server logs no rows without the table map that gives the lengths of columns",
 }
 

@@ -17,7 +17,10 @@ TABLE_COLUMNS_DIFFER = Code(
     DefiniteError,
     Scope.PIPELINE,
     "A table of the lakehouse has other columns than expected.",
-    "Move the table away to have it built again: it was altered by hand or by another release.",
+    (
+        "Move a table of silver away to have it built again: it was altered by hand or by another release; begin again "
+        "(lakehouse-cdc reset -c pipeline.yml) where it is one of bronze."
+    ),
 )
 
 TABLE_FOREIGN = Code(
@@ -35,7 +38,10 @@ BRONZE_COMMIT_MISSING = Code(
     TransientError,
     Scope.PIPELINE,
     "Bronze does not have the commit of a batch that was just written.",
-    "Run again; if it stays, the table was restored to an older version: start with a new checkpoint.",
+    (
+        "Run again; if it stays, Delta's log no longer has the commit: lakehouse-cdc reset --keep-tables "
+        "-c pipeline.yml begins a new epoch over the tables, in which all are read again."
+    ),
 )
 
 BRONZE_BATCH_SPLIT = Code(
@@ -53,7 +59,10 @@ BRONZE_POSITION_MISSING = Code(
     DefiniteError,
     Scope.PIPELINE,
     "No commit of bronze holds the position of the source.",
-    "Let only this pipeline write the change table; restore the table.",
+    (
+        "Move the checkpoint that the error names away, and run when a captured table has changed: the next commit "
+        "says it. Delta's log no longer has the earlier ones."
+    ),
 )
 
 BRONZE_EMPTY = Code(
@@ -98,7 +107,7 @@ PIPELINE_RUNNING = Code(
     DefiniteError,
     Scope.PIPELINE,
     "The command needs the pipeline to be stopped.",
-    "Stop the pipeline first.",
+    "End the run first: interrupt it, or stop the queries in spark.streams.active.",
 )
 
 PIPELINE_PAUSED = Code(
@@ -107,7 +116,7 @@ PIPELINE_PAUSED = Code(
     DefiniteError,
     Scope.PIPELINE,
     "The pipeline is paused by a signal.",
-    "lakehouse-cdc signal resume",
+    "lakehouse-cdc signal -c pipeline.yml resume",
 )
 
 CHECKPOINT_UNRELATED = Code(
@@ -170,5 +179,5 @@ REDACTION_UNSUPPORTED = Code(
     DefiniteError,
     Scope.PIPELINE,
     "Bronze cannot be redacted where it is: in a catalog, or with files that only Delta reads.",
-    "Begin again (lakehouse-cdc reset): what is read then is hidden from its beginning.",
+    "Begin again (lakehouse-cdc reset -c pipeline.yml): what is read then is hidden from its beginning.",
 )

@@ -75,7 +75,10 @@ class Reset:
 def require_no_stream(spark: SparkSession, layout: Layout) -> None:
     """The lock is of a process; this one may be running the pipeline itself."""
     if any((query.name or "").startswith(f"{layout.pipeline}: ") for query in spark.streams.active):
-        raise codes.PIPELINE_RUNNING.error("the pipeline is running", where=layout.pipeline, hint="stop it first")
+        raise codes.PIPELINE_RUNNING.error(
+            "the pipeline is running", where=layout.pipeline,
+            hint="end the run first: interrupt it, or stop the queries in spark.streams.active",
+        )  # fmt: skip
 
 
 def _folders(layout: Layout, keep_tables: bool) -> list[str]:

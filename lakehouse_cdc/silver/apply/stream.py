@@ -108,7 +108,7 @@ def applied(spark: SparkSession, layout: Layout, checkpoint: str) -> Applied | N
         elif commit.note is not None:
             break
     else:
-        raise stream.no_note(layout, last)
+        raise stream.no_note(layout, last, place)
     note = commit.note
     for commit in takewhile(lambda c: c.note is None or c.rows == 0, later):
         last, note = commit.version, commit.note or note
