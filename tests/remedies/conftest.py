@@ -1,4 +1,4 @@
-"""The stages of the tests of the source; servers whose logs may be purged, reset and damaged; a pipeline's file."""
+"""The stages of the tests of the source; servers whose logs may be purged, reset and damaged; pipelines."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any
 import pymysql
 import pytest
 import yaml
+from pyspark.sql import SparkSession
 
 from lakehouse_cdc.testing import MySqlServer
+from tests.remedies.lake import Lake, new_lake
 from tests.source.conftest import any_stage, at, stage
 from tests.support.source.stage import Stage, on_stage
 
@@ -32,6 +34,13 @@ def own_server() -> Iterator[MySqlServer]:
 def own(own_server: MySqlServer, tmp_path: Path) -> Iterator[Stage]:
     """A stage on it."""
     yield from on_stage(own_server, f"remedies_{next(_numbers)}", tmp_path)
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, mysql: MySqlServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    """A pipeline over `t` and `u` of a database, shared by the tests of a module."""
+    with new_lake(spark, mysql, tmp_path_factory.mktemp("remedied")) as made:
+        yield made
 
 
 @pytest.fixture

@@ -5,76 +5,21 @@ from __future__ import annotations
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from lakehouse_cdc.cli.main import app
-from lakehouse_cdc.errors import Code, codes
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.sinks.registry import SINKS
-from lakehouse_cdc.testing import MySqlServer
 from tests.remedies import remedy
-from tests.support.commands import CONFIG, call
+from tests.remedies.lake import Lake
 from tests.support.counting_sink import CountingSink
-from tests.support.servers import connected, new_database
 
 pytestmark = pytest.mark.long
-
-
-@dataclass(frozen=True)
-class Lake:
-    """A pipeline over `t` and `u` of a database, that has run once, and the source's connection."""
-
-    file: Path
-    database: str
-    run: Callable[[str], Any]
-    spark: SparkSession
-
-    def call(self, code: int, command: str, *arguments: str | Path) -> Any:
-        return call(code, command, "-c", self.file, *arguments)
-
-    def refused(self, code: int, of: Code[Any], command: str, *arguments: str | Path) -> str:
-        """The hint of the error that ends a command."""
-        said = self.call(code, command, *arguments)
-        assert said["code"] == of.label, said
-        hint: str = said["hint"]
-        return hint
-
-    def silver(self, table: str) -> Path:
-        return Path(str(Pipeline.from_yaml(self.file).layout.silver_table(f"{self.database}.{table}").path))
-
-    def continues(self, *reread: str) -> None:
-        """A change arrives, silver equals the source, and of no other table than these is a row read again."""
-        self.run("UPDATE t SET v = v + 1 WHERE id = 2")
-        tables = self.call(0, "run", "--once")["tables"]
-        assert {name for name, rows in tables.items() if rows.get("r")} <= {f"{self.database}.{t}" for t in reread}
-        assert self.call(0, "verify")["verified"] is True
-
-
-@pytest.fixture(scope="module")
-def lake(spark: SparkSession, mysql: MySqlServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    file = tmp_path_factory.mktemp("remedied") / "pipeline.yml"
-    with new_database(mysql) as database, closing(connected(mysql, database=database)) as connection:
-
-        def run(sql: str) -> Any:
-            with connection.cursor() as cursor:
-                cursor.execute(sql)
-                return cursor.fetchall()
-
-        for table in "tu":
-            run(f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT)")
-            run(f"INSERT INTO {table} VALUES (1, 10), (2, 20), (3, 30)")
-        file.write_text(CONFIG.format(url=mysql.url, database=database))
-        call(0, "run", "-c", file, "--once")
-        yield Lake(file, database, run, spark)
 
 
 # ---------------------------------------------------------------- the configuration, and commands
