@@ -17,6 +17,9 @@ WITHOUT: dict[str, str] = {
     "PRIMARY_KEY_MISSING": "each caller asks first whether the table has a key; it guards against one that does not",
     "VALUE_UNREPRESENTABLE": "no value of a server is so: a JSON document of 4 GiB exceeds every max_allowed_packet",
     "EXCLUDED_COLUMN_UNREADABLE": "a server logs no rows without the table map that gives the lengths of columns",
+    "SILVER_VALUE_UNFIT": "a row is written to bronze by the schema it says; only a bronze that was altered has others",
+    "SILVER_FROZEN_EARLIER": "a run first builds such a table again; those that several go into are always frozen",
+    "SILVER_CHANGE_INTERRUPTED": "a log gives a change again at its seq, whatever copy of bronze it is taken up from",
 }
 
 
