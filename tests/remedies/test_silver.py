@@ -26,7 +26,7 @@ from lakehouse_cdc.testing import MySqlServer
 from tests.remedies import remedy
 from tests.remedies.lake import Lake, new_lake
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(0)]  # the first of a group waits for all of its runs
 
 Settings = dict[str, Any]
 Hint = re.Match[str]
