@@ -229,7 +229,8 @@ def _register_views(dp: Any, spark: SparkSession, layout: Layout, plan: AutoCdcP
     view = function_of(dp, "temporary_view")
     if view is None:
         raise codes.DECLARATIVE_RUNTIME_UNSUPPORTED.error(
-            "this runtime's declarative pipelines have no views", hint="use a newer runtime"
+            "this runtime's declarative pipelines have no views",
+            hint="use a newer runtime, or run this pipeline as a job",
         )
     view(name=plan.changes, comment=f"What happened to the rows of {plan.name}.")(changes)
     view(name=plan.gone, comment=f"Rows of {plan.name} that went with many others.")(gone)

@@ -6,8 +6,9 @@ flows are run as streams, each from where it stood, and by AUTO CDC as documente
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_cdc.declarative import REBUILT, register
-from lakehouse_cdc.errors import ConfigError, DefiniteError, TransientError
+from lakehouse_cdc.errors import ConfigError, DefiniteError, TransientError, codes
+from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.pipeline.run.failures import translate
 from lakehouse_cdc.testing import MySqlServer
+from tests.remedies import remedy
 from tests.support.documents import blocks
-from tests.support.silver.auto_cdc import Databricks, Event, type_1, type_2
+from tests.support.silver.auto_cdc import Databricks, Event, Recorder, type_1, type_2
 from tests.support.spark_pipelines import COMPLETED, SparkPipelines
 
 VIEWS = ("changes", "gone")
@@ -82,14 +85,15 @@ class Updates:
     """A pipeline's updates: each registers anew, and runs its flows from where they stood."""
 
     def __init__(self, spark: SparkSession, config: PipelineConfig, folder: Path) -> None:
-        self._spark, self._config, self._folder = spark, config, folder
+        self._spark, self.config, self._folder = spark, config, folder
         self._made: Counter[str] = Counter()  # how often a silver table was refreshed fully
-        self.declared = Databricks()
+        self.runtime: Callable[[], Recorder] = Databricks
+        self.declared: Recorder = self.runtime()
 
     def run(self, refresh: str | None = None) -> list[str]:
         """One update, which refreshes that silver table fully; the tables that it knows of."""
-        self.declared = dp = Databricks()
-        register(dp, self._config, self._spark)
+        self.declared = dp = self.runtime()
+        register(dp, self.config, self._spark)
         if refresh is not None:
             self._made[refresh] += 1
         tables = [call.kwargs for call in dp.calls if call.function == "create_streaming_table"]
@@ -132,10 +136,10 @@ class Updates:
         return rows.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
 
 
-@pytest.fixture
-def config(spark: SparkSession, mysql: MySqlServer, database: str, tmp_path: Path) -> Iterator[PipelineConfig]:
-    """A pipeline over the database into schemas of its own in the session's catalog, which go after the test."""
-    yield PipelineConfig.parse(
+def configured(
+    mysql: MySqlServer, database: str, folder: Path, tables: Mapping[str, Mapping[str, Any]]
+) -> PipelineConfig:
+    return PipelineConfig.parse(
         {
             "name": "declared",
             "source": {"url": mysql.url, "tables": [f"{database}.*"]},
@@ -143,11 +147,17 @@ def config(spark: SparkSession, mysql: MySqlServer, database: str, tmp_path: Pat
                 "catalog": "spark_catalog",
                 "bronze": f"{database}_bronze",
                 "silver": f"{database}_silver",
-                "checkpoints": str(tmp_path / "state"),
+                "checkpoints": str(folder / "state"),
             },
-            "tables": {f"{database}.past": {"scd": 2}},
+            "tables": {f"{database}.{table}": dict(settings) for table, settings in tables.items()},
         }
     )
+
+
+@pytest.fixture
+def config(spark: SparkSession, mysql: MySqlServer, database: str, tmp_path: Path) -> Iterator[PipelineConfig]:
+    """A pipeline over the database into schemas of its own in the session's catalog, which go after the test."""
+    yield configured(mysql, database, tmp_path, {"past": {"scd": 2}})
     for schema in (f"{database}_bronze", f"{database}_silver"):
         spark.sql(f"DROP SCHEMA IF EXISTS spark_catalog.{schema} CASCADE")
 
@@ -199,6 +209,7 @@ def test_a_definition_on_databricks_from_the_first_update_on(
 
 
 @pytest.mark.long
+@remedy(codes.DECLARATIVE_SCHEMA_NEWER, codes.DECLARATIVE_REFRESH_NEEDED)
 def test_changes_of_a_schema_come_with_the_next_update_or_are_refused_until_they_are_confirmed(
     spark: SparkSession,
     mysql_client: pymysql.Connection[Any],
@@ -221,6 +232,8 @@ def test_changes_of_a_schema_come_with_the_next_update_or_are_refused_until_they
     error = translate(stopped.value)
     assert isinstance(error, TransientError)
     assert error.what == f"{name} has rows of a schema that is newer than this update"
+    assert error.code is codes.DECLARATIVE_SCHEMA_NEWER
+    assert error.hint == "start the next update: it has the columns, and continues from here"
     updates.run()
     assert {key: row for key, row in standing(updates, now).items() if key != 2} == {
         1: {"id": 1, "n": 3, "m": None},
@@ -232,26 +245,120 @@ def test_changes_of_a_schema_come_with_the_next_update_or_are_refused_until_they
     with pytest.raises(DefiniteError, match="column n is called number now") as refused:
         updates.run()
     assert refused.value.where == now
-    confirmed = refused.value.hint.rpartition(f"{REBUILT} = ")[2].partition(" ")[0]
-    spark.conf.set(REBUILT, confirmed)
+    assert refused.value.code is codes.DECLARATIVE_REFRESH_NEEDED
+    said = re.fullmatch(r"run one update that refreshes .* fully, with (\S+) = (\S+) in its .*", refused.value.hint)
+    assert said, refused.value.hint
+    assert said[1] == REBUILT
+    spark.conf.set(said[1], said[2])
     try:
         updates.run(refresh=now)
     finally:
-        spark.conf.unset(REBUILT)
+        spark.conf.unset(said[1])
     assert standing(updates, now) == rows_of(mysql_client, name)
     updates.run()  # it is fed through the change now
+    cursor.execute(f"UPDATE {name} SET number = 9 WHERE id = 1")
+    updates.run()
+    assert standing(updates, now) == rows_of(mysql_client, name)
+    bronze = spark.table(f"spark_catalog.{database}_bronze.changes")
+    assert bronze.where("op = 'r'").count() == 2
 
 
+@remedy(codes.DECLARATIVE_TABLE_FOREIGN)
 def test_a_silver_table_of_others_is_refused(
     spark: SparkSession, mysql_client: pymysql.Connection[Any], database: str, config: PipelineConfig, tmp_path: Path
 ) -> None:
-    mysql_client.cursor().execute(f"CREATE TABLE {database}.now (id INT PRIMARY KEY)")
+    cursor, now = mysql_client.cursor(), f"spark_catalog.{database}_silver.now"
+    cursor.execute(f"CREATE TABLE {database}.now (id INT PRIMARY KEY)")
+    cursor.execute(f"INSERT INTO {database}.now VALUES (1), (2)")
     updates = Updates(spark, config, tmp_path)
     updates.run()
     spark.sql(f"CREATE SCHEMA spark_catalog.{database}_silver")
     spark.sql(f"CREATE TABLE spark_catalog.{database}_silver.now (id INT) USING delta")
-    with pytest.raises(DefiniteError, match="not made by this declarative pipeline"):
+    with pytest.raises(DefiniteError, match="not made by this declarative pipeline") as refused:
         updates.run()
+    assert refused.value.code is codes.DECLARATIVE_TABLE_FOREIGN
+    said = re.match("(drop) or move that table", refused.value.hint)
+    assert said, refused.value.hint
+    assert refused.value.where == now
+    spark.sql(f"{said[1]} TABLE {refused.value.where}")
+    cursor.execute(f"DELETE FROM {database}.now WHERE id = 1")
+    updates.run()
+    assert standing(updates, now) == rows_of(mysql_client, f"{database}.now") == {2: {"id": 2}}
+    bronze = spark.table(f"spark_catalog.{database}_bronze.changes")
+    assert bronze.where("op = 'r'").count() == 2
+
+
+# a setting of `now` that AUTO CDC cannot have, what is said, and with what it continues
+UNSUPPORTED: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
+    ({"schema_changes": "freeze"}, "leave the setting out, or run this pipeline as a job", {}),
+    ({"scd": 2, "track": ["m"]}, "name the columns under track as they are called now", {"scd": 2, "track": ["n"]}),
+    ({"scd": 2}, r"carry it as text \(types: \{j: text\}\), or leave it out of what is tracked",
+     {"scd": 2, "track": ["n"]}),
+]  # fmt: skip
+
+
+@pytest.mark.long
+@remedy(codes.DECLARATIVE_SETTING_UNSUPPORTED)
+def test_a_setting_that_a_declarative_pipeline_cannot_have_is_left_out(
+    spark: SparkSession,
+    mysql: MySqlServer,
+    mysql_client: pymysql.Connection[Any],
+    database: str,
+    config: PipelineConfig,
+    tmp_path: Path,
+) -> None:
+    cursor, names = mysql_client.cursor(), [f"now{n}" for n in range(len(UNSUPPORTED))]
+    for name in names:
+        cursor.execute(f"CREATE TABLE {database}.{name} (id INT PRIMARY KEY, n INT, j JSON)")
+        cursor.execute(f"INSERT INTO {database}.{name} VALUES (1, 1, '[]'), (2, 2, '[]')")
+    updates = Updates(spark, config, tmp_path)
+    updates.run()
+    settings = {name: wrong for name, (wrong, _, _) in zip(names, UNSUPPORTED, strict=True)}
+    for name, (_, hint, right) in zip(names, UNSUPPORTED, strict=True):
+        updates.config = configured(mysql, database, tmp_path, settings)
+        with pytest.raises(DefiniteError) as refused:
+            updates.run()
+        assert refused.value.code is codes.DECLARATIVE_SETTING_UNSUPPORTED
+        assert re.fullmatch(hint, refused.value.hint), refused.value.hint
+        settings[name] = right
+    updates.config = configured(mysql, database, tmp_path, settings)
+    cursor.execute(f"DELETE FROM {database}.now0 WHERE id = 1")
+    silver = [f"spark_catalog.{database}_silver.{name}" for name in names]
+    assert updates.run()[3:] == silver
+    assert standing(updates, silver[0]).keys() == {2}
+    bronze = spark.table(f"spark_catalog.{database}_bronze.changes")
+    assert bronze.where("op = 'r'").count() == 2 * len(names)
+
+
+class WithoutTables(Databricks):
+    create_streaming_table = None  # type: ignore[assignment]
+
+
+class WithoutViews(Databricks):
+    temporary_view = None  # type: ignore[assignment]
+
+
+@remedy(codes.DECLARATIVE_RUNTIME_UNSUPPORTED)
+def test_a_newer_runtime_has_what_an_older_one_lacks(
+    spark: SparkSession, mysql_client: pymysql.Connection[Any], database: str, config: PipelineConfig, tmp_path: Path
+) -> None:
+    cursor, now = mysql_client.cursor(), f"spark_catalog.{database}_silver.now"
+    cursor.execute(f"CREATE TABLE {database}.now (id INT PRIMARY KEY)")
+    cursor.execute(f"INSERT INTO {database}.now VALUES (1), (2)")
+    updates = Updates(spark, config, tmp_path)
+    for runtime in (WithoutTables, WithoutViews):
+        updates.runtime = runtime
+        with pytest.raises(DefiniteError) as refused:
+            updates.run()
+        assert refused.value.code is codes.DECLARATIVE_RUNTIME_UNSUPPORTED
+        assert refused.value.hint == "use a newer runtime, or run this pipeline as a job"
+        updates.runtime = Databricks
+        updates.run()
+    cursor.execute(f"DELETE FROM {database}.now WHERE id = 1")
+    updates.run()
+    assert standing(updates, now) == rows_of(mysql_client, f"{database}.now") == {2: {"id": 2}}
+    bronze = spark.table(f"spark_catalog.{database}_bronze.changes")
+    assert bronze.where("op = 'r'").count() == 2
 
 
 def test_open_source_registers_bronze_alone(spark: SparkSession, config: PipelineConfig) -> None:
@@ -260,9 +367,28 @@ def test_open_source_registers_bronze_alone(spark: SparkSession, config: Pipelin
         register(pipelines, config, spark)
 
 
-def test_tables_by_path_are_refused(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "pipeline.yml").write_text(
-        "name: shop\nsource: {url: 'mysql://a@b', tables: ['a.*']}\ntarget: {path: lake, bronze: bronze}\n"
-    )
-    with pytest.raises(ConfigError, match="keeps its tables in a catalog"):
-        register(Databricks(), tmp_path / "pipeline.yml", spark)
+@remedy(codes.DECLARATIVE_TARGET_INVALID)
+def test_tables_by_path_are_refused(
+    spark: SparkSession, mysql_client: pymysql.Connection[Any], database: str, config: PipelineConfig, tmp_path: Path
+) -> None:
+    cursor, file = mysql_client.cursor(), tmp_path / "pipeline.yml"
+    cursor.execute(f"CREATE TABLE {database}.now (id INT PRIMARY KEY)")
+
+    def write(target: str) -> None:
+        source = f"{{url: '{config.source.url}', tables: ['{database}.*']}}"
+        file.write_text(f"name: declared\nsource: {source}\ntarget: {{{target}, bronze: {database}_bronze}}\n")
+
+    write("path: lake")
+    with pytest.raises(ConfigError, match="keeps its tables in a catalog") as refused:
+        register(Databricks(), file, spark)
+    assert refused.value.code is codes.DECLARATIVE_TARGET_INVALID
+    said = re.fullmatch("give (catalog) and (checkpoints) in place of path", refused.value.hint)
+    assert said, refused.value.hint
+    write(f"{said[1]}: spark_catalog, {said[2]}: {tmp_path}/state")
+    register(Databricks(), file, spark)
+    updates = Updates(spark, load(file), tmp_path)
+    for count in (1, 2):
+        cursor.execute(f"INSERT INTO {database}.now VALUES ({count})")
+        updates.run()
+        rows = spark.table(f"spark_catalog.{database}_bronze.changes").where("op IN ('r', 'c')")
+        assert rows.count() == count

@@ -19,6 +19,7 @@ from lakehouse_cdc.errors.codec import crossing, decoded
 _CONFLICTS = ("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
 _CONFLICT_CLASS = re.compile(r"(Concurrent\w+|MetadataChanged|ProtocolChanged)Exception")  # Delta's, where unclassified
 _JAVA = re.compile(r"^(?:[\w.$]+(?:Exception|Error): )+")
+_CALLED = "An error occurred while calling "  # py4j's line before that of the exception
 _LATE = "Python worker failed to connect back"
 _DEEPEST = 50  # causes; a chain of them has no cycle, but nothing promises that
 
@@ -44,13 +45,26 @@ def as_cdc_error(error: BaseException, *, hint: str = "") -> CdcError:
     text = str(error)
     if (ours := raised_in_sql(error) or decoded(text)) is not None:
         return ours
-    first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
     code: Code[CdcError] = codes.SPARK_FAILED
     if _LATE in text:
         code = codes.PYTHON_WORKER_LATE
     elif any(condition.startswith("DELTA_") for condition in conditions(error)):
         code = codes.DELTA_FAILED
-    return code.error(f"Spark failed: {_JAVA.sub('', first)[:500]}", hint=hint)
+    return code.error(f"Spark failed: {first_line(error)}", hint=hint)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of Spark's text, and that of the innermost cause where it is not in it."""
+    first = _first_of(str(error)) or type(error).__name__
+    *_, innermost = [None, *_java_causes(error)]
+    cause = "" if innermost is None else _first_of(str(innermost.getMessage() or innermost.getClass().getName()))
+    return first[:500] if cause in first else f"{first[:300]}, for: {cause[:300]}"
+
+
+def _first_of(text: str) -> str:
+    """Its first line that says what happened, "" if there is none."""
+    lines = (_JAVA.sub("", line.strip().removeprefix(": ")) for line in text.splitlines())
+    return next((line for line in lines if line and not line.startswith(_CALLED)), "")
 
 
 def raised_in_sql(error: BaseException) -> CdcError | None:

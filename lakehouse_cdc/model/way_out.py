@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from lakehouse_cdc.errors import Code
+from lakehouse_cdc.errors import CdcError, Code
 from lakehouse_cdc.model.table_name import pattern_of
 
 
@@ -26,3 +26,8 @@ def pass_by(position: object) -> str:
 def reason(code: Code[Any], what: str, hint: str, table: str) -> str:
     """Why a table is quarantined: an error's code, what happened, what to do, and how to take the table up again."""
     return f"{code.label}: {what}; {hint.rstrip('.')}; then: {read_again(table)}"
+
+
+def silver_reason(error: CdcError) -> str:
+    """Why silver alone does not have a table, or is not continued with it: no command is needed after what to do."""
+    return f"{error.code.label}: {error.what}; {error.hint}"

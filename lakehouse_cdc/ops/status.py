@@ -20,6 +20,7 @@ from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.model.table_state import Cursor, Dropped, TableState
+from lakehouse_cdc.model.way_out import silver_reason
 from lakehouse_cdc.ops.last_error import LastError
 from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.silver.apply import stream as silver
@@ -154,7 +155,7 @@ def _with_silver(spark: SparkSession, layout: Layout, names: SilverNames, name: 
     if (silver := own_table(spark, layout, name)) is None:
         schemas = [] if not table.bronze_rows or table.quarantined else schemas_of(spark, layout, name)
         refused = names.without(spark, schemas) if schemas else None
-        return table if refused is None else replace(table, quarantined=f"{refused.what}; {refused.hint}")
+        return table if refused is None else replace(table, quarantined=silver_reason(refused))
     held = own_properties(spark, layout, name)
     rows = read(spark, silver).where(held.form.is_current(silver.own)).count()
     if held.quarantine is not None and not table.quarantined:

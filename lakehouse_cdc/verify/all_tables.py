@@ -19,6 +19,7 @@ from lakehouse_cdc.lake.tables import exists
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.model.table_state import Dropped, Quarantined, Streaming, TableState, with_all_keys
+from lakehouse_cdc.model.way_out import silver_reason
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.apply import stream as silver
 from lakehouse_cdc.silver.definition.column_mapping import Shape
@@ -87,7 +88,7 @@ class Verifier:
             form: Form = CURRENT
             schemas = schemas_of(self.spark, self.layout, name) if place is None else []
             if schemas and (refused := names.without(self.spark, schemas)) is not None:
-                verified.quarantined[name] = f"{refused.what}; {refused.hint}"
+                verified.quarantined[name] = silver_reason(refused)
                 return None
             place = place or self.layout.silver_table(name)
             version = silver.version_at(self.spark, place, applied.bronze_version)

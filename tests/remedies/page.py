@@ -19,6 +19,9 @@ WITHOUT: dict[str, str] = {
     "BRONZE_BATCH_SPLIT": "no stream of this package has a limit that could split a commit, and no setting makes one",
     "SCHEMA_CHANGE_INCOMPLETE": "this release writes whole records of schemas; it guards against bronze of another one",
     "EXCLUDED_COLUMN_UNREADABLE": "a server logs no rows without the table map that gives the lengths of columns",
+    "SILVER_VALUE_UNFIT": "a row is written to bronze by the schema it says; only a bronze that was altered has others",
+    "SILVER_FROZEN_EARLIER": "a run first builds such a table again; those that several go into are always frozen",
+    "SILVER_CHANGE_INTERRUPTED": "a log gives a change again at its seq, whatever copy of bronze it is taken up from",
 }
 
 

@@ -92,8 +92,8 @@ def test_one_that_does_not_fit_is_left_out_and_the_others_go_on(spark: SparkSess
     applier = Applier(spark, lake.layout, policy=lambda _: Policy(freezes=True))
     first = apply(lake, applier, [begin(one), insert(one, 2, 1, n=1), begin(other), begin(late)], None)
     assert {name: why.split(",")[0] for name, why in applier.quarantined.items()} == {
-        other.name: "the key of shop2.orders is (n) now",
-        late.name: "column n of shop3.orders is binary now",
+        other.name: "CDC-6005: the key of shop2.orders is (n) now",
+        late.name: "CDC-6006: column n of shop3.orders is binary now",
     }
     rekeyed = shard(1, ID, N, key="n")
     second = apply(lake, applier, [insert(one, 3, 2, n=2)], first)

@@ -175,7 +175,7 @@ def test_what_does_not_fit_sets_the_table_aside_and_to_evolve_it_is_built_anew(
     versions = Versions(last, lake.commit([insert(two, 9, 9, n=70_000, extra=None)]).version)
     applier.apply(versions, lake.note(versions))
     [said] = applier.quarantined.values()
-    assert said.startswith("a value of the source does not fit the frozen column shop.one.n; let its schema_changes be")
+    assert said.startswith("CDC-6007: a value of the source does not fit the frozen column shop.one.n; let its schema")
     held = own_properties(spark, lake.layout, one.name)
     assert held.quarantine == SilverQuarantine(said, last)
     assert history(spark, place)[0].version == before + 1  # it has said so

@@ -8,7 +8,7 @@ SILVER_KEY_MISSING = Code(
     TableError,
     Scope.TABLE,
     "A table without a primary key cannot have a silver table of its form.",
-    "Set tables.NAME.append: true if rows are only ever added, or tables.NAME.key: [columns].",
+    "Set tables.NAME.key: [columns], or take scd, deletes, form and into out of tables.NAME.",
 )
 
 APPEND_WITH_KEY = Code(
@@ -17,7 +17,7 @@ APPEND_WITH_KEY = Code(
     TableError,
     Scope.TABLE,
     "A table with a key cannot have the append form.",
-    "Remove append from the settings of the table; move a silver table that was made so away.",
+    "Remove append from the settings of the table: the next run builds its silver table again.",
 )
 
 APPEND_ROW_CHANGED = Code(
@@ -26,7 +26,7 @@ APPEND_ROW_CHANGED = Code(
     TableError,
     Scope.TABLE,
     "A row was updated or deleted in a table whose silver table only adds rows.",
-    "Signal snapshot for the table, or declare a key (tables.NAME.key).",
+    "Signal snapshot for the table; or remove append from its settings, or set key in its place.",
 )
 
 DECLARED_KEY_NOT_UNIQUE = Code(
@@ -35,7 +35,7 @@ DECLARED_KEY_NOT_UNIQUE = Code(
     TableError,
     Scope.TABLE,
     "Several rows have the same value of the declared key.",
-    "Correct the rows, or choose other columns for tables.NAME.key.",
+    "Choose other columns for tables.NAME.key; or correct the rows, and signal snapshot for the table.",
 )
 
 FROZEN_KEY_CHANGED = Code(
@@ -44,7 +44,7 @@ FROZEN_KEY_CHANGED = Code(
     TableError,
     Scope.TABLE,
     "The key of a table changed, and its silver table is frozen.",
-    "Set tables.NAME.schema_changes: evolve, and move the silver table away.",
+    "Set tables.NAME.schema_changes: evolve, or take one of several that go into one table out of into.",
 )
 
 FROZEN_COLUMN_UNFIT = Code(
@@ -53,7 +53,7 @@ FROZEN_COLUMN_UNFIT = Code(
     TableError,
     Scope.TABLE,
     "A frozen silver table cannot hold the new type of a column.",
-    "Set tables.NAME.schema_changes: evolve, and move the silver table away.",
+    "Set tables.NAME.schema_changes: evolve, or take one of several that go into one table out of into.",
 )
 
 FROZEN_VALUE_UNFIT = Code(
@@ -62,7 +62,7 @@ FROZEN_VALUE_UNFIT = Code(
     TableError,
     Scope.ROW,
     "A value does not fit its column of a frozen silver table.",
-    "Set tables.NAME.schema_changes: evolve, and move the silver table away.",
+    "Set tables.NAME.schema_changes: evolve, or take one of several that go into one table out of into.",
 )
 
 SILVER_VALUE_UNFIT = Code(
@@ -80,7 +80,7 @@ COMPUTED_TYPE_CHANGED = Code(
     TableError,
     Scope.TABLE,
     "A computed column would get another type than it has.",
-    "Cast it in its expression, and move the silver table away to have it built again.",
+    "Cast it in its expression: the next run builds the silver table again.",
 )
 
 TRANSFORM_REFUSED = Code(
@@ -89,7 +89,7 @@ TRANSFORM_REFUSED = Code(
     TableError,
     Scope.TABLE,
     "The rename, computed, filter or metadata of a table do not fit its columns.",
-    "Correct these settings, and move the silver table away to have it built again.",
+    "Let them name columns that the table always had: the next run builds the silver table again.",
 )
 
 TRACKED_COLUMN_MISSING = Code(
@@ -98,7 +98,7 @@ TRACKED_COLUMN_MISSING = Code(
     TableError,
     Scope.TABLE,
     "A column whose history is to be tracked does not exist.",
-    "Name the columns under track as they are called now.",
+    "Take it out of track, or let silver keep the name that it had, by rename.",
 )
 
 CLUSTERING_REFUSED = Code(
@@ -152,7 +152,7 @@ LEDGER_FOREIGN = Code(
     DefiniteError,
     Scope.PIPELINE,
     "The ledger of silver is of another bronze.",
-    "Move the ledger away, too.",
+    "Move the ledger away: the next run makes it again.",
 )
 
 TOMBSTONES_MISSING = Code(

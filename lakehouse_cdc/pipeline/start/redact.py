@@ -45,6 +45,7 @@ from lakehouse_cdc.lake.commits import newest_version
 from lakehouse_cdc.lake.direct.replacement import require_replaceable
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.table_layout import Layout, Table
+from lakehouse_cdc.model.way_out import silver_reason
 from lakehouse_cdc.pipeline.context import Folders
 from lakehouse_cdc.pipeline.start.reset import require_no_stream
 from lakehouse_cdc.pipeline.start.silver_settings import SilverSettings
@@ -175,7 +176,7 @@ class Redact:
             return f"several tables go into {silver.name}: move it away, and the next run builds it again from bronze"
         version = newest_version(self._spark, self._layout.changes)
         refused = rebuild(self._spark, self._layout, name, self._policy(name), version)
-        return "" if refused is None else f"its silver table stays as it is: {refused.what}; {refused.hint}"
+        return "" if refused is None else f"its silver table stays as it is: {silver_reason(refused)}"
 
 
 def _too_early(what: str) -> DefiniteError:

@@ -14,6 +14,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.model.way_out import silver_reason
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.silver.apply.rebuild import Rebuild, rebuild, rebuilds
 from lakehouse_cdc.silver.apply.stream import Applied, applied
@@ -62,6 +63,6 @@ class SilverSettings:
             error = rebuild(self._spark, self._layout, one.source_table, policy, version)
             if error is not None:
                 refused = True
-                yield f"{one.source_table}: its silver table stays as it is: {error.what}; {error.hint}"
+                yield f"{one.source_table}: its silver table stays as it is: {silver_reason(error)}"
         if not refused:
             write_whole(self._path, self._digest)

@@ -24,11 +24,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import CdcError, DefiniteError, codes
-from lakehouse_cdc.lake.spark_errors import is_conflict
+from lakehouse_cdc.lake.spark_errors import first_line, is_conflict
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.model.way_out import silver_reason
 from lakehouse_cdc.silver.apply.rebuild import rebuild
 from lakehouse_cdc.silver.apply.refusals import refusal
 from lakehouse_cdc.silver.apply.table_applier import AnotherForm, TableApplier
@@ -141,7 +142,7 @@ class Applier:
         except Exception as error:
             if (refused := refusal(part.table, error)) is None:
                 raise
-            reason = f"{refused.what}; {refused.hint}"
+            reason = silver_reason(refused)
             keeper.set_aside(self._session(), reason, note)
             _log.warning("%s is quarantined: %s", part.table, reason, exc_info=error)
             self._quarantined[part.table] = reason
@@ -153,7 +154,7 @@ class Applier:
         refused = rebuild(self._spark, self._layout, table, self._policy(table), versions.last)
         self._quarantined.pop(table, None)
         if refused is not None:
-            self._quarantined[table] = f"{refused.what}; {refused.hint}"
+            self._quarantined[table] = silver_reason(refused)
 
     def _session(self) -> SparkSession:
         """This thread's own session: its settings carry what a commit says."""
@@ -173,6 +174,5 @@ def _raise(failed: Sequence[tuple[str, Exception]]) -> None:
     others = f" ({len(failed)} tables failed)" if len(failed) > 1 else ""
     if isinstance(error, CdcError):
         raise error.code.error(error.what + others, where=error.where, hint=error.hint, table=table) from error
-    line = next((text for text in str(error).splitlines() if text.strip()), type(error).__name__)
-    what = f"the silver table of {table} could not be written{others}: {line[:300]}"
+    what = f"the silver table of {table} could not be written{others}: {first_line(error)}"
     raise codes.SILVER_WRITE_FAILED.error(what, where=table) from error

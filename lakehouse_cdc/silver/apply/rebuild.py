@@ -38,6 +38,7 @@ from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.model.table_name import pattern_of
+from lakehouse_cdc.model.way_out import silver_reason
 from lakehouse_cdc.silver.apply import schema_executor
 from lakehouse_cdc.silver.apply.refusals import refusal
 from lakehouse_cdc.silver.apply.table_applier import TableApplier
@@ -178,7 +179,7 @@ def rebuild(
                 after = held.quarantine.after
             if held.redacted:
                 after = None
-            reason = SilverQuarantine(f"{refused.what}; {refused.hint}", after)
+            reason = SilverQuarantine(silver_reason(refused), after)
             schema_executor.set_aside(session, layout, name, reason, note)
         return refused
     finally:

@@ -22,7 +22,7 @@ from lakehouse_cdc.silver.batch.contents import SchemaBoundary
 from lakehouse_cdc.silver.definition.casts import carried_over, widens
 from lakehouse_cdc.silver.definition.column_mapping import Frozen
 from lakehouse_cdc.silver.definition.form import Form
-from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.definition.policy import Policy, clusterable
 from lakehouse_cdc.silver.definition.transform import Transform
 from lakehouse_cdc.silver.evolution.plan import evolution
 from lakehouse_cdc.silver.evolution.steps import (
@@ -64,7 +64,6 @@ from lakehouse_cdc.silver.tables.properties import (
 from lakehouse_cdc.silver.tables.table_definition import (
     STATISTICS,
     WIDENING,
-    clusterable,
     columns_of_source,
     statistics,
 )
@@ -109,7 +108,7 @@ def _compute(session: SparkSession, table: Table, transform: Transform, added: C
             raise codes.COMPUTED_TYPE_CHANGED.error(
                 f"computed column {name} is {held[name]}, and would be {kind} from here on",
                 where=str(table),
-                hint="cast it in its expression, and move the silver table away to have it built again",
+                hint="cast it in its expression; the next run builds the silver table again",
             )
     return Compute(tuple(wider), tuple(transform.computed.items()))
 

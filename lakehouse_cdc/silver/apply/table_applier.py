@@ -290,7 +290,8 @@ class TableApplier:
         whole = None if whole is None else _between(whole, held.schema_seq, until)
         schema = self._writer.shape.rows
         if schema.key and schema.key_given and "r" in mine.ops:
-            typed_columns.require_unique(rows, self._writer.shape)
+            last_read = rows.where(f"seq >= {part.barrier}BD")  # it replaces those before it, whatever their schema
+            typed_columns.require_unique(last_read, self._writer.shape)
         through = self._through
         note = self._holding(held, note, note.source_point.seq if until is None else until.seq - 1)
         versions = None if part.changes else self._range

@@ -101,5 +101,6 @@ def _refused(table: str, what: str) -> TableError:
     return codes.TRANSFORM_REFUSED.error(
         f"{what} ({table})",
         where=f"tables.{table}",
-        hint="change rename, computed, filter or metadata, and move the silver table away to have it built again",
+        hint="let computed and filter name only columns that the table always had, and no two have one name;"
+        " rename: {NEW: OLD} keeps a name in silver; the next run builds the silver table again",
     )

@@ -80,7 +80,8 @@ def require_unique(rows: DataFrame, shape: Shape) -> None:
         raise codes.DECLARED_KEY_NOT_UNIQUE.error(
             f"{twice['count']} rows of {name} have the key ({', '.join(key)}) = {tuple(twice['key'])}",
             where=name,
-            hint=f"tables.{name}.key says that there is one; fix the rows, or choose other columns",
+            hint=f"choose other columns for tables.{name}.key, or correct the rows, and then read them again:"
+            f" signal snapshot {name}",
         )
 
 

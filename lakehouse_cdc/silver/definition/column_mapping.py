@@ -29,7 +29,10 @@ from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.definition.casts import castable
 from lakehouse_cdc.silver.definition.transform import NOTHING, Transform
 
-THAW = "let its schema_changes be evolve, and move the silver table away to have it built again"
+THAW = (
+    "let its schema_changes be evolve: the next run builds the silver table again;"
+    " one of several that go into one table is to be taken out of into"
+)
 
 
 @dataclass(frozen=True)

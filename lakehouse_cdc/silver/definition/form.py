@@ -196,5 +196,5 @@ def no_key(name: str) -> TableError:
     return codes.SILVER_KEY_MISSING.error(
         f"{name} has no primary key, so it is in bronze alone",
         where=name,
-        hint=f"tables.{name}: append: true if rows are only ever added, or key: [columns] that tell rows apart",
+        hint=f"give tables.{name} key: [columns] that tell rows apart, or take scd, deletes, form and into out of it",
     )

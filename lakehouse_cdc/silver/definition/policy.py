@@ -7,7 +7,7 @@ table is built from bronze once the prefix of silver's columns, or the name of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakehouse_cdc.errors import TableError, codes
@@ -15,9 +15,12 @@ from lakehouse_cdc.model.own_columns import END_AT, START_AT
 from lakehouse_cdc.model.table_layout import Table
 from lakehouse_cdc.model.table_name import pattern_of
 from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form, form_named
 from lakehouse_cdc.silver.definition.transform import Transform
+
+_NOT_CLUSTERED = ("boolean", "binary", "variant")  # nor structs
 
 
 @dataclass(frozen=True)
@@ -55,11 +58,39 @@ class Policy:
         followed = schemas[unfit[-1] + 1 :] if unfit else schemas
         try:
             form.require_fit(schemas[-1])
+            self._require_clustered(Shape.of(followed[0], self.transform), form, silver)
             for schema in followed[:1] if self.freezes else followed:
                 require_names_free(Shape.of(schema, self.transform), silver)
         except TableError as error:
             return error
         return None
+
+    def _require_clustered(self, shape: Shape, form: Form, silver: Table) -> None:
+        """As the table is made; of computed columns only Spark knows the types."""
+        held = [(c.name, require(c, shape.schema.name).silver) for c in shape.schema.captured]
+        held += [*self.transform.metadata_columns, *form.columns(silver.own)]
+        held += [(silver.own.seq, "decimal(38,0)"), (silver.own.commit_ts, "timestamp")]
+        wanted = [name for name in self.cluster_by if name not in self.transform.computed]
+        require_clustered(shape.schema.name, wanted, held)
+
+
+def require_clustered(name: str, cluster_by: Iterable[str], columns: Sequence[tuple[str, str]]) -> None:
+    """Raise TableError where the silver table of `name`, with these columns, cannot be clustered so."""
+    kinds = dict(columns)
+    for column in cluster_by:
+        if not clusterable(columns, [column]):
+            why = f"it is {kinds[column]}" if column in kinds else "it has no such column"
+            raise codes.CLUSTERING_REFUSED.error(
+                f"the silver table of {name} cannot be clustered by {column}: {why}",
+                where=name,
+                hint=f"tables.{name}.cluster_by names columns of silver: numbers, texts, dates or times",
+            )
+
+
+def clusterable(columns: Iterable[tuple[str, str]], names: Iterable[str]) -> list[str]:
+    """Those names of columns by which Delta can cluster."""
+    kinds = {name: kind for name, kind in columns if kind not in _NOT_CLUSTERED and not kind.startswith("struct")}
+    return [name for name in names if name in kinds]
 
 
 def require_names_free(shape: Shape, silver: Table) -> None:

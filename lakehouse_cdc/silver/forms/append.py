@@ -32,7 +32,7 @@ class Append(Form):
             raise codes.APPEND_WITH_KEY.error(
                 f"{schema.name} has the key ({', '.join(schema.key)}), and append is for tables without one",
                 where=schema.name,
-                hint=f"take append out of tables.{schema.name}; a silver table that was made so is to be moved away",
+                hint=f"take append out of tables.{schema.name}; the next run builds the silver table again",
             )
 
     def writer(self, session: SparkSession, arguments: WriterArguments) -> Writer:

@@ -67,7 +67,7 @@ def require_ledger(spark: SparkSession, layout: Layout) -> bool:
         raise codes.LEDGER_FOREIGN.error(
             "the ledger is of another bronze, which has been moved away or deleted",
             where=str(table),
-            hint="move the ledger away, too: what it says is of no use for this one",
+            hint="move the ledger away: what it says is of no use for this one, and the next run makes it again",
         )
     return True
 

@@ -35,7 +35,7 @@ from lakehouse_cdc.schema.type_registry import Kind
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form
-from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.definition.policy import Policy, require_clustered
 from lakehouse_cdc.silver.definition.transform import NOTHING, Transform
 from lakehouse_cdc.silver.tables import tombstones
 from lakehouse_cdc.silver.tables.names import PREFIX, SOURCE, mark_of, require_own
@@ -53,7 +53,6 @@ from lakehouse_cdc.silver.tables.properties import (
 STATISTICS = "delta.dataSkippingStatsColumns"
 WIDENING = "delta.enableTypeWidening"
 _NO_STATISTICS = (Kind.BINARY, Kind.BOOLEAN)  # Delta refuses to keep them
-_NOT_CLUSTERED = ("boolean", "binary", "variant")  # nor structs
 _PROPERTIES = {
     "delta.columnMapping.mode": "name",
     "delta.enableDeletionVectors": "true",
@@ -101,7 +100,7 @@ def make(
     if form.has_tombstones:
         _make_tombstones(spark, layout, schema)
     declared, partition = columns(schema, added, form=form, own=table.own), []
-    _require_clusters(schema.name, policy, declared)
+    require_clustered(schema.name, policy.cluster_by, plain(declared))
     indexed = statistics(schema, schema.key, form=form, own=table.own, clustered=policy.cluster_by)
     own = {SCHEMA_ID: shape.base.id, STATISTICS: indexed, WIDENING: "true", PREFIX: table.own.prefix}
     own |= {CLUSTERED: "true"} if policy.cluster_by else {}
@@ -121,24 +120,6 @@ def make(
         properties={**_PROPERTIES, **policy.properties, SOURCE: mark_of(table, schema.name), **own, **form.properties},
         comment=f"{schema.name} {form.comment}; {table.own.meaning}",
     )  # fmt: skip
-
-
-def _require_clusters(name: str, policy: Policy, declared: Columns) -> None:
-    able, kinds = clusterable(plain(declared), policy.cluster_by), dict(declared)
-    for column in policy.cluster_by:
-        if column not in able:
-            why = f"it is {kinds[column]}" if column in kinds else "it has no such column"
-            raise codes.CLUSTERING_REFUSED.error(
-                f"the silver table of {name} cannot be clustered by {column}: {why}",
-                where=name,
-                hint=f"tables.{name}.cluster_by names columns of silver: numbers, texts, dates or times",
-            )
-
-
-def clusterable(columns: Columns, names: Iterable[str]) -> list[str]:
-    """Those names of columns by which Delta can cluster."""
-    kinds = {name: kind for name, kind in columns if kind not in _NOT_CLUSTERED and not kind.startswith("struct")}
-    return [name for name in names if name in kinds]
 
 
 def _make_tombstones(spark: SparkSession, layout: Layout, schema: TableSchema) -> None:

@@ -76,7 +76,8 @@ def added(part: TableBatch | None, rows: DataFrame, shape: Shape, own: OwnColumn
         raise codes.APPEND_ROW_CHANGED.error(
             f"a row of {name} was {verb}, and its silver table is one of rows that are only added",
             where=f"{name} seq {odd['seq']}",
-            hint=f"read it again (signal snapshot {name}), or give it a key (tables.{name}.key)",
+            hint=f"read it again (signal snapshot {name}), or take append out of tables.{name},"
+            " or give it key in its place",
         )
     image = F.expr(typed_columns.of_rows("after")).alias("after")
     changes = rows.where("op IN ('r', 'c')").select("seq", "commit_ts", image)

@@ -48,7 +48,8 @@ class HistoryWriter(OrderedWriter):
             raise codes.TRACKED_COLUMN_MISSING.error(
                 f"{shape.schema.name} has no column {missing[0]}, whose history is to be tracked",
                 where=str(self._table),
-                hint="name the columns under track as they are called now",
+                hint=f"take {missing[0]} out of track, or, if it has another name now, let silver keep this one by"
+                f" rename: {{NEW: {missing[0]}}}; the next run builds the silver table again",
             )
 
     def _add(self, session: SparkSession, part: TableBatch, rows: DataFrame, note: CommitNote) -> None:
