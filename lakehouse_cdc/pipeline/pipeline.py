@@ -428,8 +428,8 @@ class Pipeline(RereadRequests):
             state = status(self.spark, self.layout, *places, logs, hidden, self.config.policy)
         selection = Selection(self.config.source.tables)
         tables = {
-            name: replace(table, snapshot="left out")
-            if table.snapshot == "dropped" and not selection.matches(name)
+            name: replace(table, snapshot="left out", quarantined="")
+            if table.snapshot in ("dropped", "quarantined") and not selection.matches(name)
             else table
             for name, table in state.tables.items()
         }

@@ -70,7 +70,8 @@ def require(column: Column, table: str) -> Mapped:
 
 
 def _unsupported(column: Column, table: str) -> DefiniteError:
-    charset = f" character set {column.charset}" if column.charset else ""
+    name = column.charset or ("binary" if column.type in ("enum", "set") else "")
+    charset = f" character set {name}" if name else ""
     return codes.TYPE_UNSUPPORTED.error(
         f"column {column.name} of {table} has type {column.declared}{charset}, which is not supported yet",
         where=table,

@@ -21,6 +21,7 @@ from lakehouse_cdc.mysql import catalog
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.schema.unique_key import keyed_by_unique
 from tests.support.positions import binlog_end
 
 Rows = Counter[Any]
@@ -91,7 +92,7 @@ def _plain(moment: Any) -> Any:
 def described(schema: TableSchema) -> dict[str, Any]:
     """What two ways to know a schema must agree on: all but collations, and what the user chooses."""
     columns = [(c.name, c.declared, c.nullable, _charset(c.charset)) for c in schema.columns]
-    return {"columns": columns, "key": schema.key, "charset": _charset(schema.charset)}
+    return {"columns": columns, "key": keyed_by_unique(schema).key, "charset": _charset(schema.charset)}
 
 
 def _charset(name: str | None) -> str | None:

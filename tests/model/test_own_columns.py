@@ -18,12 +18,28 @@ LAYOUT = Layout("p", bronze="b", silver="s", path="/lake", into=(("shop.part_*",
 
 
 def test_the_names_with_the_default_prefix() -> None:
-    assert DEFAULT.all_forms == ("_seq", "_commit_ts", "_deleted_at", "__START_AT", "__END_AT")
+    assert DEFAULT.all_forms == (
+        "_seq",
+        "_commit_ts",
+        "_deleted_at",
+        "_row_hash",
+        "_row_copy",
+        "__START_AT",
+        "__END_AT",
+    )
     assert (DEFAULT.source_table, *DEFAULT.of_feed) == ("_source_table", "_op", "_sequence")
 
 
 def test_two_names_do_not_begin_with_the_prefix() -> None:
-    assert OwnColumns("cdc_").all_forms == ("cdc_seq", "cdc_commit_ts", "cdc_deleted_at", "__START_AT", "__END_AT")
+    assert OwnColumns("cdc_").all_forms == (
+        "cdc_seq",
+        "cdc_commit_ts",
+        "cdc_deleted_at",
+        "cdc_row_hash",
+        "cdc_row_copy",
+        "__START_AT",
+        "__END_AT",
+    )
 
 
 @given(prefixes)

@@ -20,7 +20,7 @@ from lakehouse_cdc.sql.ddl.column_type import Given
 from lakehouse_cdc.sql.lexer import NotUnderstood
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
-from tests.support.catalog_schema import added, expected, plain
+from tests.support.catalog_schema import added, expected, plain, said_of
 from tests.support.servers import connected
 
 pytestmark = pytest.mark.every_server
@@ -194,7 +194,7 @@ def agree(any_server: MySqlServer, any_database: str, session: Session, seed: in
                 assert any(word in sql for word in ("CONVERT", "IF", "AFTER", "CHARACTER", "CHARSET", "COLLATE")), sql
             else:
                 seen["understood"] += 1
-                assert plain(said.schema) == after, sql
+                assert said_of(said, after) == after, sql
                 if said.kept:
                     seen["kept"] += 1
                     found = rows(cursor, after, [*said.origin, *added(after, said)])

@@ -23,7 +23,7 @@ from lakehouse_cdc.sql.lexer import Dialect, NotUnderstood
 from lakehouse_cdc.sql.statements import Statement, StatementKind, classify
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
-from tests.support.catalog_schema import expected, plain
+from tests.support.catalog_schema import expected, plain, said_of
 from tests.support.grammar_statements import CHECK, NAMES, ROWS, SETUP, Point, Statements
 from tests.support.servers import connected
 
@@ -227,7 +227,7 @@ class Judge:
             return
         if after is None:
             return
-        if plain(replace(found.schema, charset=after.charset)) != after:
+        if replace(said_of(found, after), charset=after.charset) != after:
             self.wrong.append(f"{sql}: {plain(found.schema)} is {after}")
         elif found.kept:
             self.seen["kept"] += 1

@@ -389,16 +389,17 @@ def test_every_fault_of_every_table_is_a_finding(root: Session) -> None:
     try:
         root.query("CREATE TABLE faulty.a (id int PRIMARY KEY, j json, e enum('x') CHARACTER SET binary, fine int)")
         root.query("CREATE TABLE faulty.b (id int)")
-        root.query("CREATE TABLE faulty.c (f float PRIMARY KEY)")
+        root.query("CREATE TABLE faulty.c (e enum('') PRIMARY KEY)")
         root.query("CREATE TABLE faulty.d (id int PRIMARY KEY, v int AS (1 / 2) VIRTUAL) ENGINE = InnoDB")
         root.query("CREATE TABLE faulty.e (id int PRIMARY KEY) ENGINE = MyISAM")
         wanted = Selection(["faulty.*", "nowhere.*"])
-        findings = check(root, wanted, Choice({"faulty.a": ["j", "nothing"]}), {"faulty.b": ["id"]})
+        choice = Choice({"faulty.a": ["j", "nothing"]}, generated="fail")
+        findings = check(root, wanted, choice, {"faulty.b": ["id"]})
     finally:
         root.query("DROP DATABASE faulty")
     errors = [f for f in findings if f.severity == "error"]
     assert [f.name for f in errors] == [
-        "source.tables", "faulty.d", "faulty.e", "tables.faulty.a.exclude", "faulty.a", "faulty.b", "faulty.c",
+        "source.tables", "faulty.e", "tables.faulty.a.exclude", "faulty.a", "faulty.b", "faulty.c", "faulty.d",
     ]  # fmt: skip
     assert all(f.hint for f in errors)
     assert [f.name for f in errors if f.code.of is ConfigError] == ["tables.faulty.a.exclude", "faulty.b"]

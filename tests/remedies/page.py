@@ -13,7 +13,6 @@ WITHOUT: dict[str, str] = {
     "BINLOG_EVENT_UNKNOWN": "its way out is another release, and no event of the servers of the suite is unknown",
     "INVARIANT_BROKEN": "nothing that a server or a user does leads to it; the tests of what it guards call its code",
     "TRANSITION_REFUSED": "the planner makes no event that a state of a table refuses; test_state_machine.py has them",
-    "TYPE_UNSUPPORTED": "all types and character sets of the servers of the suite are supported",
     "PRIMARY_KEY_MISSING": "each caller asks first whether the table has a key; it guards against one that does not",
     "VALUE_UNREPRESENTABLE": "no value of a server is so: a JSON document of 4 GiB exceeds every max_allowed_packet",
     "BRONZE_BATCH_SPLIT": "no stream of this package has a limit that could split a commit, and no setting makes one",

@@ -120,6 +120,21 @@ def test_a_computed_column_is_corrected(lake: Lake) -> None:
     lake.call(0, "run", "--once", *corrected)
 
 
+@remedy(codes.TYPE_UNSUPPORTED)
+def test_a_table_is_left_out(lake: Lake) -> None:
+    lake.run("CREATE TABLE odd (id INT PRIMARY KEY, e ENUM('a') CHARACTER SET binary)")
+    lake.call(0, "run", "--once")
+    [hint] = [table["quarantined"] for name, table in lake.call(1, "status")["tables"].items() if name.endswith(".odd")]
+    pattern = re.search(r'leave the table out \("(\S+)" under source.tables\)', hint)
+    assert pattern, hint
+    left_out = ["--set", f"source.tables=['{lake.database}.*', '{pattern[1]}']"]
+    lake.call(0, "run", "--once", *left_out)
+    assert lake.call(0, "status", *left_out)["healthy"] is True
+    assert lake.call(0, "verify", *left_out)["verified"] is True
+    lake.run("DROP TABLE odd")
+    lake.continues()
+
+
 # ---------------------------------------------------------------- Spark
 
 

@@ -129,6 +129,25 @@ def test_a_row_that_cannot_be_read(any_stage: Stage, code: Code[Any]) -> None:
     stage.same_rows(driver, "t", "u")
 
 
+@remedy(codes.TYPE_UNSUPPORTED)
+def test_a_type_that_is_not_supported(any_stage: Stage) -> None:
+    stage = any_stage
+    stage.create("u", rows=3)
+    driver = stage.driver(onError=QUARANTINE)
+    stage.drain(driver)
+    stage.run("CREATE TABLE t (id INT PRIMARY KEY, e ENUM('a') CHARACTER SET binary)")
+    stage.run("INSERT INTO t VALUES (1, 'a')")
+    assert drained(stage, driver) == []
+    hint = f'leave the table out ("!{stage.name()}" under source.tables) or exclude the column'
+    why = reason(stage, driver, codes.TYPE_UNSUPPORTED, hint)
+    assert "enum('a') character set binary" in why
+    driver.options["exclude"] = json.dumps({stage.name(): ["e"]})
+    driver.restart()
+    taken_up(stage, driver, why)
+    images = [dict(image) for (name, _), (_, image) in fold(driver.log).items() if name == stage.name()]
+    assert images == [{"id": 1}]
+
+
 @remedy(codes.ZERO_DATE)
 @pytest.mark.parametrize("options", [{"zeroDates": "null"}, {"zeroDates": "text"}, {"exclude": '{"*.t": ["d"]}'}])
 def test_a_zero_date_that_stays(stage: Stage, options: dict[str, str]) -> None:

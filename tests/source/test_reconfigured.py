@@ -307,3 +307,25 @@ def test_random_settings_at_random_moments(stage: Stage, tmp_path: Path, seed: i
         require_as_if_begun_now(stage, driver, settings, tmp_path / f"{history} now")
         keyed = [(c.table, c.seq, c.op, c.key) for c in driver.log]
         assert len(set(keyed)) == len(keyed)
+
+
+def test_a_quarantined_table_is_left_out_and_comes_back(stage: Stage) -> None:
+    """Nobody is told of it any more until it is selected again; then it is read again."""
+    create(stage)
+    driver = begun(stage, {})
+    stage.snapshot(driver)
+    stage.run("ALTER TABLE t ENGINE = MyISAM")
+    stage.run("UPDATE u SET w = 7")
+    stage.drain(driver)
+    assert "quarantined" in driver.offset["tables"][stage.name("t")]
+    driver = under(stage, driver, {"tables": f"{stage.database}.*,!{stage.name('t')}"})
+    stage.run("UPDATE u SET w = 8")
+    stage.drain(driver)
+    stage.same_rows(driver, "u")
+    assert "quarantined" not in driver.offset["tables"][stage.name("t")]
+    stage.run("ALTER TABLE t ENGINE = InnoDB")
+    driver = under(stage, driver, {})
+    stage.run("UPDATE t SET w = 9")
+    stage.drain(driver)
+    stage.same(driver, "t", "u")
+    assert sum(c.op is Op.READ for c in driver.log if c.table == stage.name("u")) == 12

@@ -19,6 +19,12 @@ def plain(schema: TableSchema) -> TableSchema:
     return replace(schema, columns=tuple(columns), charset=charset, hidden_hashes=False)
 
 
+def said_of(said: Altered, after: TableSchema) -> TableSchema:
+    """The schema that is said; where it is not known which unique index can be the key, with that of the catalog."""
+    schema = plain(said.schema)
+    return schema if said.key_known else replace(schema, unique=after.unique, more_unique=after.more_unique)
+
+
 def added(after: TableSchema, said: Altered) -> list[str]:
     """The columns that were not there before."""
     return [column.name for column in after.columns if column.name not in said.origin]

@@ -70,7 +70,7 @@ def _of_all(prepared: Prepared, new: Collection[str]) -> Prepared:
 
 
 def _without_unmatched(tables: Tables, offset: Offset) -> Offset:
-    """The offset without tables that are not to be captured any more, and have emitted nothing.
+    """The offset without tables that are not to be captured any more, and have emitted nothing, or are quarantined.
 
     An earlier release left out each table whose name holds a dot, by a name that is none: it is new by its full one.
     """
@@ -79,6 +79,6 @@ def _without_unmatched(tables: Tables, offset: Offset) -> Offset:
             offset = offset.with_table(name, advance(state, TableDeselected()))
     for name in offset.quarantined:
         state = offset.tables[name]
-        if not state.published and join(*split(name)) != name:
+        if not tables.selection.matches(name) or (not state.published and join(*split(name)) != name):
             offset = offset.with_table(name, advance(state, TableDropped()))
     return offset
