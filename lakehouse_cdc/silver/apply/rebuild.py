@@ -204,10 +204,9 @@ def _build(
     made = held_by(session, beside, name)
     assert made is not None, name
     old, tombstones = layout.silver_table(name), layout.tombstones(name)
-    replaced = None
     if exists(session, old):
         set_properties(session, old, {REBUILDING: REDACTED if note.redacted else "true"})
-        replaced = own_properties(session, layout, name).transform.text()
+    replaced = own_properties(session, layout, name).transform.text() if exists(session, old) else None
     with noting(session, replace(note, through=made.through, replaced=replaced)):
         if made.form.has_tombstones:
             replace_by(session, tombstones, beside.tombstones(name))
