@@ -54,6 +54,7 @@ def not_in_silver(lake: Pipeline) -> set[str]:
     return {name.split(".")[1] for name, table in lake.status().tables.items() if table.quarantined}
 
 
+@pytest.mark.long
 def test_keys(lake: Pipeline, spark: SparkSession, run: Callable[..., None], database: str) -> None:
     assert [finding for finding in lake.doctor() if finding.severity == "error"] == []
     lake.run(once=True)
@@ -102,6 +103,7 @@ def test_a_key_that_goes_and_comes(lake: Pipeline, run: Callable[..., None]) -> 
     assert not_in_silver(lake) == set()
 
 
+@pytest.mark.long
 def test_damage_is_repaired(lake: Pipeline, spark: SparkSession, database: str) -> None:
     lake.run(once=True)
     damaged = [f"{database}.{table}" for table in ("by_index", "by_prefix", "by_double")]

@@ -171,6 +171,7 @@ def test_a_copy_that_goes_in_the_batch_that_it_came_with_is_not_there(spark: Spa
     assert held(lake) == wanted(lake.written)
 
 
+@pytest.mark.long
 def test_rows_that_become_equal_are_counted_again(spark: SparkSession, tmp_path: Path) -> None:
     """By a column that is dropped; and a delete afterwards takes one of them."""
     narrow = TableSchema("shop", "log", (Column("n", "int"), Column("text", "text", **TEXT)), ())
@@ -187,6 +188,7 @@ def test_rows_that_become_equal_are_counted_again(spark: SparkSession, tmp_path:
     assert table.select(own.row_hash).distinct().count() == 1
 
 
+@pytest.mark.long
 def test_more_rows_than_there_are_cannot_go(spark: SparkSession, tmp_path: Path) -> None:
     """The table is quarantined as it is, and is right again after it was read again."""
     lake = Lake(spark, tmp_path, {LOG.name: LOG})

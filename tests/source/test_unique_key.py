@@ -127,7 +127,7 @@ CHANGES = {  # statements, and the key after them
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("metadata", ["FULL", "least"])
+@pytest.mark.parametrize("metadata", ["FULL", pytest.param("least", marks=pytest.mark.long)])
 @pytest.mark.parametrize("live", [True, False])
 @pytest.mark.parametrize("change", CHANGES)
 def test_another_key(any_stage: Stage, change: str, live: bool, metadata: str) -> None:
