@@ -21,6 +21,15 @@ TABLES = (
         tests=(f"{_REBUILD}::test_a_table_that_was_about_to_be_replaced_is_built_again_whatever_is_configured",),
     ),
     Mutation(
+        name="as-of-under-earlier-settings",
+        rule="What is folded onto a version of a silver table goes through the settings that the table had then.",
+        file="lakehouse_cdc/silver/time_travel.py",
+        function="base",
+        old="                transform = Transform.of(note.replaced)\n",
+        new="                transform = None\n",
+        tests=(f"{_REBUILD}::test_a_table_that_was_about_to_be_replaced_is_built_again_whatever_is_configured",),
+    ),
+    Mutation(
         name="redaction-by-names",
         rule="A column that is hidden later is hidden under the names that it had; names alone say nothing.",
         file="lakehouse_cdc/schema/redaction.py",

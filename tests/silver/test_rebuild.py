@@ -182,6 +182,9 @@ def test_a_table_that_was_about_to_be_replaced_is_built_again_whatever_is_config
     [again] = rebuilds(spark, lake.layout, partial(_same, Policy()))
     assert again.why == "an attempt that was interrupted"
     assert rebuild(spark, lake.layout, one.name, Policy(), first.last) is None
-    second = Versions(first.last, lake.commit([delete(one, 4, 1)]).version)
+    added = insert(one, 4, 3, n=7)
+    second = Versions(first.last, lake.commit([added, delete(one, 5, 1)]).version)
     Applier(spark, lake.layout).apply(second, lake.note(second))
     check(lake, lake.written, Policy())
+    assert rebuild(spark, lake.layout, one.name, renamed, second.last) is None
+    assert {image["id"] for _, image in lake.rows_at(one.name, added.seq)} == {1, 2, 3}, "by the names of that time"
