@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
@@ -24,6 +25,7 @@ WITHOUT: dict[str, str] = {
 }
 
 
+@cache
 def tests() -> dict[str, list[str]]:
     """By the name of a code's constant (`TABLE_GONE`): node ids of tests, without parameters, in order."""
     found: dict[str, list[str]] = {}
