@@ -159,20 +159,24 @@ def row_bytes(session: Session, database: str, table: str) -> int | None:
     From 8.0 on the server may say for a day what it said before, unless it is asked not to. Less than InnoDB's own
     bytes of a row is said of a table that has just been filled: its pages were counted before.
     """
-    fresh = "" if session.is_mariadb or session.version < (8, 0, 0) else _FRESH
     rows = session.query(
-        f"SELECT {fresh}AVG_ROW_LENGTH FROM INFORMATION_SCHEMA.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
+        f"SELECT {_fresh(session)}AVG_ROW_LENGTH FROM INFORMATION_SCHEMA.TABLES"
+        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
         (database, table),
     )
     size = int(rows[0][0] or 0) if rows else 0
     return size if size >= _LEAST_ROW else None
 
 
+def _fresh(session: Session) -> str:
+    """What has the server count now, where it may say what it counted before."""
+    return "" if session.is_mariadb or session.version < (8, 0, 0) else _FRESH
+
+
 def average_row_sizes(session: Session, least: int) -> dict[str, int]:
     """The tables whose rows take at least `least` bytes on average where they are stored, and how many they take."""
-    fresh = "" if session.is_mariadb or session.version < (8, 0, 0) else _FRESH
     rows = session.query(
-        f"SELECT {fresh}TABLE_SCHEMA, TABLE_NAME, AVG_ROW_LENGTH FROM INFORMATION_SCHEMA.TABLES"
+        f"SELECT {_fresh(session)}TABLE_SCHEMA, TABLE_NAME, AVG_ROW_LENGTH FROM INFORMATION_SCHEMA.TABLES"
         " WHERE AVG_ROW_LENGTH >= %s",
         (least,),
     )

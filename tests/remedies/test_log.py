@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse_cdc.errors import CdcError, Code, TransientError, codes
+from lakehouse_cdc.errors import Code, TransientError, codes
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.source.planning import first_offset
 from lakehouse_cdc.source.settling import settled_position
@@ -22,7 +22,7 @@ from tests.support.servers import connected, start_or_skip
 from tests.support.source.binlog_relay import BinlogRelay, replacing
 from tests.support.source.driver import Driver
 from tests.support.source.stage import Stage, on_stage
-from tests.support.source.ways_out import of, reset
+from tests.support.source.ways_out import of, reset, stopped
 
 pytestmark = pytest.mark.mysql
 
@@ -45,18 +45,8 @@ def relayed(stage: Stage) -> Iterator[tuple[BinlogRelay, Driver]]:
         yield relay, streaming(stage, url=f"mysql://cdc@127.0.0.1:{relay.port}")
 
 
-def stopped(driver: Driver, code: Code[Any]) -> CdcError:
-    """The error at which the next batches stop, twice the same; the process is another one then."""
-    for _ in range(2):
-        with pytest.raises(CdcError) as caught:
-            driver.batches(5)
-        assert caught.value.code is code
-        driver.restart()
-    return caught.value
-
-
 def continues(stage: Stage, driver: Driver) -> None:
-    """The stream is exact again, and was not begun anew: no row was read twice."""
+    """The stream is exact again, and was not begun again: no row was read twice."""
     stage.run("UPDATE u SET v = v + 1")
     stage.drain(driver)
     stage.same(driver, "t", "u")

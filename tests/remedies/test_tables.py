@@ -25,7 +25,7 @@ from tests.support.servers import row_metadata
 from tests.support.source.binlog_relay import BinlogRelay, replacing
 from tests.support.source.driver import COLUMNS, Driver, changes
 from tests.support.source.stage import Stage
-from tests.support.source.ways_out import of, reset, signalled
+from tests.support.source.ways_out import of, reset, signalled, stopped
 
 pytestmark = pytest.mark.mysql
 
@@ -58,6 +58,11 @@ def reason(stage: Stage, driver: Driver, code: Code[Any], hint: str, table: str 
     assert why.startswith(f"{code.label}: ")
     assert hint in why
     return why
+
+
+def images(stage: Stage, driver: Driver) -> list[dict[str, Any]]:
+    """The rows that t comes to."""
+    return [dict(image) for (name, _), (_, image) in fold(driver.log).items() if name == stage.name()]
 
 
 def taken_up(stage: Stage, driver: Driver, why: str, table: str = "t") -> None:
@@ -144,8 +149,7 @@ def test_a_type_that_is_not_supported(any_stage: Stage) -> None:
     driver.options["exclude"] = json.dumps({stage.name(): ["e"]})
     driver.restart()
     taken_up(stage, driver, why)
-    images = [dict(image) for (name, _), (_, image) in fold(driver.log).items() if name == stage.name()]
-    assert images == [{"id": 1}]
+    assert images(stage, driver) == [{"id": 1}]
 
 
 @remedy(codes.ZERO_DATE)
@@ -163,7 +167,7 @@ def test_a_zero_date_that_stays(stage: Stage, options: dict[str, str]) -> None:
     driver.options |= options
     driver.restart()
     taken_up(stage, driver, why)
-    [held] = [dict(image) for (name, _), (_, image) in fold(driver.log).items() if name == stage.name()]
+    [held] = images(stage, driver)
     assert held == {"id": 1} | (
         {} if "exclude" in options else {"d": {"null": None}.get(options["zeroDates"], "0000-00-00")}
     )
@@ -257,7 +261,7 @@ def test_a_mask_that_its_column_cannot_have(stage: Stage, mask: str | None) -> N
     driver.options["maskSecret"] = "a salt that nobody knows"
     driver.restart()
     taken_up(stage, driver, why)
-    [held] = [dict(image) for (name, _), (_, image) in fold(driver.log).items() if name == stage.name()]
+    [held] = images(stage, driver)
     assert held["id"] == 1
     assert ("secret" in held, len(held.get("secret") or "")) == (mask != "excluded", 64 if mask == "hash" else 0)
 
@@ -285,7 +289,7 @@ def test_a_label_that_the_catalog_may_not_show(stage: Stage, label: str) -> None
         driver.options["exclude"] = json.dumps({stage.name(): ["e"]})
         driver.restart()
         taken_up(stage, driver, why)
-        held = [dict(image) for (name, _), (_, image) in fold(driver.log).items() if name == stage.name()]
+        held = images(stage, driver)
         assert held == [{"id": 1}, {"id": 2}, {"id": 3}]
 
 
@@ -356,21 +360,11 @@ def test_a_masked_table_that_cannot_be_followed_in_a_backlog(stage: Stage) -> No
     driver.restart()
     taken_up(stage, driver, why)
     assert "777" not in str(driver.log)
-    [held] = [dict(image) for (name, _), (_, image) in fold(driver.log).items() if name == stage.name()]
+    [held] = images(stage, driver)
     assert (held["id"], held["v"], held["hidden"]) == (1, 1, None)
 
 
 # ---------------------------------------------------------------- the whole stream
-
-
-def stopped(driver: Driver, code: Code[Any]) -> DefiniteError:
-    """The error at which the next batches stop, twice the same; the process is another one then."""
-    for _ in range(2):
-        with pytest.raises(DefiniteError) as caught:
-            driver.batches(5)
-        assert caught.value.code is code
-        driver.restart()
-    return caught.value
 
 
 def exact(stage: Stage, driver: Driver) -> None:
@@ -477,7 +471,7 @@ def test_another_salt(stage: Stage, way_out: str) -> None:
 
 def hashes(stage: Stage, driver: Driver) -> set[str]:
     """What bronze has of the masked column now."""
-    return {dict(image)["v"] for (name, _), (_, image) in fold(driver.log).items() if name == stage.name()}
+    return {image["v"] for image in images(stage, driver)}
 
 
 @remedy(codes.MASKED_COLUMN_LOST)
@@ -495,7 +489,7 @@ def test_a_masked_column_of_a_table_that_was_copied(stage: Stage) -> None:
     driver.options["masks"] = json.dumps({stage.name(): {"hidden": None}})
     driver.restart()
     taken_up(stage, driver, why)
-    [held] = [dict(image) for (name, _), (_, image) in fold(driver.log).items() if name == stage.name()]
+    [held] = images(stage, driver)
     assert held == {"id": 1, "hidden": None}
 
 

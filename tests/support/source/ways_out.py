@@ -7,10 +7,12 @@ import shlex
 from itertools import count
 from typing import Any
 
+import pytest
 import typer
 from typer.core import TyperGroup
 
 from lakehouse_cdc.cli.main import Action, app
+from lakehouse_cdc.errors import CdcError, Code
 from lakehouse_cdc.model.offset import Identity, Offset
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.state_machine import advanced
@@ -83,3 +85,14 @@ def _given(hint: str, command: str) -> dict[str, Any]:
     arguments = group.commands[command].make_context(command, given[-1]).params
     assert arguments["config"], f"a command without -c pipeline.yml: {hint}"
     return arguments
+
+
+def stopped(driver: Driver, code: Code[Any]) -> CdcError:
+    """The error at which the next batches stop, twice the same; the process is another one then."""
+    for _ in range(2):
+        with pytest.raises(code.of) as caught:
+            driver.batches(5)
+        assert caught.value.code is code
+        driver.restart()
+    error: CdcError = caught.value
+    return error
