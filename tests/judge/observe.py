@@ -2,7 +2,8 @@
 
 The rows are fetched by PyMySQL as text, and the catalog is read after the statement, so nothing here goes through the
 statement's parser, the binlog's decoder or the snapshot's kernels. A value is compared in the form in which an image
-holds it (see `value`); what a calendar does not have is None, as `zeroDates` null makes it.
+holds it (see `value`); what a calendar does not have is None, as `zeroDates` null makes it. Generated columns of which
+the log has no value are left out: bronze must not have them either.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pymysql
 
 from lakehouse_cdc.mysql import catalog
 from lakehouse_cdc.mysql.connection.session import Session
+from lakehouse_cdc.schema.column_choice import WITHOUT_VALUE
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.unique_key import keyed_by_unique
@@ -53,7 +55,8 @@ def _rows(connection: pymysql.Connection[Any], schema: TableSchema) -> Rows:
     def quoted(name: str) -> str:
         return f"`{name.replace('`', '``')}`"
 
-    shown = ", ".join(_SHOWN.get(c.type, "{}").format(quoted(c.name)) for c in schema.columns)
+    columns = [c for c in schema.columns if c.generated not in WITHOUT_VALUE]
+    shown = ", ".join(_SHOWN.get(c.type, "{}").format(quoted(c.name)) for c in columns)
     with connection.cursor() as cursor:
         try:
             cursor.execute(f"SELECT {shown} FROM {quoted(schema.database)}.{quoted(schema.table)}")
@@ -61,7 +64,7 @@ def _rows(connection: pymysql.Connection[Any], schema: TableSchema) -> Rows:
             if error.args[0] not in _MISSING:
                 raise
             return Counter()
-        return Counter(image(zip(schema.columns, row, strict=True)) for row in cursor.fetchall())
+        return Counter(image(zip(columns, row, strict=True)) for row in cursor.fetchall())
 
 
 def image(row: Iterable[tuple[Column, Any]]) -> Any:
