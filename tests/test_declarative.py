@@ -174,6 +174,7 @@ def standing(updates: Updates, target: str) -> dict[Any, dict[str, Any]]:
     return {key: row for key, (_, row) in type_1(updates.events(target, "id")).items()}
 
 
+@pytest.mark.long
 def test_a_definition_on_databricks_from_the_first_update_on(
     spark: SparkSession,
     mysql_client: pymysql.Connection[Any],
@@ -263,6 +264,7 @@ def test_changes_of_a_schema_come_with_the_next_update_or_are_refused_until_they
     assert bronze.where("op = 'r'").count() == 2
 
 
+@pytest.mark.long
 @remedy(codes.DECLARATIVE_TABLE_FOREIGN)
 def test_a_silver_table_of_others_is_refused(
     spark: SparkSession, mysql_client: pymysql.Connection[Any], database: str, config: PipelineConfig, tmp_path: Path
@@ -338,6 +340,7 @@ class WithoutViews(Databricks):
     temporary_view = None  # type: ignore[assignment]
 
 
+@pytest.mark.long
 @remedy(codes.DECLARATIVE_RUNTIME_UNSUPPORTED)
 def test_a_newer_runtime_has_what_an_older_one_lacks(
     spark: SparkSession, mysql_client: pymysql.Connection[Any], database: str, config: PipelineConfig, tmp_path: Path

@@ -303,7 +303,7 @@ def _unmatched(
             codes.SELECTION_UNMATCHED.error(
                 "no table is selected: the exclusions shut out all that the other patterns match",
                 where="source.tables",
-                hint=f"without them there would be {', '.join(sorted(names)[:_LISTED])}",
+                hint=f"without them there would be {', '.join(selection.shut_out(sorted(names))[:_LISTED])}",
             )
         )
     return faults

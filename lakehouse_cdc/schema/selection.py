@@ -59,6 +59,10 @@ class Selection:
     def _is_meant(self, name: str) -> bool:
         return _any(name, self._included) and not any(matches(name, pattern) for pattern in self._shut_out)
 
+    def shut_out(self, names: Iterable[str]) -> list[str]:
+        """Those of `names` that would be captured without the exclusions."""
+        return [name for name in names if _any(name, self._included) and not self.matches(name)]
+
     def unmatched(self, names: Iterable[str]) -> list[str]:
         """The patterns that match none of `names`: most likely misspelt.
 

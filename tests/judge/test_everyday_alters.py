@@ -60,7 +60,7 @@ OF_MYSQL_9 = (
 )
 
 
-@pytest.mark.parametrize("metadata", ["FULL", "least"])
+@pytest.mark.parametrize("metadata", ["FULL", pytest.param("least", marks=pytest.mark.long)])
 def test_nothing_is_set_aside(any_server: MySqlServer, any_database: str, tmp_path: Path, metadata: str) -> None:
     logged = any_server.version != "mariadb-11"  # it leaves generated columns out of updates
     own = OF_MARIADB if any_server.version in MARIADB else OF_MYSQL_9 if any_server.version == "mysql-9" else ()

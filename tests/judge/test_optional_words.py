@@ -53,7 +53,7 @@ OF_MARIADB: tuple[Unit, ...] = (
 VECTORS: tuple[Unit, ...] = ("ALTER TABLE t ADD e VECTOR(3)", "UPDATE t SET e = VEC_FromText('[1, 2, 3.5]')")
 
 
-@pytest.mark.parametrize("metadata", ["FULL", "least"])
+@pytest.mark.parametrize("metadata", ["FULL", pytest.param("least", marks=pytest.mark.long)])
 def test_they_are_followed_live_and_as_a_backlog(
     any_server: MySqlServer, any_database: str, tmp_path: Path, metadata: str
 ) -> None:

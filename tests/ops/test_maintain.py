@@ -171,6 +171,7 @@ def test_what_is_kept_as_a_table_says(spark: SparkSession, lake: Lake) -> None:
     assert timedelta(days=22.9) < week - month < timedelta(days=23.1)
 
 
+@pytest.mark.long
 def test_a_table_of_somebody_else_is_left_alone(spark: SparkSession, lake: Lake) -> None:
     grown(lake, 1)
     theirs = lake.layout.silver_table(ONE.name)

@@ -337,6 +337,7 @@ def leaks(folder: Path) -> list[str]:
     return [path for path in files(folder) if CLEAR in Path(path).read_bytes()]
 
 
+@pytest.mark.long
 def test_a_first_batch_that_failed_is_planned_again_under_the_configuration_of_now(
     spark: SparkSession, make: Lake, sql: Sql, database: str, tmp_path: Path
 ) -> None:

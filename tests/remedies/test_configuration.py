@@ -102,7 +102,7 @@ STREAMS = {
         lambda hint: {"tables": f"{{db}}{hint[1]},!{{db}}.u"},
     ),
     "a misspelt table": OfStream(
-        codes.SELECTION_UNMATCHED, {"tables": "{db}.tt"}, r"this user sees (\S+); check the name",
+        codes.SELECTION_UNMATCHED, {"tables": "{db}.tt"}, r"this user sees (\S+?)(?:, \S+)*; check the name",
         lambda hint: {"tables": hint[1]},
     ),
     "a proof of another server": OfStream(

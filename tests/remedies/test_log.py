@@ -404,6 +404,7 @@ def test_rows_that_the_log_takes_back(any_stage: Stage) -> None:
         stage.run("DROP DATABASE elsewhere")
 
 
+@pytest.mark.long
 @remedy(codes.POSITION_PURGED)
 def test_a_log_with_another_base_name(own: Stage) -> None:
     stage, driver = own, streaming(own)
@@ -426,6 +427,7 @@ def test_a_log_with_another_base_name(own: Stage) -> None:
 # ---------------------------------------------------------------- a commit that waits
 
 
+@pytest.mark.long
 @remedy(codes.POSITION_UNSETTLED)
 def test_a_transaction_that_stays_in_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits for a replica that never comes."""

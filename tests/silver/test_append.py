@@ -140,7 +140,10 @@ def test_versions_need_a_key_and_a_table_with_one_is_not_appended_to(spark: Spar
     ]
     first = apply(lake, applier, rows, None)
     assert set(applier.quarantined) == {LOG.name, keyed.name}
-    assert "shop.log has no primary key, so it is in bronze alone; tables.shop.log:" in applier.quarantined[LOG.name]
+    assert (
+        "shop.log has no primary key, so it is in bronze alone; give tables.shop.log key:"
+        in applier.quarantined[LOG.name]
+    )
     assert "append is for tables without one" in applier.quarantined[keyed.name]
     assert not exists(spark, lake.layout.silver_table(LOG.name))
     # the configuration is mended: all of bronze is there

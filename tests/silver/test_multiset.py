@@ -144,6 +144,7 @@ def every_batch(spark: SparkSession, seed: int, *, length: int, parts: int, as_o
                 assert rows == wanted([c for c in lake.written if c.seq <= change.seq])
 
 
+@pytest.mark.long
 def test_every_batch_ends_at_the_multiset_whatever_crashes(spark: SparkSession, seed: int) -> None:
     every_batch(spark, seed, length=30, parts=3, as_of=True)
 

@@ -21,6 +21,7 @@ from tests.support.silver.changes import ID, N, apply, begin, delete, insert, se
 from tests.support.silver.histories import TEXT
 
 
+@pytest.mark.long
 def test_one_bad_table_fails_the_batch_but_not_the_others(spark: SparkSession, tmp_path: Path) -> None:
     good, taken, foreign = table("good 1/2"), table("taken"), table("foreign")
     lake = Lake(spark, tmp_path, {s.name: s for s in (good, taken, foreign)})

@@ -128,7 +128,7 @@ CHANGES = {  # statements, and the key after them
 
 
 @pytest.mark.parametrize("metadata", ["FULL", pytest.param("least", marks=pytest.mark.long)])
-@pytest.mark.parametrize("live", [True, False])
+@pytest.mark.parametrize("live", [pytest.param(True, marks=pytest.mark.long), False])
 @pytest.mark.parametrize("change", CHANGES)
 def test_another_key(any_stage: Stage, change: str, live: bool, metadata: str) -> None:
     """The rows are read again under it; the key of the backlog is that of the catalog."""
