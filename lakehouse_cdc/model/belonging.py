@@ -7,13 +7,15 @@ ties them:
   before bronze's first batch.
 - the checkpoint has the id that Spark gave its query. Every commit of bronze names it, with the number of the batch, in
   its note (see `model.commit_note`); so bronze and the checkpoint cannot disagree about a batch without it being seen.
-- silver's ledger names the id of the change table that silver was made from.
+- silver's ledger names the id of the change table that silver was made from, and has a row for each of its batches.
 
 Why this suffices. Spark writes down the end of batch n before it executes it, and its completion after it, so when
 nothing runs bronze's newest batch is the last complete one or the one after it, which is planned. A checkpoint from a
 backup is older than that: bronze has a batch that it has not planned, or planned with another end. To continue from
 there would lose rows, because bronze takes a batch number once. A change table from a backup lacks a complete batch. A
-checkpoint of another pipeline, or of a deleted table, names another id.
+checkpoint of another pipeline, or of a deleted table, names another id. Silver's tables may be older than its
+checkpoint: put back from a backup, or those of a schema to which the configuration returns. Bronze has what they lack,
+and a change that they hold changes nothing when it comes again, so they begin with bronze's first batch.
 
 `relation` compares what was found, `decide` is a table of every combination. Both are pure.
 """
@@ -46,6 +48,7 @@ class Silver(Enum):
     LEFT = "tables, and no change table that they were made from"
     FOREIGN = "made from another change table"
     LOST = "its checkpoint has complete batches, and its ledger is gone"
+    OLDER = "made from this change table, and older than its checkpoint"
 
 
 class Plan(Enum):
@@ -76,11 +79,11 @@ class PlanAction(Enum):
 
 @dataclass(frozen=True)
 class Decision:
-    """What a start does. `why` is what it refuses for; `rebuild`: silver's checkpoint is removed."""
+    """What a start does. `why` is what it refuses for; `rebuild` is why silver's checkpoint is removed."""
 
     action: Action
     plan: PlanAction = PlanAction.NOTHING
-    rebuild: bool = False
+    rebuild: Silver | None = None
     why: Tie | Silver | None = None
 
 
@@ -167,7 +170,10 @@ _SILVERS = {  # whether silver is refused where the change table has no batch, a
     Silver.LEFT: (True, False),
     Silver.FOREIGN: (True, True),
     Silver.LOST: (False, False),
+    Silver.OLDER: (True, False),
 }
+
+_REBUILT = (Silver.LOST, Silver.OLDER)
 
 
 def decide(tie: Tie, silver: Silver, plan: Plan) -> Decision:
@@ -180,4 +186,4 @@ def decide(tie: Tie, silver: Silver, plan: Plan) -> Decision:
     planned = _PLANS[plan]
     if action is Action.BEGIN_EPOCH and plan is not Plan.NONE:
         planned = PlanAction.REMOVE  # it was planned as if there were no tables
-    return Decision(action, planned, rebuild=silver is Silver.LOST)
+    return Decision(action, planned, rebuild=silver if silver in _REBUILT else None)

@@ -111,14 +111,17 @@ DECISIONS = {
     (Tie.NEITHER, Silver.LEFT): (Action.REFUSE, (NO, NO, NO, NO)),
     (Tie.NEITHER, Silver.FOREIGN): (Action.REFUSE, (NO, NO, NO, NO)),
     (Tie.NEITHER, Silver.MATCHING): (Action.REFUSE, (NO, NO, NO, NO)),
+    (Tie.NEITHER, Silver.OLDER): (Action.REFUSE, (NO, NO, NO, NO)),
     (Tie.TOGETHER, Silver.NONE): (Action.GO_ON, (NO, PASS, NO, REMOVE)),
     (Tie.TOGETHER, Silver.MATCHING): (Action.GO_ON, (NO, PASS, NO, REMOVE)),
     (Tie.TOGETHER, Silver.LOST): (Action.GO_ON, (NO, PASS, NO, REMOVE)),
+    (Tie.TOGETHER, Silver.OLDER): (Action.GO_ON, (NO, PASS, NO, REMOVE)),
     (Tie.TOGETHER, Silver.LEFT): (Action.GO_ON, (NO, PASS, NO, REMOVE)),
     (Tie.TOGETHER, Silver.FOREIGN): (Action.REFUSE, (NO, NO, NO, NO)),
     (Tie.NEW_CHECKPOINT, Silver.NONE): (Action.BEGIN_EPOCH, (NO, REMOVE, REMOVE, REMOVE)),
     (Tie.NEW_CHECKPOINT, Silver.MATCHING): (Action.BEGIN_EPOCH, (NO, REMOVE, REMOVE, REMOVE)),
     (Tie.NEW_CHECKPOINT, Silver.LOST): (Action.BEGIN_EPOCH, (NO, REMOVE, REMOVE, REMOVE)),
+    (Tie.NEW_CHECKPOINT, Silver.OLDER): (Action.BEGIN_EPOCH, (NO, REMOVE, REMOVE, REMOVE)),
     (Tie.NEW_CHECKPOINT, Silver.LEFT): (Action.BEGIN_EPOCH, (NO, REMOVE, REMOVE, REMOVE)),
     (Tie.NEW_CHECKPOINT, Silver.FOREIGN): (Action.REFUSE, (NO, NO, NO, NO)),
     **{(tie, silver): (Action.REFUSE, (NO, NO, NO, NO)) for tie in REFUSED for silver in Silver},
@@ -129,6 +132,6 @@ DECISIONS = {
 def test_what_a_start_does(tie: Tie, silver: Silver) -> None:
     action, plans = DECISIONS[tie, silver]
     why = None if action is not Action.REFUSE else tie if tie in REFUSED else silver
-    rebuild = silver is Silver.LOST and action is not Action.REFUSE
+    rebuild = silver if silver in (Silver.LOST, Silver.OLDER) and action is not Action.REFUSE else None
     for plan, planned in zip((Plan.NONE, Plan.HELD, Plan.SAME, Plan.CHANGED), plans, strict=True):
         assert decide(tie, silver, plan) == Decision(action, planned, rebuild, why), plan

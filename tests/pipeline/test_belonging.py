@@ -218,6 +218,38 @@ def test_silver_that_is_gone_is_built_again(spark: SparkSession, make: Lake, sql
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("how", ["another schema in between", "put back from a backup"])
+def test_silver_that_is_older_than_its_checkpoint_gets_what_it_lacks(
+    spark: SparkSession, make: Lake, sql: Sql, database: str, tmp_path: Path, how: str
+) -> None:
+    """With a key, without one, and with versions; what the tables hold changes nothing as it comes again."""
+    for table in ("t", "versions"):
+        sql(f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT)", f"INSERT INTO {table} VALUES (1, 11), (2, 20)")
+    sql("CREATE TABLE keyless (id INT, v INT)", "INSERT INTO keyless VALUES (1, 11), (2, 20), (2, 20)")
+    tables = {f"{database}.versions": {"scd": 2}}
+    make(tables=tables).run(once=True)
+    silver = tmp_path / "lakehouse" / "silver"
+    if how == "put back from a backup":
+        shutil.copytree(silver, tmp_path / "backup")
+    sql(*(f"UPDATE {table} SET v = v + 1" for table in ("t", "versions", "keyless")), "DELETE FROM t WHERE id = 2")
+    make(tables=tables, target={"silver": "silver" if how == "put back from a backup" else "other"}).run(once=True)
+    if how == "put back from a backup":
+        shutil.rmtree(silver)
+        shutil.copytree(tmp_path / "backup", silver)
+        jvm: Any = spark._jvm
+        jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    lake = make(tables=tables)
+    [notice] = lake.run(once=True).notices
+    assert notice == "silver's tables are older than its checkpoint: what they lack is applied from bronze"
+    assert lake.verify().verified
+    assert rows(spark, lake, database) == [(1, 12)]
+    assert len(rows(spark, lake, database, "versions")) == 4
+    sql("INSERT INTO keyless VALUES (2, 21)")
+    assert make(tables=tables).run(once=True).notices == []
+    assert lake.verify().verified
+
+
+@pytest.mark.long
 def test_reset_says_what_it_deletes_asks_and_deletes_no_more(
     spark: SparkSession, make: Lake, sql: Sql, mysql: MySqlServer, database: str, tmp_path: Path
 ) -> None:

@@ -51,7 +51,8 @@ from lakehouse_cdc.model.table_events import TableRecorded
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.pipeline.context import Folders
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.silver.tables.ledger import bronze_of_ledger
+from lakehouse_cdc.silver.tables.ledger import bronze_of_ledger, last_seq
+from lakehouse_cdc.sinks.stream import source_notes, versions_of
 from lakehouse_cdc.source.ddl.transitions import left
 from lakehouse_cdc.source.spark.legacy_reader import forget_plan
 from lakehouse_cdc.source.state.planned_configuration import DIGEST
@@ -70,6 +71,11 @@ _HINTS = {
     Silver.LEFT: f"put the change table back, with its checkpoint; or {RESET}",
     Silver.FOREIGN: f"put the change table back, with its checkpoint; or {RESET}",
     Silver.MATCHING: f"put the change table back, with its checkpoint; or {RESET}",
+    Silver.OLDER: f"put the change table back, with its checkpoint; or {RESET}",
+}
+_REBUILDS = {
+    Silver.LOST: "silver's tables are gone: they are built again from bronze",
+    Silver.OLDER: "silver's tables are older than its checkpoint: what they lack is applied from bronze",
 }
 _log = logging.getLogger(__name__)
 
@@ -140,10 +146,23 @@ def _silver(spark: SparkSession, layout: Layout, bronze: BronzeRecord | None, pl
         return Silver.NONE
     of = bronze_of_ledger(spark, layout)
     if of is not None:
-        return Silver.LEFT if bronze is None else Silver.MATCHING if of == bronze.id else Silver.FOREIGN
+        if bronze is None:
+            return Silver.LEFT
+        if of != bronze.id:
+            return Silver.FOREIGN
+        return Silver.OLDER if _is_older(spark, layout, place) else Silver.MATCHING
     holds = bronze is not None and (bronze.last is not None or bronze.rows)
     begun = place.last_commit() if holds else place.last_offset()
     return Silver.NONE if begun is None else Silver.LOST
+
+
+def _is_older(spark: SparkSession, layout: Layout, place: Checkpoint) -> bool:
+    """Whether silver's checkpoint has a complete batch that its ledger has not."""
+    batch = place.last_commit()
+    if batch is None:
+        return False
+    newest = source_notes(spark, layout, versions_of(place, batch), place)[0]
+    return last_seq(spark, layout) < newest.source_point.seq
 
 
 def _done(
@@ -158,9 +177,9 @@ def _done(
         forget_plan(folders.schemas, place.offset(planned - 1) if planned else {})
         place.remove_plan()
         notices.append(f"batch {planned}, which was planned and of which bronze has nothing, is planned again")
-    if decision.rebuild:
+    if decision.rebuild is not None:
         throw_away(folders.silver)
-        notices.append("silver's tables are gone: they are built again from bronze")
+        notices.append(_REBUILDS[decision.rebuild])
     if decision.action is Action.BEGIN_EPOCH:
         record_last_schemas(spark, layout)
         before = _recorded_offset(spark, layout, SchemaStore(folders.schemas), bronze)

@@ -18,6 +18,7 @@ from decimal import Decimal
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.commits import newest_version
@@ -28,6 +29,7 @@ from lakehouse_cdc.lake.tables import (
     create,
     exists,
     held_columns,
+    read,
     require_ours,
     require_owner,
     table_id,
@@ -77,6 +79,12 @@ def bronze_of_ledger(spark: SparkSession, layout: Layout) -> str | None:
     if not exists(spark, layout.ledger):
         return None
     return require_owner(spark, layout.ledger, layout.pipeline).get(_BRONZE, "")
+
+
+def last_seq(spark: SparkSession, layout: Layout) -> int:
+    """That of the newest row of the ledger, which is there; 0 where it has none."""
+    newest = read(spark, layout.ledger).agg(F.max("seq").alias("seq")).head()
+    return 0 if newest is None or newest["seq"] is None else int(newest["seq"])
 
 
 class Ledger:
