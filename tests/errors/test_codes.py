@@ -22,7 +22,7 @@ from lakehouse_cdc.errors import (
     reference,
 )
 from lakehouse_cdc.errors.tree import REGISTRY
-from tests.remedies.page import tests
+from tests.remedies import page
 
 PACKAGE = Path(lakehouse_cdc.__file__).parent
 PAGE = PACKAGE.parent / "docs" / "reference" / "errors.md"
@@ -36,9 +36,10 @@ INTERNAL = {
 
 
 @cache
-def modules() -> dict[Path, ast.Module]:
+def nodes() -> list[tuple[Path, ast.AST]]:
+    """Every node of the package's modules but those of `errors`."""
     paths = [path for path in sorted(PACKAGE.rglob("*.py")) if PACKAGE / "errors" not in path.parents]
-    return {path: ast.parse(path.read_text()) for path in paths}
+    return [(path, node) for path in paths for node in ast.walk(ast.parse(path.read_text()))]
 
 
 def name_of(node: ast.expr) -> str:
@@ -48,15 +49,13 @@ def name_of(node: ast.expr) -> str:
 def test_no_error_is_made_or_raised_without_a_code() -> None:
     made = [
         f"{path}:{node.lineno}"
-        for path, tree in modules().items()
-        for node in ast.walk(tree)
+        for path, node in nodes()
         if isinstance(node, ast.Call) and name_of(node.func) in CLASSES
     ]
     assert made == []
     raised = {
         name
-        for _, tree in modules().items()
-        for node in ast.walk(tree)
+        for _, node in nodes()
         if isinstance(node, ast.Raise) and node.exc is not None
         for name in [name_of(node.exc.func if isinstance(node.exc, ast.Call) else node.exc)]
         if name.lstrip("_")[:1].isupper()
@@ -67,8 +66,7 @@ def test_no_error_is_made_or_raised_without_a_code() -> None:
 def test_each_code_is_used_outside_of_the_registry() -> None:
     used = {
         node.attr
-        for _, tree in modules().items()
-        for node in ast.walk(tree)
+        for _, node in nodes()
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "codes"
     }
     assert used == set(NAMED)
@@ -104,4 +102,4 @@ def test_an_error_survives_a_pickle_with_its_code(code: Code[CdcError]) -> None:
 
 
 def test_the_page_is_what_the_registry_generates() -> None:
-    assert PAGE.read_text() == reference.markdown(tests())
+    assert PAGE.read_text() == reference.markdown(page.tests())

@@ -45,9 +45,9 @@ def numbers(buf: Any, at: int, size: int, out: Any) -> tuple[int, int]:
 def test_copies_of_every_size_at_every_distance_from_the_end() -> None:
     dice = random.Random(1)
     for size in range(2 * SPARE):
-        for behind in range(SPARE + 2):
+        for beyond in range(SPARE + 2):
             at, to = dice.randrange(9), dice.randrange(9)
-            buf = guarded_copy(np.frombuffer(dice.randbytes(at + size + behind), np.uint8))
+            buf = guarded_copy(np.frombuffer(dice.randbytes(at + size + beyond), np.uint8))
             out = guarded(to + max(size, SPARE))
             out[:to] = 0xEE
             assert copied(buf, at, size, len(buf), out, to) == to + size
@@ -67,9 +67,9 @@ def test_numbers_from_and_to_anywhere() -> None:
             assert out.tobytes() == b"\0" + raw[at:] + raw[at : at + 4] + raw[at : at + size]
 
 
-def image(program: ProgramSet, row: bytes, behind: bytes) -> tuple[bytes, bytes]:
-    """Image and key of a row in a buffer with more behind it, into outputs with no more room than is asked for."""
-    buf = guarded_copy(np.frombuffer(row + behind, np.uint8))
+def image(program: ProgramSet, row: bytes, beyond: bytes) -> tuple[bytes, bytes]:
+    """Image and key of a row in a buffer with more after it, into outputs with no more room than is asked for."""
+    buf = guarded_copy(np.frombuffer(row + beyond, np.uint8))
     scratch, room = Scratch.of(len(program.schemas[0].columns), 1), [0, 0]
     while True:
         key, after = (Sink(guarded(size), guarded(2, np.int64), guarded(1)) for size in room)
@@ -82,7 +82,7 @@ def image(program: ProgramSet, row: bytes, behind: bytes) -> tuple[bytes, bytes]
         room[short] = int(scratch.report[NEEDED])
 
 
-def test_an_image_does_not_depend_on_what_is_behind_its_row() -> None:
+def test_an_image_does_not_depend_on_what_comes_after_its_row() -> None:
     dice = random.Random(3)
     schema = TableSchema("db", "t", (Column("s", "varchar", length=300, charset="utf8mb4"), *NUMBERS), ("d", "s"))
     program = ProgramSet.of([schema])

@@ -274,7 +274,7 @@ def test_random_bytes_as_every_type_give_an_error_or_a_result(monkeypatch: pytes
     dice = random.Random(3)
     for column in OTHERS:
         programs = ProgramSet.of([table("db", ID, column)])
-        for _ in range(rounds(8)):
+        for _ in range(rounds(5)):
             value = dice.randbytes(dice.randrange(80))
             if dice.random() < 0.7:  # a length that fits, of one byte to four
                 value = len(value).to_bytes(dice.choice((1, 2, 4)), "little") + value

@@ -59,7 +59,7 @@ from lakehouse_cdc.model.table_state import (
 
 
 @contextmanager
-def refused(match: str = "") -> Iterator[None]:
+def refused(match: str | None = None) -> Iterator[None]:
     with pytest.raises(DefiniteError, match=match) as error:
         yield
     assert error.value.code is codes.TRANSITION_REFUSED

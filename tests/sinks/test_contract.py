@@ -28,7 +28,7 @@ ONE = table("one")
 
 
 @dataclass
-class Tested:
+class SinkCase:
     """How a sink is made anew, as after a crash, what its effect is, and what that has to be."""
 
     made: Callable[[Lake], Sink[Any]]
@@ -44,12 +44,12 @@ def counted(lake: Lake) -> dict[str, int]:
 
 
 SINKS_TESTED = {
-    "silver": Tested(
+    "silver": SinkCase(
         lambda lake: SilverSink(lake.spark, lake.layout, Applier(lake.spark, lake.layout)),
         lambda lake: lake.silver(ONE.name),
         lambda lake: fold(lake.written),
     ),
-    "counting": Tested(
+    "counting": SinkCase(
         lambda lake: CountingSink(lake.spark, lake.layout),
         lambda lake: CountingSink(lake.spark, lake.layout).counts(),
         counted,
@@ -77,11 +77,11 @@ class Dying:
 @pytest.fixture(
     params=[pytest.param(name, marks=[pytest.mark.long] if name == "silver" else []) for name in SINKS_TESTED]
 )
-def tested(request: pytest.FixtureRequest) -> Tested:
+def tested(request: pytest.FixtureRequest) -> SinkCase:
     return SINKS_TESTED[request.param]
 
 
-def test_a_sink_keeps_the_contract(spark: SparkSession, tmp_path: Path, tested: Tested) -> None:
+def test_a_sink_keeps_the_contract(spark: SparkSession, tmp_path: Path, tested: SinkCase) -> None:
     lake = Lake(spark, tmp_path, {ONE.name: ONE})
     checkpoint = str(tmp_path / "sink checkpoint")
     seen: list[tuple[tuple[str, int], int]] = []
