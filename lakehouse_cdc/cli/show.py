@@ -106,10 +106,9 @@ class Screen:
         )
 
     def quarantined(self, tables: Mapping[str, str]) -> None:
-        """Tables that are not followed: a line each, the way out below."""
+        """Tables that are not followed: a line each, which ends with the way out."""
         for name, reason in tables.items():
             self.say(f"{name} is not followed: {reason}", "quarantined", _STYLES["error"])
-            self.say(f"        -> fix that on the source, then: lakehouse-cdc signal ... snapshot {name}")
 
     def uncaptured(self, names: Mapping[str, str]) -> None:
         """What matches and is not captured: a line for each reason, with the first names."""

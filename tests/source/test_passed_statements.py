@@ -88,6 +88,16 @@ def test_a_stream_passes_just_that_statement(any_stage: Stage, driver: Driver) -
     assert stop(stage, driver) > second
 
 
+def test_one_before_ddl_of_its_table_has_its_row_in_bronze_too(any_stage: Stage, driver: Driver) -> None:
+    text(any_stage)
+    for sql in ("UPDATE t SET v = 1", "ALTER TABLE t ADD COLUMN more INT", "UPDATE t SET more = 2"):
+        any_stage.run(sql)
+    signals(driver).pass_statement(stop(any_stage, driver), 1)
+    any_stage.drain_twice(driver)
+    any_stage.same(driver)
+    assert len(passed(driver)) == 1
+
+
 def test_a_position_of_another_epoch_says_nothing(any_stage: Stage, driver: Driver) -> None:
     text(any_stage)
     place = stop(any_stage, driver)

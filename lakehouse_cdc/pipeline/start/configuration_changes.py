@@ -9,6 +9,7 @@ from __future__ import annotations
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.pipeline.context import Folders
 from lakehouse_cdc.schema.change import SchemaChange
+from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.planning.reconfigured import changes, under
 from lakehouse_cdc.source.state.offset_codec import restored
@@ -22,7 +23,7 @@ NOT_REDACTED = (
 
 
 def configuration_changes(folders: Folders, options: SourceOptions) -> list[str]:
-    """A sentence for each captured table that is configured otherwise than in the last batch.
+    """A sentence for each table, captured or quarantined, that is configured otherwise than in the last batch.
 
     Nothing before the first batch. Raises DefiniteError for what cannot be.
     """
@@ -32,11 +33,18 @@ def configuration_changes(folders: Folders, options: SourceOptions) -> list[str]
     if (offset := restored(stored, store)) is None:
         return []
     start = under(offset, options, store, stored.get(DIGEST)) or offset
-    return [_sentence(name, change) for name, change in changes(start, options, store).items()]
+    sentences = {name: _sentence(name, change) for name, change in changes(start, options, store).items()}
+    selection = Selection(options.tables)
+    sentences |= {name: _left(name) for name in offset.quarantined if not selection.matches(name)}
+    return [sentences[name] for name in sorted(sentences)]
+
+
+def _left(name: str) -> str:
+    return f"{name} is not in source.tables any more: what was captured stays as it is"
 
 
 def _sentence(name: str, change: SchemaChange) -> str:
     if change.after is None:
-        return f"{name} is not in source.tables any more: what was captured stays as it is"
+        return _left(name)
     sentence = f"{name}: {described(change)}; {'nothing' if change.kept else 'the table'} is read again"
     return f"{sentence}; {NOT_REDACTED}" if hides(change) else sentence

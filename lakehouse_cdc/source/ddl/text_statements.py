@@ -71,7 +71,7 @@ class Texts:
 
         `passed` are the ends of statements that the user wants to be passed.
         """
-        self._start, self._tail, self._passed = start, tail, passed
+        self._start, self._tail, self._passed = start, tail, frozenset(passed)
         self._reached, self._fresh, self._known = {}, None, self._stored(start)
         texts = bool(tail.texts.rows(start.position) or tail.xa.texts or any(s.unknown for s in self._statements()))
         if self._known is None and not texts:
@@ -129,17 +129,23 @@ class Texts:
 
     def effects(self, until: Position) -> tuple[Effect, ...]:
         """What the texts up to a position do: tables are read again, or, where nothing is to be read, quarantined."""
-        places, passed = dict[str, Position](), dict[str, str]()
+        places, passed = dict[str, Position](), self.passed(until)
         for names, seen in self._tail.texts.rows(self._start.position, until).items():
             effective = [place for place in seen.places if place not in self._passed]
-            for table in self.changed(names):
-                if effective:
-                    places[table] = min([effective[0], *([places[table]] if table in places else [])])
-                if len(effective) < len(seen.places):
-                    passed[table] = seen.alike.text
+            for table in self.changed(names) if effective else ():
+                places[table] = min([effective[0], *([places[table]] if table in places else [])])
         places |= {table: until for table in self._committed(until) if table not in places}
         effects = [self._effect(table, places[table]) for table in sorted(places)]
         return (*(self.nothing(table, passed[table]) for table in sorted(passed)), *effects)
+
+    def passed(self, until: Position) -> dict[str, str]:
+        """The tables that texts up to a position may have changed which are passed, with such a text."""
+        return {
+            table: seen.alike.text
+            for names, seen in self._tail.texts.rows(self._start.position, until).items()
+            if not self._passed.isdisjoint(seen.places)
+            for table in self.changed(names)
+        }
 
     def nothing(self, table: str, text: str) -> Effect:
         """The effect of a statement that is passed."""

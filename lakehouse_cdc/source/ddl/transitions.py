@@ -80,12 +80,12 @@ def with_cursors_put_back(
 def together(texts: tuple[Effect, ...], effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
     """What statements logged as text did, and then the DDL after them; a table that they quarantine is not followed.
 
-    A table has one row for its schema at a position, so one that is altered there, too, has none for a text that is
-    passed.
+    A table has one row for its schema at a position, so one that is quarantined there has none for a text that is
+    passed. A batch ends before DDL of a table that has one.
     """
     left = {effect.table for effect in texts if effect.kind == "quarantine"}
-    altered = {effect.table for effect in effects}
-    texts = tuple(e for e in texts if e.kind != "alter" or e.table not in altered)
+    others = {effect.table for effect in effects}
+    texts = tuple(e for e in texts if e.kind != "alter" or e.table not in others)
     return (*texts, *(effect for effect in effects if effect.table not in left))
 
 

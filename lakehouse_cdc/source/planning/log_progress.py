@@ -121,7 +121,9 @@ class LogProgress:
         effects: tuple[Effect, ...] = ()
         until = min(end, tail.stop_before(effective[0])) if effective else end
         mark = tail.mark(max_rows=max_rows, max_bytes=max_bytes, until=until)
-        if effective and mark.position == effective[0].position:
+        if effective and mark.position == effective[0].position and self._passed_before(effective[0]):
+            mark = tail.mark(max_rows=max_rows, max_bytes=max_bytes, until=tail.end_before(effective[0]))
+        elif effective and mark.position == effective[0].position:
             try:
                 near = tail.reached(tip)
                 effects = self._nothing(effective[0]) or resolved(
@@ -143,6 +145,11 @@ class LogProgress:
         captured = self._start.captured.keys()
         named = captured & set(statement.statement.tables) or captured
         return replace(statement, effects=tuple(Effect("alter", table) for table in sorted(named)))
+
+    def _passed_before(self, ddl: LoggedStatement) -> bool:
+        """Whether a table of the DDL has a row for a text that is passed: at a position it has one for its schema."""
+        passed = self._texts.passed(self._tail.end_before(ddl))
+        return any(effect.table in passed for effect in ddl.effects or ())
 
     def _nothing(self, statement: LoggedStatement) -> tuple[Effect, ...]:
         """The effects of a statement that is passed; () for others."""
