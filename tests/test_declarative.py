@@ -370,6 +370,7 @@ def test_open_source_registers_bronze_alone(spark: SparkSession, config: Pipelin
         register(pipelines, config, spark)
 
 
+@pytest.mark.long
 @remedy(codes.DECLARATIVE_TARGET_INVALID)
 def test_tables_by_path_are_refused(
     spark: SparkSession, mysql_client: pymysql.Connection[Any], database: str, config: PipelineConfig, tmp_path: Path

@@ -46,6 +46,7 @@ def test_the_figures_are_those_that_were_measured() -> None:
     assert f"{short} Flink CDC needs {of['Flink CDC']} to read" in " ".join(text(README).split())
 
 
+@pytest.mark.long
 def test_the_readme_runs(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SHOP_PASSWORD", "cdc-secret")

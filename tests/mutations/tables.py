@@ -105,7 +105,7 @@ TABLES = (
         name="copies-count-once",
         rule="A change of a table without a key counts once, in whatever batch it comes.",
         file="lakehouse_cdc/silver/forms/writers/multiset.py",
-        function="_newer",
+        function="newer",
         old="    if segment.through < min(begins, default=0):\n",
         new="    if True:\n",
         tests=("tests/silver/test_multiset.py::test_a_batch_that_comes_again_counts_once",),

@@ -142,6 +142,7 @@ def test_an_older_checkpoint_takes_nothing_from_the_ledger(spark: SparkSession, 
     assert sorted(image["id"] for _, image in images(frame, T)) == [1, 2, 3]
 
 
+@pytest.mark.long
 def test_the_ledger_of_another_bronze_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(spark, tmp_path / "one", {T.name: T})
     versions = Versions(None, lake.commit(BATCHES[0][0], {}).version)

@@ -182,6 +182,7 @@ def test_snapshot_only_without_an_excluded_column(
     assert not any(b"hush" in Path(path).read_bytes() for path in files(tmp_path))
 
 
+@pytest.mark.long
 def test_changes_alone_into_bronze_alone(
     spark: SparkSession, mysql: MySqlServer, mysql_client: pymysql.Connection[Any], database: str, tmp_path: Path
 ) -> None:

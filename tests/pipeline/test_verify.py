@@ -93,6 +93,7 @@ def test_a_value_that_silver_cannot_hold_is_named_and_not_read_again(
     assert (list(after["left_out"]), after["failed"]) == ([f"{database}.gone"], {})
 
 
+@pytest.mark.long
 def test_a_cast_of_the_loader_made_wrong_is_found_in_its_column(
     spark: SparkSession, mysql: MySqlServer, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

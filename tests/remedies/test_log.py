@@ -310,6 +310,7 @@ def restarted(stage: Stage) -> None:
     stage.connection.select_db(stage.database)
 
 
+@pytest.mark.long
 @remedy(codes.BINLOG_DISCONTINUED)
 @pytest.mark.parametrize("way_out", ["put back", "lost"])
 def test_a_file_in_the_middle_that_is_gone(own: Stage, tmp_path: Path, way_out: str) -> None:
@@ -347,6 +348,7 @@ def test_a_file_in_the_middle_that_is_gone(own: Stage, tmp_path: Path, way_out: 
     continues(stage, driver)
 
 
+@pytest.mark.long
 @remedy(codes.TRANSACTIONS_MISSING)
 @pytest.mark.parametrize("way_out", ["put back", "lost"])
 def test_the_end_of_a_file_that_is_gone(own: Stage, way_out: str) -> None:

@@ -74,7 +74,7 @@ class Case:
         return self.tables if self.all else self.tables[:1]
 
 
-NO_KEY = r"give tables\.TABLE (key): \[columns\] that tell rows apart, or take (scd), deletes, form and into out of it"
+NO_KEY = r"give tables\.TABLE (key): \[columns\] that tell rows apart, or take into and (track) out of it"
 CHANGED = rf"read it again \({READ_AGAIN}\), or take (append) out of tables\.TABLE, or give it (key) in its place"
 NOT_UNIQUE = rf"choose other columns for tables\.TABLE\.(key), or correct the rows, and .* again: {READ_AGAIN}"
 THAW = r"let its (schema_changes) be (evolve): .*; one of several that go into one table is to be taken out of (into)"
@@ -92,8 +92,8 @@ def nothing(_: Hint) -> Settings:
 
 
 CASES: list[Case] = [
-    Case(codes.SILVER_KEY_MISSING, NO_KEY, lambda h: {"scd": 2, h[1]: ["id"]}, {"scd": 2}, made=KEYLESS, rereads=True),
-    Case(codes.SILVER_KEY_MISSING, NO_KEY, nothing, {"scd": 2}, made=KEYLESS),
+    Case(codes.SILVER_KEY_MISSING, NO_KEY, lambda h: {**TRACKED, h[1]: ["id"]}, TRACKED, made=KEYLESS, rereads=True),
+    Case(codes.SILVER_KEY_MISSING, NO_KEY, lambda _: {"scd": 2}, TRACKED, made=KEYLESS),
     Case(
         codes.APPEND_WITH_KEY, r"take append out of tables\.TABLE; the next run builds the silver table again", nothing,
         {"append": True},

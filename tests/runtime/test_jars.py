@@ -76,6 +76,7 @@ def test_sparks_resolver_delivers_and_the_cache_keeps(
     assert fetch([jar]) == [path]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_maven")
 def test_content_that_differs_is_refused_and_not_kept(
     cache: Path, jar: Jar, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
@@ -123,6 +124,7 @@ def test_a_mirror_is_named_as_the_hint_says(
     assert path.read_bytes() == CONTENT
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_maven")
 def test_an_authority_that_is_not_trusted_is_told_as_such(
     jar: Jar, stranger: Path, monkeypatch: pytest.MonkeyPatch

@@ -128,10 +128,13 @@ def test_its_columns_change(spark: SparkSession, tmp_path: Path) -> None:
     assert sorted((i["number"], i["more"]) for _, i in lake.rows(LOG.name)) == want
 
 
-def test_versions_need_a_key_and_a_table_with_one_is_not_appended_to(spark: SparkSession, tmp_path: Path) -> None:
+def test_tracked_columns_need_a_key_and_a_table_with_one_is_not_appended_to(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     keyed = TableSchema("shop", "keyed", LOG.columns, ("n",))
     lake = Lake(spark, tmp_path, {LOG.name: LOG, keyed.name: keyed})
-    applier = Applier(spark, lake.layout, policy=lambda name: Policy(form=APPEND if name == keyed.name else HISTORY))
+    tracking = Policy(form=HISTORY, track=("n",))
+    applier = Applier(spark, lake.layout, policy=lambda name: Policy(form=APPEND) if name == keyed.name else tracking)
     rows = [
         begin(LOG),
         came(2, 1),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,7 +17,6 @@ from lakehouse_cdc.lake.commits import history
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Change, Op
-from lakehouse_cdc.model.multiset import remaining
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
@@ -29,75 +27,8 @@ from tests.support.crash_points import failing_at_random
 from tests.support.silver.changes import apply, begin, seq
 from tests.support.silver.crashes import runs, seeds, split_up
 from tests.support.silver.histories import TEXT
+from tests.support.silver.multisets import COLUMNS, LOG, VALUES, Writes, hashable, inserted, wanted
 from tests.support.silver.schema_changes import altered
-
-Row = dict[str, Any]
-COLUMNS = (
-    Column("n", "int"), Column("text", "text", **TEXT), Column("bytes", "blob"), Column("d", "double"),
-    Column("at", "datetime", fraction=6),
-)  # fmt: skip
-LOG = TableSchema("shop", "log", COLUMNS, ())
-VALUES: dict[str, tuple[Any, ...]] = {
-    "n": (None, 1), "text": ("", None, "null"), "bytes": (None, b"", b"\x00"), "d": (0.0, -0.0, None),
-    "at": (datetime(2020, 1, 1), datetime(2020, 1, 1, 0, 0, 0, 1)),
-}  # fmt: skip
-
-
-def hashable(image: Row) -> tuple[tuple[str, str], ...]:
-    """An image as it is told from others: 0.0 and -0.0 are two."""
-    return tuple(sorted((name, repr(value)) for name, value in image.items()))
-
-
-class Writes:
-    """A valid changelog of a table without a key, grown by one moment after the other."""
-
-    def __init__(self, rng: random.Random, rows: int) -> None:
-        self._rng, self._rows = rng, list[Row]()
-        self.changes = [begin(LOG)]
-        for _ in range(rows):
-            self._rows.append(self._image())
-            self._add(2, Rank.READ, Op.READ, None, self._rows[-1])
-
-    def grow(self, pos: int) -> None:
-        what = self._rng.random()
-        if what < 0.04:
-            self._rows.clear()
-            self._add(pos, Rank.SCHEMA, Op.TRUNCATE)
-        elif what < 0.1:
-            self._read_again(pos)
-        elif what < 0.5 or not self._rows:
-            self._rows.append(self._image())
-            self._add(pos, Rank.EVENT, Op.INSERT, None, self._rows[-1])
-        else:
-            gone = self._rows.pop(self._rng.randrange(len(self._rows)))
-            if what < 0.75:
-                self._add(pos, Rank.EVENT, Op.DELETE, gone, None)
-            else:
-                self._rows.append(self._rng.choice([gone, self._image()]))
-                self._add(pos, Rank.EVENT, Op.UPDATE, gone, self._rows[-1])
-
-    def _read_again(self, pos: int) -> None:
-        """All rows at one position, some of which came or went without a word; at times there are none."""
-        self._rows = [self._image() for _ in range(self._rng.choice([0, 2, 5]))]
-        for row in self._rows:
-            self._add(pos, Rank.READ, Op.READ, None, row)
-        self.changes.append(Change(seq(pos, Rank.END), Op.END, LOG.name, after=seq(pos, Rank.READ)))
-
-    def _image(self) -> Row:
-        return {name: self._rng.choice(values) for name, values in VALUES.items()}
-
-    def _add(self, pos: int, rank: Rank, op: Op, before: Row | None = None, after: Row | None = None) -> None:
-        self.changes.append(Change(seq(pos, rank), op, LOG.name, None, before, after))
-
-
-def wanted(changes: list[Change]) -> Counter[Any]:
-    """The multiset that bronze comes to, by the model."""
-    plain = [
-        Change(c.seq, c.op, c.table, None, *(hashable(i) if isinstance(i, dict) else i for i in (c.before, c.after)))
-        for c in changes
-        if c.op is not Op.SCHEMA
-    ]
-    return remaining(plain)
 
 
 def held(lake: Lake) -> Counter[Any]:
@@ -155,11 +86,6 @@ def test_every_batch_ends_at_the_multiset_whatever_crashes(spark: SparkSession, 
 @given(seed=seeds)
 def test_every_batch_ends_at_the_multiset_at_length(spark: SparkSession, seed: int) -> None:
     every_batch(spark, seed, length=150, parts=8, as_of=True)
-
-
-def inserted(pos: int, n: int, text: str = "") -> Change:
-    row = {"n": n, "text": text, "bytes": None, "d": None, "at": None}
-    return Change(seq(pos), Op.INSERT, LOG.name, None, None, row)
 
 
 def test_a_copy_that_goes_in_the_batch_that_it_came_with_is_not_there(spark: SparkSession, tmp_path: Path) -> None:

@@ -65,7 +65,9 @@ def test_every_schema_counts_that_the_silver_table_goes_through() -> None:
     assert Policy(freezes=True).refusal([plain, odd], SILVER) is None
     keyless = orders("_seq", key=())
     assert Policy().refusal([keyless, plain], SILVER) is None  # it begins with the key
-    for policy, code in ((Policy(), codes.COLUMN_NAME_UNUSABLE), (Policy(form=HISTORY), codes.SILVER_KEY_MISSING)):
+    tracking = Policy(form=HISTORY, track=("n",))
+    unusable = codes.COLUMN_NAME_UNUSABLE
+    for policy, code in ((Policy(), unusable), (Policy(form=HISTORY), unusable), (tracking, codes.SILVER_KEY_MISSING)):
         refused = policy.refusal([plain, keyless], SILVER)
         assert refused is not None
         assert refused.code is code

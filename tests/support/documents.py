@@ -53,6 +53,7 @@ COMMANDS = {
     "uv run pytest -m unit --hypothesis-profile thorough": ".github/workflows/ci.yml",
     "uv run pytest tests/schema": "tests/schema",
     "uv run pytest": ".ci/run",
+    "uv run pytest -n 0 -m long tests/test_readme.py": ".ci/run",
     "uv run pytest -n 0 -m long --production-spark": "pyproject.toml",
     "uv run ruff check": ".ci/run",
     "uv run ruff format --check": ".ci/run",

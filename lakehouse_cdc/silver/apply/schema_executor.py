@@ -203,7 +203,7 @@ def _resolve_equal_rows(
     if isinstance(step, Unite):
         form.resolve_equal_keys(session, table, change)
     else:
-        count_again(session, table, change.new, note)
+        count_again(session, table, change.new, form, note)
 
 
 def _of_one_column(step: RenameColumn | DropColumn | AddColumn) -> str:

@@ -162,7 +162,7 @@ class TableApplier:
             begin = self._begin(part)
             schema, since = (schema, 0) if begin is None else (begin.new, begin.seq)
             steps, policy = bool(part.changes), self._policy
-            policy.form.require_fit(schema)
+            policy.require_fit(schema)
             shape = self._first_shape(session, schema, rows)
             require_names_free(shape, self._table)
             table_definition.make(

@@ -35,6 +35,7 @@ MOMENT = "struct<seq: decimal(38,0), commit_ts: timestamp>"  # of `__START_AT` a
 OPEN = f"{END_AT}.seq IS NULL"  # of a version that has not ended
 SCD = "lakehouse_cdc.scd"  # the SCD type of a table; 1 where it is absent
 DELETES = "lakehouse_cdc.deletes"  # of type 1: soft, hard where it is absent, or none where rows are only added
+COPIES = "lakehouse_cdc.copies"  # of a table of versions or with soft deletes: numbered where it has no key
 
 
 class Writer(Protocol):
@@ -196,5 +197,5 @@ def no_key(name: str) -> TableError:
     return codes.SILVER_KEY_MISSING.error(
         f"{name} has no primary key, so it is in bronze alone",
         where=name,
-        hint=f"give tables.{name} key: [columns] that tell rows apart, or take scd, deletes, form and into out of it",
+        hint=f"give tables.{name} key: [columns] that tell rows apart, or take into and track out of it",
     )

@@ -17,7 +17,7 @@ from lakehouse_cdc.model.table_name import pattern_of
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.definition.column_mapping import Shape
-from lakehouse_cdc.silver.definition.form import Form, form_named
+from lakehouse_cdc.silver.definition.form import Form, form_named, no_key
 from lakehouse_cdc.silver.definition.transform import Transform
 
 _NOT_CLUSTERED = ("boolean", "binary", "variant")  # nor structs
@@ -47,6 +47,12 @@ class Policy:
         """The same of a table with that schema; the parts of a table that several go into are of one form."""
         return self if silver.part is not None else replace(self, form=self.form.for_schema(schema))
 
+    def require_fit(self, schema: TableSchema) -> None:
+        """Raise TableError where rows of a table with that schema cannot be kept so."""
+        self.form.require_fit(schema)
+        if self.track is not None and not schema.key:
+            raise no_key(schema.name)  # without one a row that has changed is another row
+
     def refusal(self, schemas: Sequence[TableSchema], silver: Table) -> TableError | None:
         """Why a source table that has had these schemas, in order, cannot be kept so in `silver`; None if it can.
 
@@ -57,7 +63,7 @@ class Policy:
         unfit = [n for n, schema in enumerate(schemas) if not form.fits(schema)]
         followed = schemas[unfit[-1] + 1 :] if unfit else schemas
         try:
-            form.require_fit(schemas[-1])
+            replace(self, form=form).require_fit(schemas[-1])
             self._require_clustered(Shape.of(followed[0], self.transform), form, silver)
             for schema in followed[:1] if self.freezes else followed:
                 require_names_free(Shape.of(schema, self.transform), silver)

@@ -4,6 +4,7 @@
 - `soft_deletes`: rows as they are now, deletes marked.
 - `history`: every version of a row (SCD type 2).
 - `multiset`: rows as they are now of tables without a key, each copy by itself.
+- `multiset_history`, `multiset_soft_deletes`: as `history` and `soft_deletes`, of tables without a key.
 - `append`: rows that are only ever added, of tables without a key.
 
 Every form object in a module of this folder is registered.

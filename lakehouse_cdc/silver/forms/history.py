@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from lakehouse_cdc.model.own_columns import END_AT, START_AT, OwnColumns
-from lakehouse_cdc.silver.definition.form import MOMENT, OPEN, SCD, Form, Writer, WriterArguments
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.silver.definition.form import MOMENT, OPEN, SCD, Form, Writer, WriterArguments, form_named
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -38,6 +39,10 @@ class History(Form):
     def is_current(self, own: OwnColumns) -> str:
         """The version has not ended."""
         return OPEN
+
+    def for_schema(self, schema: TableSchema) -> Form:
+        """Without a key it is of copies of rows."""
+        return self if schema.key else form_named("multiset_history")
 
     def writer(self, session: SparkSession, arguments: WriterArguments) -> Writer:
         """Ends and begins versions."""

@@ -1,4 +1,7 @@
-"""The form of rows without a key as they are now, each copy a row; `writers.multiset` is how a batch is applied."""
+"""The form of rows without a key as they are now, each copy a row; `writers.multiset` is how a batch is applied.
+
+And what all forms of such rows have in common.
+"""
 
 from __future__ import annotations
 
@@ -17,28 +20,26 @@ if TYPE_CHECKING:
     from lakehouse_cdc.silver.batch.contents import SchemaBoundary
 
 
-class Multiset(Form):
-    """Rows as they are now of a table without a key: as many copies of a row as the source has."""
+class CopiesForm(Form):
+    """A form of tables without a key: each copy of a row is a row, and they are numbered."""
 
-    name = "multiset"
-    title = "type 1 of rows without a key"
-    comment = "as it is now, each copy of a row by itself"
-    properties: ClassVar[Mapping[str, str]] = {SCD: "1", DELETES: "copies"}
     needs_key = False
     counts_copies = True
     auto_cdc_refusal = ("a table without a key", "AUTO CDC finds a row by its key")
+    with_key: ClassVar[str]
+    """The name of the form that the table has where it gets a key."""
 
     def columns(self, own: OwnColumns) -> tuple[tuple[str, str], ...]:
-        """The digest of the row, and which of the rows with that digest it is, from 1 on."""
-        return (own.row_hash, "string"), (own.row_copy, "int")
+        """The digest of the row, its number among those that have that, and those of the form with a key."""
+        return (own.row_hash, "string"), (own.row_copy, "int"), *super().columns(own)
 
     def indexed(self, own: OwnColumns) -> tuple[str, ...]:
-        """The digest, by which rows are looked for."""
-        return (own.row_hash,)
+        """The digest, by which rows are looked for, and those of the form with a key."""
+        return tuple(name for name in super().indexed(own) if name != own.row_copy)
 
     def for_schema(self, schema: TableSchema) -> Form:
         """A key tells rows apart."""
-        return form_named("current") if schema.key else self
+        return form_named(self.with_key) if schema.key else self
 
     def require_fit(self, schema: TableSchema) -> None:
         """Only tables without a key: a key tells the rows of others apart."""
@@ -49,14 +50,24 @@ class Multiset(Form):
                 hint=f"take form out of tables.{schema.name}; the next run builds the silver table again",
             )
 
+    def resolve_equal_keys(self, session: SparkSession, table: Table, change: SchemaBoundary) -> None:
+        """Nothing: there is no key."""
+
+
+class Multiset(CopiesForm):
+    """Rows as they are now of a table without a key: as many copies of a row as the source has."""
+
+    name = "multiset"
+    title = "type 1 of rows without a key"
+    comment = "as it is now, each copy of a row by itself"
+    properties: ClassVar[Mapping[str, str]] = {SCD: "1", DELETES: "copies"}
+    with_key = "current"
+
     def writer(self, session: SparkSession, arguments: WriterArguments) -> Writer:
         """Puts copies on top of those that are equal, and takes them from there."""
         from lakehouse_cdc.silver.forms.writers.multiset import MultisetWriter
 
         return MultisetWriter(self, arguments)
-
-    def resolve_equal_keys(self, session: SparkSession, table: Table, change: SchemaBoundary) -> None:
-        """Nothing: there is no key."""
 
 
 MULTISET = Multiset()

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from lakehouse_cdc.model.own_columns import OwnColumns
-from lakehouse_cdc.silver.definition.form import DELETES, SCD, Form, Writer, WriterArguments
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.silver.definition.form import DELETES, SCD, Form, Writer, WriterArguments, form_named
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +38,10 @@ class SoftDeletes(Form):
     def is_current(self, own: OwnColumns) -> str:
         """The row is not deleted."""
         return f"{own.deleted_at} IS NULL"
+
+    def for_schema(self, schema: TableSchema) -> Form:
+        """Without a key it is of copies of rows."""
+        return self if schema.key else form_named("multiset_soft_deletes")
 
     def writer(self, session: SparkSession, arguments: WriterArguments) -> Writer:
         """Updates and marks."""

@@ -26,10 +26,10 @@ from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.own_columns import END_AT, START_AT
 from lakehouse_cdc.model.table_layout import quoted
 from lakehouse_cdc.silver.batch import typed_columns
-from lakehouse_cdc.silver.batch.contents import TableBatch, split
+from lakehouse_cdc.silver.batch.contents import Barrier, TableBatch, split
 from lakehouse_cdc.silver.definition.form import OPEN, Form, WriterArguments
 from lakehouse_cdc.silver.forms.writers.incremental_writer import OrderedWriter
-from lakehouse_cdc.silver.forms.writers.merge import bounds_of, merge_versions
+from lakehouse_cdc.silver.forms.writers.merge import Bounds, bounds_of, merge_versions
 from lakehouse_cdc.silver.forms.writers.versions import first_read, open_versions, taken_away, versions, whole_key
 
 
@@ -54,23 +54,33 @@ class HistoryWriter(OrderedWriter):
 
     def _add(self, session: SparkSession, part: TableBatch, rows: DataFrame, note: CommitNote) -> None:
         changes = typed_columns.typed(typed_columns.keyed(rows, self.shape), self.shape)
-        if not self._has_rows:
-            if part.single_read and not part.barriers:
-                changed = first_read(changes.where("op <> 'd'"))  # what a filter does not let through
-            else:
-                changed = versions(changes, None, part.barriers, self.shape, self._track)
+        if part.single_read and not part.barriers and not self.has_rows(session):
+            read_once = first_read(changes.where("op <> 'd'"))  # what a filter does not let through
+            append(self._laid_out(read_once), self._table, writer_options(note, self._step()))
+            return
+        bounds = bounds_of(changes, self._schema) if part.has_rows and self.has_rows(session) else None
+        self.add(session, changes, part.barriers, bounds, note)
+
+    def add(
+        self,
+        session: SparkSession,
+        changes: DataFrame,
+        barriers: Sequence[Barrier],
+        bounds: Bounds | None,
+        note: CommitNote,
+    ) -> None:
+        """Apply typed changes of keys (see `versions.versions`), all within `bounds`, as `_add` does."""
+        if not self.has_rows(session):
+            changed = versions(changes, None, barriers, self.shape, self._track)
             append(self._laid_out(changed), self._table, writer_options(note, self._step()))
             return
-        bounds = bounds_of(changes, self._schema) if part.has_rows else None
         before = read(session, self._table).where(OPEN)
-        if bounds is not None:
-            first = quoted(self._schema.key[0])
-            before = before.where(f"{first} >= {bounds[0]} AND {first} <= {bounds[1]}")
+        before = before if bounds is None else before.where(bounds.of())
         keys = changes.select(F.col("key").alias("k")).distinct()
         before = open_versions(before, self.shape, (), self._own).join(keys, F.col("key") == F.col("k"), "left_semi")
-        changed = versions(changes, before, part.barriers, self.shape, self._track).where("moved")
+        changed = versions(changes, before, barriers, self.shape, self._track).where("moved")
         step = self._step()
-        merge_versions(session, changed, self._table, self.shape, note, step, barriers=part.barriers, bounds=bounds)
+        merge_versions(session, changed, self._table, self.shape, note, step, barriers=barriers, bounds=bounds)
 
     def _rewrite(self, session: SparkSession, whole: DataFrame, note: CommitNote) -> None:
         part = split(whole).get(self._schema.name)

@@ -35,14 +35,18 @@ class OrderedWriter(ABC):
             self._rewrite(session, segment.whole, note)
             self._has_rows = False
         elif segment.part.has_rows or segment.part.barriers:
-            self._has_rows = self._has_rows or not read(session, self._table).isEmpty()
             layout, form, step = self._layout, self._form, self._step()
-            if self._has_rows or not load_files(session, layout, segment, self.shape, form, note, step):
+            if self.has_rows(session) or not load_files(session, layout, segment, self.shape, form, note, step):
                 self._add(session, segment.part, segment.rows, note)
+
+    def has_rows(self, session: SparkSession) -> bool:
+        """Whether the table holds anything."""
+        self._has_rows = self._has_rows or not read(session, self._table).isEmpty()
+        return self._has_rows
 
     @abstractmethod
     def _add(self, session: SparkSession, part: TableBatch, rows: DataFrame, note: CommitNote) -> None:
-        """Apply a batch that is newer than all that the table holds, if that is anything (`_has_rows`)."""
+        """Apply a batch that is newer than all that the table holds, if that is anything (`has_rows`)."""
 
     @abstractmethod
     def _rewrite(self, session: SparkSession, whole: DataFrame, note: CommitNote) -> None:

@@ -13,6 +13,7 @@ themselves. Left to its defaults it takes a large file along each time, which co
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -38,8 +39,19 @@ FILES = {
     "spark.databricks.delta.autoCompact.minFileSize": str(8 * 2**20),
     "spark.databricks.delta.autoCompact.maxFileSize": str(32 * 2**20),
 }
-Bounds = tuple[str, str]  # the least and the greatest first key column of a batch, as SQL literals
 _RANGED = (Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64, Kind.DECIMAL, Kind.DATE)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Where all keys of a batch are: what a column of which Delta keeps statistics is, each as SQL after its name."""
+
+    column: str
+    comparisons: tuple[str, ...]
+
+    def of(self, alias: str = "") -> str:
+        """SQL: whether a row of the table is within them."""
+        return " AND ".join(f"{alias}{quoted(self.column)} {one}" for one in self.comparisons)
 
 
 def bounds_of(changes: DataFrame, schema: TableSchema) -> Bounds | None:
@@ -52,7 +64,8 @@ def bounds_of(changes: DataFrame, schema: TableSchema) -> Bounds | None:
     ends = changes.agg(F.min(first).alias("low"), F.max(first).alias("high")).head()
     if ends is None or ends["low"] is None:
         return None
-    return (f"CAST('{ends['low']}' AS {mapped.silver})", f"CAST('{ends['high']}' AS {mapped.silver})")
+    low, high = (f"CAST('{ends[end]}' AS {mapped.silver})" for end in ("low", "high"))
+    return Bounds(column.name, (f">= {low}", f"<= {high}"))
 
 
 def load(rows: DataFrame, table: Table, shape: Shape, note: CommitNote, step: str) -> None:
@@ -77,7 +90,7 @@ def merge(
     `kept` columns, which the source has no more, are NULL in every row that is written, as they are in one that is
     inserted. `bounds` restrict the target's files that are read; every key of `changes` lies within them.
     """
-    matches = [*_same_key(table, shape.schema), *_within(shape.schema, None if barrier else bounds)]
+    matches = [*_same_key(table, shape.schema), *_within(None if barrier else bounds)]
     values, seq = _values(table, shape), table.own.seq
     statement = (
         delta_table(session, table)
@@ -111,7 +124,7 @@ def merge_marked(
     Other rows are marked as deleted by the first of `barriers` that takes them away; so is one that was missed later,
     of which row is NULL: it is marked as it is. The rest is as in `merge`.
     """
-    matches = [*_same_key(table, shape.schema), *_within(shape.schema, None if barriers else bounds)]
+    matches = [*_same_key(table, shape.schema), *_within(None if barriers else bounds)]
     own = table.own
     values = _values(table, shape) | {own.deleted_at: "s.deleted_at"}
     taken = taken_away(barriers, f"t.{own.seq}")
@@ -158,7 +171,7 @@ def merge_versions(
         "s.held",
         f"t.{OPEN}",
         *_same_key(table, shape.schema),
-        *_within(shape.schema, None if barriers else bounds),
+        *_within(None if barriers else bounds),
     ]
     values, seq = _values(table, shape) | {END_AT: "s.end"}, table.own.seq
     statement = (
@@ -182,9 +195,8 @@ def _same_key(table: Table, schema: TableSchema) -> list[str]:
     return same if table.part is None else [table.rows("t."), *same]
 
 
-def _within(schema: TableSchema, bounds: Bounds | None) -> list[str]:
-    first = f"t.{quoted(schema.key[0])}"
-    return [] if bounds is None else [f"{first} >= {bounds[0]}", f"{first} <= {bounds[1]}"]
+def _within(bounds: Bounds | None) -> list[str]:
+    return [] if bounds is None else [bounds.of("t.")]
 
 
 def _values(table: Table, shape: Shape) -> dict[str, str | Column]:

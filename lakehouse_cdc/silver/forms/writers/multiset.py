@@ -25,7 +25,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.errors import codes
+from lakehouse_cdc.errors import TableError, codes
 from lakehouse_cdc.lake.commits import committing, writer_options
 from lakehouse_cdc.lake.tables import append, delta_table, execute_merge, read, write
 from lakehouse_cdc.model.commit_note import CommitNote
@@ -38,6 +38,7 @@ from lakehouse_cdc.silver.batch.computed_columns import filtered
 from lakehouse_cdc.silver.batch.contents import Segment, TableBatch, split
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form, WriterArguments
+from lakehouse_cdc.silver.forms.writers.merge import Bounds
 
 _LISTED = 500  # digests of a batch that are listed for Delta, which leaves files out by them
 _CAME, _GOES = ("r", "c", "u"), ("d", "u")
@@ -56,7 +57,7 @@ class MultisetWriter:
 
     def write(self, session: SparkSession, segment: Segment, note: CommitNote) -> None:
         """Apply the segment's rows that the table does not hold yet, in one commit."""
-        part, rows = _newer(segment)
+        part, rows = newer(segment)
         if part is None or not (part.has_rows or part.barriers):
             return
         floor, moved = events(part, rows, self.shape)
@@ -89,11 +90,9 @@ class MultisetWriter:
     def _merge(self, session: SparkSession, table: DataFrame, moved: DataFrame, note: CommitNote) -> None:
         own = self._own
         matches = [f"t.{own.row_hash} = s.digest", f"t.{own.row_copy} = s.copy"]
-        digests = [row["digest"] for row in moved.select("digest").distinct().limit(_LISTED + 1).collect()]
-        if len(digests) <= _LISTED:
-            listed = f"{own.row_hash} IN ({', '.join(map(literal, digests))})"
-            matches.append(f"t.{listed}")
-            table = table.where(listed)
+        if (bounds := bounds_of_digests(moved, own)) is not None:
+            matches.append(bounds.of("t."))
+            table = table.where(bounds.of())
         limits = _limits(moved, _counts(table, own), self.shape.schema.name)
         source = _came(moved, limits).unionByName(_gone(limits), allowMissingColumns=True)
         values = {quoted(name): f"s.row.{quoted(name)}" for name in self.shape.names}
@@ -123,7 +122,7 @@ class MultisetWriter:
         return f"{self.shape.schema.name}:counted{suffix}"
 
 
-def _newer(segment: Segment) -> tuple[TableBatch | None, DataFrame]:
+def newer(segment: Segment) -> tuple[TableBatch | None, DataFrame]:
     """What of a segment the table does not hold yet."""
     part, rows = segment.part, segment.rows
     begins = [barrier.seq for barrier in part.barriers] + [part.first] * part.has_rows
@@ -134,7 +133,7 @@ def _newer(segment: Segment) -> tuple[TableBatch | None, DataFrame]:
 
 
 def events(part: TableBatch | None, rows: DataFrame, shape: Shape) -> tuple[int, DataFrame]:
-    """Rows that come (n = 1) and go (n = -1), of bronze's `rows` of one table: digest, row, seq, commit_ts, n.
+    """What `moves` gives of bronze's `rows` of one table, but for what does not count in the end.
 
     And the seq below which no row counts any more, nor is among them; 0 where none is taken away.
     """
@@ -142,7 +141,11 @@ def events(part: TableBatch | None, rows: DataFrame, shape: Shape) -> tuple[int,
     if "r" in ops:
         last = rows.where("op = 'r'").agg(F.max("seq").alias("seq")).head()
         floor = max(floor, int(last["seq"])) if last is not None else floor
-    rows = rows.where(f"seq >= {floor}BD")
+    return floor, moves(rows.where(f"seq >= {floor}BD"), shape)
+
+
+def moves(rows: DataFrame, shape: Shape) -> DataFrame:
+    """Rows that come (n = 1) and go (n = -1), of bronze's `rows` of one table: digest, row, seq, commit_ts, n."""
     images = [
         rows.where(F.col("op").isin(*ops)).select(
             "seq", "commit_ts", F.expr(typed_columns.of_rows(image)).alias("after"), F.lit(n).alias("n")
@@ -150,7 +153,7 @@ def events(part: TableBatch | None, rows: DataFrame, shape: Shape) -> tuple[int,
         for ops, image, n in ((_CAME, "after", 1), (_GOES, "before", -1))
     ]
     typed = filtered(typed_columns.typed(images[0].unionByName(images[1]), shape), shape).where("passes")
-    return floor, typed.select(digest(shape.schema, "row.").alias("digest"), "row", "seq", "commit_ts", "n")
+    return typed.select(digest(shape.schema, "row.").alias("digest"), "row", "seq", "commit_ts", "n")
 
 
 def digest(schema: TableSchema, prefix: str = "") -> SparkColumn:
@@ -176,6 +179,21 @@ def at(held: DataFrame | None, part: TableBatch | None, rows: DataFrame, shape: 
     return left.select(*map(quoted, held.columns)).unionByName(fresh, allowMissingColumns=True)
 
 
+def bounds_of_digests(moved: DataFrame, own: OwnColumns) -> Bounds | None:
+    """The digests in `moved`, where they are few enough to be listed for Delta."""
+    digests = [row["digest"] for row in moved.select("digest").distinct().limit(_LISTED + 1).collect()]
+    return Bounds(own.row_hash, (f"IN ({', '.join(map(literal, digests))})",)) if 0 < len(digests) <= _LISTED else None
+
+
+def copies_missing(table: str) -> TableError:
+    """Why a batch is refused in which more copies go than there are."""
+    return codes.COPIES_MISSING.error(
+        f"a row of {table} goes more often than it was there",
+        hint=f"signal snapshot {table} reads the table again",
+        table=table,
+    )
+
+
 def _counts(rows: DataFrame, own: OwnColumns) -> DataFrame:
     """How many copies are `there`, by digest."""
     return rows.groupBy(F.col(own.row_hash).alias("digest")).agg(F.max(own.row_copy).cast("bigint").alias("there"))
@@ -191,11 +209,7 @@ def _limits(moved: DataFrame, there: DataFrame | None, table: str) -> DataFrame:
     removed = "greatest(0, -lowest)"
     limits = known.selectExpr("digest", "coalesce(there, 0) AS there", f"{removed} AS removed", "change")
     if not limits.where("there < removed").isEmpty():
-        raise codes.COPIES_MISSING.error(
-            f"a row of {table} goes more often than it was there",
-            hint=f"signal snapshot {table} reads the table again",
-            table=table,
-        )
+        raise copies_missing(table)
     return limits.selectExpr("digest", "there", "there - removed AS base", "there + change AS last")
 
 
@@ -235,15 +249,15 @@ def _heights(moved: DataFrame) -> DataFrame:
     )
 
 
-def _numbered(rows: DataFrame, own: OwnColumns) -> DataFrame:
-    """The same rows, numbered without a gap."""
-    order = Window.partitionBy(own.row_hash).orderBy(own.seq, own.row_copy)
+def _numbered(rows: DataFrame, own: OwnColumns, current: str = "true") -> DataFrame:
+    """The same rows, numbered without a gap, those first that are `current`."""
+    order = Window.partitionBy(own.row_hash).orderBy(F.expr(f"NOT ({current})"), own.seq, own.row_copy)
     return rows.withColumn(own.row_copy, F.row_number().over(order))
 
 
-def count_again(session: SparkSession, table: Table, schema: TableSchema, note: CommitNote) -> None:
+def count_again(session: SparkSession, table: Table, schema: TableSchema, form: Form, note: CommitNote) -> None:
     """After the columns changed, `schema` being that of now: digests and numbers again, in one commit."""
     rows, own = read(session, table), table.own
-    hashed = rows.withColumn(own.row_hash, digest(schema))
+    numbered = _numbered(rows.withColumn(own.row_hash, digest(schema)), own, form.is_current(own))
     options: dict[str, str | int] = {"userMetadata": note.text()}
-    write(_numbered(hashed, own).select(*map(quoted, rows.columns)), table, options, mode="overwrite")
+    write(numbered.select(*map(quoted, rows.columns)), table, options, mode="overwrite")

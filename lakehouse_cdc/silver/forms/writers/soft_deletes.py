@@ -31,7 +31,7 @@ from lakehouse_cdc.silver.batch import typed_columns
 from lakehouse_cdc.silver.batch.contents import Barrier, TableBatch, barriers_of, split
 from lakehouse_cdc.silver.definition.form import Form, WriterArguments
 from lakehouse_cdc.silver.forms.writers.incremental_writer import OrderedWriter
-from lakehouse_cdc.silver.forms.writers.merge import bounds_of, merge_marked
+from lakehouse_cdc.silver.forms.writers.merge import Bounds, bounds_of, merge_marked
 from lakehouse_cdc.silver.forms.writers.versions import taken_away
 
 _CHANGE = ("seq", "commit_ts")
@@ -50,13 +50,24 @@ class SoftWriter(OrderedWriter):
     def _add(self, session: SparkSession, part: TableBatch, rows: DataFrame, note: CommitNote) -> None:
         changes = typed_columns.keyed(rows, self.shape, deleted=True)
         last = self._last(part, changes, part.barriers)
-        if not self._has_rows:
+        wanted = part.has_rows and not part.barriers and self.has_rows(session)
+        self.add(session, last, part.barriers, bounds_of(changes, self._schema) if wanted else None, note)
+
+    def add(
+        self,
+        session: SparkSession,
+        last: DataFrame,
+        barriers: Sequence[Barrier],
+        bounds: Bounds | None,
+        note: CommitNote,
+    ) -> None:
+        """Apply the last change of each key (see `merge.merge_marked`), all within `bounds`, as `_add` does."""
+        if not self.has_rows(session):
             append(self._laid_out(last.where(_KNOWN)), self._table, writer_options(note, self._step()))
             return
-        bounds = bounds_of(changes, self._schema) if part.has_rows and not part.barriers else None
         merge_marked(
             session, last, self._table, self.shape, note, self._step(),
-            kept=self._kept, barriers=part.barriers, bounds=bounds,
+            kept=self._kept, barriers=barriers, bounds=bounds,
         )  # fmt: skip
 
     def _rewrite(self, session: SparkSession, whole: DataFrame, note: CommitNote) -> None:

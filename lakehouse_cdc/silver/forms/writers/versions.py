@@ -92,7 +92,10 @@ def _with_barriers(lines: DataFrame, barriers: Sequence[Barrier]) -> DataFrame:
     every = lines.select("key").distinct().crossJoin(F.broadcast(marks)).withColumn("op", F.lit(_BARRIER_OP))
     lines = lines.unionByName(every, allowMissingColumns=True)
     is_barrier = F.col("op") == _BARRIER_OP
-    last = F.last(F.when(~is_barrier, F.col("seq")), ignorenulls=True).over(_so_far())
+    # one that is at the seq of a read of all rows comes after what that has found
+    so_far = Window.partitionBy("key").orderBy("seq", is_barrier)
+    so_far = so_far.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    last = F.last(F.when(~is_barrier, F.col("seq")), ignorenulls=True).over(so_far)
     lines = lines.withColumn("last", last).where(~is_barrier | (F.col("last") < F.col("below")))
     return lines.withColumn("op", F.when(is_barrier, "d").otherwise(F.col("op"))).drop("last", "below")
 
