@@ -6,6 +6,7 @@ from tests.mutations.mutation import Mutation
 
 _REBUILD = "tests/silver/test_rebuild.py"
 _LATE = "tests/silver/test_tombstones.py::test_an_older_change_does_not_bring_a_deleted_key_back"
+_COPIES = "tests/silver/test_copies.py::test_the_copy_that_came_last_goes_first_and_what_is_read_again_continues"
 
 TABLES = (
     Mutation(
@@ -118,6 +119,24 @@ TABLES = (
         old='.where("n > 0 AND later >= height")',
         new='.where("n > 0")',
         tests=("tests/silver/test_multiset.py::test_a_copy_that_goes_in_the_batch_that_it_came_with_is_not_there",),
+    ),
+    Mutation(
+        name="last-copy-goes-first",
+        rule="With versions the copy of a row that came last is the one that goes.",
+        file="lakehouse_cdc/silver/forms/writers/copies.py",
+        function="_changes",
+        old="height + IF(n < 0, 1, 0)",
+        new="height",
+        tests=(_COPIES,),
+    ),
+    Mutation(
+        name="copies-found-again",
+        rule="A read of all rows finds each copy by the number that it had.",
+        file="lakehouse_cdc/silver/forms/writers/copies.py",
+        function="_floors",
+        old="if barrier.below == barrier.seq",
+        new="if False",
+        tests=(_COPIES,),
     ),
     Mutation(
         name="merge-compares-seqs",
