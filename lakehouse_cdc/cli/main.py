@@ -214,9 +214,12 @@ def as_of(
             frames = {table: pipeline.as_of(table, timestamp=timestamp, gtid=gtid, position=position)}
         else:
             frames = pipeline.all_as_of(timestamp=timestamp, gtid=gtid, position=position)
-        counts = {name: frame.count() for name, frame in frames.items()}
+        with pipeline.failures():
+            counts = {name: frame.count() for name, frame in frames.items()}
+            last = (
+                frames[table].orderBy(pipeline.layout.own.seq, ascending=False).limit(rows).collect() if table else []
+            )
         call.screen.table("As of that moment", ["table", "rows"], [[*one] for one in counts.items()])
-        last = frames[table].orderBy(pipeline.layout.own.seq, ascending=False).limit(rows).collect() if table else []
         shown = [row.asDict(recursive=True) for row in last]
         if shown:
             call.screen.table(table, [*shown[0]], [[str(value) for value in row.values()] for row in shown])

@@ -7,7 +7,7 @@ different moments then; positions are exact, each for itself.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import SourcePoint
-from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.model.table_state import Cursor, Dropped, TableState
 from lakehouse_cdc.model.way_out import silver_reason
 from lakehouse_cdc.ops.last_error import LastError
@@ -27,7 +27,7 @@ from lakehouse_cdc.silver.apply import stream as silver
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.tables.names import SilverNames, own_table
 from lakehouse_cdc.silver.tables.properties import own_properties
-from lakehouse_cdc.silver.time_travel import schemas_of
+from lakehouse_cdc.silver.time_travel import past_schemas, schemas_in_force
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.state_store import SchemaStore
@@ -127,13 +127,15 @@ def status(
         *(name for name, state in offset.tables.items() if state.repair_asked),
     }
     hidden = redactions(spark, layout, choice)
-    tables, names = {}, SilverNames(layout, offset.tables, policy)
+    tables: dict[str, TableStatus] = {}
     for name, state in sorted(offset.tables.items()):
         clear = tuple(hidden[name].columns) if name in hidden else ()
         table = TableStatus(
             _snapshot(state), state.cursor, rows.get(name, 0), None, offset.quarantined.get(name, ""), clear=clear
         )
-        tables[name] = _with_silver(spark, layout, names, name, replace(table, asked=name in asked))
+        tables[name] = replace(table, asked=name in asked)
+    if layout.silver is not None:
+        tables = _with_silver(spark, layout, SilverNames(layout, offset.tables, policy), tables)
     lag = None if logs is None else _lag(point, logs)
     texts = dict(zip(("passed_over", "read_again"), offset.texts, strict=True))
     silver_point = None if applied is None else applied.source_point
@@ -149,15 +151,28 @@ def _snapshot(state: TableState) -> Snapshot:
     return "running" if state.begun else "waiting"
 
 
-def _with_silver(spark: SparkSession, layout: Layout, names: SilverNames, name: str, table: TableStatus) -> TableStatus:
-    if layout.silver is None:
-        return table
-    if (silver := own_table(spark, layout, name)) is None:
-        schemas = [] if not table.bronze_rows or table.quarantined else schemas_of(spark, layout, name)
-        refused = names.without(spark, schemas) if schemas else None
-        return table if refused is None else replace(table, quarantined=silver_reason(refused))
+def _with_silver(
+    spark: SparkSession, layout: Layout, names: SilverNames, tables: Mapping[str, TableStatus]
+) -> dict[str, TableStatus]:
+    """The same with what silver has of each table, or why it has none."""
+    places = {name: own_table(spark, layout, name) for name in tables}
+    lacking = [name for name, one in tables.items() if places[name] is None and one.bronze_rows and not one.quarantined]
+    in_force = schemas_in_force(spark, layout, lacking) if lacking else {}
+    met = {name: schemas for name, known in in_force.items() if (schemas := past_schemas(known))}
+    refused = {name: names.without(spark, schemas) for name, schemas in met.items()}
+    with_silver = {}
+    for name, table in tables.items():
+        if (place := places[name]) is not None:
+            table = _held(spark, layout, name, place, table)
+        elif (reason := refused.get(name)) is not None:
+            table = replace(table, quarantined=silver_reason(reason))
+        with_silver[name] = table
+    return with_silver
+
+
+def _held(spark: SparkSession, layout: Layout, name: str, place: Table, table: TableStatus) -> TableStatus:
     held = own_properties(spark, layout, name)
-    rows = read(spark, silver).where(held.form.is_current(silver.own)).count()
+    rows = read(spark, place).where(held.form.is_current(place.own)).count()
     if held.quarantine is not None and not table.quarantined:
         table = replace(table, snapshot="quarantined", quarantined=held.quarantine.reason)
     return replace(table, silver_rows=rows, ignored=held.frozen.ignored if held.frozen is not None else ())

@@ -143,7 +143,7 @@ class PipelineContext:
             return uncaptured(session, Selection(self.config.source.tables))
 
     @contextmanager
-    def _failures(self) -> Iterator[None]:
+    def failures(self) -> Iterator[None]:
         """Whatever goes wrong inside is one of our errors outside."""
         try:
             yield

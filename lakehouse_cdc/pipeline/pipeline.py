@@ -146,7 +146,7 @@ class Pipeline(RereadRequests):
         """
         sentences = configuration_changes(self.folders, SourceOptions.parse(self.source_options()))
         if self.layout.silver is not None and self._has_begun:
-            with self._failures():
+            with self.failures():
                 sentences += [rebuild.sentence for rebuild in self._silver_settings().rebuilds()]
         return sentences
 
@@ -171,7 +171,7 @@ class Pipeline(RereadRequests):
             raise codes.PIPELINE_PAUSED.error(
                 "the pipeline is paused", where=self.config.name, hint="lakehouse-cdc signal -c pipeline.yml resume"
             )
-        with last_error.recorded(self.state) as record, self._failures(), ExitStack() as starting:
+        with last_error.recorded(self.state) as record, self.failures(), ExitStack() as starting:
             self._require_fit()
             starting.enter_context(self._writing(_OTHER_RUN))
             options = SourceOptions.parse(self.source_options())
@@ -357,20 +357,20 @@ class Pipeline(RereadRequests):
         """
         from lakehouse_cdc.ops.as_of import seq_at
 
-        with self._failures():
+        with self.failures():
             return seq_at(self.spark, self.layout, Moment(timestamp, gtid, position))
 
     def _as_of(self, moment: Moment, table: str | None) -> dict[str, DataFrame]:
         from lakehouse_cdc.ops.as_of import as_of
 
-        with self._failures():
+        with self.failures():
             return as_of(self.spark, self.layout, moment, table, self.config.policy)
 
     def reach(self) -> dict[str, Reach | None]:
         """How far back each table can be had, and why; None of one that cannot be had yet."""
         from lakehouse_cdc.ops.as_of import reaches
 
-        with self._failures():
+        with self.failures():
             return reaches(self.spark, self.layout)
 
     def maintain(self, *, vacuum: bool = False) -> list[Maintained]:
@@ -387,7 +387,7 @@ class Pipeline(RereadRequests):
                 where="target.sinks",
                 hint="run maintain without vacuum, or take the sinks out of target.sinks",
             )
-        with self._failures(), self._writing("signal pause, then maintain, then signal resume"):
+        with self.failures(), self._writing("signal pause, then maintain, then signal resume"):
             return maintain(self.spark, self.layout, self.checkpoint("silver"), vacuum=vacuum)
 
     def verify(self, layer: Layer = "silver") -> VerifyReport:
@@ -404,7 +404,7 @@ class Pipeline(RereadRequests):
                 "this pipeline keeps no silver tables to verify", hint="verify --layer bronze, or name target.silver"
             )
         places, log = (self.checkpoint("bronze"), self.checkpoint("silver")), self.log if self._made_session else None
-        with self._failures():
+        with self.failures():
             options = self.source_options()
             policy = self.config.policy
             verifier = Verifier(self.spark, self.layout, options, *places, lambda error: translate(error, log), policy)
@@ -422,7 +422,7 @@ class Pipeline(RereadRequests):
         logs, left_out = None, None
         with suppress(TransientError), connect(self._connection()) as session:
             logs, left_out = binary_logs(session), uncaptured(session, Selection(self.config.source.tables))
-        with self._failures():
+        with self.failures():
             places = self.checkpoint("bronze"), self.checkpoint("silver"), self.schemas
             hidden = SourceOptions.parse(self.source_options()).choice
             state = status(self.spark, self.layout, *places, logs, hidden, self.config.policy)

@@ -60,7 +60,7 @@ class RereadRequests(PipelineContext):
         from lakehouse_cdc.verify.predicate import keys_where
 
         offset, store = self._begun(), SchemaStore(self.schemas)
-        with self._failures():
+        with self.failures():
             repairs = [
                 keys_where(self.spark, self.layout, self._connection(), store, offset.tables[name], name, predicate)
                 for name in self._matching(offset, patterns)
@@ -110,7 +110,7 @@ class RereadRequests(PipelineContext):
         """
         from lakehouse_cdc.pipeline.start.reset import Reset
 
-        with self._failures(), self._writing(_END_FIRST):
+        with self.failures(), self._writing(_END_FIRST):
             yield Reset(self.spark, self.layout, self.folders, keep_tables=keep_tables)
 
     @contextmanager
@@ -124,7 +124,7 @@ class RereadRequests(PipelineContext):
         from lakehouse_cdc.pipeline.start.redact import Redact
         from lakehouse_cdc.pipeline.start.silver_settings import SilverSettings
 
-        with self._failures(), self._writing(_END_FIRST):
+        with self.failures(), self._writing(_END_FIRST):
             offset = self._begun()
             names = self._matching(offset, patterns) if patterns else sorted(offset.tables)
             settings = SilverSettings(self.spark, self.layout, self.config, self.state, self.checkpoint("silver"))

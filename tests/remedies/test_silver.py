@@ -10,8 +10,9 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -263,12 +264,23 @@ GROUPS = {"first": firsts(CASES), "others": [case for case in CASES if case not 
 
 
 @pytest.fixture(scope="module")
-def told(
-    request: pytest.FixtureRequest, spark: SparkSession, mysql: MySqlServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Told]:
+def told_of(
+    spark: SparkSession, mysql: MySqlServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], Told]]:
+    """What was said of a group of cases, which is had once."""
+    with ExitStack() as lakes:
+
+        @cache
+        def told(group: str) -> Told:
+            return lakes.enter_context(helped(GROUPS[group], spark, mysql, tmp_path_factory.mktemp(group)))
+
+        yield told
+
+
+@contextmanager
+def helped(cases: list[Case], spark: SparkSession, mysql: MySqlServer, folder: Path) -> Iterator[Told]:
     """All tables are made, have trouble, are helped as the hints say, and change once more; with a run after each."""
-    cases = GROUPS[request.param]
-    with new_lake(spark, mysql, tmp_path_factory.mktemp("told")) as lake:
+    with new_lake(spark, mysql, folder) as lake:
         for case in cases:
             for table in case.tables:
                 execute(lake, table, *case.made)
@@ -307,15 +319,15 @@ def told(
     codes.CLUSTERING_REFUSED, codes.SILVER_FORM_CHANGED, codes.SILVER_TRANSFORM_CHANGED,
 )  # fmt: skip
 @pytest.mark.parametrize(
-    ("told", "case"),
+    ("group", "case"),
     [
         pytest.param(group, case, id=f"{group}-{case.number}-{case.code.name}")
         for group in GROUPS
         for case in GROUPS[group]
     ],
-    indirect=["told"],
 )
-def test_a_table_that_silver_cannot_have_as_it_is(told: Told, case: Case) -> None:
+def test_a_table_that_silver_cannot_have_as_it_is(told_of: Callable[[str], Told], group: str, case: Case) -> None:
+    told = told_of(group)
     told.hint(case)
     after, again = told.reads
     for table in case.tables:
@@ -327,8 +339,9 @@ def test_a_table_that_silver_cannot_have_as_it_is(told: Told, case: Case) -> Non
             assert verified["tables"][name]["equal"], verified["tables"][name]
 
 
-@pytest.mark.parametrize("told", GROUPS, indirect=True)
-def test_no_other_table_notices(told: Told) -> None:
+@pytest.mark.parametrize("group", GROUPS)
+def test_no_other_table_notices(told_of: Callable[[str], Told], group: str) -> None:
+    told = told_of(group)
     concerned = {told.name(table) for case in told.cases for table in case.concerned}
     for said in told.reasons.values():
         assert said.keys() == concerned
@@ -371,8 +384,10 @@ def test_the_tombstones_of_a_table_are_gone(lake: Lake, tmp_path: Path, way_out:
 def test_a_silver_table_cannot_be_written(lake: Lake, tmp_path: Path) -> None:
     """A file that a MERGE reads is not there for a time."""
     files = {file: tmp_path / file.name for file in lake.silver("u").rglob("part-*.parquet")}
+    at = lake.call(0, "status")["silver"]
     for file, aside in files.items():
         move(lake, file, aside)
+    lake.refused(3, codes.SPARK_FAILED, "as-of", f"{lake.database}.u", "--position", f"{at['file']}:{at['pos']}")
     lake.run("UPDATE u SET v = v + 1")
     said = lake.call(3, "run", "--once")
     assert said["code"] == codes.SILVER_WRITE_FAILED.label, said

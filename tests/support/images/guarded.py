@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
 
 def guarded(length: int, dtype: Any = np.uint8) -> Any:
     """An array of `length` elements whose last byte is the last before a page that cannot be touched."""
@@ -15,8 +17,7 @@ def guarded(length: int, dtype: Any = np.uint8) -> Any:
     pages = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
     memory = mmap.mmap(-1, pages + mmap.PAGESIZE)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mprotect(ctypes.c_void_p(address + pages), ctypes.c_size_t(mmap.PAGESIZE), 0):
+    if _LIBC.mprotect(ctypes.c_void_p(address + pages), ctypes.c_size_t(mmap.PAGESIZE), 0):
         raise OSError(ctypes.get_errno(), "mprotect")
     return np.frombuffer(memory, dtype=dtype, count=length, offset=pages - size)
 
