@@ -36,6 +36,7 @@ from lakehouse_cdc.silver.batch.contents import Barrier, Segment, TableBatch
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form, WriterArguments
 from lakehouse_cdc.silver.forms.writers.history import HistoryWriter
+from lakehouse_cdc.silver.forms.writers.incremental_writer import OrderedWriter
 from lakehouse_cdc.silver.forms.writers.merge import Bounds
 from lakehouse_cdc.silver.forms.writers.multiset import bounds_of_digests, copies_missing, moves, newer
 from lakehouse_cdc.silver.forms.writers.soft_deletes import SoftWriter
@@ -44,6 +45,8 @@ from lakehouse_cdc.silver.forms.writers.versions import taken_away
 
 class CopiesWriter(ABC):
     """The only writer of one such table, for rows of one schema."""
+
+    _keyed: OrderedWriter
 
     def __init__(self, form: Form, arguments: WriterArguments) -> None:
         self.shape = arguments.shape
@@ -62,7 +65,9 @@ class CopiesWriter(ABC):
             there = read(session, self._table).where(self._form.is_current(self._own))
             there = there if bounds is None else there.where(bounds.of())
             changes = _changes(moved, _heights(there, self._own), _floors(part, reads), self._of_copies.shape)
-            barriers = sorted([*part.barriers, *reads], key=lambda barrier: barrier.seq)
+            older = self._keyed.has_rows(session)  # else nothing is there that the first read could take away
+            barriers = [barrier for barrier in (*part.barriers, *reads) if older or barrier.below > part.first]
+            barriers.sort(key=lambda barrier: barrier.seq)
             self._apply(session, changes, barriers, None if barriers else bounds, note)
         finally:
             moved.unpersist()
@@ -84,7 +89,7 @@ class CopiesHistoryWriter(CopiesWriter):
 
     def __init__(self, form: Form, arguments: WriterArguments) -> None:
         super().__init__(form, arguments)
-        self._keyed = HistoryWriter(form, self._of_copies)
+        self._keyed: HistoryWriter = HistoryWriter(form, self._of_copies)
 
     def _apply(
         self,
@@ -102,7 +107,7 @@ class CopiesSoftWriter(CopiesWriter):
 
     def __init__(self, form: Form, arguments: WriterArguments) -> None:
         super().__init__(form, arguments)
-        self._keyed = SoftWriter(form, self._of_copies)
+        self._keyed: SoftWriter = SoftWriter(form, self._of_copies)
 
     def _apply(
         self,
