@@ -165,6 +165,9 @@ def _register_silver(dp: Any, spark: SparkSession, layout: Layout, config: Pipel
         if name in alone:
             _log.warning("%s is in bronze alone: another table has the name of its silver table; see silver_name", name)
             continue
+        if not layout.silver_table(name).has_usable_name:
+            _log.warning("%s is in bronze alone: the catalog takes no table of its name; see silver_name", name)
+            continue
         properties = {
             **_PROPERTIES, PIPELINE: layout.pipeline, SOURCE: name, PREFIX: layout.own.prefix,
             FED: str(eras.last.since),

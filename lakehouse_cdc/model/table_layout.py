@@ -18,6 +18,7 @@ from lakehouse_cdc.model.path_element import fitted
 from lakehouse_cdc.model.table_name import last_match, split
 
 _UNSAFE = re.compile(r"[/\\%:\x00-\x1f]|^[.]")
+_OF_WORDS = ("spark_catalog", "hive_metastore")  # catalogs that take letters of ASCII, digits and _ alone
 
 
 def quoted(name: str) -> str:
@@ -67,6 +68,18 @@ class Table:
             return None
         folder = fitted(_UNSAFE.sub(lambda m: f"%{ord(m[0]):02X}", self.name))
         return posixpath.join(self.root, self.schema, folder)
+
+    @property
+    def has_usable_name(self) -> bool:
+        """Whether the catalog takes a table of that name; a folder takes every one.
+
+        Sources: "Names" in the SQL reference of Databricks; `SessionCatalog.validateName` of Spark 4.
+        """
+        if self.catalog is None:
+            return True
+        if self.catalog in _OF_WORDS:
+            return re.fullmatch(r"\w+", self.name, re.ASCII) is not None
+        return re.fullmatch(r"[^./ \x00-\x1f\x7f]{1,255}", self.name) is not None
 
     @property
     def sql(self) -> str:

@@ -44,6 +44,21 @@ def test_no_two_names_share_a_folder_and_none_leaves_its_schema(one: str, other:
         assert not path.endswith(("/.", "/.."))
 
 
+@pytest.mark.parametrize(
+    ("name", "in_unity", "in_hive"),
+    [
+        ("orders", True, True), ("order_2", True, True), ("a-b", True, False), ("таблица", True, False),
+        ("a.b", False, False), ("a b", False, False), ("a/b", False, False), ("a\x7f", False, False),
+        ("x" * 255, True, True), ("x" * 256, False, True),
+    ],
+)  # fmt: skip
+def test_names_that_catalogs_take(name: str, in_unity: bool, in_hive: bool) -> None:
+    assert Table("s", name, root="/lake").has_usable_name
+    assert Table("s", name, catalog="main").has_usable_name == in_unity
+    for catalog in ("spark_catalog", "hive_metastore"):
+        assert Table("s", name, catalog=catalog).has_usable_name == in_hive
+
+
 def test_source_tables_whose_silver_tables_have_one_name() -> None:
     for one, other in (("shop.t", "crm.t"), ("shop.t", "crm.T"), ("shop.t", "shop.t__tombstones")):
         group = tuple(sorted([one, other]))

@@ -1,7 +1,11 @@
-"""Tables of two databases, and names that differ in case: a first run takes all, and says who has no silver table."""
+"""Tables of two databases, names that differ in case, or that a catalog does not take: who has no silver table.
+
+A first run takes all of them into bronze, and says so of each.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,3 +70,43 @@ def test_the_others_are_given_names_of_their_own(
         report = lake.verify()
         assert report.verified
         assert [(result.table, result.rows) for result in report.tables] == [(name, 1) for name in sorted(tables)]
+
+
+@pytest.mark.long
+@remedy(codes.SILVER_NAME_UNUSABLE)
+def test_a_name_that_the_catalog_does_not_take(
+    spark: SparkSession, mysql: MySqlServer, run: Callable[..., None], database: str, tmp_path: Path
+) -> None:
+    for name in ("`a-b`", "t"):
+        run(f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT)", f"INSERT INTO {name} VALUES (1, 1), (2, 2)")
+    schemas = {layer: f"{database}_{layer}" for layer in ("bronze", "silver")}
+    target = {"path": None, "catalog": "spark_catalog", "checkpoints": str(tmp_path / "checkpoints"), **schemas}
+    for schema in schemas.values():
+        spark.sql(f"CREATE SCHEMA {schema}")
+    try:
+        lake, odd = pipeline(spark, mysql, database, tmp_path, target=target), f"{database}.a-b"
+        [warning] = [finding for finding in lake.doctor() if finding.name == odd]
+        assert "takes no table called a-b" in warning.what
+        lake.run(once=True)
+        run("UPDATE `a-b` SET v = 3", "UPDATE t SET v = 3")
+        lake.run(once=True)
+        reasons = {name: table.quarantined for name, table in lake.status().tables.items() if table.quarantined}
+        assert [*reasons] == [odd]
+        assert [result.table for result in lake.verify().tables if result.equal] == [f"{database}.t"]
+        hint = re.fullmatch(
+            rf"{codes.SILVER_NAME_UNUSABLE.label}: .*; set silver_name for it under tables: \"(\S+)\":"
+            r" \{(silver_name): \"NAME\"\}, where NAME has letters of ASCII, digits and _ alone, and run again",
+            reasons[odd],
+        )
+        assert hint, reasons[odd]
+        lake = pipeline(spark, mysql, database, tmp_path, target=target, tables={hint[1]: {hint[2]: "a_b"}})
+        lake.run(once=True)
+        run("DELETE FROM `a-b` WHERE id = 1")
+        lake.run(once=True)
+        assert lake.status().healthy
+        report = lake.verify()
+        assert report.verified
+        assert {result.table for result in report.tables} == {odd, f"{database}.t"}
+    finally:
+        for schema in schemas.values():
+            spark.sql(f"DROP SCHEMA {schema} CASCADE")

@@ -272,3 +272,12 @@ TRANSFORM_INVALID = Code(
     "A silver table cannot be created with the configured rename, computed, filter or metadata.",
     "Correct these settings of the table, and run again.",
 )
+
+SILVER_NAME_UNUSABLE = Code(
+    1031,
+    "silver_name_unusable",
+    TableError,
+    Scope.TABLE,
+    "The catalog takes no table of the name that the silver table would have.",
+    "Set tables.<pattern>.silver_name for it, and run again.",
+)

@@ -34,7 +34,7 @@ from lakehouse_cdc.silver.batch.computed_columns import derived
 from lakehouse_cdc.silver.batch.contents import SchemaBoundary, Segment, TableBatch, split
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Writer, WriterArguments
-from lakehouse_cdc.silver.definition.policy import Policy, require_names_free
+from lakehouse_cdc.silver.definition.policy import Policy, require_names_free, require_usable_name
 from lakehouse_cdc.silver.evolution.steps import Phase
 from lakehouse_cdc.silver.tables import table_definition
 from lakehouse_cdc.silver.tables.names import own_table
@@ -162,6 +162,7 @@ class TableApplier:
             begin = self._begin(part)
             schema, since = (schema, 0) if begin is None else (begin.new, begin.seq)
             steps, policy = bool(part.changes), self._policy
+            require_usable_name(self._table, self._name)
             policy.require_fit(schema)
             shape = self._first_shape(session, schema, rows)
             require_names_free(shape, self._table)

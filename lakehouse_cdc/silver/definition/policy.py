@@ -63,6 +63,7 @@ class Policy:
         unfit = [n for n, schema in enumerate(schemas) if not form.fits(schema)]
         followed = schemas[unfit[-1] + 1 :] if unfit else schemas
         try:
+            require_usable_name(silver, schemas[-1].name)
             replace(self, form=form).require_fit(schemas[-1])
             self._require_clustered(Shape.of(followed[0], self.transform), form, silver)
             for schema in followed[:1] if self.freezes else followed:
@@ -97,6 +98,18 @@ def clusterable(columns: Iterable[tuple[str, str]], names: Iterable[str]) -> lis
     """Those names of columns by which Delta can cluster."""
     kinds = {name: kind for name, kind in columns if kind not in _NOT_CLUSTERED and not kind.startswith("struct")}
     return [name for name in names if name in kinds]
+
+
+def require_usable_name(silver: Table, name: str) -> None:
+    """Raise TableError where the catalog takes no table that is called as the silver table of `name`."""
+    if not silver.has_usable_name:
+        raise codes.SILVER_NAME_UNUSABLE.error(
+            f"the catalog {silver.catalog} takes no table called {silver.name}, so {name} has no silver table",
+            where=name,
+            hint=f'set silver_name for it under tables: "{pattern_of(name)}": {{silver_name: "NAME"}}, where NAME has'
+            " letters of ASCII, digits and _ alone, and run again",
+            table=name,
+        )
 
 
 def require_names_free(shape: Shape, silver: Table) -> None:
