@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from lakehouse_cdc.ops.status import Status
     from lakehouse_cdc.pipeline.start.silver_settings import SilverSettings
     from lakehouse_cdc.schema.table import TableSchema
+    from lakehouse_cdc.silver.apply.stream import SilverBatch
 
 _OTHER_RUN = "let the other run end, or end it (Ctrl-C)"
 T = TypeVar("T")
@@ -277,11 +278,17 @@ class Pipeline(RereadRequests):
             streams.wait(until=lambda: every is not None and begun.last_commit() is not None)
             if layout.silver is not None:
                 place = self.checkpoint("silver")
-                for notice in self._silver_settings().follow():
+                settings, policy = self._silver_settings(), self.config.policy
+                for notice in settings.follow():
                     report.notices.append(notice)
-                policy = self.config.policy
+
+                def silver_batch(batch: SilverBatch) -> None:
+                    if batch.quarantined:
+                        settings.look_again()  # the next run sees whether the cause is gone
+                    report.silver(batch)
+
                 streams.add(
-                    silver.start(spark, layout, place, every_seconds=every, policy=policy, on_batch=report.silver)
+                    silver.start(spark, layout, place, every_seconds=every, policy=policy, on_batch=silver_batch)
                 )
             for name in self.config.target.sinks:
                 sink_of, place = sink_named(name)(spark, layout), self.checkpoint(f"sink-{name}")

@@ -19,7 +19,8 @@ are built again, too. Of what bronze has added before that, by version, they tak
 
 A table that cannot be built is quarantined as it is (see `applier`), and tried again by the next run. One that is not
 there has no place to say so: the run does. One that is quarantined may have been so for what is configured otherwise
-now, so it is built again, too. Parts of a table that several go into are not rebuilt.
+now, so it is built again, too. A part of a table that several go into is not rebuilt, but one that is quarantined, or
+was never made, gets from bronze what it lacks.
 
 Guards: tests/silver/test_rebuild.py, tests/pipeline/test_silver_settings.py.
 """
@@ -64,16 +65,20 @@ _QUERY = "rebuild"  # in the place of a streaming query, in the notes of such a 
 class Rebuild:
     """A silver table to be built again: that of which source table, and what differs.
 
-    `first`: it is not there yet, since it could not be built until now.
+    `first`: it is not there yet, since it could not be built until now. `part`: it is one of a table that several go
+    into, and gets what it lacks.
     """
 
     source_table: str
     why: str
     first: bool = False
+    part: bool = False
 
     @property
     def sentence(self) -> str:
         """For a person."""
+        if self.part:
+            return f"{self.source_table}: its part of a silver table gets from bronze what it lacks, for {self.why}"
         again = "" if self.first else " again"
         return f"{self.source_table}: its silver table is built{again} from bronze, for {self.why}"
 
@@ -91,17 +96,18 @@ def rebuilds(
         return []
     wanted, missing = [], set[str]()
     for name in known_source_tables(spark, layout):
-        if layout.silver_table(name).part is not None:
-            continue
-        table = own_table(spark, layout, name)
+        table, of_several = own_table(spark, layout, name), layout.silver_table(name).part is not None
         held = None if table is None else held_by(spark, layout, name)
         if table is None or held is None:
             missing.add(name)
+        elif of_several:
+            wanted += [Rebuild(name, _set_aside(held.quarantine), part=True)] if held.quarantine is not None else []
         elif why := _difference(layout, table, held, _with_key(spark, layout, name, held, policy(name))):
             wanted.append(Rebuild(name, why))
     if applied is not None and missing:
         able = _able(spark, layout, policy, missing, applied)
-        wanted += [Rebuild(name, "its rows are in bronze alone", first=True) for name in able]
+        why = "its rows are in bronze alone"
+        wanted += [Rebuild(name, why, first=True, part=layout.silver_table(name).part is not None) for name in able]
     return sorted(wanted, key=lambda one: one.source_table)
 
 
@@ -139,10 +145,14 @@ def _difference(layout: Layout, table: Table, held: Held, policy: Policy) -> str
     if held.frozen is not None and not policy.freezes:
         return "it was frozen, and is to follow the columns of its source"
     if held.quarantine is not None:
-        return f"it was set aside ({held.quarantine.reason})"
+        return _set_aside(held.quarantine)
     if held.redacted:
         return "values that bronze held have been hidden"
     return "an attempt that was interrupted" if held.rebuilding else ""
+
+
+def _set_aside(quarantine: SilverQuarantine) -> str:
+    return f"it was set aside ({quarantine.reason})"
 
 
 def mark_redacted(spark: SparkSession, layout: Layout, name: str) -> None:
@@ -156,7 +166,7 @@ def mark_redacted(spark: SparkSession, layout: Layout, name: str) -> None:
 def rebuild(
     spark: SparkSession, layout: Layout, name: str, policy: Policy, applied: int | None, *, keep_days: float = 7.0
 ) -> DefiniteError | None:
-    """Build one of them, and swap it for what is there; why it is quarantined instead, if it is.
+    """Build one of them, and swap it for what is there, or give a part what it lacks; why it is quarantined, if it is.
 
     Silver has applied bronze up to the version `applied` (None: nothing), and must not be writing. Raises DefiniteError
     or TransientError.
@@ -168,7 +178,10 @@ def rebuild(
     redacted = True if held is not None and held.redacted else None
     note = CommitNote(layout.pipeline, _QUERY, version, source.source_point, version, redacted=redacted)
     try:
-        _build(session, layout, name, policy, version, note, keep_days)
+        if layout.silver_table(name).part is None:
+            _build(session, layout, name, policy, version, note, keep_days)
+        else:
+            _complete(session, layout, name, policy, version, note, keep_days)
     except Exception as error:
         refused = error if isinstance(error, ConfigError) else refusal(name, error)
         if refused is None:
@@ -211,6 +224,21 @@ def _build(
         if made.form.has_tombstones:
             replace_by(session, tombstones, beside.tombstones(name))
         replace_by(session, old, beside.silver_table(name))
+
+
+def _complete(
+    session: SparkSession, layout: Layout, name: str, policy: Policy, version: int, note: CommitNote, keep_days: float
+) -> None:
+    """Apply to a part all of bronze up to a version that it lacks."""
+    held, schemas = held_by(session, layout, name), Schemas(layout)
+    after = held.quarantine.after if held is not None and held.quarantine is not None else None
+    if after is not None and after >= version:
+        return  # the batch in which it failed is to be applied again
+    versions = Versions(after, version)
+    part = parts_of(session, layout, versions, name).get(name)
+    if part is not None:
+        schemas.learn(session, part.schema_ids, versions.rows(session, layout.changes))
+        TableApplier(layout, schemas, name, keep_days=keep_days, policy=policy).apply(session, part, versions, note)
 
 
 def _remove(session: SparkSession, layout: Layout, name: str) -> None:

@@ -60,7 +60,7 @@ class TableApplier:
     def __init__(self, layout: Layout, schemas: Schemas, name: str, *, keep_days: float, policy: Policy) -> None:
         self._layout, self._schemas, self._name = layout, schemas, name
         self._table = layout.silver_table(name)
-        self._keep_days, self._policy = keep_days, policy
+        self._keep_days, self._configured, self._policy = keep_days, policy, policy
         self._held: Held | None = None
         self._after: int | None = None  # the last version of bronze that the table is known to hold
         self._newest: CommitNote | None = None  # the table may hold what bronze does up to that one's version
@@ -158,7 +158,7 @@ class TableApplier:
         self._require_prefix(session)
         schema = part.changes[0].old if part.changes else self._schemas[min(part.schema_ids)]
         if held is None:
-            self._policy = self._policy.for_schema(part.changes[-1].new if part.changes else schema, self._table)
+            self._policy = self._configured.for_schema(part.changes[-1].new if part.changes else schema, self._table)
             begin = self._begin(part)
             schema, since = (schema, 0) if begin is None else (begin.new, begin.seq)
             steps, policy = bool(part.changes), self._policy
@@ -179,7 +179,7 @@ class TableApplier:
         if held.schema_id is not None:
             self._schemas.learn(session, [held.schema_id], rows)
             schema = self._schemas[held.schema_id]
-        self._policy = self._policy.for_schema(schema, self._table)
+        self._policy = self._configured.for_schema(schema, self._table)
         self._require_same(held)
         if not held.changing:
             self._writer = self._writer_for(session, self._shape(session, schema, held, rows), held)
@@ -331,7 +331,7 @@ class TableApplier:
         return done
 
     def _require_form(self, held: Held, change: SchemaBoundary) -> None:
-        if self._policy.for_schema(change.new, self._table).form is not held.form:
+        if self._configured.for_schema(change.new, self._table).form is not held.form:
             raise AnotherForm
         held.form.require_fit(change.new)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.own_columns import OwnColumns
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.silver.definition.form import DELETES, SCD, Form, Writer, WriterArguments, form_named
+from lakehouse_cdc.silver.definition.form import DELETES, SCD, Form, Writer, WriterArguments
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,8 +26,6 @@ class CopiesForm(Form):
     needs_key = False
     counts_copies = True
     auto_cdc_refusal = ("a table without a key", "AUTO CDC finds a row by its key")
-    with_key: ClassVar[str]
-    """The name of the form that the table has where it gets a key."""
 
     def columns(self, own: OwnColumns) -> tuple[tuple[str, str], ...]:
         """The digest of the row, its number among those that have that, and those of the form with a key."""
@@ -36,10 +34,6 @@ class CopiesForm(Form):
     def indexed(self, own: OwnColumns) -> tuple[str, ...]:
         """The digest, by which rows are looked for, and those of the form with a key."""
         return tuple(name for name in super().indexed(own) if name != own.row_copy)
-
-    def for_schema(self, schema: TableSchema) -> Form:
-        """A key tells rows apart."""
-        return form_named(self.with_key) if schema.key else self
 
     def require_fit(self, schema: TableSchema) -> None:
         """Only tables without a key: a key tells the rows of others apart."""
@@ -61,7 +55,6 @@ class Multiset(CopiesForm):
     title = "type 1 of rows without a key"
     comment = "as it is now, each copy of a row by itself"
     properties: ClassVar[Mapping[str, str]] = {SCD: "1", DELETES: "copies"}
-    with_key = "current"
 
     def writer(self, session: SparkSession, arguments: WriterArguments) -> Writer:
         """Puts copies on top of those that are equal, and takes them from there."""

@@ -21,7 +21,6 @@ class MultisetHistory(CopiesForm, History):
     title = "type 2 of rows without a key"
     comment = f"in every version of each copy of a row, from {START_AT} to {END_AT}"
     properties: ClassVar[Mapping[str, str]] = {SCD: "2", COPIES: "numbered"}
-    with_key = "history"
 
     def writer(self, session: SparkSession, arguments: WriterArguments) -> Writer:
         """Ends and begins versions of copies."""

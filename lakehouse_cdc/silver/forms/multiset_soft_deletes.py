@@ -20,7 +20,6 @@ class MultisetSoftDeletes(CopiesForm, SoftDeletes):
     title = "type 1 with soft deletes of rows without a key"
     comment = "as it is now, each copy of a row by itself, with those that are gone, and since when"
     properties: ClassVar[Mapping[str, str]] = {SCD: "1", DELETES: "soft", COPIES: "numbered"}
-    with_key = "soft_deletes"
 
     def writer(self, session: SparkSession, arguments: WriterArguments) -> Writer:
         """Adds copies, takes back marks, and marks."""
