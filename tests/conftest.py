@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 from collections.abc import Generator, Iterator, Set
@@ -97,6 +98,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """`--seed N`: the random history of a test that failed, once more. `--production-spark`: as users start Spark."""
     parser.addoption("--seed", type=int, default=None, help="the seed of every random history, as a failure printed it")
     parser.addoption("--production-spark", action="store_true", help="generated code and adaptive plans, as in a run")
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """How many processes test at once: unit tests take a core each, the others often wait for servers and Spark."""
+    return os.cpu_count() or 1 if config.getoption("markexpr") == "unit" else 3
 
 
 @pytest.fixture
