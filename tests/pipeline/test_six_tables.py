@@ -71,7 +71,7 @@ def writes(server: MySqlServer, database: str) -> Iterator[None]:
     def write() -> None:
         with closing(server.connect(autocommit=True, database=database)) as connection, connection.cursor() as cursor:
             n = 10
-            while not ended.wait(0.05):
+            while not ended.wait(0.25):
                 n += 1
                 for table in OTHERS:
                     cursor.execute(f"INSERT INTO {table} VALUES ({n}, 0)")
