@@ -169,6 +169,7 @@ def test_a_secret_is_put_as_the_hint_says(server: Rest) -> None:
     assert secret("shop", "mysql_password") == VALUE
 
 
+@pytest.mark.long
 @remedy(codes.WORKSPACE_FAILED)
 def test_a_workspace_that_fails_is_asked_again(server: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABRICKS_HOST", "http://127.0.0.1:1")
