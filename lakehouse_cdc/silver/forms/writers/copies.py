@@ -20,9 +20,9 @@ Guards: tests/silver/test_copies.py.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -36,23 +36,22 @@ from lakehouse_cdc.silver.batch.contents import Barrier, Segment, TableBatch
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form, WriterArguments
 from lakehouse_cdc.silver.forms.writers.history import HistoryWriter
-from lakehouse_cdc.silver.forms.writers.incremental_writer import OrderedWriter
-from lakehouse_cdc.silver.forms.writers.merge import Bounds
 from lakehouse_cdc.silver.forms.writers.multiset import bounds_of_digests, copies_missing, moves, newer
 from lakehouse_cdc.silver.forms.writers.soft_deletes import SoftWriter
 from lakehouse_cdc.silver.forms.writers.versions import taken_away
 
 
-class CopiesWriter(ABC):
-    """The only writer of one such table, for rows of one schema."""
+class CopiesWriter:
+    """The only writer of one such table, for rows of one schema, by the writer of a table with a key."""
 
-    _keyed: OrderedWriter
+    _of_keys: ClassVar[type[HistoryWriter | SoftWriter]]
 
     def __init__(self, form: Form, arguments: WriterArguments) -> None:
         self.shape = arguments.shape
         self._form, self._table = form, arguments.layout.silver_table(self.shape.schema.name)
         self._own = self._table.own
-        self._of_copies = replace(arguments, shape=_with_key(self.shape, self._own), track=None)
+        of_copies = replace(arguments, shape=_with_key(self.shape, self._own), track=None)
+        self._keyed = self._of_keys(form, of_copies)
 
     def write(self, session: SparkSession, segment: Segment, note: CommitNote) -> None:
         """Apply the segment's rows that the table does not hold yet, in one commit."""
@@ -64,64 +63,37 @@ class CopiesWriter(ABC):
             bounds = bounds_of_digests(moved, self._own)
             there = read(session, self._table).where(self._form.is_current(self._own))
             there = there if bounds is None else there.where(bounds.of())
-            changes = _changes(moved, _heights(there, self._own), _floors(part, reads), self._of_copies.shape)
+            changes = _changes(moved, _heights(there, self._own), _floors(part, reads), self._keyed.shape)
             older = self._keyed.has_rows(session)  # else nothing is there that the first read could take away
             barriers = [barrier for barrier in (*part.barriers, *reads) if older or barrier.below > part.first]
             barriers.sort(key=lambda barrier: barrier.seq)
-            self._apply(session, changes, barriers, None if barriers else bounds, note)
+            ready = self._ready(changes, barriers)
+            self._keyed.add(session, ready, barriers, None if barriers else bounds, note)
         finally:
             moved.unpersist()
 
-    @abstractmethod
-    def _apply(
-        self,
-        session: SparkSession,
-        changes: DataFrame,
-        barriers: Sequence[Barrier],
-        bounds: Bounds | None,
-        note: CommitNote,
-    ) -> None:
-        """Apply changes of copies (key, seq, op, commit_ts, row), which are within `bounds`."""
+    def _ready(self, changes: DataFrame, barriers: Sequence[Barrier]) -> DataFrame:
+        """Changes of copies (key, seq, op, commit_ts, row) as `add` of the other writer takes them."""
+        return changes
 
 
 class CopiesHistoryWriter(CopiesWriter):
     """The writer of a table of every version of each copy."""
 
-    def __init__(self, form: Form, arguments: WriterArguments) -> None:
-        super().__init__(form, arguments)
-        self._keyed: HistoryWriter = HistoryWriter(form, self._of_copies)
-
-    def _apply(
-        self,
-        session: SparkSession,
-        changes: DataFrame,
-        barriers: Sequence[Barrier],
-        bounds: Bounds | None,
-        note: CommitNote,
-    ) -> None:
-        self._keyed.add(session, changes, barriers, bounds, note)
+    _of_keys = HistoryWriter
 
 
 class CopiesSoftWriter(CopiesWriter):
     """The writer of a table of copies with soft deletes."""
 
-    def __init__(self, form: Form, arguments: WriterArguments) -> None:
-        super().__init__(form, arguments)
-        self._keyed: SoftWriter = SoftWriter(form, self._of_copies)
+    _of_keys = SoftWriter
 
-    def _apply(
-        self,
-        session: SparkSession,
-        changes: DataFrame,
-        barriers: Sequence[Barrier],
-        bounds: Bounds | None,
-        note: CommitNote,
-    ) -> None:
+    def _ready(self, changes: DataFrame, barriers: Sequence[Barrier]) -> DataFrame:
+        """The last change of each copy."""
         change = F.struct("seq", "op", "commit_ts", "row")
         last = changes.groupBy("key").agg(F.max_by(change, "seq").alias("last")).select("key", "last.*")
         deleted_at = f"IF(op = 'd', commit_ts, {taken_away(barriers, 'seq')}.commit_ts)"
-        last = last.select("key", "row", "seq", "commit_ts", F.expr(deleted_at).alias("deleted_at"))
-        self._keyed.add(session, last, barriers, bounds, note)
+        return last.select("key", "row", "seq", "commit_ts", F.expr(deleted_at).alias("deleted_at"))
 
 
 def _with_key(shape: Shape, own: OwnColumns) -> Shape:
