@@ -75,7 +75,7 @@ class Case:
         return self.tables if self.all else self.tables[:1]
 
 
-NO_KEY = r"give tables\.TABLE (key): \[columns\] that tell rows apart, or take into and (track) out of it"
+NO_KEY = r"give tables\.TABLE (key): \[columns\] that tell rows apart, or take (track) out of it"
 CHANGED = rf"read it again \({READ_AGAIN}\), or take (append) out of tables\.TABLE, or give it (key) in its place"
 NOT_UNIQUE = rf"choose other columns for tables\.TABLE\.(key), or correct the rows, and .* again: {READ_AGAIN}"
 THAW = r"let its (schema_changes) be (evolve): .*; one of several that go into one table is to be taken out of (into)"

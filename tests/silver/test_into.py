@@ -5,6 +5,8 @@ That it holds for any history, in any batches, is shown by `test_fold`.
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from lakehouse_cdc.errors import TransientError
 from lakehouse_cdc.lake.tables import read
+from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.model.table_layout import Layout
@@ -23,8 +27,11 @@ from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.forms import CURRENT, HISTORY, SOFT_DELETES
 from lakehouse_cdc.silver.tables.properties import own_properties
 from tests.support.bronze_writer import Lake
+from tests.support.crash_points import failing_at_random
 from tests.support.silver.changes import ID, N, apply, begin, delete, insert, seq
+from tests.support.silver.crashes import split_up
 from tests.support.silver.histories import TEXT
+from tests.support.silver.multisets import LOG, VALUES, Writes, hashable, wanted
 from tests.support.silver.schema_changes import altered, update
 
 T = Column("t", "text", **TEXT)
@@ -72,6 +79,64 @@ def test_each_keeps_to_its_rows(spark: SparkSession, tmp_path: Path, form: Form)
     apply(lake, applier, [delete(two, 8, 1)], second)
     assert [(name, *row) for name in (one.name, two.name) for row in rows_of(lake, name)] == standing[:1]
     assert len(held(lake, "id")) == {CURRENT: 1, SOFT_DELETES: 3, HISTORY: 4}[form]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", [CURRENT, HISTORY, SOFT_DELETES], ids=repr)
+def test_copies_keep_to_their_rows(spark: SparkSession, tmp_path: Path, seed: int, form: Form) -> None:
+    """Two random histories of tables without a key, whose rows are often equal, whatever crashes or comes again."""
+    rng = random.Random(seed)
+    logs = [replace(LOG, database=f"shop{number}", table="orders") for number in (1, 2)]
+    lake, policy = lake_of(spark, tmp_path, *logs), Policy(freezes=True, form=form)
+    histories = [Writes(rng, 4, log) for log in logs]
+    for pos in range(3, 43):
+        rng.choice(histories).grow(pos)
+    changes = sorted((change for one in histories for change in one.changes), key=lambda change: change.seq)
+    applier, done = Applier(spark, lake.layout, policy=lambda _: policy), None
+    for part in split_up(changes, 4, rng):
+        batch = Versions(done, lake.commit(part).version)
+        with failing_at_random(rng, 0.15):
+            try:
+                applier.apply(batch, lake.note(batch))
+            except TransientError:
+                applier = Applier(spark, lake.layout, policy=lambda _: policy)
+        applier.apply(batch, lake.note(batch))
+        assert not applier.quarantined
+        for log in logs:
+            assert copies(lake, log) == wanted([change for change in lake.written if change.table == log.name])
+        done = batch.last
+    for change in rng.sample(lake.written, 2):
+        for log in logs:
+            there = Counter(hashable(image) for _, image in lake.rows_at(log.name, change.seq))
+            assert there == wanted([c for c in lake.written if c.seq <= change.seq and c.table == log.name])
+
+
+def test_a_copy_that_goes_is_one_of_its_own_table(spark: SparkSession, tmp_path: Path) -> None:
+    """Of columns that the shared table lacks nothing is held, and rows that differ in these alone are copies."""
+    one, two = (replace(shard(n, N, *more), key=()) for n, more in ((1, ()), (2, (Column("extra", "int"),))))
+    keyed = shard(3, N, key="n")
+    lake = lake_of(spark, tmp_path, one, two, keyed)
+    applier = Applier(spark, lake.layout, policy=lambda _: Policy(freezes=True))
+    images: list[dict[str, Any]] = [{"n": 1}, {"n": 1, "extra": 1}, {"n": 1, "extra": 2}]
+    came = [
+        Change(seq(2), Op.INSERT, table.name, None, None, image)
+        for table, image in zip((one, two, two), images, strict=True)
+    ]
+    first = apply(lake, applier, [begin(one), begin(two), *came, begin(keyed)], None)
+    assert held(lake, "n") == [("shop1.orders", 1), ("shop2.orders", 1), ("shop2.orders", 1)]
+    gone = Change(seq(3), Op.DELETE, two.name, None, images[2], None)
+    apply(lake, applier, [gone, Change(seq(4), Op.INSERT, one.name, None, None, images[0])], first)
+    assert held(lake, "n") == [("shop1.orders", 1), ("shop1.orders", 1), ("shop2.orders", 1)]
+    assert {name: why.split(",")[0] for name, why in applier.quarantined.items()} == {
+        keyed.name: "CDC-6005: the key of shop3.orders is (n) now"
+    }
+
+
+def copies(lake: Lake, log: TableSchema) -> Counter[Any]:
+    frame, own = read(lake.spark, lake.layout.silver_table(log.name)), lake.layout.own
+    current = frame.where(form_of_columns(frame.columns, own).is_current(own)).select(*VALUES).collect()
+    images = [{n: bytes(row[n]) if isinstance(row[n], bytearray) else row[n] for n in VALUES} for row in current]
+    return Counter(map(hashable, images))
 
 
 def rows_of(lake: Lake, name: str) -> list[tuple[Any, ...]]:

@@ -8,7 +8,7 @@ SILVER_KEY_MISSING = Code(
     TableError,
     Scope.TABLE,
     "A table without a primary key cannot have a silver table of its form.",
-    "Set tables.NAME.key: [columns], or take into and track out of tables.NAME.",
+    "Set tables.NAME.key: [columns], or take track out of tables.NAME.",
 )
 
 APPEND_WITH_KEY = Code(

@@ -102,7 +102,7 @@ class PipelineConfig(Keys):
         transform = self._transform(table)
         if form.marks_deletes and transform.filter is not None:
             raise _contradicting(table, "deletes: soft keeps rows that are gone, and a filter takes rows away")
-        if not form.needs_key and into:
+        if into and not (form.needs_key or form.counts_copies):
             raise _contradicting(table, "append: such a silver table is that of one source table alone, without into")
         return Policy(
             drops=drops,

@@ -132,7 +132,7 @@ def _with_key(spark: SparkSession, layout: Layout, name: str, held: Held, policy
     if held.form is policy.form and held.quarantine is None:
         return policy
     past = schemas_of(spark, layout, name)
-    return policy.for_schema(past[-1], layout.silver_table(name)) if past else policy
+    return policy.for_schema(past[-1]) if past else policy
 
 
 def _difference(layout: Layout, table: Table, held: Held, policy: Policy) -> str:

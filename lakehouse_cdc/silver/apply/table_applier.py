@@ -44,8 +44,8 @@ from lakehouse_cdc.silver.tables.properties import (
     FrozenShape,
     Held,
     SilverQuarantine,
-    base_of,
     held_by,
+    held_by_others,
 )
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
 
@@ -158,7 +158,7 @@ class TableApplier:
         self._require_prefix(session)
         schema = part.changes[0].old if part.changes else self._schemas[min(part.schema_ids)]
         if held is None:
-            self._policy = self._configured.for_schema(part.changes[-1].new if part.changes else schema, self._table)
+            self._policy = self._configured.for_schema(part.changes[-1].new if part.changes else schema)
             begin = self._begin(part)
             schema, since = (schema, 0) if begin is None else (begin.new, begin.seq)
             steps, policy = bool(part.changes), self._policy
@@ -179,7 +179,7 @@ class TableApplier:
         if held.schema_id is not None:
             self._schemas.learn(session, [held.schema_id], rows)
             schema = self._schemas[held.schema_id]
-        self._policy = self._configured.for_schema(schema, self._table)
+        self._policy = self._configured.for_schema(schema)
         self._require_same(held)
         if not held.changing:
             self._writer = self._writer_for(session, self._shape(session, schema, held, rows), held)
@@ -195,11 +195,13 @@ class TableApplier:
 
     def _first_shape(self, session: SparkSession, schema: TableSchema, rows: DataFrame) -> Shape:
         """That of a table that is not there, or that others go into so far."""
-        base, transform = base_of(session, self._layout, self._name), self._policy.transform
-        if base is None:
+        others, transform = held_by_others(session, self._layout, self._name), self._policy.transform
+        if others is None or others.base is None:
             return Shape.of(schema, transform)
-        self._schemas.learn(session, [base], rows)
-        return Shape.joining(self._schemas[base], schema, transform, str(self._table))
+        self._schemas.learn(session, [others.base], rows)
+        shape = Shape.joining(self._schemas[others.base], schema, transform, str(self._table))
+        self._require_same_form(others)
+        return shape
 
     def _added(self, session: SparkSession, shape: Shape) -> Columns:
         """The columns of the transform. Raises ConfigError: nothing was ever written by it."""
@@ -222,18 +224,21 @@ class TableApplier:
                 hint="move it away to have it built again from bronze, or set target.metadata_prefix back",
             )
 
-    def _require_same(self, held: Held) -> None:
-        wanted, table = self._policy, str(self._table)
-        if held.form is not wanted.form:
+    def _require_same_form(self, held: Held) -> None:
+        wanted = self._policy.form
+        if held.form is not wanted:
             raise codes.SILVER_FORM_CHANGED.error(
-                f"the silver table of {self._name} is of {held.form.title}, and is to be of {wanted.form.title}",
-                where=table,
+                f"the silver table of {self._name} is of {held.form.title}, and is to be of {wanted.title}",
+                where=str(self._table),
                 hint="move it away to have it built again from bronze, or set scd and deletes back",
             )
-        if held.transform != wanted.transform:
+
+    def _require_same(self, held: Held) -> None:
+        self._require_same_form(held)
+        if held.transform != self._policy.transform:
             raise codes.SILVER_TRANSFORM_CHANGED.error(
                 f"the silver table of {self._name} was made with another rename, computed, filter or metadata",
-                where=table,
+                where=str(self._table),
                 hint="move it away to have it built again from bronze, or set these back",
             )
 
@@ -331,7 +336,9 @@ class TableApplier:
         return done
 
     def _require_form(self, held: Held, change: SchemaBoundary) -> None:
-        if self._configured.for_schema(change.new, self._table).form is not held.form:
+        if self._table.part is not None:
+            return  # it keeps its key, and with that its form, or it is refused
+        if self._configured.for_schema(change.new).form is not held.form:
             raise AnotherForm
         held.form.require_fit(change.new)
 

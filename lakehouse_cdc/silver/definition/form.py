@@ -197,5 +197,5 @@ def no_key(name: str) -> TableError:
     return codes.SILVER_KEY_MISSING.error(
         f"{name} has no primary key, so it is in bronze alone",
         where=name,
-        hint=f"give tables.{name} key: [columns] that tell rows apart, or take into and track out of it",
+        hint=f"give tables.{name} key: [columns] that tell rows apart, or take track out of it",
     )

@@ -43,9 +43,9 @@ class Policy:
     properties: Mapping[str, str] = field(default_factory=dict)
     cluster_by: tuple[str, ...] = ()
 
-    def for_schema(self, schema: TableSchema, silver: Table) -> Policy:
-        """The same of a table with that schema; the parts of a table that several go into are of one form."""
-        return self if silver.part is not None else replace(self, form=self.form.for_schema(schema))
+    def for_schema(self, schema: TableSchema) -> Policy:
+        """The same of a table with that schema."""
+        return replace(self, form=self.form.for_schema(schema))
 
     def require_fit(self, schema: TableSchema) -> None:
         """Raise TableError where rows of a table with that schema cannot be kept so."""
@@ -59,7 +59,7 @@ class Policy:
         A silver table begins with the schema from which on the form fits. From there it goes through all of them, but
         for one that is frozen.
         """
-        form = self.for_schema(schemas[-1], silver).form
+        form = self.for_schema(schemas[-1]).form
         unfit = [n for n, schema in enumerate(schemas) if not form.fits(schema)]
         followed = schemas[unfit[-1] + 1 :] if unfit else schemas
         try:

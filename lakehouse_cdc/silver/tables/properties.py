@@ -183,7 +183,7 @@ def own_properties(spark: SparkSession, layout: Layout, name: str) -> Held:
     return Held.of(require_own(spark, layout, layout.silver_table(name), name), ())
 
 
-def base_of(spark: SparkSession, layout: Layout, name: str) -> str | None:
-    """The schema whose columns the silver table has that this one goes into; None if it is not there."""
+def held_by_others(spark: SparkSession, layout: Layout, name: str) -> Held | None:
+    """What the silver table says of itself that this one goes into with others; None where there is no such table."""
     table = layout.silver_table(name)
-    return own_properties(spark, layout, name).base if table.part is not None and exists(spark, table) else None
+    return own_properties(spark, layout, name) if table.part is not None and exists(spark, table) else None

@@ -34,9 +34,10 @@ def hashable(image: Row) -> tuple[tuple[str, str], ...]:
 class Writes:
     """A valid changelog of a table without a key, grown by one moment after the other."""
 
-    def __init__(self, rng: random.Random, rows: int) -> None:
-        self._rng, self._rows = rng, list[Row]()
-        self.changes = [begin(LOG)]
+    def __init__(self, rng: random.Random, rows: int, table: TableSchema = LOG) -> None:
+        """`rows` of its rows are read at first; the table has the columns of LOG."""
+        self._rng, self._rows, self._name = rng, list[Row](), table.name
+        self.changes = [begin(table)]
         for _ in range(rows):
             self._rows.append(self._image())
             self._add(2, Rank.READ, Op.READ, None, self._rows[-1])
@@ -64,13 +65,13 @@ class Writes:
         self._rows = [self._image() for _ in range(self._rng.choice([0, 2, 5]))]
         for row in self._rows:
             self._add(pos, Rank.READ, Op.READ, None, row)
-        self.changes.append(Change(seq(pos, Rank.END), Op.END, LOG.name, after=seq(pos, Rank.READ)))
+        self.changes.append(Change(seq(pos, Rank.END), Op.END, self._name, after=seq(pos, Rank.READ)))
 
     def _image(self) -> Row:
         return {name: self._rng.choice(values) for name, values in VALUES.items()}
 
     def _add(self, pos: int, rank: Rank, op: Op, before: Row | None = None, after: Row | None = None) -> None:
-        self.changes.append(Change(seq(pos, rank), op, LOG.name, None, before, after))
+        self.changes.append(Change(seq(pos, rank), op, self._name, None, before, after))
 
 
 def wanted(changes: list[Change]) -> Counter[Any]:

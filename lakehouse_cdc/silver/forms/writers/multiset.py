@@ -89,7 +89,7 @@ class MultisetWriter:
 
     def _merge(self, session: SparkSession, table: DataFrame, moved: DataFrame, note: CommitNote) -> None:
         own = self._own
-        matches = [f"t.{own.row_hash} = s.digest", f"t.{own.row_copy} = s.copy"]
+        matches = [f"t.{own.row_hash} = s.digest", f"t.{own.row_copy} = s.copy", self._table.rows("t.")]
         if (bounds := bounds_of_digests(moved, own)) is not None:
             matches.append(bounds.of("t."))
             table = table.where(bounds.of())
@@ -98,7 +98,7 @@ class MultisetWriter:
         values = {quoted(name): f"s.row.{quoted(name)}" for name in self.shape.names}
         values |= self.shape.transform.metadata_of(self.shape.schema.name, "s.commit_ts")
         values |= {column: f"s.{name}" for name, column in self._form_values().items()}
-        values |= {own.seq: "s.seq", own.commit_ts: "s.commit_ts"}
+        values |= {own.seq: "s.seq", own.commit_ts: "s.commit_ts"} | self._table.stamp
         statement = (
             delta_table(session, self._table)
             .alias("t")
