@@ -1,8 +1,9 @@
 """Where everything of one pipeline lies: the one place that turns names into tables.
 
 Locally the table `schema.name` is a plain Delta table at `<path>/<schema>/<name>`; on Databricks it is
-`catalog.schema.name`. MySQL allows names that no folder can have (`a/b`, `..`), so a local name is escaped like a URL
-where it must be; the escape is reversible, so two names never meet in one folder (see `path_element` for long ones).
+`catalog.schema.name`. MySQL allows names that no table's folder can have (`a/b`, `..`, `_delta_log`), so a local name
+is escaped like a URL where it must be; the escape is reversible, so two names never meet in one folder (see
+`path_element` for long ones).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from lakehouse_cdc.model.own_columns import DEFAULT, OwnColumns
 from lakehouse_cdc.model.path_element import fitted
 from lakehouse_cdc.model.table_name import last_match, split
 
-_UNSAFE = re.compile(r"[/\\%:\x00-\x1f]|^[.]")
+# _delta_log and _samples: Delta looks for no table in a folder that is called so (`DeltaTableUtils.findDeltaTableRoot`)
+_UNSAFE = re.compile(r"[/\\%:\x00-\x1f]|^[.]|^_(?=(?:delta_log|samples)$)")
 _OF_WORDS = ("spark_catalog", "hive_metastore")  # catalogs that take letters of ASCII, digits and _ alone
 
 

@@ -129,7 +129,7 @@ def read_catalog(
         described = _with_generated([_column(row) for row in rows], rows, logged=logs_generated(session))
         engine, charset = bases[database, table]
         schema = TableSchema(
-            database, table, described, tuple(str(row[0]) for row in key), charset,
+            database, table, described, _shown(key, described), charset,
             hidden_hashes=(database, table) in hashed, prefixed=any(length is not None for _, length in key),
         )  # fmt: skip
         indexes = uniques.get((database, table), [])
@@ -140,6 +140,12 @@ def read_catalog(
             catalog.faults += [] if _logs_labels(session) else [_unknown_labels(name, column) for column in doubtful]
     catalog.faults += _unknown_columns(catalog.tables, choice, known)
     return catalog
+
+
+def _shown(key: Iterable[tuple[Any, ...]], columns: Iterable[Column]) -> tuple[str, ...]:
+    """The key, by its rows of the catalog; () where not all of its columns are listed, which is a fault."""
+    names = tuple(str(row[0]) for row in key)
+    return names if {*names} <= {column.name for column in columns} else ()
 
 
 def _in_order(session: Session, schema: TableSchema, rows: Sequence[tuple[Any, ...]]) -> list[UniqueIndex]:

@@ -1,0 +1,82 @@
+"""What a stream makes of the tables of the census on one server."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from typing import Any
+
+import pymysql
+
+from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.table_state import Quarantined
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
+from lakehouse_cdc.mysql.uncaptured import uncaptured
+from lakehouse_cdc.schema.selection import Selection
+from lakehouse_cdc.source.state.offset_codec import restored
+from lakehouse_cdc.source.state.state_store import SchemaStore
+from tests.census.tables import BESIDE, REFERENCED, WRITES, Row, rows
+from tests.support.source.driver import Driver, hashable
+from tests.support.source.play import images_of
+from tests.support.source.stage import Stage
+
+NOT_MADE = ""  # the server makes no such table
+LEFT_OUT = "not captured: "
+
+
+def outcomes(stage: Stage) -> dict[Row, str]:
+    """How each table is captured, or why not.
+
+    Raises AssertionError where one that is captured does not have the rows that its source has.
+    """
+    there = _made(stage)
+    driver = stage.driver(chunkRows="100000", chunksPerTrigger="100")
+    stage.snapshot(driver)
+    for row in there:
+        for write in WRITES:
+            with suppress(pymysql.Error):  # ARCHIVE updates nothing, BLACKHOLE holds nothing, and so on
+                stage.run(write.format(row.name))
+    stage.drain(driver)
+    store = SchemaStore(driver.options["schemaFolder"])
+    offset = restored(driver.offset, store)
+    assert offset is not None
+    return {row: _outcome(stage, driver, offset, store, row) if row in there else NOT_MADE for row in rows()}
+
+
+def _made(stage: Stage) -> list[Row]:
+    for sql in (*BESIDE, *REFERENCED):
+        stage.run(sql)
+    made = []
+    for row in rows():
+        create, fill = row.statements
+        try:
+            stage.run(create)
+        except pymysql.Error:
+            continue
+        made.append(row)
+        with suppress(pymysql.Error):
+            stage.run(fill)
+    return made
+
+
+def _outcome(stage: Stage, driver: Driver, offset: Offset, store: SchemaStore, row: Row) -> str:
+    name = stage.name(row.name)
+    state = offset.tables.get(name)
+    if state is None:
+        with connect(ConnectionOptions.from_url(stage.server.url)) as session:
+            reasons = uncaptured(session, Selection([f"{stage.database}.*"])).all
+            return f"{LEFT_OUT}{reasons[name]}"
+    if isinstance(state.phase, Quarantined):
+        return LEFT_OUT + state.phase.reason.split("; ")[0].partition(": ")[2].removeprefix(f"{name} ")
+    schema = store.get(state.schema)
+    columns = [column.name for column in schema.captured]
+    assert Counter(images_of(name, driver.log)) == _images(stage, row, columns), name
+    left_out = ", ".join(column.name for column in schema.columns if not column.captured)
+    how = f"by ({', '.join(schema.key)})" if schema.key else "every copy of a row"
+    return f"{how}, without {left_out}" if left_out else how
+
+
+def _images(stage: Stage, row: Row, columns: list[str]) -> Counter[Any]:
+    """The source's rows; `*` would leave invisible columns out."""
+    values = stage.run(f"SELECT {', '.join(columns)} FROM {row.name}")
+    return Counter(hashable(dict(zip(columns, cells, strict=True))) for cells in values)
