@@ -91,18 +91,11 @@ class Tables:
     def configured(self, schema: TableSchema, before: TableSchema, origin: Mapping[str, str]) -> TableSchema:
         """What a DDL made of `before`, with the user's choices; `origin` has the old names of columns that there were.
 
-        Raises DefiniteError for a type or a key that cannot be carried, and where the rows lost their key.
+        Raises DefiniteError for a type or a key that cannot be carried.
         """
         # a column that was included stays so under another name
         everything = replace(schema, columns=tuple(replace(c, captured=True) for c in schema.columns))
         keyed = with_key(self.options.choice.chosen(everything, origin), self.options.keys)
-        if before.primary_key and not keyed.key:
-            what = f"{schema.name} has no primary key any more"
-            raise codes.KEY_LOST.error(
-                what,
-                where=schema.name,
-                hint="give it a primary key, or leave it without one",
-            )
         carried = carry_on(keyed, before, origin, self.options.rules)
         if is_unique_key(carried) and not keyed_by_unique(carried.declared).key:
             # one of its columns is hidden since it was, under another name

@@ -319,30 +319,6 @@ def test_a_table_that_went_in_no_log(stage: Stage, way_out: str) -> None:
     stage.same_rows(driver, "t", "u")
 
 
-@remedy(codes.KEY_LOST)
-@pytest.mark.parametrize("key", [True, False])
-def test_a_table_without_its_key(any_stage: Stage, key: bool) -> None:
-    stage = any_stage
-    stage.create("u", rows=3)
-    stage.create("t", rows=12)
-    driver = stage.driver()
-    stage.drain(driver)
-    stage.run("ALTER TABLE t DROP PRIMARY KEY")
-    stage.run("UPDATE u SET v = 2")
-    stage.drain(driver)
-    undisturbed(stage, driver)
-    why = reason(stage, driver, codes.KEY_LOST, "give it a primary key, or leave it without one")
-    stage.run("ALTER TABLE t ADD PRIMARY KEY (id)" if key else "INSERT INTO t VALUES (0, 0), (0, 0)")
-    taken_up(stage, driver, why)
-    stage.run("DELETE FROM t WHERE id = 0 LIMIT 1")
-    stage.drain(driver)
-    if key:
-        stage.same_rows(driver, "t", "u")
-        return
-    last = max(c.seq for c in driver.log if c.op is Op.SCHEMA)
-    assert remaining(c for c in driver.log if c.seq > last and c.table == stage.name()) == stage.images()
-
-
 @remedy(codes.STATEMENT_NOT_FOLLOWED)
 def test_a_masked_table_that_cannot_be_followed_in_a_backlog(stage: Stage) -> None:
     stage.create("u", rows=3)

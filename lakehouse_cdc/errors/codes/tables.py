@@ -67,15 +67,6 @@ TABLE_GONE = Code(
     'Leave it out ("!TABLE" under source.tables).',
 )
 
-KEY_LOST = Code(
-    4008,
-    "key_lost",
-    DefiniteError,
-    Scope.TABLE,
-    "A table lost its primary key.",
-    f"Give it a primary key, or leave it without one; then: {_READ_AGAIN}.",
-)
-
 TABLE_CHANGED = Code(
     4009,
     "table_changed",
