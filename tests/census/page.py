@@ -19,7 +19,7 @@ _NO_TABLE = "–"
 _BEGIN = """# Which tables are captured
 
 What a stream with default settings makes of a table, by its engine and its key, and of tables of a kind of their own.
-"by (id)": changes are told by these columns. "every copy of a row": the table has no key, and silver has as many equal
+"by (id)": these columns identify a row. "every copy of a row": the table has no key, and silver has as many equal
 rows as it has. "–": the server makes no such table. A number is the reason why the table alone is not captured; `run`,
 `status`, `verify` and `doctor` name it, and all others are captured. The page is made from what the servers do, and
 a test compares it with that.

@@ -43,6 +43,19 @@ def actions(lake: Lake, name: str, after: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.long
+def test_a_column_that_is_another_one_under_the_same_schema(spark: SparkSession, tmp_path: Path) -> None:
+    """As after `DROP COLUMN n, ADD COLUMN n`, and after two columns have exchanged their names."""
+    one = table("one", N, Column("m", "smallint"))
+    lake = Lake(spark, tmp_path, {one.name: one})
+    applier = Applier(spark, lake.layout)
+    first = apply(lake, applier, [begin(one), insert(one, 2, 1, n=5, m=6)], None)
+    second = apply(lake, applier, [altered(one, one, 3, n="m", m="n"), insert(one, 4, 2, n=7, m=8)], first)
+    assert held_rows(lake, one.name, "id", "n", "m") == [(1, 6, 5), (2, 7, 8)]
+    apply(lake, applier, [altered(one, one, 5, n=""), insert(one, 6, 3, n=9, m=9)], second)
+    assert held_rows(lake, one.name, "id", "n", "m") == [(1, None, 5), (2, None, 8), (3, 9, 9)]
+
+
+@pytest.mark.long
 def test_a_rename_and_an_addition_move_no_data(spark: SparkSession, tmp_path: Path) -> None:
     one = table("one", N)
     two = TableSchema("shop", "one", (replace(ID, name="Id of `it`"), Column("m", "smallint"), N), ("Id of `it`",))

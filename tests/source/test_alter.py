@@ -97,6 +97,30 @@ def test_each_kind(stage: Stage, ddl: str) -> None:
     assert [c.op for c in driver.log].count(Op.END) == (ddl in READ_AGAIN)
 
 
+@pytest.mark.parametrize("backlog", [False, True])
+@pytest.mark.parametrize(
+    "ddl",
+    [
+        "ALTER TABLE t DROP COLUMN v, ADD COLUMN v INT",
+        "ALTER TABLE t CHANGE v w INT AFTER id, CHANGE w v INT AFTER w",
+        "ALTER TABLE t CHANGE id v INT, CHANGE v id INT FIRST, DROP PRIMARY KEY, ADD PRIMARY KEY (id)",
+    ],
+)
+def test_columns_that_change_places_under_one_schema(any_stage: Stage, ddl: str, backlog: bool) -> None:
+    """The table looks as before, and a column has what another had, or nothing."""
+    stage = any_stage
+    stage.run("CREATE TABLE t (id INT NOT NULL PRIMARY KEY, v INT NOT NULL DEFAULT 7, w INT NOT NULL DEFAULT 8)")
+    stage.run("INSERT INTO t VALUES (1, 2, 3), (4, 5, 6)")
+    driver = stage.driver()
+    stage.drain(driver)
+    stage.run("UPDATE t SET w = 9 WHERE id = 1")
+    stage.run(ddl)
+    if backlog:
+        stage.run("ALTER TABLE t ADD COLUMN x INT")
+    stage.drain_twice(driver)
+    stage.same_rows(driver)
+
+
 def alter(stage: Stage, *statements: str) -> None:
     """Each statement with rows before and behind it, in files of their own."""
     for n, sql in enumerate(statements):

@@ -77,6 +77,7 @@ def _altered(statement: Statement, text: str, schema: TableSchema, given: Given,
         if not statement.alters:
             raise
         return [Effect("alter", schema.name)]
-    if after.schema != schema.declared:
+    # a column may be another one than that which has its name and definition now
+    if after.schema != schema.declared or any(after.origin.get(c.name) != c.name for c in schema.columns):
         return [Effect("alter", schema.name)]
     return [] if after.kept else [Effect("again", schema.name)]
