@@ -225,10 +225,10 @@ class TableApplier:
             )
 
     def _require_same_form(self, held: Held) -> None:
-        wanted = self._policy.form
-        if held.form is not wanted:
+        wanted = self._policy
+        if held.form is not wanted.form:
             raise codes.SILVER_FORM_CHANGED.error(
-                f"the silver table of {self._name} is of {held.form.title}, and is to be of {wanted.title}",
+                f"the silver table of {self._name} is of {held.form.title}, and is to be of {wanted.form.title}",
                 where=str(self._table),
                 hint="move it away to have it built again from bronze, or set scd and deletes back",
             )
