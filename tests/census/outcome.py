@@ -4,31 +4,38 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pymysql
 
 from lakehouse_cdc.model.offset import Offset
-from lakehouse_cdc.model.table_state import Quarantined
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
 from lakehouse_cdc.mysql.uncaptured import uncaptured
 from lakehouse_cdc.schema.selection import Selection
+from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.state_store import SchemaStore
-from tests.census.tables import BESIDE, REFERENCED, WRITES, Row, rows
+from lakehouse_cdc.testing import MySqlServer
+from tests.census.tables import BESIDE, WRITES, Row, rows
 from tests.support.source.driver import Driver, hashable
 from tests.support.source.play import images_of
-from tests.support.source.stage import Stage
+from tests.support.source.stage import Stage, on_stage
 
 NOT_MADE = ""  # the server makes no such table
 LEFT_OUT = "not captured: "
 
 
-def outcomes(stage: Stage) -> dict[Row, str]:
-    """How each table is captured, or why not.
+def outcomes(server: MySqlServer, database: str, folder: Path) -> dict[Row, str]:
+    """How each table is captured, or why not, on that server; they are made in `database`.
 
     Raises AssertionError where one that is captured does not have the rows that its source has.
     """
+    [column] = [_column(stage) for stage in on_stage(server, database, folder)]
+    return column
+
+
+def _column(stage: Stage) -> dict[Row, str]:
     there = _made(stage)
     driver = stage.driver(chunkRows="100000", chunksPerTrigger="100")
     stage.snapshot(driver)
@@ -40,11 +47,17 @@ def outcomes(stage: Stage) -> dict[Row, str]:
     store = SchemaStore(driver.options["schemaFolder"])
     offset = restored(driver.offset, store)
     assert offset is not None
-    return {row: _outcome(stage, driver, offset, store, row) if row in there else NOT_MADE for row in rows()}
+    schemas = {name: store.get(state.schema) for name, state in offset.captured.items()}
+    reasons = _left_out(stage, offset)
+    column = dict.fromkeys(rows(), NOT_MADE)
+    for row in there:
+        name = stage.name(row.name)
+        column[row] = _how(stage, driver, row, schemas[name]) if name in schemas else f"{LEFT_OUT}{reasons[name]}"
+    return column
 
 
 def _made(stage: Stage) -> list[Row]:
-    for sql in (*BESIDE, *REFERENCED):
+    for sql in BESIDE:
         stage.run(sql)
     made = []
     for row in rows():
@@ -59,18 +72,18 @@ def _made(stage: Stage) -> list[Row]:
     return made
 
 
-def _outcome(stage: Stage, driver: Driver, offset: Offset, store: SchemaStore, row: Row) -> str:
-    name = stage.name(row.name)
-    state = offset.tables.get(name)
-    if state is None:
-        with connect(ConnectionOptions.from_url(stage.server.url)) as session:
-            reasons = uncaptured(session, Selection([f"{stage.database}.*"])).all
-            return f"{LEFT_OUT}{reasons[name]}"
-    if isinstance(state.phase, Quarantined):
-        return LEFT_OUT + state.phase.reason.split("; ")[0].partition(": ")[2].removeprefix(f"{name} ")
-    schema = store.get(state.schema)
+def _left_out(stage: Stage, offset: Offset) -> dict[str, str]:
+    """Why tables are not followed, by name, without the error's code and what to do."""
+    with connect(ConnectionOptions.from_url(stage.server.url)) as session:
+        reasons = uncaptured(session, Selection([f"{stage.database}.*"])).all
+    for name, reason in offset.quarantined.items():
+        reasons[name] = reason.split("; ")[0].partition(": ")[2].removeprefix(f"{name} ")
+    return reasons
+
+
+def _how(stage: Stage, driver: Driver, row: Row, schema: TableSchema) -> str:
     columns = [column.name for column in schema.captured]
-    assert Counter(images_of(name, driver.log)) == _images(stage, row, columns), name
+    assert Counter(images_of(schema.name, driver.log)) == _images(stage, row, columns), schema.name
     left_out = ", ".join(column.name for column in schema.columns if not column.captured)
     how = f"by ({', '.join(schema.key)})" if schema.key else "every copy of a row"
     return f"{how}, without {left_out}" if left_out else how

@@ -24,7 +24,11 @@ _OPTIONS = {
     "FEDERATED": "ENGINE = FEDERATED CONNECTION = 'mysql://root@127.0.0.1:1/x/y'",
     "CONNECT": "ENGINE = CONNECT TABLE_TYPE = CSV FILE_NAME = 'x.csv'",
 }
-BESIDE = ("CREATE TABLE merged (id INT NOT NULL, name VARCHAR(20) NOT NULL, d DOUBLE NOT NULL, v INT) ENGINE = MyISAM",)
+BESIDE = (  # what some of the tables are made over
+    f"CREATE TABLE merged ({_COLUMNS}) ENGINE = MyISAM",
+    "CREATE TABLE referenced (id INT PRIMARY KEY)",
+    f"CREATE TABLE viewed ({_COLUMNS}, PRIMARY KEY (id))",
+)
 WRITES = (
     "UPDATE {} SET v = 5 WHERE id = 2",
     "DELETE FROM {} WHERE id = 1",
@@ -58,10 +62,6 @@ _KINDS = {
     "a view": "CREATE VIEW {} AS SELECT * FROM viewed",
     "a sequence": "CREATE SEQUENCE {}",
 }
-REFERENCED = (
-    "CREATE TABLE referenced (id INT PRIMARY KEY)",
-    f"CREATE TABLE viewed ({_COLUMNS}, PRIMARY KEY (id))",
-)
 
 
 @dataclass(frozen=True)

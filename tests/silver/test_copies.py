@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.errors import TransientError
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Change, Op
@@ -25,10 +24,18 @@ from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.forms import HISTORY, SOFT_DELETES
 from tests.support.bronze_writer import Lake
-from tests.support.crash_points import failing_at_random
 from tests.support.silver.changes import apply, begin, seq
-from tests.support.silver.crashes import runs, seeds, split_up
-from tests.support.silver.multisets import COLUMNS, LOG, VALUES, Writes, hashable, inserted, wanted
+from tests.support.silver.crashes import applied, runs, seeds
+from tests.support.silver.multisets import (
+    COLUMNS,
+    LOG,
+    Writes,
+    check_as_of,
+    hashable,
+    image_of,
+    inserted,
+    wanted,
+)
 from tests.support.silver.schema_changes import altered
 
 Version = tuple[int, int | None, Any]  # from, until, and the image
@@ -43,16 +50,12 @@ def current(lake: Lake, form: Form) -> list[Any]:
     return read(lake.spark, lake.layout.silver_table(LOG.name)).where(of_now).collect()
 
 
-def image(row: Any) -> Any:
-    return hashable({n: bytes(row[n]) if isinstance(row[n], bytearray) else row[n] for n in VALUES})
-
-
 def versions(lake: Lake) -> list[Version]:
     """Those of silver; the copies of one digest that are open have numbers of their own."""
     own, open_ones, found = lake.layout.own, set[tuple[str, int]](), list[Version]()
     for row in rows(lake):
         end = None if row[END_AT] is None else int(row[END_AT]["seq"])
-        found.append((int(row[START_AT]["seq"]), end, image(row)))
+        found.append((int(row[START_AT]["seq"]), end, image_of(row)))
         if end is None:
             assert (row[own.row_hash], row[own.row_copy]) not in open_ones
             open_ones.add((row[own.row_hash], row[own.row_copy]))
@@ -72,8 +75,8 @@ def check_marked(lake: Lake) -> None:
     """Rows that are not marked are those of now; of each row as many are kept as there were at once."""
     own, kept, current = lake.layout.own, Counter[Any](), Counter[Any]()
     for row in rows(lake):
-        kept[image(row)] += 1
-        current[image(row)] += row[own.deleted_at] is None
+        kept[image_of(row)] += 1
+        current[image_of(row)] += row[own.deleted_at] is None
     assert +current == wanted(lake.written)
     for at in {change.seq for change in lake.written if change.op is not Op.SCHEMA}:
         assert wanted([change for change in lake.written if change.seq <= at]) <= kept
@@ -94,24 +97,14 @@ def every_batch(spark: SparkSession, seed: int, form: Form, *, length: int, part
         def new_applier() -> Applier:
             return Applier(spark, lake.layout, policy=lambda _: policy)
 
-        applier, done = new_applier(), None
-        for part in split_up(writes.changes, parts, rng):
-            batch = Versions(done, lake.commit(part).version)
-            with failing_at_random(rng, 0.15):
-                try:
-                    applier.apply(batch, lake.note(batch))
-                except TransientError:
-                    applier = rng.choice([applier, new_applier()])
-            applier.apply(batch, lake.note(batch))
+        for applier, batch in applied(lake, writes.changes, parts, rng, new_applier):
             if rng.random() < 0.3:  # an older checkpoint of a stream that began elsewhere
                 again = Versions(None, batch.last)
                 new_applier().apply(again, lake.note(again, query="another"))
             assert not applier.quarantined
             CHECKS[form](lake)
-            done = batch.last
         for change in rng.sample(lake.written, 3):
-            there = Counter(hashable(image) for _, image in lake.rows_at(LOG.name, change.seq))
-            assert there == wanted([c for c in lake.written if c.seq <= change.seq])
+            check_as_of(lake, LOG.name, change.seq)
 
 
 @pytest.mark.long

@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.errors import TransientError
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.silver.apply.applier import Applier
-from tests.support.crash_points import failing_at_random
-from tests.support.silver.crashes import runs, seeds, split_up
+from tests.support.silver.crashes import applied, runs, seeds, split_up
 from tests.support.silver.folds import check, check_as_of, lake_with, policies
 from tests.support.silver.histories import KINDS
 
@@ -28,19 +26,9 @@ def in_order_with_crashes(spark: SparkSession, seed: int, *, tables: int, parts:
         def new_applier() -> Applier:
             return Applier(spark, lake.layout, policy=lambda _: policy)
 
-        applier, done = new_applier(), None
-        for part in split_up(changes, parts, rng):
-            versions = Versions(done, lake.commit(part).version)
-            with failing_at_random(rng, 0.15):
-                try:
-                    applier.apply(versions, lake.note(versions))
-                except TransientError:
-                    applier = rng.choice([applier, new_applier()])
-            # the crash has left some tables behind; the batch comes again
-            applier.apply(versions, lake.note(versions))
+        for _ in applied(lake, changes, parts, rng, new_applier):
             check(lake, lake.written, policy)
             check_as_of(lake, rng, policy.transform)
-            done = versions.last
 
 
 def out_of_order(spark: SparkSession, seed: int, *, tables: int, parts: int) -> None:

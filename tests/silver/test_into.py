@@ -14,9 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.errors import TransientError
 from lakehouse_cdc.lake.tables import read
-from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.model.table_layout import Layout
@@ -27,11 +25,10 @@ from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.forms import CURRENT, HISTORY, SOFT_DELETES
 from lakehouse_cdc.silver.tables.properties import own_properties
 from tests.support.bronze_writer import Lake
-from tests.support.crash_points import failing_at_random
 from tests.support.silver.changes import ID, N, apply, begin, delete, insert, seq
-from tests.support.silver.crashes import split_up
+from tests.support.silver.crashes import applied
 from tests.support.silver.histories import TEXT
-from tests.support.silver.multisets import LOG, VALUES, Writes, hashable, wanted
+from tests.support.silver.multisets import LOG, Writes, check_as_of, image_of, wanted
 from tests.support.silver.schema_changes import altered, update
 
 T = Column("t", "text", **TEXT)
@@ -92,23 +89,17 @@ def test_copies_keep_to_their_rows(spark: SparkSession, tmp_path: Path, seed: in
     for pos in range(3, 43):
         rng.choice(histories).grow(pos)
     changes = sorted((change for one in histories for change in one.changes), key=lambda change: change.seq)
-    applier, done = Applier(spark, lake.layout, policy=lambda _: policy), None
-    for part in split_up(changes, 4, rng):
-        batch = Versions(done, lake.commit(part).version)
-        with failing_at_random(rng, 0.15):
-            try:
-                applier.apply(batch, lake.note(batch))
-            except TransientError:
-                applier = Applier(spark, lake.layout, policy=lambda _: policy)
-        applier.apply(batch, lake.note(batch))
+
+    def new_applier() -> Applier:
+        return Applier(spark, lake.layout, policy=lambda _: policy)
+
+    for applier, _ in applied(lake, changes, 4, rng, new_applier):
         assert not applier.quarantined
         for log in logs:
             assert copies(lake, log) == wanted([change for change in lake.written if change.table == log.name])
-        done = batch.last
     for change in rng.sample(lake.written, 2):
         for log in logs:
-            there = Counter(hashable(image) for _, image in lake.rows_at(log.name, change.seq))
-            assert there == wanted([c for c in lake.written if c.seq <= change.seq and c.table == log.name])
+            check_as_of(lake, log.name, change.seq)
 
 
 def test_a_copy_that_goes_is_one_of_its_own_table(spark: SparkSession, tmp_path: Path) -> None:
@@ -134,9 +125,8 @@ def test_a_copy_that_goes_is_one_of_its_own_table(spark: SparkSession, tmp_path:
 
 def copies(lake: Lake, log: TableSchema) -> Counter[Any]:
     frame, own = read(lake.spark, lake.layout.silver_table(log.name)), lake.layout.own
-    current = frame.where(form_of_columns(frame.columns, own).is_current(own)).select(*VALUES).collect()
-    images = [{n: bytes(row[n]) if isinstance(row[n], bytearray) else row[n] for n in VALUES} for row in current]
-    return Counter(map(hashable, images))
+    current = frame.where(form_of_columns(frame.columns, own).is_current(own)).collect()
+    return Counter(map(image_of, current))
 
 
 def rows_of(lake: Lake, name: str) -> list[tuple[Any, ...]]:

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.errors import TransientError
 from lakehouse_cdc.lake.commits import history
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.lake.versions import Versions
@@ -23,11 +22,18 @@ from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.apply.rebuild import rebuilds
 from lakehouse_cdc.silver.definition.policy import Policy
 from tests.support.bronze_writer import Lake
-from tests.support.crash_points import failing_at_random
 from tests.support.silver.changes import apply, begin, seq
-from tests.support.silver.crashes import runs, seeds, split_up
+from tests.support.silver.crashes import applied, runs, seeds
 from tests.support.silver.histories import TEXT
-from tests.support.silver.multisets import COLUMNS, LOG, VALUES, Writes, hashable, inserted, wanted
+from tests.support.silver.multisets import (
+    COLUMNS,
+    LOG,
+    Writes,
+    check_as_of,
+    image_of,
+    inserted,
+    wanted,
+)
 from tests.support.silver.schema_changes import altered
 
 
@@ -36,8 +42,7 @@ def held(lake: Lake) -> Counter[Any]:
     own = lake.layout.own
     copies: dict[str, list[tuple[int, int, Any]]] = {}
     for row in read(lake.spark, lake.layout.silver_table(LOG.name)).collect():
-        image = {name: bytes(row[name]) if isinstance(row[name], bytearray) else row[name] for name in VALUES}
-        copies.setdefault(row[own.row_hash], []).append((row[own.row_copy], int(row[own.seq]), hashable(image)))
+        copies.setdefault(row[own.row_hash], []).append((row[own.row_copy], int(row[own.seq]), image_of(row)))
     for same in copies.values():
         numbers, seqs, images = zip(*sorted(same), strict=True)
         assert numbers == tuple(range(1, len(same) + 1))
@@ -55,24 +60,16 @@ def every_batch(spark: SparkSession, seed: int, *, length: int, parts: int, as_o
         writes.grow(pos)
     with TemporaryDirectory() as folder:
         lake = Lake(spark, Path(folder), {LOG.name: LOG})
-        applier, done, past = Applier(spark, lake.layout), None, list[Versions]()
-        for part in split_up(writes.changes, parts, rng):
-            past.append(versions := Versions(done, lake.commit(part).version))
-            with failing_at_random(rng, 0.15):
-                try:
-                    applier.apply(versions, lake.note(versions))
-                except TransientError:
-                    applier = rng.choice([applier, Applier(spark, lake.layout)])
-            applier.apply(versions, lake.note(versions))
+        past: list[Versions] = []
+        for _, versions in applied(lake, writes.changes, parts, rng, lambda: Applier(spark, lake.layout)):
+            past.append(versions)
             if rng.random() < 0.3:  # an older checkpoint of a stream that began elsewhere
                 again = Versions(rng.choice([None, *(one.after for one in past)]), versions.last)
                 Applier(spark, lake.layout).apply(again, lake.note(again, query="another"))
             assert held(lake) == wanted(lake.written)
-            done = versions.last
         if as_of:
             for change in rng.sample(lake.written, 3):
-                rows = Counter(hashable(image) for _, image in lake.rows_at(LOG.name, change.seq))
-                assert rows == wanted([c for c in lake.written if c.seq <= change.seq])
+                check_as_of(lake, LOG.name, change.seq)
 
 
 @pytest.mark.long

@@ -11,6 +11,7 @@ from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.multiset import remaining
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.schema.table import Column, TableSchema
+from tests.support.bronze_writer import Lake
 from tests.support.silver.changes import begin, seq
 from tests.support.silver.histories import TEXT
 
@@ -29,6 +30,11 @@ VALUES: dict[str, tuple[Any, ...]] = {
 def hashable(image: Row) -> tuple[tuple[str, str], ...]:
     """An image as it is told from others: 0.0 and -0.0 are two."""
     return tuple(sorted((name, repr(value)) for name, value in image.items()))
+
+
+def image_of(row: Any) -> tuple[tuple[str, str], ...]:
+    """The image of a row of silver, likewise."""
+    return hashable({n: bytes(row[n]) if isinstance(row[n], bytearray) else row[n] for n in VALUES})
 
 
 class Writes:
@@ -82,6 +88,12 @@ def wanted(changes: list[Change]) -> Counter[Any]:
         if c.op is not Op.SCHEMA
     ]
     return remaining(plain)
+
+
+def check_as_of(lake: Lake, name: str, at: int) -> None:
+    """What is answered as of a seq is the multiset that bronze came to there."""
+    there = Counter(hashable(image) for _, image in lake.rows_at(name, at))
+    assert there == wanted([change for change in lake.written if change.seq <= at and change.table == name])
 
 
 def inserted(pos: int, n: int, text: str = "") -> Change:
