@@ -67,7 +67,6 @@ class RecordedTable:
 def tables_in(spark: SparkSession, layout: Layout) -> tuple[int, list[RecordedTable]]:
     """The greatest seq in bronze (0 if it is empty), and the tables of which it has rows."""
     changes = read(spark, layout.changes)
-    greatest = changes.agg(F.max("seq").alias("seq")).collect()[0]["seq"]
     left, text = F.expr(LEFT), F.to_json("after")
     rows = changes.where(F.col("op") == Op.SCHEMA.value).groupBy("source_table")
     last = rows.agg(
@@ -80,4 +79,10 @@ def tables_in(spark: SparkSession, layout: Layout) -> tuple[int, list[RecordedTa
         RecordedTable(row["source_table"], row["schema_id"], row["schema"], (row["why"] or "") if row["left"] else None)
         for row in last.collect()
     ]
-    return int(greatest or 0), sorted(tables, key=lambda table: table.name)
+    return greatest_seq(spark, layout), sorted(tables, key=lambda table: table.name)
+
+
+def greatest_seq(spark: SparkSession, layout: Layout) -> int:
+    """That of all rows of bronze; 0 if it is empty."""
+    greatest = read(spark, layout.changes).agg(F.max("seq").alias("seq")).collect()[0]["seq"]
+    return int(greatest or 0)

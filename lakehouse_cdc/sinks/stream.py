@@ -85,16 +85,22 @@ def source_notes(
 ) -> list[CommitNote]:
     """The notes of the source's commits among those versions of bronze, newest first; at least the last one before.
 
-    `checkpoint` is that of the stream which reads them, if one does.
+    `checkpoint` is that of the stream which reads them, if one does. Raises DefiniteError where there is none.
     """
+    notes = notes_in_log(spark, layout, versions)
+    if not notes:
+        raise no_note(layout, versions.last, checkpoint)
+    return notes
+
+
+def notes_in_log(spark: SparkSession, layout: Layout, versions: Versions) -> list[CommitNote]:
+    """The same; none where Delta's log no longer has these commits."""
     notes: list[CommitNote] = []
     for commit in newest_first(spark, layout.changes):
         if notes and versions.after is not None and commit.version <= versions.after:
             break
         if commit.version <= versions.last and commit.note is not None:
             notes.append(commit.note)
-    if not notes:
-        raise no_note(layout, versions.last, checkpoint)
     return notes
 
 

@@ -269,7 +269,8 @@ def test_the_command_asks_says_what_it_did_and_names_what_it_cannot_do(
     by, table, again, then = setting.groups()
     hashed = ["--set", f"tables.{table}.masks={{email: {by}}}"]
     run("UPDATE t SET v = 12")
-    assert not any(rows.get("r") for rows in call(0, again, "-c", file, "--once", *hashed)["tables"].values())
+    tables = call(0, again, "-c", file, "--once", *hashed)["tables"]
+    assert [name for name, rows in tables.items() if rows.get("r")] == [table]  # bronze has NULL of its newest rows
     [done] = call(0, then, "-c", file, "--yes", *hashed)["redacted"]
     assert (done["table"], done["left"]) == (table, "")
     assert call(0, "verify", "-c", file, *hashed)["verified"] is True

@@ -24,7 +24,7 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.bronze.recorded_state import find_bronze, record_last_schemas, tables_in
+from lakehouse_cdc.bronze.recorded_state import find_bronze, greatest_seq, record_last_schemas, tables_in
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.cleanup.trash import throw_away
@@ -52,7 +52,7 @@ from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.pipeline.context import Folders
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.tables.ledger import bronze_of_ledger, last_seq
-from lakehouse_cdc.sinks.stream import source_notes, versions_of
+from lakehouse_cdc.sinks.stream import notes_in_log, versions_of
 from lakehouse_cdc.source.ddl.transitions import left
 from lakehouse_cdc.source.spark.legacy_reader import forget_plan
 from lakehouse_cdc.source.state.planned_configuration import DIGEST
@@ -157,12 +157,18 @@ def _silver(spark: SparkSession, layout: Layout, bronze: BronzeRecord | None, pl
 
 
 def _is_older(spark: SparkSession, layout: Layout, place: Checkpoint) -> bool:
-    """Whether silver's checkpoint has a complete batch that its ledger has not."""
+    """Whether silver's checkpoint has a complete batch that its ledger has not.
+
+    Where Delta's log no longer says where that batch ends, bronze's rows do: the ledger has that batch if it has all of
+    them. If it lacks some, they may be of later batches, too; silver is then made from bronze once more, which is exact
+    in either case.
+    """
     batch = place.last_commit()
     if batch is None:
         return False
-    newest = source_notes(spark, layout, versions_of(place, batch), place)[0]
-    return last_seq(spark, layout) < newest.source_point.seq
+    notes = notes_in_log(spark, layout, versions_of(place, batch))
+    end = notes[0].source_point.seq if notes else greatest_seq(spark, layout)
+    return last_seq(spark, layout) < end
 
 
 def _done(

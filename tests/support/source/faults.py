@@ -72,12 +72,13 @@ class FaultyTables:
         self.stage.run(sql)
         self._remember()
 
-    def alter(self, table: str, sql: str) -> None:
-        """One that makes reads of the table void which began before it."""
+    def alter(self, table: str, sql: str, *, followed: bool = False) -> None:
+        """One that makes reads of the table void which began before it; `followed`: and that is always understood."""
         held = self.stage.images(table)
         self.do(table, sql)
         self.altered[self.stage.name(table)] = self.stage.position()
-        self.left[table, self.stage.position()] = held
+        if not followed:
+            self.left[table, self.stage.position()] = held
 
     def at(self, place: Place) -> State:
         """What the tables held at a position."""
@@ -131,7 +132,7 @@ def _text(world: FaultyTables, table: str) -> None:
 
 def _truncate(world: FaultyTables, table: str) -> None:
     """No fault, but it comes between those that are."""
-    world.alter(table, f"TRUNCATE TABLE {table}")
+    world.alter(table, f"TRUNCATE TABLE {table}", followed=True)
 
 
 FAULTS: dict[str, Callable[[FaultyTables, str], None]] = {
@@ -184,6 +185,8 @@ class Judge:
         was = before.get("tables", {}).get(name)
         if was is None or not was["done"] or {"moved_from", "quarantined", "dropped"} & was.keys():
             return  # not all of it had been read
+        if ["again", name] in driver.offset.get("ddl", ()):
+            return  # a text before the fault changed rows that are in no log
         want = self.world.left.get((table, place), self.world.at(place)[table])
         assert got == want, f"{name} was left at {place} with {got - want} more and {want - got} less"
 
