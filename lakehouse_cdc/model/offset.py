@@ -25,6 +25,7 @@ from lakehouse_cdc.model.xa import Prepared
 
 LONGEST_TURN = 18  # an event's header has 19 bytes (MySQL internals, "Binlog Event Header")
 _VERSION = 1
+OF_STRETCHES = 2  # the version of an offset that names the ends of stretches (see `source.state.offset_codec`)
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Offset:
     `turn` counts how often tables began, were left or got another shape at this very position, with nothing of the log
     in between: what is emitted at each turn comes after what was emitted before (see `seq_position`). `settings` are
     digests of configurations that hid columns which may be shown by now, and are not (`source.planning.reconfigured`).
+    `between` are the ends of the stretches that its batch consists of, but the last (see `source.planning.stretches`).
     """
 
     epoch: int
@@ -69,6 +71,7 @@ class Offset:
     texts: tuple[int, int] = (0, 0)
     turn: int = 0
     settings: tuple[str, ...] = ()
+    between: tuple[Offset, ...] = ()
 
     def gtids(self) -> GtidSet:
         """`gtid_set`, parsed."""
@@ -142,7 +145,7 @@ class Offset:
         return replace(self, tables={**others, name: state})
 
     def to_json(self) -> dict[str, Any]:
-        """The dict that Spark stores."""
+        """The dict that Spark stores, but for `between`."""
         ddl = {"ddl": [effect.to_json() for effect in self.ddl]} if self.ddl else {}
         xa = {"prepared": [p.to_json() for p in self.prepared]} if self.prepared else {}
         text: dict[str, Any] = {"references": self.references} if self.references else {}
@@ -169,10 +172,10 @@ class Offset:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Offset | None:
-        """The inverse of `to_json`; None for the empty offset. Raises DefiniteError for another version's."""
+        """The inverse of `to_json`; None for the empty offset. Raises DefiniteError for a later version's."""
         if not data:
             return None
-        if data.get("version") != _VERSION:
+        if data.get("version") not in (_VERSION, OF_STRETCHES):
             raise codes.OFFSET_UNREADABLE.error(
                 f"the checkpoint holds an offset of version {data.get('version')!r}, this source writes {_VERSION}",
             )

@@ -29,7 +29,7 @@ class SchemaSplit(InputPartition):
 
 @dataclass
 class AlterSplit(InputPartition):
-    """The `s` rows of the changes that the statement made at which this batch ends."""
+    """The `s` rows of the changes that the statement made at which a stretch of this batch ends."""
 
     stamp: Stamp
     changes: tuple[SchemaChange, ...]
@@ -37,7 +37,7 @@ class AlterSplit(InputPartition):
 
 @dataclass
 class TruncateSplit(InputPartition):
-    """The `t` rows of the tables that the statement emptied at which this batch ends."""
+    """The `t` rows of the tables that the statement emptied at which a stretch of this batch ends."""
 
     stamp: Stamp
     schemas: tuple[TableSchema, ...]

@@ -58,5 +58,5 @@ def test_there_are_stored_offsets() -> None:
 
 
 def test_another_version_is_refused() -> None:
-    with pytest.raises(DefiniteError, match="version 2"):
-        Offset.from_json({"version": 2})
+    with pytest.raises(DefiniteError, match="version 3"):
+        Offset.from_json({"version": 3})

@@ -53,6 +53,24 @@ def test_an_offset_means_the_same_for_ever(tmp_path_factory: pytest.TempPathFact
     assert [restored(data, store) for data, _ in kept] == [meant for _, meant in kept]
 
 
+@given(st.lists(_moves, min_size=1, max_size=8), st.booleans())
+def test_the_ends_of_stretches_are_kept(
+    tmp_path_factory: pytest.TempPathFactory, moves: list[Any], first: bool
+) -> None:
+    store = SchemaStore(str(tmp_path_factory.mktemp("states")))
+    tables = {f"db.t{n}": WAITING for n in range(40)}
+    before = {} if first else plain(stored(offset(tables), {}, store))
+    ends = []
+    for n, changed in enumerate(moves):
+        after = {**tables, **{f"db.t{i}": state for i, state in changed.items()}}
+        tables = {name: state for name, state in after.items() if state is not None}
+        ends.append(offset(tables, 5 + n))
+    meant = replace(ends[-1], between=tuple(ends[:-1]))
+    data = plain(stored(meant, before, store))
+    assert restored(data, store) == meant
+    assert data["version"] == (2 if ends[:-1] else 1)  # else a release that does not know of them would miss rows
+
+
 def test_a_snapshot_of_a_thousand_tables_has_small_offsets_and_few_files(tmp_path: Path) -> None:
     store = SchemaStore(str(tmp_path))
     tables = {f"db.t{n}": WAITING for n in range(1000)}

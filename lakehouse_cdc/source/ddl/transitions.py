@@ -6,9 +6,9 @@ puts the cursor back where DDL of the table lies in between. Only then does a re
 have been read before that DDL: then their rows are there, so events of their keys must continue to pass (a delete that
 waited for a chunk which does not hold the row any more would be lost), and the rows come twice.
 
-A batch ends at each DDL that is followed, so what it does is part of an offset: rows before it were written under the
-state that the offset before has, and whatever is read later has a floor after it. (Its metadata lock proves that all
-before it is visible.)
+A batch, or a stretch of one (see `planning.stretches`), ends at each DDL that is followed, so what it does is part of
+an offset: rows before it were written under the state that the offset before has, and whatever is read later has a
+floor after it. (Its metadata lock proves that all before it is visible.)
 
 Of keys that were read again by themselves the same holds: they are owed until nothing was met after them.
 

@@ -1,8 +1,8 @@
-"""How far the log is read in one batch, and what becomes of the tables on the way.
+"""How far the log is read in one stretch of a batch, and what becomes of the tables on the way.
 
-W is chosen from what a dump has delivered: the server's status runs ahead of it. A batch ends at the first DDL of a
-captured table, whose effects are decided here; where they cannot be known, that is an error when all that is before it
-has been offered.
+W is chosen from what a dump has delivered: the server's status runs ahead of it. A stretch ends at the first DDL of a
+captured table, whose effects are decided here (`stretches` says whether its batch does, too). Where they cannot be
+known, that is an error when all that is before it has been offered.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from lakehouse_cdc.source.test_hooks import Step, reached
 
 @dataclass(frozen=True)
 class Progress:
-    """Where the batch ends. `at_the_tip`: nothing is left to read now. `rows`: captured ones in between."""
+    """Where the stretch ends. `at_the_tip`: nothing is left to read now. `rows`: captured ones in between."""
 
     offset: Offset
     at_the_tip: bool

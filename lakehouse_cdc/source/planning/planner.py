@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from lakehouse_cdc.errors import DefiniteError, TransientError, codes
 from lakehouse_cdc.model.offset import LONGEST_TURN, Offset
@@ -22,7 +23,7 @@ from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.source.captured_tables import Tables, wait_for_ddl
 from lakehouse_cdc.source.ddl.text_statements import Texts, guarded
 from lakehouse_cdc.source.options import SourceOptions, replica_ids
-from lakehouse_cdc.source.planning import reconfigured, split_plan
+from lakehouse_cdc.source.planning import reconfigured, split_plan, stretches
 from lakehouse_cdc.source.planning.batch_pacing import Pace
 from lakehouse_cdc.source.planning.chunks import Chunks
 from lakehouse_cdc.source.planning.connections import Connections
@@ -117,19 +118,47 @@ class Planner:
     ) -> Offset | None:
         if start is None or start is self._begins_after:
             return self._with_chunks(self._first(epoch=1) if start is None else self._epoch_after(start), max_rows)
+        start = replace(start, between=())
         start, altered = self._reconfigured(start, planned_under)
         if altered is not None:
             return altered
         failed = self._set_aside.follow(start, rereads=lambda table: self._options.on_error_of(table) == "reread")
-        if not failed and self._pace.finished(start, self._open.tip, looked=self._selection_checked):
+        to_apply = any(note.table in start.captured for note in failed)
+        if not to_apply and self._pace.finished(start, self._open.tip, looked=self._selection_checked):
             return None
         moved = self._moved(start, failed, max_rows, max_bytes)
         if isinstance(moved, DefiniteError):
             if self._options.on_gap != "resnapshot":
                 raise moved
             return self._with_chunks(self._epoch_after(start), max_rows)
-        if moved.others:
-            self._selection_checked = False  # tables may be born, or come under another name
+        between: list[Offset] = []
+        while stretches.may_pass(start, moved.offset, len(between) + 1):
+            between.append(moved.offset)
+            max_rows = None if max_rows is None else max_rows - moved.rows
+            left = None if max_bytes is None else max_bytes - (between[-1].position.pos - start.position.pos)
+            further = self._further(between[-1], failed, max_rows, left)
+            if further is None:
+                return replace(between.pop(), between=tuple(between))
+            moved = further
+        end = self._completed(between[-1] if between else start, moved, max_rows)
+        if end is None:
+            return replace(between.pop(), between=tuple(between)) if between else None
+        return replace(end, between=tuple(between))
+
+    def _further(
+        self, start: Offset, failed: Sequence[Note], max_rows: int | None, max_bytes: int | None
+    ) -> Progress | None:
+        """The log from the end of a stretch on; None where the batch ends there."""
+        if any(limit is not None and limit <= 0 for limit in (max_rows, max_bytes)):
+            return None
+        try:
+            moved = self._moved(start, failed, max_rows, max_bytes)
+        except DefiniteError:
+            return None  # which is raised when all that is before it has been offered
+        return None if isinstance(moved, DefiniteError) else moved
+
+    def _completed(self, start: Offset, moved: Progress, max_rows: int | None) -> Offset | None:
+        """The end of a batch, or of its last stretch, which begins at `start`; None if there is nothing to offer."""
         offset, near = moved.offset, moved.at_the_tip
         offset = reconfigured.shown(start, offset, self._options, self._store) if near else offset
         offset = self._signals.taken_up(start, self._with_new_tables(start, offset) if near else offset, near=near)
@@ -171,7 +200,10 @@ class Planner:
         if (key_cuts := self._key_cuts(start, end)) is None:
             return []
         store = self._store
-        splits = split_plan.plan(start, end, store.get, store.change, store.repair, key_cuts, self._log_cuts)
+        splits: list[Split] = []
+        for begin, until in pairwise((start, *end.between, end)):
+            assert until is not None
+            splits += split_plan.plan(begin, until, store.get, store.change, store.repair, key_cuts, self._log_cuts)
         return guarded(splits, end, store)
 
     def _key_cuts(self, start: Offset | None, end: Offset) -> KeyCuts | None:
@@ -218,7 +250,7 @@ class Planner:
         if isinstance(tail, DefiniteError):
             return tail
         try:
-            passed = self._signals.passed(start.epoch)
+            passed, failed = self._signals.passed(start.epoch), [n for n in failed if n.table in start.captured]
             log = LogProgress(start, tail, self._open, self._tables, self._texts, self._pace, failed, passed)
             moved = log.advance(max_rows, max_bytes)
         except DefiniteError:
@@ -227,6 +259,8 @@ class Planner:
             if isinstance(again, DefiniteError):
                 return again
             raise
+        if moved.others:
+            self._selection_checked = False  # tables may be born, or come under another name
         return log.gap_of_xa(moved.offset) or moved
 
     def _continued(self, start: Offset) -> Tail | DefiniteError:

@@ -49,7 +49,7 @@ def plan(
     key_cuts: KeyCuts,
     log_cuts: LogCuts,
 ) -> list[Split]:
-    """All splits of the batch (start, end]. A new epoch has no binlog range: it continues nothing."""
+    """All splits of (start, end], a batch or a stretch of one. A new epoch has no range of the log."""
     last_epoch: Mapping[str, TableState] = {}
     if start is not None and start.epoch != end.epoch:
         last_epoch, start = start.tables, None
@@ -116,7 +116,7 @@ def _begin(
 
 
 def _ddl(start: Offset, end: Offset, stamp: Stamp, schema_of: SchemaOf, change_of: ChangeOf) -> list[Split]:
-    """What the statement did that the batch ends at. A table without any row in bronze begins with its new schema."""
+    """What the statement did that it ends at. A table without any row in bronze begins with its new schema."""
     splits: list[Split] = []
     emptied = [end.tables[effect.table].schema for effect in end.ddl if effect.kind == "truncate"]
     if emptied:

@@ -118,7 +118,8 @@ class SetAside:
     def follow(self, start: Offset, *, rereads: Callable[[str], bool]) -> list[Note]:
         """Bring the notes up to an offset that a batch begins at, and ask for the re-reads that are due.
 
-        `rereads`: whether a table is to be read again by itself. Gives those that the batch has to apply.
+        `rereads`: whether a table is to be read again by itself. Gives those that the batch has to apply, once it has
+        come to where their tables are captured: one may come into being in it.
         """
         to_apply = []
         for table, note in self.notes().items():
@@ -133,7 +134,7 @@ class SetAside:
                 recent = tuple(at for at in note.rereads if at > now - _DAY)
                 self._write(replace(note, rereads=(*recent, now)))
                 self._signals.request(table)
-            to_apply += [note] if note.state == "open" and table in start.captured else []
+            to_apply += [note] if note.state == "open" else []
         return to_apply
 
     def under(self, digest: str) -> None:

@@ -6,6 +6,9 @@ file beside the checkpoint, named by its fingerprint, and the offset holds the f
 that are elsewhere, with their state, and tables that are no more, with null. A file is immutable and written before
 the offset that names it, so an offset means the same at any replay.
 
+The ends of the stretches that a batch consists of are in a file, too, each with the tables that are another than at the
+end after it. Such an offset has a version of its own, since a release that does not know of them would miss rows.
+
 A new file is written when the exceptions at rest outgrow a sixteenth of the old one. A table comes to rest once for
 each time that it is read, so all files together hold a constant times what the last one holds.
 """
@@ -13,9 +16,11 @@ each time that it is read, so all files together hold a constant times what the 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
-from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.offset import OF_STRETCHES, Offset
 from lakehouse_cdc.source.state.state_store import SchemaStore
 
 _FEW = 16  # exceptions that are always carried in the offset itself
@@ -26,6 +31,8 @@ def stored(offset: Offset, before: Mapping[str, Any], store: SchemaStore) -> dic
     """The JSON of `offset`, small; `before` is the stored offset that it follows ({} where it is the first)."""
     data = offset.to_json()
     tables: dict[str, Any] = data["tables"]
+    if offset.between:
+        data |= {"version": OF_STRETCHES, "between": store.put_between(_differing(offset))}
     moving = {"moved_from", "repair"}
     resting = {n: state for n, state in tables.items() if not state["cursor"] and not moving & state.keys()}
     fingerprint = before.get("states")
@@ -35,18 +42,41 @@ def stored(offset: Offset, before: Mapping[str, Any], store: SchemaStore) -> dic
         fingerprint, held = store.put_states(resting), resting
     if not fingerprint:
         return data
-    changed = {name: state for name, state in tables.items() if held.get(name) != state}
-    gone = dict.fromkeys(held.keys() - tables.keys())
-    return {**data, "tables": {**changed, **gone}, "states": fingerprint}
+    return {**data, "tables": _exceptions(tables, held), "states": fingerprint}
 
 
 def restored(data: Mapping[str, Any], store: SchemaStore) -> Offset | None:
     """The offset of which `data` was stored; None for `{}`.
 
-    Raises DefiniteError where its file of states is gone, or another release has written it.
+    Raises DefiniteError where a file that it names is gone, or a later release has written it.
     """
-    fingerprint = data.get("states")
-    if not fingerprint:
-        return Offset.from_json(data)
-    tables = {**store.states(fingerprint), **data["tables"]}
-    return Offset.from_json({**data, "tables": {name: state for name, state in tables.items() if state is not None}})
+    if fingerprint := data.get("states"):
+        data = {**data, "tables": _applied(store.states(fingerprint), data["tables"])}
+    offset = Offset.from_json(data)
+    if offset is None or not (between := data.get("between")):
+        return offset
+    ends: list[Offset] = []
+    tables = data["tables"]
+    for end in reversed(store.between(between)):
+        tables = _applied(tables, end["tables"])
+        one = Offset.from_json({**end, "tables": tables})
+        assert one is not None
+        ends.insert(0, one)
+    return replace(offset, between=tuple(ends))
+
+
+def _differing(offset: Offset) -> list[dict[str, Any]]:
+    """The ends in `between`, each with the tables of which the state is another than at the end after it."""
+    every = [end.to_json() for end in (*offset.between, offset)]
+    return [{**end, "tables": _exceptions(end["tables"], after["tables"])} for end, after in pairwise(every)]
+
+
+def _exceptions(tables: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """What `tables` are other than `known` ones: their states, and null for tables that are no more."""
+    changed = {name: state for name, state in tables.items() if known.get(name) != state}
+    return {**changed, **dict.fromkeys(known.keys() - tables.keys())}
+
+
+def _applied(known: Mapping[str, Any], exceptions: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `_exceptions`."""
+    return {name: state for name, state in {**known, **exceptions}.items() if state is not None}

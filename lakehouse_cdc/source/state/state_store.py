@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,18 @@ class SchemaStore:
         """The states of that fingerprint. Raises DefiniteError if their file is gone or is not what its name says."""
         states: dict[str, Any] = json.loads(self._checked(self._states(fingerprint), fingerprint, "states"))
         return states
+
+    def put_between(self, ends: Sequence[Mapping[str, Any]]) -> str:
+        """Store the ends of a batch's stretches, as `offset_codec` holds them, and give their fingerprint."""
+        text = json.dumps(ends, sort_keys=True, separators=(",", ":"))
+        fingerprint = _digest(text)
+        self._write(self._between(fingerprint), text)
+        return fingerprint
+
+    def between(self, fingerprint: str) -> list[dict[str, Any]]:
+        """The ends of that fingerprint. Raises DefiniteError if their file is gone or is not what its name says."""
+        ends: list[dict[str, Any]] = json.loads(self._checked(self._between(fingerprint), fingerprint, "stretches"))
+        return ends
 
     def put_repair(self, repair: Repair) -> str:
         """Store keys that are to be read again, and give their fingerprint."""
@@ -151,6 +163,9 @@ class SchemaStore:
 
     def _states(self, fingerprint: str) -> Path:
         return self._folder / f"states-{fingerprint}.json"
+
+    def _between(self, fingerprint: str) -> Path:
+        return self._folder / f"between-{fingerprint}.json"
 
     def _repair(self, fingerprint: str) -> Path:
         return self._folder / f"repair-{fingerprint}.json"
