@@ -96,7 +96,9 @@ def doctor(call: Call) -> None:
 def run(
     call: Call,
     once: Annotated[bool, typer.Option("--once", help="All that is there now, then stop.")] = False,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between batches.")] = 1.0,
+    every: Annotated[
+        float | None, typer.Option(min=0.1, help="Seconds between batches, in place of run.every.")
+    ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Say what a changed file would do, and do nothing.")] = False,
 ) -> None:
     """Bring bronze and silver up to the source, until interrupted (Ctrl-C) or, with --once, until all is there."""

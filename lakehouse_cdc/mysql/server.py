@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.position import Position
-from lakehouse_cdc.model.table_name import join
+from lakehouse_cdc.model.table_name import join, split
 from lakehouse_cdc.mysql.connection.session import Session
 
 _ENDLESS_SECONDS = 3600  # a semi-sync time-out beyond this is no bound that anybody could wait for
@@ -151,6 +151,15 @@ def semi_sync(session: Session) -> SemiSync:
             enabled = values[f"{prefix}enabled"].upper() in ("ON", "1")
             return SemiSync(enabled, timeout, endless=timeout > _ENDLESS_SECONDS)
     return SemiSync(enabled=False, timeout_seconds=0.0, endless=False)
+
+
+def has_table(session: Session, name: str) -> bool:
+    """Whether there is a table or view of that full name."""
+    rows = session.query(
+        "SELECT TABLE_SCHEMA, TABLE_NAME FROM INFORMATION_SCHEMA.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
+        split(name),
+    )
+    return name in {join(str(database), str(table)) for database, table in rows}
 
 
 def row_bytes(session: Session, database: str, table: str) -> int | None:

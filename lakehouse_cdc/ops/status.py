@@ -156,7 +156,8 @@ def _with_silver(
 ) -> dict[str, TableStatus]:
     """The same with what silver has of each table, or why it has none."""
     places = {name: own_table(spark, layout, name) for name in tables}
-    lacking = [name for name, one in tables.items() if places[name] is None and one.bronze_rows and not one.quarantined]
+    wanted = [name for name, one in tables.items() if one.bronze_rows and not one.quarantined]
+    lacking = [name for name in wanted if places[name] is None and tables[name].snapshot != "dropped"]
     in_force = schemas_in_force(spark, layout, lacking) if lacking else {}
     met = {name: schemas for name, known in in_force.items() if (schemas := past_schemas(known))}
     refused = {name: names.without(spark, schemas) for name, schemas in met.items()}
@@ -173,7 +174,7 @@ def _with_silver(
 def _held(spark: SparkSession, layout: Layout, name: str, place: Table, table: TableStatus) -> TableStatus:
     held = own_properties(spark, layout, name)
     rows = read(spark, place).where(held.form.is_current(place.own)).count()
-    if held.quarantine is not None and not table.quarantined:
+    if held.quarantine is not None and not table.quarantined and table.snapshot != "dropped":
         table = replace(table, snapshot="quarantined", quarantined=held.quarantine.reason)
     return replace(table, silver_rows=rows, ignored=held.frozen.ignored if held.frozen is not None else ())
 

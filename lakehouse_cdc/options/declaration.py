@@ -163,7 +163,8 @@ class _OrNull(Kind[Any]):
 
 def _described(one: Option) -> JsonSchema:
     schema = _OrNull(one).json_schema()
-    default = {} if one.required or one.default is None else {"default": one.default}
+    whole = isinstance(one.kind, Section)
+    default = {} if one.required or one.default is None or whole else {"default": one.default}
     return {"description": one.meaning.replace("`", ""), **schema, **default}
 
 

@@ -191,6 +191,23 @@ class Number(Kind[float]):
         return {"type": "number", "exclusiveMinimum": 0, "maximum": MOST}
 
 
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class Duration(Text):
+    """A time above zero with its unit, `500ms`, `1s`, `2m` or `1h`; the value stays as it was written."""
+
+    def __init__(self) -> None:
+        pattern = rf"(?=[0-9.]*[1-9])[0-9]{{1,6}}(\.[0-9]{{1,3}})?({'|'.join(_SECONDS)})"
+        super().__init__(pattern, "a time above zero with its unit, such as 500ms, 1s, 2m or 1h", "time with its unit")
+
+
+def seconds(duration: str) -> float:
+    """How many seconds a value of `Duration` is."""
+    number = duration.rstrip("".join(_SECONDS))
+    return float(number) * _SECONDS[duration.removeprefix(number)]
+
+
 def _within(value: float, most: int) -> float:
     if value <= 0:
         raise Invalid("expected a number greater than 0")

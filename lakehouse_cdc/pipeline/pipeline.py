@@ -157,10 +157,15 @@ class Pipeline(RereadRequests):
         return SilverSettings(self.spark, self.layout, self.config, self.state, self.checkpoint("silver"))
 
     def run(
-        self, *, once: bool = False, every_seconds: float = 1.0, progress: Callable[[Progress], None] | None = None
+        self,
+        *,
+        once: bool = False,
+        every_seconds: float | None = None,
+        progress: Callable[[Progress], None] | None = None,
     ) -> RunReport:
         """Bring bronze and silver up to the source: all that is there now (`once`), or until it is interrupted.
 
+        `every_seconds` are those between the beginnings of two batches, in place of `run.every` in the configuration.
         `progress` is called after each batch. Raises DefiniteError or TransientError; everything that was committed
         before stays consistent, and the next run continues from there.
         """
@@ -186,7 +191,8 @@ class Pipeline(RereadRequests):
                 report.notices += [*unused, *configuration_changes(self.folders, options)]
                 with BronzeMaker(self.spark, self.layout) as making:
                     ready = Naming(self.spark, self.layout, self.schemas, making.wait)
-                    self._run(once, every_seconds, report, ready, Milestones(starting.close, record))
+                    every = None if once else self.config.run.triggers(every_seconds)
+                    self._run(every, report, ready, Milestones(starting.close, record))
             except KeyboardInterrupt:
                 report.interrupted = True
         if (offset := self._offset()) is not None:
@@ -195,14 +201,7 @@ class Pipeline(RereadRequests):
             report.leave_out(self.uncaptured())
         return report
 
-    def _run(
-        self,
-        once: bool,
-        every_seconds: float,
-        report: RunReport,
-        ready: Ready,
-        milestones: Milestones,
-    ) -> None:
+    def _run(self, every: tuple[float, float] | None, report: RunReport, ready: Ready, milestones: Milestones) -> None:
         from lakehouse_cdc.pipeline.table_failures import sparing_others
 
         if self.config.target.metrics:
@@ -210,7 +209,6 @@ class Pipeline(RereadRequests):
 
             report.metrics = Metrics(self.spark, self.layout)
         try:
-            every = None if once else every_seconds
             follow = partial(self._follow, every, report, ready, milestones)
             persistent = partial(self._persistently, follow, report, milestones.record)
             while not sparing_others(persistent, self._set_aside, report.notices.append):
@@ -243,8 +241,13 @@ class Pipeline(RereadRequests):
         with self._writing(_OTHER_RUN):
             return set_aside(self.spark, self.layout, self.folders, SourceOptions.parse(self.source_options()), error)
 
-    def _follow(self, every: float | None, report: RunReport, ready: Ready, milestones: Milestones) -> bool:
-        """Run the streams to their end; False if they were stopped because the pipeline is paused."""
+    def _follow(
+        self, every: tuple[float, float] | None, report: RunReport, ready: Ready, milestones: Milestones
+    ) -> bool:
+        """Run the streams to their end; False if they were stopped because the pipeline is paused.
+
+        `every`: seconds between two batches of bronze, and of its sinks; None: all that is there now.
+        """
         from lakehouse_cdc.bronze import sink
         from lakehouse_cdc.lake.checkpoint import Checkpoint
         from lakehouse_cdc.lake.delta_log import reachable
@@ -253,6 +256,7 @@ class Pipeline(RereadRequests):
         from lakehouse_cdc.sinks.stream import start as start_sink
 
         spark, layout, place = self.spark, self.layout, self.checkpoint("bronze")
+        bronze_every, sinks_every = every or (None, None)
         options = self.source_options()
         if reachable(spark, layout.changes):
             options["filesTo"] = str(layout.changes.path)
@@ -270,7 +274,7 @@ class Pipeline(RereadRequests):
             streams.add(
                 sink.start(
                     spark, changes, layout, place,
-                    every_seconds=every, reading=reading, ready=ready, on_batch=report.bronze,
+                    every_seconds=bronze_every, reading=reading, ready=ready, on_batch=report.bronze,
                 )
             )  # fmt: skip
             # silver has no position before bronze's first batch
@@ -288,11 +292,11 @@ class Pipeline(RereadRequests):
                     report.silver(batch)
 
                 streams.add(
-                    silver.start(spark, layout, place, every_seconds=every, policy=policy, on_batch=silver_batch)
+                    silver.start(spark, layout, place, every_seconds=sinks_every, policy=policy, on_batch=silver_batch)
                 )
             for name in self.config.target.sinks:
                 sink_of, place = sink_named(name)(spark, layout), self.checkpoint(f"sink-{name}")
-                streams.add(start_sink(spark, layout, place, sink_of, name=name, every_seconds=every))
+                streams.add(start_sink(spark, layout, place, sink_of, name=name, every_seconds=sinks_every))
             return streams.wait(until=paused)
 
     @property

@@ -33,6 +33,7 @@ OTHERS = {
     "rows.sql",
     "rows.table",
     "rows.txn",
+    "run.every",
     "schema.name",
     "schema.sql",
     "source.mask_salt",

@@ -41,7 +41,8 @@ VALUES: list[Any] = [
     {"a": {"keep_first": 1}}, {"a": {"keep_first": 0}}, {"a": {"keep_first": 0, "keep_last": 65535}},
     {"a": {"keep_last": 65536}}, {"a": {"keep_last": 2.0}}, {"a": {"keep": 1}}, {"a": {}}, {"a": []}, {"a": 1.5},
     {"delta.appendOnly": True}, {"DELTA.FEATURE.x": "y"}, {"delta.enableChangeDataFeed": True}, {"a": {"scd": 2}},
-    {"a": {"scd": True}}, {"a": {"sdc": 1}}, "cdc_", "_" * 33,
+    {"a": {"scd": True}}, {"a": {"sdc": 1}}, "cdc_", "_" * 33, "1s", "0s", "0.5m", "500ms", "2 h", ".5s",
+    "1.0000s", "3d",
 ]  # fmt: skip
 
 
@@ -72,7 +73,7 @@ def loads(config: Any) -> bool:
 def with_value(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     """The configuration with a value for an option of the table."""
     found = deepcopy(config)
-    *above, key = path.split(".") if path.startswith(("source", "target")) else [path]
+    *above, key = path.split(".") if path.startswith(("source", "target", "run")) else [path]
     if path.startswith("tables."):
         above, key = ["tables", "shop.*"], path.rpartition(".")[2]
     section = found

@@ -17,13 +17,14 @@ from lakehouse_cdc.testing import MySqlServer
 def pipeline(
     spark: SparkSession | None, server: MySqlServer, database: str, home: Path, name: str = "shop", **changes: Any
 ) -> Pipeline:
-    """A pipeline over all tables of a database; `changes` go into source, target and tables."""
+    """A pipeline over all tables of a database; `changes` go into source, target, run and tables."""
     target = {"path": "lakehouse", "bronze": "bronze", "silver": "silver", **changes.get("target", {})}
     config = PipelineConfig.parse(
         {
             "name": name,
             "source": {"url": server.url, "tables": [f"{database}.*"], **changes.get("source", {})},
             "target": {k: v for k, v in target.items() if v is not None},
+            "run": changes.get("run", {}),
             "tables": changes.get("tables", {}),
         }
     )

@@ -1,4 +1,4 @@
-"""The sections of `pipeline.yml` below and beside the source: `target`, and what silver makes of a table."""
+"""The sections of `pipeline.yml` beside the source: `target`, `run`, and what silver makes of a table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
 from lakehouse_cdc.options.declaration import NEVER, NEW_TABLE, NEXT_RUN, REBUILD, Keys, option
-from lakehouse_cdc.options.kinds import Choice, Flag, JsonSchema, PropertyValue, Registered, Text
+from lakehouse_cdc.options.kinds import (
+    Choice,
+    Duration,
+    Flag,
+    JsonSchema,
+    PropertyValue,
+    Registered,
+    Text,
+    seconds,
+)
 from lakehouse_cdc.options.nested import ListOf, MapOf
 from lakehouse_cdc.options.source import COLUMNS, CapturedTable
 from lakehouse_cdc.silver.definition.form import form_names
@@ -81,6 +90,28 @@ class TargetConfig(Keys):
         if self.catalog is not None and self.checkpoints is None:
             return "with catalog, checkpoints must name a folder, such as /Volumes/catalog/schema/volume/cdc"
         return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig(Keys):
+    """`run`: when batches begin, in a run that is not `--once`."""
+
+    every: str = option(
+        Duration(),
+        "time between the beginnings of two batches of bronze; a batch that takes longer is followed by the next at"
+        " once, and nothing piles up. `run --every` takes its place",
+        default="1s", changes=NEXT_RUN,
+    )  # fmt: skip
+    silver_every: str | None = option(
+        Duration(),
+        "the same of silver and of other sinks, which take all that bronze has by then: fewer batches cost less",
+        default=None, otherwise="`every`", changes=NEXT_RUN,
+    )  # fmt: skip
+
+    def triggers(self, every_seconds: float | None) -> tuple[float, float]:
+        """Seconds between batches of bronze, and between those of its sinks; `every_seconds` takes `every`'s place."""
+        bronze = seconds(self.every) if every_seconds is None else every_seconds
+        return bronze, bronze if self.silver_every is None else seconds(self.silver_every)
 
 
 @dataclass(frozen=True, kw_only=True)

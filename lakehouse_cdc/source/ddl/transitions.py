@@ -100,6 +100,19 @@ def followed(
     return offset
 
 
+def without_dropped(offset: Offset, statements: Iterable[LoggedStatement]) -> Offset:
+    """`offset` with the quarantined tables as dropped ones which the statements before it dropped, or renamed.
+
+    Whatever was wrong with them: what has such a name then is another table.
+    """
+    gone: set[str] = set()
+    for one in (logged.statement for logged in statements):
+        gone |= {*(one.tables if one.drops else ()), *(old for old, _ in one.renames)}
+    for name in sorted(gone & offset.quarantined.keys()):
+        offset = offset.with_table(name, advance(offset.tables[name], TableDropped()))
+    return offset
+
+
 def _event(
     effect: Effect, state: TableState | None, offset: Offset, change_of: Callable[[str], SchemaChange], *, never: bool
 ) -> Event:

@@ -21,7 +21,13 @@ from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.source.captured_tables import Tables
 from lakehouse_cdc.source.ddl.schema_resolution import not_followed, resolved
 from lakehouse_cdc.source.ddl.text_statements import Texts
-from lakehouse_cdc.source.ddl.transitions import followed, to_follow, together, with_cursors_put_back
+from lakehouse_cdc.source.ddl.transitions import (
+    followed,
+    to_follow,
+    together,
+    with_cursors_put_back,
+    without_dropped,
+)
 from lakehouse_cdc.source.planning import split_plan
 from lakehouse_cdc.source.planning.batch_pacing import Pace
 from lakehouse_cdc.source.planning.connections import Connections
@@ -96,6 +102,7 @@ class LogProgress:
         back, never = self._texts.doubtful_tables(), self._open.options.snapshot == "never"
         offset = with_cursors_put_back(offset, effective, self._keyless, back)
         offset = followed(offset, together(texts, effects), self._store.change, never=never)
+        offset = without_dropped(offset, [one for one in statements if one.position <= mark.position])
         # a cursor that is put back does not move in the same batch, unless the table is read from its beginning
         near = not effective and not failed and back <= {effect.table for effect in texts} and tail.reached(end)
         return Progress(

@@ -30,13 +30,15 @@ def with_new_tables(
 ) -> Offset | None:
     """`offset`, near the end of the log, with the tables that are new, or `retried`; itself where there are none.
 
-    A new table that cannot be captured is quarantined. None where nothing can be said yet, since a table was altered
-    meanwhile. A table of which no row has been emitted is let go, or begins as it is to be captured. `strict`: raises
-    DefiniteError for others that are to be captured otherwise than before (see `planning.reconfigured`).
+    A new table that cannot be captured is quarantined; one that was quarantined and is gone is not any more. None where
+    nothing can be said yet, since a table was altered meanwhile. A table of which no row has been emitted is let go, or
+    begins as it is to be captured. `strict`: raises DefiniteError for others that are to be captured otherwise than
+    before (see `planning.reconfigured`).
     """
     offset = _without_unmatched(tables, offset)
     known = {name: state for name, state in offset.captured.items() if state.published}
     schemas, faults = tables.matching(session, known=offset.tables, renamed=not strict)
+    offset = _without_gone(session, offset, schemas)
     if strict:
         tables.require_same_choice(known, schemas)
     waiting = offset.quarantined.keys() - set(retried)
@@ -81,4 +83,15 @@ def _without_unmatched(tables: Tables, offset: Offset) -> Offset:
         state = offset.tables[name]
         if not tables.selection.matches(name) or (not state.published and join(*split(name)) != name):
             offset = offset.with_table(name, advance(state, TableDropped()))
+    return offset
+
+
+def _without_gone(session: Session, offset: Offset, there: Collection[str]) -> Offset:
+    """The offset with the quarantined tables as dropped ones that the server has no more, whatever was wrong with them.
+
+    One that comes back, by a statement after this one, is a new table of that name.
+    """
+    for name in offset.quarantined.keys() - there:
+        if not server.has_table(session, name):
+            offset = offset.with_table(name, advance(offset.tables[name], TableDropped()))
     return offset
