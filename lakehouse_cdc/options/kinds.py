@@ -117,6 +117,17 @@ class Url(Text):
         return super().check(value)
 
 
+class Folder(Text):
+    """A folder that programs on this machine see; a URL would be taken for the name of one."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            r"(?![A-Za-z][A-Za-z0-9+.-]+:/)[\s\S]+",
+            "a folder of this machine or of a mounted volume, not a URL (such as s3://... or dbfs:/...)",
+            "folder",
+        )
+
+
 class SecretReference(Kind[Secret]):
     """A secret by reference, or the empty text; as a source's option, its value."""
 

@@ -53,6 +53,7 @@ def test_a_good_file(tmp_path: Path) -> None:
         ("mysql://cdc@", "mysql://cdc:hunter2@", 3, ["does not belong in the url"]),
         ("mysql://cdc@", "postgres://cdc@", 3, ["mysql://user@host:port"]),
         ("  path: ./lakehouse\n", "", 6, ["path", "catalog"]),
+        ("path: ./lakehouse", "path: s3a://lake/x", 7, ["target.path", "a folder of this machine", "not a URL"]),
         ('["shop.*", "!shop.audit"]', "[]", 5, ["source.tables"]),
         ("{exclude: [password_hash]}", "{scd: 3}", 11, ["scd", "1 or 2"]),
         ("{exclude: [password_hash]}", "{sdc: 1}", 11, ["did you mean scd?"]),

@@ -42,7 +42,7 @@ VALUES: list[Any] = [
     {"a": {"keep_last": 65536}}, {"a": {"keep_last": 2.0}}, {"a": {"keep": 1}}, {"a": {}}, {"a": []}, {"a": 1.5},
     {"delta.appendOnly": True}, {"DELTA.FEATURE.x": "y"}, {"delta.enableChangeDataFeed": True}, {"a": {"scd": 2}},
     {"a": {"scd": True}}, {"a": {"sdc": 1}}, "cdc_", "_" * 33, "1s", "0s", "0.5m", "500ms", "2 h", ".5s",
-    "1.0000s", "3d",
+    "1.0000s", "3d", "s3a://lake/x", "file:///lake", "dbfs:/lake", "/Volumes/main/cdc", "C:/lake",
 ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from lakehouse_cdc.options.kinds import (
     Choice,
     Duration,
     Flag,
+    Folder,
     JsonSchema,
     PropertyValue,
     Registered,
@@ -37,7 +38,7 @@ class TargetConfig(Keys):
     """`target`: where the tables are written, a local folder (`path`) or a `catalog` on Databricks."""
 
     path: str | None = option(
-        Text(), "folder of the tables; this or `catalog`", default=None, otherwise="none", changes=NEVER
+        Folder(), "folder of the tables, no URL; this or `catalog`", default=None, otherwise="none", changes=NEVER
     )
     catalog: str | None = option(
         Text(), "catalog of the tables, on Databricks", default=None, otherwise="none", changes=NEVER
@@ -57,7 +58,7 @@ class TargetConfig(Keys):
         default="_", changes=REBUILD,
     )  # fmt: skip
     checkpoints: str | None = option(
-        Text(), "folder of the checkpoints; they and the tables belong together",
+        Folder(), "folder of the checkpoints, no URL; they and the tables belong together",
         default=None, otherwise="`<path>/_checkpoints`", changes=NEVER,
     )  # fmt: skip
     metrics: bool = option(
