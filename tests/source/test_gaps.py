@@ -258,6 +258,33 @@ def test_a_purged_file_with_rows_of_a_prepared_transaction_is_a_gap(stage: Stage
     healed(stage, driver, epoch=2)
 
 
+def test_a_purged_file_with_rows_of_a_prepared_transaction_is_a_gap_in_any_stretch_of_a_batch(stage: Stage) -> None:
+    """It is committed before a statement that the batch passes, so the batch's end knows nothing of it any more."""
+    stage.create("u", rows=3)
+    driver = running(stage, onGap="resnapshot")
+    with closing(connected(stage.server, database=stage.database)) as other, other.cursor() as cursor:
+        for sql in ("XA START 'x'", "UPDATE t SET v = 7 WHERE id = 30", "XA END 'x'", "XA PREPARE 'x'"):
+            cursor.execute(sql)
+        stage.run("FLUSH BINARY LOGS")
+        stage.run("UPDATE t SET v = 2 WHERE id = 0")
+        stage.drain(driver)
+        cursor.execute("XA COMMIT 'x'")
+    stage.run("ALTER TABLE u ADD COLUMN w INT")
+    stage.run("UPDATE t SET v = 3 WHERE id = 0")
+    assert driver.plan()
+    assert driver.planned is not None
+    assert "between" in driver.planned[1]
+    driver.reader.stop()
+    stage.run(f"PURGE BINARY LOGS TO '{stage.position()[0]}'")
+    driver.restart()
+    assert driver.read() == []
+    driver.offset = driver.planned[1]
+    assert driver.batch()
+    stage.drain(driver)
+    stage.same(driver, "t", "u")
+    assert driver.offset["epoch"] == 2
+
+
 # ---------------------------------------------------------------- resnapshot
 
 

@@ -114,6 +114,59 @@ def test_a_first_snapshot_continues_without_the_table(stage: Stage) -> None:
     assert driver.offset["tables"][stage.name()]["quarantined"]
 
 
+def marks(stage: Stage, driver: Driver, table: str = "t") -> list[tuple[str, int]]:
+    """The seqs of the table's reads, once each, and of its s rows, in order; `left` is where it is quarantined."""
+    mine = [c for c in driver.log if c.table == stage.name(table) and c.op in (Op.READ, Op.SCHEMA)]
+    left = {c.seq for c in mine if c.op is Op.SCHEMA and "quarantined" in dict(c.after)}
+    kinds = {(c.seq, "left" if c.seq in left else c.op.name.lower()) for c in mine if c.op is Op.READ}
+    met = [(c.seq, "left" if "quarantined" in dict(c.after) else "schema") for c in mine if c.op is Op.SCHEMA]
+    return [(kind, seq) for seq, kind in sorted([*kinds, *met])]
+
+
+def test_a_table_is_left_after_its_schema_came_where_the_next_row_fails(stage: Stage) -> None:
+    driver = prepared(stage)
+    drain(stage, driver)
+    stage.run("ALTER TABLE t ADD COLUMN more INT")
+    stage.run("INSERT INTO t (id, d) VALUES (2, '0000-00-00')")
+    stage.run("DELETE FROM t WHERE id = 2")
+    [failure] = drain(stage, driver)
+    assert failure.code is codes.ZERO_DATE
+    met = marks(stage, driver)
+    assert [kind for kind, _ in met] == ["schema", "read", "schema", "left", "schema", "read"]
+    seqs = [seq for _, seq in met]
+    assert len(set(seqs)) == len(seqs)
+    stage.same_rows(driver, "t", *OTHERS)
+
+
+def test_a_table_is_left_after_what_was_read_where_the_log_rests(stage: Stage) -> None:
+    stage.run("SET SESSION sql_mode = ''")
+    stage.run("CREATE TABLE t (id INT PRIMARY KEY, d DATE)")
+    days = [*((n, "2026-01-01") for n in range(10)), (20, "0000-00-00")]
+    stage.run(f"INSERT INTO t VALUES {', '.join(map(repr, days))}")
+    stage.create("u", rows=12)
+    driver = stage.driver()
+    assert [failure.table for failure in drain(stage, driver)] == [stage.name()] * 2
+    assert [kind for kind, _ in marks(stage, driver)] == ["schema", "read", "left", "schema", "read", "left"]
+
+
+def test_a_table_whose_birth_is_not_followed_again_is_not_quarantined(stage: Stage) -> None:
+    """It failed in the batch in which it was born, and the next plan reads it, as it is by then."""
+    driver = prepared(stage)
+    drain(stage, driver)
+    stage.run("CREATE TABLE n (id INT PRIMARY KEY, d DATE)")
+    stage.run("INSERT INTO n VALUES (1, '2026-01-01'), (2, '0000-00-00')")
+    failure = failed(stage, driver)
+    assert failure is not None
+    assert failure.table == stage.name("n")
+    assert SetAside(driver.options["schemaFolder"]).note(failure, "one")
+    driver.restart()
+    stage.run("DELETE FROM n WHERE id = 2")
+    stage.run("ALTER TABLE n ADD COLUMN more INT")  # so that the catalog does not say any more what was born
+    assert drain(stage, driver) == []
+    assert [kind for kind, _ in marks(stage, driver, "n")] == ["schema", "read"]
+    stage.same_rows(driver, "t", "n", *OTHERS)
+
+
 def test_pauses_between_re_reads_grow() -> None:
     one = Note("shop.t", "binlog.000001", 4, "reason", "digest")
     times = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.source.planning import stretches
+from lakehouse_cdc.source.splits import BinlogSplit
 from tests.support.source.driver import Driver
 from tests.support.source.stage import Stage
 
@@ -166,6 +168,26 @@ def test_random_backlogs(any_stage: Stage, monkeypatch: pytest.MonkeyPatch, seed
     driver, several, single = compared(any_stage, monkeypatch, lambda: history.write(40))
     assert several < single
     any_stage.same_rows(driver, *history.tables)
+
+
+def test_each_stretch_is_shared_among_tasks(stage: Stage) -> None:
+    stage.create()
+    driver = stage.driver(splitBytes="1000")
+    stage.snapshot(driver)
+    stage.drain(driver)
+    for ddl in ("ADD COLUMN w INT", "ADD COLUMN x INT"):
+        for n in range(20):
+            stage.run(f"REPLACE INTO t (id, v) VALUES ({n}, {len(ddl) + n})")
+            stage.run(f"DELETE FROM t WHERE id = {n}")
+        stage.run(f"ALTER TABLE t {ddl}")
+    assert driver.plan()
+    assert driver.planned is not None
+    parts = [part for part in driver.reader.partitions(*driver.planned) if isinstance(part, BinlogSplit)]
+    by_shape = Counter(part.schemas[0].id for part in parts)
+    assert len(by_shape) == 2
+    assert min(by_shape.values()) > 3
+    stage.drain_twice(driver)
+    stage.same(driver)
 
 
 def test_a_batch_ends_where_a_table_is_to_be_read_again(stage: Stage) -> None:

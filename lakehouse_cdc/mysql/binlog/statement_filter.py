@@ -139,12 +139,13 @@ class Watch:
             return None
 
     def _names_others(self, statement: Statement) -> bool:
-        """Whether it names a table whose schema is not known here."""
-        return any(name not in self._tables and self._has(name) for name in statement.tables)
+        """Whether it names a table whose schema is not known here, or may drop such tables."""
+        dropped = bool(statement.databases) and bool(self._predicates)
+        return dropped or any(name not in self._tables and self._has(name) for name in statement.tables)
 
     def _has(self, name: str) -> bool:
         return name in self._tables or any(known(name) for known in self._predicates)
 
     def _has_in(self, database: str) -> bool:
-        """Whether a dropped database may hold a captured table; a predicate over tables cannot know."""
-        return self._captured_predicate or database in self._databases
+        """Whether a dropped database may hold a captured or watched table; a predicate over tables cannot know."""
+        return bool(self._predicates) or database in self._databases

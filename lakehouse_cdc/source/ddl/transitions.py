@@ -34,6 +34,7 @@ from lakehouse_cdc.model.table_events import (
     TableRefused,
     TableTruncated,
 )
+from lakehouse_cdc.model.table_name import split
 from lakehouse_cdc.model.table_state import TableState
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
 from lakehouse_cdc.mysql.literals import form
@@ -100,16 +101,20 @@ def followed(
     return offset
 
 
-def without_dropped(offset: Offset, statements: Iterable[LoggedStatement]) -> Offset:
+def without_dropped(offset: Offset, statements: Iterable[LoggedStatement], last: Iterable[Effect] = ()) -> Offset:
     """`offset` with the quarantined tables as dropped ones which the statements before it dropped, or renamed.
 
-    Whatever was wrong with them: what has such a name then is another table.
+    Whatever was wrong with them: what has such a name then is another table. But one that the last statement, which had
+    the effects `last`, has quarantined, was wrong after it. The offset itself where there are none.
     """
-    gone: set[str] = set()
+    gone, databases = set[str](), set[str]()
     for one in (logged.statement for logged in statements):
-        gone |= {*(one.tables if one.drops else ()), *(old for old, _ in one.renames)}
-    for name in sorted(gone & offset.quarantined.keys()):
-        offset = offset.with_table(name, advance(offset.tables[name], TableDropped()))
+        gone |= {*(one.tables if one.drops or one.replaces else ()), *(old for old, _ in one.renames)}
+        databases |= set(one.databases)
+    quarantined = offset.quarantined.keys() - {effect.table for effect in last if effect.kind == "quarantine"}
+    for name in sorted(quarantined):
+        if name in gone or split(name)[0] in databases:
+            offset = offset.with_table(name, advance(offset.tables[name], TableDropped()))
     return offset
 
 

@@ -99,12 +99,16 @@ class LogProgress:
         if texts or any(statement.unknown for statement in effective if statement.position == mark.position):
             self._floor.wait_for(mark.position)  # no metadata lock proves that what they did is visible
         offset = self._texts.kept(self._offset_at(mark))
+        if failed and offset.position == start.position:
+            offset = offset.next_turn()  # what was emitted of these tables at this very position comes before their end
         back, never = self._texts.doubtful_tables(), self._open.options.snapshot == "never"
         offset = with_cursors_put_back(offset, effective, self._keyless, back)
-        offset = followed(offset, together(texts, effects), self._store.change, never=never)
-        offset = without_dropped(offset, [one for one in statements if one.position <= mark.position])
-        # a cursor that is put back does not move in the same batch, unless the table is read from its beginning
-        near = not effective and not failed and back <= {effect.table for effect in texts} and tail.reached(end)
+        offset = after = followed(offset, together(texts, effects), self._store.change, never=never)
+        offset = without_dropped(offset, [one for one in statements if one.position <= mark.position], effects)
+        # a cursor that is put back does not move in the same batch, unless the table is read from its beginning; and a
+        # table that comes after one of its name is seen to do so where there is an offset without that one
+        settled = not effective and not failed and offset is after
+        near = settled and back <= {effect.table for effect in texts} and tail.reached(end)
         return Progress(
             offset,
             at_the_tip=near and mark.position == tail.mark(until=end).position,

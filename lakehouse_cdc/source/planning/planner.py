@@ -18,6 +18,7 @@ from itertools import pairwise
 
 from lakehouse_cdc.errors import DefiniteError, TransientError, codes
 from lakehouse_cdc.model.offset import LONGEST_TURN, Offset
+from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.xa import open_at
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.source.captured_tables import Tables, wait_for_ddl
@@ -62,6 +63,7 @@ class Planner:
         self._pace = Pace(options, self._signals, clock)
         self._selection_checked = False
         self._planned: Offset | None = None
+        self._passed: dict[tuple[Position, Position], Sequence[Cut]] = {}  # how its stretches but the last are cut
         self._chunks = Chunks(options, self._store, clock)
         self._texts = Texts(options, self._store)
         self._begins_after: Offset | None = None
@@ -97,6 +99,7 @@ class Planner:
         others = _OTHER_IDS
         while True:
             self._chunks.forget()
+            self._passed = {}
             try:
                 self._planned = self._next(start, max_rows, max_bytes, planned_under)
             except _AlteredMeanwhile:
@@ -133,7 +136,9 @@ class Planner:
             return self._with_chunks(self._epoch_after(start), max_rows)
         between: list[Offset] = []
         while stretches.may_pass(start, moved.offset, len(between) + 1):
-            between.append(moved.offset)
+            begin, until = between[-1] if between else start, moved.offset
+            self._passed[begin.position, until.position] = self._log_cuts(begin, until)  # the tail leaves it now
+            between.append(until)
             max_rows = None if max_rows is None else max_rows - moved.rows
             left = None if max_bytes is None else max_bytes - (between[-1].position.pos - start.position.pos)
             further = self._further(between[-1], failed, max_rows, left)
@@ -220,6 +225,8 @@ class Planner:
     def _log_cuts(self, start: Offset, end: Offset) -> Sequence[Cut]:
         """Where the binlog of a batch is cut, and the XA transactions that are open there."""
         tail = self._open.tail
+        if (cut := self._passed.get((start.position, end.position))) is not None:
+            return cut
         if tail is not None and tail.origin == start.position:
             cuts = tail.cuts(end.position, self._options.split_bytes)
             return [(at, tail.xa.open_at(at)) for at in (start.position, *cuts)]

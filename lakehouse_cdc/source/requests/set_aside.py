@@ -8,7 +8,9 @@ batch gives the same rows, whatever has become of the file here.
 
 Invariant: a note is `open` until a batch begins at an offset in which the table is quarantined. From then on it is
 `applied`, and it is `over` when the table is captured again; neither is acted on by the planner, so a note is applied
-once. Steps that a crash leaves undone are done by the next planner, since each follows from the start of its batch.
+once. One that is open where the log has been passed is over, too: the table was born in the batch that failed, and when
+that was planned again its birth was not followed, so it is read where it was met. Steps that a crash leaves undone are
+done by the next planner, since each follows from the start of its batch.
 
 What failed may be gone from the table by now: then reading the table again makes it exact. That is asked for at once,
 and then after pauses that grow to an hour, unless `on_error` says otherwise. Under another configuration the table is
@@ -126,7 +128,9 @@ class SetAside:
             if note.state == "open" and table in start.tables and table not in start.captured:
                 note = replace(note, state="applied")
                 self._write(note)
-            elif note.state == "applied" and table in start.captured:
+            elif (note.state == "applied" and table in start.captured) or (
+                note.state == "open" and note.position < start.position
+            ):
                 note = replace(note, state="over")
                 self._write(note)
             now = self._clock()

@@ -77,7 +77,13 @@ def unreadable(session: Session, start: Offset | None, end: Offset) -> DefiniteE
     if (gap := other_server(session, end)) is not None:
         return gap
     least = end.floor if start is None or start.epoch != end.epoch else min(end.floor, start.position)
-    return _purged(session, [least], end) or unreadable_xa(session, start, end)
+    if (gap := _purged(session, [least], end)) is not None:
+        return gap
+    begins = (start, *end.between)  # an end knows of the XA transactions that are read in its own stretch
+    for begin, until in zip(begins, (*end.between, end), strict=True):
+        if (gap := unreadable_xa(session, begin, until)) is not None:
+            return gap
+    return None
 
 
 def _purged(session: Session, begins: Sequence[Position], end: Offset) -> DefiniteError | None:
