@@ -190,9 +190,7 @@ GONE_AND_BACK = {
 
 @pytest.mark.parametrize("snapshot", ["initial", "never"])
 @pytest.mark.parametrize("how", GONE_AND_BACK)
-def test_another_table_of_its_name_is_captured_without_what_it_held(
-    any_stage: Stage, how: str, snapshot: str
-) -> None:
+def test_another_table_of_its_name_is_captured_without_what_it_held(any_stage: Stage, how: str, snapshot: str) -> None:
     """All in one backlog: it is gone before the other one is there."""
     stage = any_stage
     if how == "replace" and not stage.server.version.startswith("mariadb"):
