@@ -84,7 +84,9 @@ def wanted(rows: list[Row], kind: int, greatest: int) -> list[tuple[str, int, ob
     return found
 
 
-@given(st.data(), st.sampled_from([*NUMBERS]), st.integers(0, 2), st.booleans(), st.sampled_from([WRITE, UPDATE, DELETE]))
+@given(
+    st.data(), st.sampled_from([*NUMBERS]), st.integers(0, 2), st.booleans(), st.sampled_from([WRITE, UPDATE, DELETE])
+)
 def test_what_counts_is_what_is_current(
     data: st.DataObject, greatest: str, place: int, captured: bool, kind: int
 ) -> None:

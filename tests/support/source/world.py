@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -226,6 +226,8 @@ class World:
                 raise
             return {}  # there is none at the moment
         rows = [dict(zip(columns, values, strict=True)) for values in found]
+        for row in rows:
+            row |= {name: row[name].replace(tzinfo=timezone.utc) for name in table.period}
         if not table.keyed:
             return dict(enumerate(rows))
         return {tuple(sorted((k, row[k]) for k in table.keys)): row for row in rows}
