@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.images.hashing.masking import hashing, keeping
-from lakehouse_cdc.images.layout import BinlogType, binlog_types, extent, require_types
+from lakehouse_cdc.images.layout import END_TYPE, BinlogType, binlog_types, extent, require_types
 from lakehouse_cdc.images.opcodes import (
     ADDRESS,
     ARG,
@@ -159,7 +159,7 @@ class ProgramSet:
         Raises DefiniteError for a captured column of a type that is not supported, for a table map that differs, and
         where the salt is not the one that a schema knows.
         """
-        binlog, wire = [], []
+        binlog, wire, periods = [], [], []
         pool = _Pool(salt)
         for t, schema in enumerate(schemas):
             types: Sequence[BinlogType | None] = binlog_types(schema)
@@ -174,10 +174,11 @@ class ProgramSet:
                     for column, kind in zip(schema.columns, types, strict=True)
                 ]
             )
+            periods.append(_period(schema, types))
             wire.append([_wire_step(schema, column, slots, pool) for column in schema.captured])
         return cls(
             tuple(schemas),
-            _program(schemas, binlog, pool, [_period(schema) for schema in schemas]),
+            _program(schemas, binlog, pool, periods),
             _program(schemas, wire, pool, [_NO_PERIOD for _ in schemas]),  # a SELECT shows current rows alone
             tuple(map(row_metadata, schemas)),
             tuple(map(key_metadata, schemas)),
@@ -199,12 +200,19 @@ def _slots(schema: TableSchema) -> dict[str, int]:
     return {name: i for i, name in enumerate(sorted((c.name for c in schema.captured), key=str.encode))}
 
 
-def _period(schema: TableSchema) -> tuple[int, int]:
-    """END and GREATEST of a table whose schema has all columns that are logged."""
+def _period(schema: TableSchema, types: Sequence[BinlogType | None]) -> tuple[int, int]:
+    """END and GREATEST of a table whose columns, all that are logged, have these types in the binlog.
+
+    Raises DefiniteError for an end whose bytes are not known.
+    """
     at = {column.name: i for i, column in enumerate(schema.columns)}
     if schema.versioning is None or schema.versioning.end not in at:  # hidden, and so not in what the program is for
         return _NO_PERIOD
-    return at[schema.versioning.end], schema.versioning.number
+    end = at[schema.versioning.end]
+    if types[end] != END_TYPE:
+        what = f"column {schema.versioning.end} of {schema.name}, the end of its period, has the binlog type"
+        raise codes.TABLE_CHANGED.error(f"{what} {types[end]}, which is no TIMESTAMP(6)", where=schema.name)
+    return end, schema.versioning.number
 
 
 def _program(

@@ -134,6 +134,14 @@ def test_an_event_without_the_end_is_refused(place: int) -> None:
         decode_rows(buffer, events, programs)
 
 
+def test_an_end_of_another_type_is_refused() -> None:
+    """As servers with mysql56_temporal_format=OFF have it; also where the column is not captured."""
+    table = schema(1, "2106-02-07 06:28:15.999999", captured=False)
+    kinds = [(TIMESTAMP2, b"\3") if column.name == "e" else KINDS[column.type] for column in table.columns]
+    with pytest.raises(DefiniteError, match="the end of its period, has the binlog type"):
+        ProgramSet.of([table], [kinds])
+
+
 def test_every_cut_is_noticed() -> None:
     """Damaged bytes give an error, never a read outside of the event."""
     table = schema(1, "2106-02-07 06:28:15.999999", captured=False)

@@ -23,13 +23,14 @@ from tests.support.source.play import images_of, play
 from tests.support.source.stage import Stage
 from tests.support.source.world import KEYLESS, PERIOD, UNIQUE, VERSIONED
 
-pytestmark = [pytest.mark.every_server, pytest.mark.parametrize("any_server", MARIADB, indirect=True)]
+pytestmark = pytest.mark.parametrize("any_server", MARIADB, indirect=True)
 either = pytest.mark.parametrize("backlog", [False, True], ids=["live", "backlog"])
 
 SESSION = ", time_zone = '+00:00', system_versioning_alter_history = KEEP"
 KINDS = [(VERSIONED, "int"), (PERIOD, "few", "general_ci"), (VERSIONED, UNIQUE, "bin"), (PERIOD, KEYLESS, "few")]
 
 
+@pytest.mark.every_server
 @pytest.mark.parametrize("metadata", ["FULL", "least"])
 def test_every_offset_is_exact(any_server: MySqlServer, tmp_path: Path, seed: int, metadata: str) -> None:
     """With random writes during each phase of the snapshot, DELETE HISTORY among them."""
@@ -95,6 +96,7 @@ def events(driver: Driver, since: int) -> list[tuple[str, Any, Any]]:
     return [(change.op.value, named(change.before), named(change.after)) for change in found]
 
 
+@pytest.mark.every_server
 def test_each_statement_is_what_it_does_to_current_rows(any_stage: Stage) -> None:
     """UPDATE logs the version before it, too; DELETE is logged as an update; DELETE HISTORY deletes no row."""
     stage = any_stage

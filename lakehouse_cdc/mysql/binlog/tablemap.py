@@ -47,7 +47,6 @@ _CHARACTER = (  # MySQL 9 counts its VECTOR, too (seen on 9.7), whose character 
     *(layout.STRING, layout.VAR_STRING, layout.VARCHAR, layout.BLOB, layout.VECTOR),
     *(layout.VARCHAR_COMPRESSED, layout.BLOB_COMPRESSED),
 )
-_PERIOD: BinlogType = (layout.TIMESTAMP2, bytes([6]))
 _HASH = re.compile(r"DB_ROW_HASH_\d+")
 # fields of the optional metadata
 _SIGNS, _DEFAULT_CHARSET, _CHARSETS, _NAMES = 1, 2, 3, 4
@@ -233,7 +232,9 @@ def _with_period(schema: TableSchema, table_map: TableMap) -> TableSchema:
     if period is None or any(column.name == period.end for column in schema.columns):
         return schema
     names, kinds = (period.start, period.end), table_map.types[first : first + 2]
-    if kinds != (_PERIOD, _PERIOD) or (table_map.names is not None and table_map.names[first : first + 2] != names):
+    if kinds != (layout.END_TYPE, layout.END_TYPE) or (
+        table_map.names is not None and table_map.names[first : first + 2] != names
+    ):
         return schema
     added = (Column(name, "timestamp", nullable=False, fraction=6, captured=False) for name in names)
     return replace(schema, columns=(*schema.columns, *added))
