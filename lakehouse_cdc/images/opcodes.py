@@ -12,9 +12,10 @@ OP, SLOT, FIXED, PREFIX, HEADER, WIDTH, GROWTH, ARG, ARG2, MASK = range(10)
 STEP_FIELDS = 10
 
 # A table's fields: its first step, how many; the fields of an image; its first key field in `keys`, how many; where in
-# the pool the heads of its images and of its keys are.
-FIRST, COUNT, SLOTS, KEY_FIRST, KEY_COUNT, HEAD, KEY_HEAD = range(7)
-TABLE_FIELDS = 7
+# the pool the heads of its images and of its keys are; the column that holds the end of a row's period (-1: the table
+# is not versioned), and what that is in current rows (see `rows.versions`).
+FIRST, COUNT, SLOTS, KEY_FIRST, KEY_COUNT, HEAD, KEY_HEAD, END, GREATEST = range(9)
+TABLE_FIELDS = 9
 
 # How to read a value
 NUMBER = 0  # little-endian, extended to WIDTH: with the sign if ARG

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.images.hashing.masking import hashing, keeping
-from lakehouse_cdc.images.layout import BinlogType, binlog_types, extent, require_types
+from lakehouse_cdc.images.layout import END_TYPE, BinlogType, binlog_types, extent, require_types
 from lakehouse_cdc.images.opcodes import (
     ADDRESS,
     ARG,
@@ -95,6 +95,7 @@ _SPECIAL = ("year", "time", "vector", "bit", "json", *MARIADBS)
 _ADDRESSES = {"uuid": UUID, "inet4": INET4, "inet6": INET6}
 _STRING = variant.header(variant.LONG_STRING)
 _LONGEST_ADDRESS = 46
+_NO_PERIOD = (-1, 0)
 _LONG_DECIMAL = 72  # bytes of the longest one: 65 digits, a sign, a point, a zero before it
 _DECIMALS = ((9, variant.DECIMAL4, 4), (18, variant.DECIMAL8, 8), (38, variant.DECIMAL16, 16))  # digits, type, bytes
 Matrix = npt.NDArray[np.int64]
@@ -158,7 +159,7 @@ class ProgramSet:
         Raises DefiniteError for a captured column of a type that is not supported, for a table map that differs, and
         where the salt is not the one that a schema knows.
         """
-        binlog, wire = [], []
+        binlog, wire, periods = [], [], []
         pool = _Pool(salt)
         for t, schema in enumerate(schemas):
             types: Sequence[BinlogType | None] = binlog_types(schema)
@@ -173,11 +174,12 @@ class ProgramSet:
                     for column, kind in zip(schema.columns, types, strict=True)
                 ]
             )
+            periods.append(_period(schema, types))
             wire.append([_wire_step(schema, column, slots, pool) for column in schema.captured])
         return cls(
             tuple(schemas),
-            _program(schemas, binlog, pool),
-            _program(schemas, wire, pool),
+            _program(schemas, binlog, pool, periods),
+            _program(schemas, wire, pool, [_NO_PERIOD for _ in schemas]),  # a SELECT shows current rows alone
             tuple(map(row_metadata, schemas)),
             tuple(map(key_metadata, schemas)),
         )
@@ -198,14 +200,34 @@ def _slots(schema: TableSchema) -> dict[str, int]:
     return {name: i for i, name in enumerate(sorted((c.name for c in schema.captured), key=str.encode))}
 
 
-def _program(schemas: Sequence[TableSchema], steps: Sequence[Sequence[list[int]]], pool: _Pool) -> Program:
+def _period(schema: TableSchema, types: Sequence[BinlogType | None]) -> tuple[int, int]:
+    """END and GREATEST of a table whose columns, all that are logged, have these types in the binlog.
+
+    Raises DefiniteError for an end whose bytes are not known.
+    """
+    at = {column.name: i for i, column in enumerate(schema.columns)}
+    if schema.versioning is None or schema.versioning.end not in at:  # hidden, and so not in what the program is for
+        return _NO_PERIOD
+    end = at[schema.versioning.end]
+    if types[end] != END_TYPE:
+        what = f"column {schema.versioning.end} of {schema.name}, the end of its period, has the binlog type"
+        raise codes.TABLE_CHANGED.error(f"{what} {types[end]}, which is no TIMESTAMP(6)", where=schema.name)
+    return end, schema.versioning.number
+
+
+def _program(
+    schemas: Sequence[TableSchema],
+    steps: Sequence[Sequence[list[int]]],
+    pool: _Pool,
+    periods: Sequence[tuple[int, int]],
+) -> Program:
     flat: list[list[int]] = []
     tables: list[list[int]] = []
     keys: list[int] = []
-    for schema, own in zip(schemas, steps, strict=True):
+    for schema, own, period in zip(schemas, steps, periods, strict=True):
         slots = _slots(schema)
         heads = [pool.place(_head(len(fields))) for fields in (slots, schema.key)]
-        tables.append([len(flat), len(own), len(slots), len(keys), len(schema.key), *heads])
+        tables.append([len(flat), len(own), len(slots), len(keys), len(schema.key), *heads, *period])
         keys += sorted(slots[name] for name in schema.key)
         flat += own
     return Program(

@@ -17,6 +17,7 @@ OTHER_WIDTH, PARTIAL_IMAGE = 10, 11
 BAD_PACKET = 12
 BAD_JSON = 13
 BAD_LABEL = 14
+OTHER_PERIOD = 15
 
 _CHANGED = "the table was changed, or the bytes are damaged: have the table read again, as it is now"
 _DATES = "give the row a real date or NULL, or exclude the column"
@@ -63,6 +64,12 @@ _WHAT = {
         codes.LABEL_UNREADABLE,
         "column {column} of {table} holds a label whose bytes are no text",
         "exclude the column, or give it labels of characters (ALTER TABLE)",
+    ),
+    OTHER_PERIOD: (
+        codes.TABLE_CHANGED,
+        "a row of {table} ends, by {column}, with the greatest time of another server than the one that was asked: the"
+        " server was upgraded, or the row comes from a dump of another one",
+        "have the table read again, as it is now",
     ),
     BAD_JSON: (codes.VALUE_MALFORMED, "column {column} of {table} holds bytes that are no binary JSON", _CHANGED),
 }

@@ -31,7 +31,8 @@ from lakehouse_cdc.model.table_name import join, matches
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.key_range import place
 from lakehouse_cdc.mysql.literals import for_statements
-from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
+from lakehouse_cdc.mysql.system_versioning import VERSIONED, by_transactions, greatest_end, is_period, period
+from lakehouse_cdc.mysql.uncaptured import CAPTURED, Uncaptured, uncaptured
 from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.selection import SYSTEM_SCHEMAS, Selection, glob_hint, nearest
 from lakehouse_cdc.schema.table import Column, TableSchema, UniqueIndex
@@ -124,18 +125,23 @@ def read_catalog(
     hashed = _grouped(session, _HASHES, chosen.values()) if session.is_mariadb else {}
     keyless = [one for one in chosen.values() if one not in keys]
     uniques = _grouped(session, _UNIQUES, keyless)
+    versioned = [name for name, one in chosen.items() if bases[one].type == VERSIONED]
+    greatest = greatest_end(session) if versioned else ""
     for name, (database, table) in chosen.items():
         rows, key = columns.get((database, table), []), keys.get((database, table), [])
         described = _with_generated([_column(row) for row in rows], rows, logged=logs_generated(session))
-        engine, charset = bases[database, table]
+        base = bases[database, table]
+        versioning = period(rows, greatest) if base.type == VERSIONED else None
+        parts = [row for row in key if versioning is None or row[0] != versioning.end]
         schema = TableSchema(
-            database, table, described, _shown(key, described), charset,
-            hidden_hashes=(database, table) in hashed, prefixed=any(length is not None for _, length in key),
+            database, table, described, _shown(parts, described), base.charset,
+            hidden_hashes=(database, table) in hashed, prefixed=any(length is not None for _, length in parts),
+            versioning=versioning,
         )  # fmt: skip
         indexes = uniques.get((database, table), [])
         schema = with_unique(schema, _in_order(session, schema, indexes), len({index for index, *_ in indexes}))
         catalog.tables[name] = choice.chosen(schema)
-        catalog.faults += _table_faults(catalog.tables[name], engine, rows, session.account)
+        catalog.faults += _table_faults(catalog.tables[name], base.engine, rows, session.account)
         if doubtful := _doubtful(catalog.tables[name]):
             catalog.faults += [] if _logs_labels(session) else [_unknown_labels(name, column) for column in doubtful]
     catalog.faults += _unknown_columns(catalog.tables, choice, known)
@@ -158,6 +164,8 @@ def _in_order(session: Session, schema: TableSchema, rows: Sequence[tuple[Any, .
             parts.pop(str(index), None)  # of an expression, a prefix, or a hash
         elif str(index) in parts:
             parts[str(index)].append(str(column))
+    if schema.versioning is not None:
+        parts = {name: [*schema.versioning.current_key(columns)] for name, columns in parts.items()}
     found = [UniqueIndex(name, tuple(columns)) for name, columns in parts.items()]
     if len(found) < 2:
         return found
@@ -169,17 +177,28 @@ def _in_order(session: Session, schema: TableSchema, rows: Sequence[tuple[Any, .
     return sorted(found, key=lambda index: order.get(index.name, len(order)))
 
 
-def _base_tables(session: Session) -> dict[_Name, tuple[str, str | None]]:
-    """Each base table that this user may see, views and MySQL's own schemas aside: engine, character set."""
-    places = ", ".join(["%s"] * len(SYSTEM_SCHEMAS))
+@dataclass(frozen=True)
+class _Base:
+    """What INFORMATION_SCHEMA.TABLES has of a table: its TABLE_TYPE, engine and default character set."""
+
+    type: str
+    engine: str
+    charset: str | None
+
+
+def _base_tables(session: Session) -> dict[_Name, _Base]:
+    """Each table with rows of its own that this user may see, MySQL's own schemas aside."""
+    places, types = ", ".join(["%s"] * len(SYSTEM_SCHEMAS)), ", ".join(["%s"] * len(CAPTURED))
     rows = session.query(
-        "SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE, TABLE_COLLATION FROM INFORMATION_SCHEMA.TABLES"
-        f" WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_SCHEMA NOT IN ({places})",
-        SYSTEM_SCHEMAS,
+        "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE, TABLE_COLLATION FROM INFORMATION_SCHEMA.TABLES"
+        f" WHERE TABLE_TYPE IN ({types}) AND TABLE_SCHEMA NOT IN ({places})",
+        [*CAPTURED, *SYSTEM_SCHEMAS],
     )
     return {
-        (str(database), str(table)): (str(engine or "no"), str(collation).partition("_")[0] if collation else None)
-        for database, table, engine, collation in rows
+        (str(database), str(table)): _Base(
+            str(kind), str(engine or "no"), str(collation).partition("_")[0] if collation else None
+        )
+        for database, table, kind, engine, collation in rows
     }
 
 
@@ -228,7 +247,9 @@ def _column(row: tuple[Any, ...]) -> Column:
 def _with_generated(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]], *, logged: bool) -> tuple[Column, ...]:
     """The columns, with those marked that are generated, stored or not; `logged`: updates hold them."""
     virtual = {column.name for column, row in zip(columns, rows, strict=True) if "VIRTUAL" in str(row[-2]).upper()}
-    expressions = {c.name.lower(): str(row[-3]) for c, row in zip(columns, rows, strict=True) if row[-3]}
+    expressions = {
+        c.name.lower(): str(row[-3]) for c, row in zip(columns, rows, strict=True) if row[-3] and not is_period(row)
+    }
     proven = dict.fromkeys(expressions, False)
     marked: list[Column] = []
     for column in columns:
@@ -332,6 +353,10 @@ def _table_faults(
     faults = []
     if engine != "InnoDB":
         faults.append((f"has the engine {engine}, not InnoDB", f"ALTER TABLE {table} ENGINE = InnoDB, or {leave_out}"))
+    if by_transactions(columns):
+        faults.append(
+            ("is versioned by transactions (BIGINT columns), and its changes are logged as text alone", leave_out)
+        )
     if [row[-1] for row in columns] != list(range(1, len(columns) + 1)) or not columns:
         faults.append(("has columns that the user may not see", f"GRANT SELECT ON {table} TO {account}"))
     faults += [

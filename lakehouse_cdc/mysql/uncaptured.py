@@ -1,8 +1,8 @@
 """What matches `source.tables` and is not captured, each with the reason: nothing is left out in silence.
 
 What cannot be captured because of its columns, key or engine is refused, or quarantined, by name elsewhere. Here is
-what a catalog query for base tables would not list (INFORMATION_SCHEMA.TABLES, TABLE_TYPE): system-versioned tables of
-MariaDB, views, sequences; and tables that are named as those of tools for online schema changes.
+what a catalog query for tables would not list (INFORMATION_SCHEMA.TABLES, TABLE_TYPE): views, sequences; and tables
+that are named as those of tools for online schema changes.
 """
 
 from __future__ import annotations
@@ -12,20 +12,19 @@ from dataclasses import dataclass, field
 
 from lakehouse_cdc.model.table_name import join
 from lakehouse_cdc.mysql.connection.session import Session
+from lakehouse_cdc.mysql.system_versioning import VERSIONED
 from lakehouse_cdc.schema.selection import SYSTEM_SCHEMAS, Selection
 
 _LISTED = 10
 BASE = "BASE TABLE"
+CAPTURED = (BASE, VERSIONED)
 SHADOW = "is named as gh-ost and pt-online-schema-change name theirs; it is captured when source.tables spells its name"
 _WITHOUT_ROWS = {
     "VIEW": "is a view: its rows are those of the tables that it selects from",
     "SYSTEM VIEW": "is a view of the server's own",
     "SEQUENCE": "is a sequence, which is not captured",
 }
-_REASONS = {
-    "SYSTEM VERSIONED": "is system-versioned (WITH SYSTEM VERSIONING), which is not supported",
-    "TEMPORARY": "is a temporary table",
-}
+_REASONS = {"TEMPORARY": "is a temporary table"}
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Uncaptured:
             if selection.passes_over(name):
                 if kind not in _WITHOUT_ROWS:
                     tables[name] = SHADOW
-            elif kind != BASE and selection.matches(name):
+            elif kind not in CAPTURED and selection.matches(name):
                 if (reason := _WITHOUT_ROWS.get(kind)) is not None:
                     without[name] = reason
                 else:

@@ -24,7 +24,7 @@ from lakehouse_cdc.mysql.connection.session import connect
 from lakehouse_cdc.mysql.preflight import checks
 from lakehouse_cdc.mysql.preflight.settings import Finding
 from lakehouse_cdc.mysql.server import binary_logs
-from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
+from lakehouse_cdc.mysql.uncaptured import CAPTURED, Uncaptured, uncaptured
 from lakehouse_cdc.ops import last_error
 from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.pipeline.config.source_options import choice
@@ -134,7 +134,8 @@ class Pipeline(RereadRequests):
         with connect(self._connection()) as session:
             estimated = session.query(
                 "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_ROWS FROM INFORMATION_SCHEMA.TABLES"
-                " WHERE TABLE_TYPE = 'BASE TABLE'"
+                f" WHERE TABLE_TYPE IN ({', '.join(['%s'] * len(CAPTURED))})",
+                CAPTURED,
             )
         selection = Selection(self.config.source.tables)
         names = {join(str(database), str(table)): int(rows or 0) for database, table, rows in estimated}

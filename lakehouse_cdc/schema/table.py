@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from lakehouse_cdc.model.table_name import join
+from lakehouse_cdc.schema.versioning import Versioning
 
 Carried = Literal["", "text", "null"]
 Generated = Literal["", "same", "session", "virtual", "unlogged"]
@@ -90,6 +91,7 @@ class TableSchema:
     `prefixed`: the primary key is over prefixes of some of its columns; `key` has the whole columns.
     `unique` is the index that can be the key of a table without a primary key (see `schema.unique_key`), and
     `more_unique` says of such a table whether it may have other UNIQUE indexes, too; None where that is not known.
+    `versioning` is that of a system-versioned table, whose keys, here, are those of its current rows.
     """
 
     database: str
@@ -102,6 +104,7 @@ class TableSchema:
     prefixed: bool = False
     unique: UniqueIndex | None = None
     more_unique: bool | None = None
+    versioning: Versioning | None = None
 
     @property
     def name(self) -> str:
@@ -162,6 +165,7 @@ class TableSchema:
         data |= {"prefixed": True} if self.prefixed else {}
         data |= {"unique": [self.unique.name, *self.unique.columns]} if self.unique else {}
         data |= {} if self.more_unique is None else {"more_unique": self.more_unique}
+        data |= {"versioning": asdict(self.versioning)} if self.versioning else {}
         return data | ({"hidden_hashes": True} if self.hidden_hashes else {})
 
     def to_json(self) -> str:
@@ -172,7 +176,7 @@ class TableSchema:
     def from_dict(cls, data: dict[str, Any]) -> TableSchema:
         """The inverse of `to_dict`."""
         columns = tuple(Column(**{**c, "values": tuple(c.get("values", ()))}) for c in data["columns"])
-        named = data.get("unique")
+        named, versioning = data.get("unique"), data.get("versioning")
         return cls(
             data["database"],
             data["table"],
@@ -184,6 +188,7 @@ class TableSchema:
             data.get("prefixed", False),
             UniqueIndex(named[0], tuple(named[1:])) if named else None,
             data.get("more_unique"),
+            Versioning(**versioning) if versioning else None,
         )
 
     @classmethod

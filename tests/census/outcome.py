@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ def outcomes(server: MySqlServer, database: str, folder: Path) -> dict[Row, str]
 
 
 def _column(stage: Stage) -> dict[Row, str]:
+    stage.run("SET time_zone = '+00:00'")
     there = _made(stage)
     driver = stage.driver(chunkRows="100000", chunksPerTrigger="100")
     stage.snapshot(driver)
@@ -92,4 +94,9 @@ def _how(stage: Stage, driver: Driver, row: Row, schema: TableSchema) -> str:
 def _images(stage: Stage, row: Row, columns: list[str]) -> Counter[Any]:
     """The source's rows; `*` would leave invisible columns out."""
     values = stage.run(f"SELECT {', '.join(columns)} FROM {row.name}")
-    return Counter(hashable(dict(zip(columns, cells, strict=True))) for cells in values)
+    return Counter(hashable(dict(zip(columns, map(_in_utc, cells), strict=True))) for cells in values)
+
+
+def _in_utc(value: Any) -> Any:
+    """Of the census's columns the TIMESTAMPs alone hold a time."""
+    return value.replace(tzinfo=timezone.utc) if isinstance(value, datetime) else value

@@ -9,6 +9,8 @@ ALTERED_BEFORE_SELECT = (
     r"[before a chunk's SELECT-ALTER TABLE t DROP COLUMN v, COMMENT 'a\\b']"
 )
 
+_VERSIONS = "tests/images/test_versions.py"
+
 READING = (
     Mutation(
         name="last-after-image",
@@ -165,5 +167,50 @@ READING = (
             "tests/model/test_position.py::test_order_is_by_number_then_byte",
             "tests/model/test_position.py::test_six_digits_grow_to_seven",
         ),
+    ),
+    Mutation(
+        name="versions-that-have-ended",
+        rule="An image of a system-versioned table whose period has ended counts as no row.",
+        file="lakehouse_cdc/images/rows/walk.py",
+        function="_image",
+        old="    if current == 0:\n",
+        new="    if False:\n",
+        tests=(f"{_VERSIONS}::test_what_counts_is_what_is_current",),
+    ),
+    Mutation(
+        name="greatest-time-of-another-server",
+        rule="A period that ends at the greatest time of another kind of server is refused, and not taken for ended.",
+        file="lakehouse_cdc/images/rows/versions.py",
+        function="is_current",
+        old="return -OTHER_PERIOD if ended == _LESSER_GREATEST or ended > table.row[GREATEST] else 0",
+        new="return 0",
+        tests=(f"{_VERSIONS}::test_the_greatest_end_of_another_server_is_refused",),
+    ),
+    Mutation(
+        name="end-of-the-period-is-there",
+        rule="An image without the end of its row's period is refused, whether or not that column is captured.",
+        file="lakehouse_cdc/images/rows/walk.py",
+        function="open_event",
+        old="column == table.row[END] or ",
+        new="",
+        tests=(f"{_VERSIONS}::test_an_event_without_the_end_is_refused",),
+    ),
+    Mutation(
+        name="key-without-the-end",
+        rule="The key of a system-versioned table's current rows is the server's without the end of the period.",
+        file="lakehouse_cdc/schema/versioning.py",
+        function="Versioning.current_key",
+        old=" if name != self.end",
+        new="",
+        tests=("tests/source/test_versioned.py::test_declared_columns_of_a_period_come_and_go[live-mariadb-11]",),
+    ),
+    Mutation(
+        name="sessions-show-current-rows",
+        rule="A session shows the current rows of system-versioned tables, whatever the server's default is.",
+        file="lakehouse_cdc/mysql/connection/session.py",
+        function="Session._set_state",
+        old="            state.update(_MARIADB)\n",
+        new='            state.update({"max_statement_time": "0"})\n',
+        tests=("tests/source/test_versioned.py::test_a_server_whose_queries_show_the_past[mariadb-11]",),
     ),
 )

@@ -12,6 +12,7 @@ import pytest
 
 from lakehouse_cdc.mysql.catalog import logs_generated, read_catalog
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
+from lakehouse_cdc.mysql.system_versioning import greatest_end
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.sql.ddl.alter import altered
@@ -140,7 +141,7 @@ class Judge:
 
     def _tables(self) -> dict[str, tuple[str, Any]]:
         """Each table's definition and rows."""
-        self._cursor.execute("SHOW FULL TABLES WHERE Table_type = 'BASE TABLE'")
+        self._cursor.execute("SHOW FULL TABLES WHERE Table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')")
         found: dict[str, tuple[str, Any]] = {}
         for name in [row[0] for row in self._cursor.fetchall()]:
             self._cursor.execute(f"SHOW CREATE TABLE `{name}`")
@@ -217,8 +218,9 @@ class Judge:
         after = self._schema(table)
         try:
             given = Given(
-                before.charset, self.mariadb, self._nullable, logs_generated(self._session), self._session_state
-            )
+                before.charset, self.mariadb, self._nullable, logs_generated(self._session), self._session_state,
+                greatest_end=greatest_end(self._session) if self.mariadb else None,
+            )  # fmt: skip
             found = altered(sql, before, given, self._dialect)
         except NotUnderstood:
             if after is not None:

@@ -21,7 +21,7 @@ def test_every_command_names_it(spark: SparkSession, tmp_path: Path, caplog: pyt
     ):
         cursor = connection.cursor()
         cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
-        cursor.execute("CREATE TABLE h (id INT PRIMARY KEY) WITH SYSTEM VERSIONING")
+        cursor.execute("CREATE SEQUENCE h")
         cursor.execute("CREATE VIEW v AS SELECT * FROM t")
         misspelt = {f"{database}.T": {"deletes": "soft"}, "shop.later": {"scd": 2}}
         lake = pipeline(spark, server, database, tmp_path, tables=misspelt)

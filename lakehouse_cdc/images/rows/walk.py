@@ -4,7 +4,8 @@ Every extent is checked against the end of its event before it is read, so damag
 outside the buffer. Layout: MySQL's `mysql::binlog::event::Rows_event`, versions 1 and 2, from the count of columns on.
 
 An event says which columns its images hold. One that is captured must be there; one that is excluded may be missing
-(MariaDB 11.8.9 leaves generated columns out of updates and deletes, and binlog_row_image other columns).
+(MariaDB 11.8.9 leaves generated columns out of updates and deletes, and binlog_row_image other columns). An image that
+is no row of its table (see `versions`) is passed over: its values may be anything.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from lakehouse_cdc.images.binlog.row_events import DELETE, UPDATE, WRITE
 from lakehouse_cdc.images.buffers import Sink
 from lakehouse_cdc.images.bytes_io import Bytes, Step, at_offset, pointer
 from lakehouse_cdc.images.compiled import compiled, part
-from lakehouse_cdc.images.opcodes import COUNT, KEY_COUNT, SLOT, STEP_FIELDS
+from lakehouse_cdc.images.opcodes import COUNT, END, KEY_COUNT, SLOT, STEP_FIELDS
 from lakehouse_cdc.images.program import Program
 from lakehouse_cdc.images.rows.image import (
     STEP,
@@ -30,10 +31,10 @@ from lakehouse_cdc.images.rows.image import (
     pointers,
     scratch_of,
     table_of,
-    value_extent,
     write_image,
     write_key,
 )
+from lakehouse_cdc.images.rows.versions import is_current, pass_over
 from lakehouse_cdc.images.status import DONE, FULL, OTHER_WIDTH, PARTIAL_IMAGE, TRUNCATED
 
 OP_INSERT, OP_UPDATE, OP_DELETE = ord("c"), ord("u"), ord("d")
@@ -89,7 +90,7 @@ def open_event(buf: Bytes, at: int, end: int, kind: int, table: Table, state: St
         for column in range(columns):
             if is_null(buf, at, column):
                 present_columns += 1
-            elif at_offset(table.steps, column * STEP_FIELDS)[SLOT] >= 0:
+            elif column == table.row[END] or at_offset(table.steps, column * STEP_FIELDS)[SLOT] >= 0:
                 report[STEP] = column
                 return -PARTIAL_IMAGE
         present, nulls = np.int64(-1) if present_columns == columns else np.int64(at), (present_columns + 7) >> 3
@@ -147,8 +148,9 @@ def walk(buf: Bytes, events: Events, program: Program, state: Step, out: Changes
 def _row(
     buf: Bytes, at: int, end: int, limit: int, kind: int, table: Table, state: Step, out: Outputs, scratch: Scratch
 ) -> int:
-    """One change from its one or two images; the position after it, or minus a status."""
+    """One change from its one or two images, or none; the position after it, or minus a status."""
     row = state[ROWS]
+    old = new = False
     key_at, old_at, new_at = out.key.offsets[row], out.before.offsets[row], out.after.offsets[row]
     key_end, old_end, new_end, new_key = key_at, old_at, new_at, key_at
     if kind != WRITE:
@@ -159,6 +161,7 @@ def _row(
         if at < 0:
             state[SHORT_OF] = BEFORE if old_end < 0 else KEY
             return at
+        old = old_end > old_at
     if kind != DELETE:
         present, nulls = state[NEW_PRESENT], state[NEW_NULLS]
         at, new_end, new_key = _image(
@@ -167,12 +170,13 @@ def _row(
         if at < 0:
             state[SHORT_OF] = AFTER if new_end < 0 else KEY
             return at
+        new = new_end > new_at
     keyed = table.row[KEY_COUNT] > 0
-    moved = kind == UPDATE and _differ(out.key.data, key_at, key_end, new_key)
-    if moved or kind == DELETE:
+    moved = old and new and _differ(out.key.data, key_at, key_end, new_key)
+    if old and (moved or not new):
         _emit(state, out, keyed, key_end, True, old_end, False, new_at)
-    if kind != DELETE:
-        updated = kind == UPDATE and not moved
+    if new:
+        updated = old and not moved
         _emit(state, out, keyed, key_end if updated else new_key, updated, old_end, True, new_end)
     return at
 
@@ -194,11 +198,18 @@ def _image(
 ) -> tuple[int, int, int]:
     """(position after the image, output positions after the object and its key); minus a status in the first.
 
-    Then the second is below 0 if the image was at fault, and not if the key had no room.
+    Then the second is below 0 if the image was at fault, and not if the key had no room. Nothing is put out for an
+    image that is no row of its table.
     """
     if nulls > end - at:
         scratch.report[STEP] = 0
         return -TRUNCATED, -1, key_to
+    current = is_current(buf, at, end, present, nulls, table, scratch.report)
+    if current == 0:
+        at, _ = pass_over(buf, at, end, present, nulls, table.row[COUNT], table, scratch.report)
+        return at, (to if at >= 0 else -1), key_to
+    if current < 0:
+        return current, -1, key_to
     at, pos = write_image(
         buf, at + nulls, end, limit, at, np.int64(0), present, table, image.data, image.room, to, scratch
     )
@@ -252,7 +263,7 @@ def count(buf: Bytes, events: Events, program: Program, counts: Step, state: Ste
                 present, nulls = state[OLD_PRESENT], state[OLD_NULLS]
             else:
                 present, nulls = state[NEW_PRESENT], state[NEW_NULLS]
-            at = _pass_over(source, at, end, present, nulls, table, notes)
+            at, _ = pass_over(source, at, end, present, nulls, table.row[COUNT], table, notes)
             images += 1
         if at < 0:
             return -at
@@ -261,24 +272,3 @@ def count(buf: Bytes, events: Events, program: Program, counts: Step, state: Ste
             return TRUNCATED
         counts[e] = images // 2 if kind == UPDATE else images
     return DONE
-
-
-@part
-def _pass_over(buf: Bytes, at: int, end: int, present: int, nulls: int, table: Table, report: Step) -> int:
-    """The position after an image, or minus a status."""
-    bitmap, bit = at, 0
-    at += nulls
-    report[STEP] = 0
-    if at > end:
-        return -TRUNCATED
-    for column in range(table.row[COUNT]):
-        if present >= 0 and not is_null(buf, present, column):
-            continue
-        if not is_null(buf, bitmap, bit):
-            size, at = value_extent(buf, at, end, at_offset(table.steps, column * STEP_FIELDS))
-            if size < 0:
-                report[STEP] = column
-                return size
-            at += size
-        bit += 1
-    return at

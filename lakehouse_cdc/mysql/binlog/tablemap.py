@@ -208,10 +208,11 @@ def check(table_map: TableMap, schema: TableSchema, where: str) -> None:
 def with_hidden_columns(schema: TableSchema, table_map: TableMap) -> TableSchema:
     """The schema with the columns that MariaDB logs after those of the catalog; none of them is captured.
 
-    They are the hashes of UNIQUE keys that are declared USING HASH, or are longer than an index may be (seen on 10.11
-    and 11.8). With FULL metadata they have names; without, they are known from the schema, which says whether there may
-    be some.
+    They are the period of a system-versioned table that declares no columns for it, and then the hashes of UNIQUE keys
+    that are declared USING HASH, or are longer than an index may be (seen on 10.11 and 11.8). With FULL metadata they
+    have names; without, they are known from the schema, which says whether there may be some.
     """
+    schema = _with_period(schema, table_map)
     first = len(schema.columns)
     kinds = table_map.types[first:]
     if not kinds or (table_map.names is None and not schema.hidden_hashes):
@@ -222,6 +223,20 @@ def with_hidden_columns(schema: TableSchema, table_map: TableMap) -> TableSchema
     if not all(kind[0] == layout.LONGLONG and _HASH.fullmatch(n) for kind, n in zip(kinds, names, strict=True)):
         return schema
     added = (Column(name, "bigint", unsigned=True, captured=False) for name in names)
+    return replace(schema, columns=(*schema.columns, *added))
+
+
+def _with_period(schema: TableSchema, table_map: TableMap) -> TableSchema:
+    """The schema with the hidden columns of its period, if it has such and the table map agrees."""
+    first, period = len(schema.columns), schema.versioning
+    if period is None or any(column.name == period.end for column in schema.columns):
+        return schema
+    names, kinds = (period.start, period.end), table_map.types[first : first + 2]
+    if kinds != (layout.END_TYPE, layout.END_TYPE) or (
+        table_map.names is not None and table_map.names[first : first + 2] != names
+    ):
+        return schema
+    added = (Column(name, "timestamp", nullable=False, fraction=6, captured=False) for name in names)
     return replace(schema, columns=(*schema.columns, *added))
 
 
@@ -278,6 +293,7 @@ def _differences(table_map: TableMap, schema: TableSchema) -> str:
     if table_map.names is None:
         return ""
     key = tuple(known[i] for i, _ in table_map.key)
+    key = schema.versioning.current_key(key) if schema.versioning else key
     wanted = schema.primary_key
     if not wanted:
         return ""  # of a table without one, servers log the first unique index over columns that are not null

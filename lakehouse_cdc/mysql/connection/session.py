@@ -1,10 +1,10 @@
 """Sessions: how to reach a server, and the state that every session has before its first statement.
 
 A session never relies on the server's defaults, since a global setting may change what a SELECT returns: READ
-UNCOMMITTED (rows that never were), sql_select_limit (rows left out, without a word), a secondary engine (rows of some
-time ago), PAD_CHAR_TO_FULL_LENGTH, a time zone, a result character set. All are set when it opens. There are two
-purposes: `query` sessions speak utf8mb4; `data` sessions have character_set_results = NULL, so that text columns come
-in their own character set, as they are in the binlog.
+UNCOMMITTED (rows that never were), sql_select_limit (rows left out, without a word), a secondary engine or
+system_versioning_asof (rows of some time ago), PAD_CHAR_TO_FULL_LENGTH, a time zone, a result character set. All are
+set when it opens. There are two purposes: `query` sessions speak utf8mb4; `data` sessions have
+character_set_results = NULL, so that text columns come in their own character set, as they are in the binlog.
 
 Errors of the client library leave this module as DefiniteError or TransientError, by their number.
 """
@@ -47,7 +47,7 @@ _SINCE: dict[str, tuple[Version, str]] = {  # MySQL's alone
     "max_execution_time": ((5, 7, 8), "0"),
     "use_secondary_engine": ((8, 0, 20), "'OFF'"),
 }
-_MARIADB = {"max_statement_time": "0"}
+_MARIADB = {"max_statement_time": "0", "system_versioning_asof": "DEFAULT"}
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
 from lakehouse_cdc.mysql.catalog import logs_generated
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.literals import for_statements, quoted
+from lakehouse_cdc.mysql.system_versioning import greatest_end
 from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.schema.column_choice import require_masks
 from lakehouse_cdc.schema.masks import gives_text
@@ -199,8 +200,9 @@ def stopped(what: str, table: str, where: str) -> DefiniteError:
 def _altered(statement: LoggedStatement, schema: TableSchema, session: Session) -> Altered | None:
     try:
         given = Given(
-            schema.charset, session.is_mariadb, logs_generated=logs_generated(session), session=statement.session
-        )
+            schema.charset, session.is_mariadb, logs_generated=logs_generated(session),
+            greatest_end=greatest_end(session) if session.is_mariadb else None, session=statement.session,
+        )  # fmt: skip
         return altered(statement.text, schema, given, statement.dialect)
     except NotUnderstood:
         return None

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from lakehouse_cdc.schema.charsets import MAX_BYTES
 from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.schema.versioning import Versioning
 from lakehouse_cdc.sql.ddl.clauses import (
     Action,
     Add,
@@ -30,6 +31,7 @@ from lakehouse_cdc.sql.ddl.clauses import (
     Rename,
     Unique,
     Unproven,
+    Versioned,
     whole_columns,
 )
 from lakehouse_cdc.sql.ddl.column_type import BLOBS, TEXTS, Given
@@ -135,8 +137,10 @@ def _index(parsed: Parsed, schema: TableSchema, statement: Node) -> list[Action]
 
 def _apply(schema: TableSchema, todo: Sequence[Action], given: Given) -> Altered:
     todo = [_with_generated(action, schema, given) for action in todo]
+    versioning = _versioning(schema, todo, given)
     columns = _Columns(schema, todo)
     key, prefixed = _key(schema, columns, todo)
+    key = versioning.current_key(key) if versioning else key
     members = {name.lower() for name in key}
     columns_after = tuple(
         replace(column, nullable=False) if column.name.lower() in members else column for column in columns.now
@@ -146,11 +150,30 @@ def _apply(schema: TableSchema, todo: Sequence[Action], given: Given) -> Altered
     charsets = [action.charset for action in todo if isinstance(action, Convert | Default)]
     after = replace(
         schema, columns=columns_after, key=key, charset=(*charsets, schema.charset)[0], prefixed=prefixed, unique=None,
-        more_unique=None,
+        more_unique=None, versioning=versioning,
     )  # fmt: skip
     kept = kept and _same_key(schema, after, columns.origin)
     after, known = with_unique_after(schema, after, columns.origin, todo)
     return Altered(after, kept, columns.origin, columns.filled if kept else {}, silent=not todo, key_known=known)
+
+
+def _versioning(schema: TableSchema, todo: Sequence[Action], given: Given) -> Versioning | None:
+    """How the table is versioned afterwards. Raises NotUnderstood where declared columns of a period are concerned.
+
+    The current rows stay what they are: seen on 10.11 and 11.8, and compared by tests.
+    """
+    versioning = schema.versioning
+    if versioning is not None and any(column.name == versioning.end for column in schema.columns):
+        period = {versioning.start.lower(), versioning.end.lower()}
+        named = [a.name if isinstance(a, Drop) else a.old for a in todo if isinstance(a, Drop | Change | Rename)]
+        if period & {name.lower() for name in named} or any(isinstance(action, Versioned) for action in todo):
+            raise NotUnderstood
+    for action in todo:
+        if isinstance(action, Versioned):
+            if action.added == (versioning is not None) or given.greatest_end is None:
+                raise NotUnderstood
+            versioning = Versioning.hidden(given.greatest_end) if action.added else None
+    return versioning
 
 
 def _same_key(before: TableSchema, after: TableSchema, origin: Mapping[str, str]) -> bool:

@@ -98,11 +98,20 @@ class Default:
 
 
 @dataclass(frozen=True)
+class Versioned:
+    """The table gets system versioning, with hidden columns for its period, or loses it with all that has ended."""
+
+    added: bool
+
+
+@dataclass(frozen=True)
 class Unproven:
     """The rows may change, without an event that says how."""
 
 
-Action = Add | Drop | Change | Rename | Key | Unique | DropIndex | RenameIndex | Convert | Default | Unproven
+Action = (
+    Add | Drop | Change | Rename | Key | Unique | DropIndex | RenameIndex | Convert | Default | Versioned | Unproven
+)
 
 _SILENT = (
     "how", "add_index", "drop_foreign_key", "alter_index", "alter_check", "alter_column",
@@ -288,6 +297,8 @@ _DOING: dict[str, Callable[[Clauses, Node], list[Action]]] = {
     "change_column": Clauses._change,
     "rename_column": Clauses._rename,
     "rename_index": Clauses._rename_index,
+    "add_versioning": lambda _, __: [Versioned(added=True)],
+    "drop_versioning": lambda _, __: [Versioned(added=False)],
     "rename_to": lambda _, __: [],  # what has its name afterwards is not said by the clauses
     "convert_to": Clauses._convert,
 }

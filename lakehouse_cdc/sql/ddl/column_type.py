@@ -25,6 +25,7 @@ class Given:
     `timestamps_nullable`: whether a TIMESTAMP that says nothing of it is nullable (explicit_defaults_for_timestamp).
     `logs_generated`: whether the images of updates hold generated columns.
     `session` is what the statement's event says of the session that ran it.
+    `greatest_end`: when a current row of a system-versioned table ends (see `schema.versioning`).
     """
 
     charset: str | None = None
@@ -32,6 +33,7 @@ class Given:
     timestamps_nullable: bool | None = None
     logs_generated: bool | None = None
     session: StatementSession = UNKNOWN_SESSION
+    greatest_end: str | None = None
 
 
 # a type's names, with the one that catalogs show

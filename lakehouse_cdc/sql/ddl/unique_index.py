@@ -65,7 +65,8 @@ def _index(action: Unique, after: TableSchema) -> UniqueIndex | None:
     names = {column.name.lower(): column.name for column in after.columns}
     if any(name.lower() not in names for name in action.columns):
         raise NotUnderstood
-    return UniqueIndex(action.name or "", tuple(names[name.lower()] for name in action.columns))
+    columns = tuple(names[name.lower()] for name in action.columns)
+    return UniqueIndex(action.name or "", after.versioning.current_key(columns) if after.versioning else columns)
 
 
 def _same(a: str, b: str) -> bool:

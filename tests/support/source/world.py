@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -128,6 +128,9 @@ ALL_KEYS = KEYS | MARIADB_KEYS
 
 KEYLESS = "no key"
 UNIQUE = "unique key"
+VERSIONED = "versioned"
+PERIOD = "versioned, by columns of its own"
+MARKS = (KEYLESS, UNIQUE, VERSIONED, PERIOD)
 
 # how a test reads what its client has in another form than VARIANT
 SHOWN = {"time": "CAST({} AS CHAR)", "bit": "CAST({} AS UNSIGNED)", "float": "{} * 1e0"}  # a FLOAT is printed rounded
@@ -138,6 +141,7 @@ class Table:
     """`database.name` with key columns k0, k1, ... of the given kinds and two plain columns.
 
     With `KEYLESS` in front of the kinds they are no key, and many rows are alike; with `UNIQUE` the key is an index.
+    With `VERSIONED` or `PERIOD` in front of these the table is system-versioned; that declares columns for it.
     """
 
     database: str
@@ -145,9 +149,11 @@ class Table:
     kinds: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        self.keyed = self.kinds[:1] != (KEYLESS,)
-        self.unique = self.kinds[:1] == (UNIQUE,)
-        self.kinds = self.kinds if self.keyed and not self.unique else self.kinds[1:]
+        marks = [kind for kind in self.kinds if kind in MARKS]
+        self.keyed, self.unique = KEYLESS not in marks, UNIQUE in marks
+        self.versioned = VERSIONED in marks or PERIOD in marks
+        self.period = ["s", "e"] if PERIOD in marks else []
+        self.kinds = tuple(kind for kind in self.kinds if kind not in MARKS)
 
     @property
     def full(self) -> str:
@@ -163,9 +169,12 @@ class Table:
         prefixes = (f"({kind.partition('(')[2]}" if "(" in kind else "" for kind in self.kinds)
         parts = ", ".join(map(str.__add__, self.keys, prefixes))
         key = f", {'UNIQUE first' if self.unique else 'PRIMARY KEY'} ({parts})" if self.keyed else ""
+        start, end = (f"TIMESTAMP(6) GENERATED ALWAYS AS ROW {which}" for which in ("START", "END"))
+        period = f", s {start}, e {end} INVISIBLE, PERIOD FOR SYSTEM_TIME (s, e)" if self.period else ""
         return (
-            f"CREATE TABLE `{self.database}`.`{self.name}` (v INT, {', '.join(reversed(columns))}, "
+            f"CREATE TABLE `{self.database}`.`{self.name}` (v INT, {', '.join(reversed(columns))}{period}, "
             f"note VARCHAR(300) CHARACTER SET latin1{key}) ENGINE=InnoDB"
+            f"{' WITH SYSTEM VERSIONING' if self.versioned else ''}"
         )
 
     def random_key(self, rng: random.Random) -> list[Any]:
@@ -207,7 +216,7 @@ class World:
         self.states[self.position()] = {table.full: self.rows(table) for table in self.tables}
 
     def rows(self, table: Table) -> dict[Any, Row]:
-        columns = ["v", *reversed(table.keys), "note", *self.more(table)]
+        columns = ["v", *reversed(table.keys), "note", *self.more(table), *table.period]
         kinds = dict(zip(table.keys, table.kinds, strict=True))
         shown = [SHOWN.get(kinds.get(name, ""), "{}").format(name) for name in columns]
         try:
@@ -217,6 +226,8 @@ class World:
                 raise
             return {}  # there is none at the moment
         rows = [dict(zip(columns, values, strict=True)) for values in found]
+        for row in rows:
+            row |= {name: row[name].replace(tzinfo=timezone.utc) for name in table.period}
         if not table.keyed:
             return dict(enumerate(rows))
         return {tuple(sorted((k, row[k]) for k in table.keys)): row for row in rows}
@@ -232,6 +243,7 @@ class World:
                     "replace": self.replace,
                     "create": self.birth,
                     "key": self.rekey,
+                    "versioning": self.version,
                 }
                 self.decide()  # DDL would wait for a transaction that is prepared and has written to the table
                 chosen = [table for table in self.tables if table.unique] if kind == "key" else self.tables
@@ -291,6 +303,21 @@ class World:
         clauses += [f"RENAME INDEX {index} TO {new}"] if index != "PRIMARY" else []
         if not primary:
             clauses += [f"MODIFY k0 {kind.replace('NOT NULL', 'NULL')}", f"ADD PRIMARY KEY ({parts})"]
+        self.run(f"ALTER TABLE {name} {self.rng.choice(clauses)}")
+        self.remember()
+        self.altered[table.full] = self.position()
+
+    def version(self, table: Table) -> None:
+        """It becomes system-versioned, or ceases to be; or its history is put into partitions of its own."""
+        name = f"`{table.database}`.`{table.name}`"
+        there = str(self.run(f"SHOW CREATE TABLE {name}")[0][1])
+        clauses = ["ADD SYSTEM VERSIONING"]
+        if "WITH SYSTEM VERSIONING" in there:
+            clauses = ["DROP SYSTEM VERSIONING"]
+            by_time = " PARTITION BY SYSTEM_TIME LIMIT 1000 (PARTITION p HISTORY, PARTITION c CURRENT)"
+            clauses = ["REMOVE PARTITIONING"] if "PARTITION BY" in there else [*clauses, by_time]
+        if table.period:
+            clauses = ["FORCE"]
         self.run(f"ALTER TABLE {name} {self.rng.choice(clauses)}")
         self.remember()
         self.altered[table.full] = self.position()
@@ -393,6 +420,9 @@ class World:
                 self.run(f"DELETE FROM {name} LIMIT {self.rng.randrange(1, 4)}")
                 return
         more = self.more(table)
+        if table.versioned and not self.ddl and self.rng.random() < 0.1:
+            self.run(f"DELETE HISTORY FROM {name}")
+            return
         if more and self.rng.random() < 0.2:
             self.run(f"UPDATE {name} SET {self.rng.choice(more)} = %s", [self.counter])
             return
