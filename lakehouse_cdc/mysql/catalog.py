@@ -33,6 +33,7 @@ from lakehouse_cdc.mysql.key_range import place
 from lakehouse_cdc.mysql.literals import for_statements
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
 from lakehouse_cdc.schema.column_choice import Choice
+from lakehouse_cdc.schema.engines import INNODB, MEMORY, not_captured
 from lakehouse_cdc.schema.selection import SYSTEM_SCHEMAS, Selection, glob_hint, nearest
 from lakehouse_cdc.schema.table import Column, TableSchema, UniqueIndex
 from lakehouse_cdc.schema.unique_key import with_unique
@@ -87,7 +88,7 @@ def read_tables(session: Session, selection: Selection, choice: Choice | None = 
     Their columns are captured and masked as the `choice` says. Types and keys are not judged here (see
     schema.types.check_table).
     Raises DefiniteError where no table, or none for one of the patterns, exists (or may be seen by this user), and for
-    the first table with another engine than InnoDB, a captured column that is generated from a masked one and is not
+    the first table whose engine is never captured, a captured column that is generated from a masked one and is not
     masked, or columns that the user may not see; ConfigError for a column that the choice names and no matching table
     has.
     """
@@ -110,9 +111,10 @@ def read_catalog(
     """
     choice = choice or Choice()
     bases = _base_tables(session)
-    names = {join(database, table): (database, table) for database, table in bases}
-    chosen = {name: names[name] for name in sorted(names) if selection.matches(name)}
     left_out = uncaptured(session, selection)
+    every = {join(database, table): (database, table) for database, table in bases}
+    names = {name: parts for name, parts in every.items() if name not in left_out.tables}
+    chosen = {name: names[name] for name in sorted(names) if selection.matches(name)}
     catalog = Catalog(
         faults=_unmatched(selection, names, chosen, known, left_out, session.account), uncaptured=left_out
     )
@@ -130,7 +132,8 @@ def read_catalog(
         engine, charset = bases[database, table]
         schema = TableSchema(
             database, table, described, _shown(key, described), charset,
-            hidden_hashes=(database, table) in hashed, prefixed=any(length is not None for _, length in key),
+            hidden_hashes=(database, table) in hashed and engine != MEMORY,
+            prefixed=any(length is not None for _, length in key), engine="" if engine in (None, INNODB) else str(engine),
         )  # fmt: skip
         indexes = uniques.get((database, table), [])
         schema = with_unique(schema, _in_order(session, schema, indexes), len({index for index, *_ in indexes}))
@@ -154,7 +157,7 @@ def _in_order(session: Session, schema: TableSchema, rows: Sequence[tuple[Any, .
     for index, *_ in rows:
         parts[str(index)] = []
     for index, column, length, kind in rows:
-        if column is None or length is not None or kind != "BTREE":
+        if column is None or length is not None or (kind != "BTREE" and schema.engine != MEMORY):
             parts.pop(str(index), None)  # of an expression, a prefix, or a hash
         elif str(index) in parts:
             parts[str(index)].append(str(column))
@@ -169,7 +172,7 @@ def _in_order(session: Session, schema: TableSchema, rows: Sequence[tuple[Any, .
     return sorted(found, key=lambda index: order.get(index.name, len(order)))
 
 
-def _base_tables(session: Session) -> dict[_Name, tuple[str, str | None]]:
+def _base_tables(session: Session) -> dict[_Name, tuple[str | None, str | None]]:
     """Each base table that this user may see, views and MySQL's own schemas aside: engine, character set."""
     places = ", ".join(["%s"] * len(SYSTEM_SCHEMAS))
     rows = session.query(
@@ -178,7 +181,7 @@ def _base_tables(session: Session) -> dict[_Name, tuple[str, str | None]]:
         SYSTEM_SCHEMAS,
     )
     return {
-        (str(database), str(table)): (str(engine or "no"), str(collation).partition("_")[0] if collation else None)
+        (str(database), str(table)): (engine, str(collation).partition("_")[0] if collation else None)
         for database, table, engine, collation in rows
     }
 
@@ -322,7 +325,7 @@ def logs_generated(session: Session) -> bool:
 
 def _table_faults(
     schema: TableSchema,
-    engine: str,
+    engine: str | None,
     columns: Sequence[tuple[Any, ...]],
     account: str,
 ) -> list[DefiniteError]:
@@ -330,8 +333,8 @@ def _table_faults(
     table = for_statements(schema.database, schema.table)
     leave_out = f'leave the table out ("!{name}" under source.tables)'
     faults = []
-    if engine != "InnoDB":
-        faults.append((f"has the engine {engine}, not InnoDB", f"ALTER TABLE {table} ENGINE = InnoDB, or {leave_out}"))
+    if (reason := not_captured(engine)) is not None:
+        faults.append((reason, f"ALTER TABLE {table} ENGINE = InnoDB, or {leave_out}" if engine else leave_out))
     if [row[-1] for row in columns] != list(range(1, len(columns) + 1)) or not columns:
         faults.append(("has columns that the user may not see", f"GRANT SELECT ON {table} TO {account}"))
     faults += [

@@ -1,17 +1,20 @@
 """What matches `source.tables` and is not captured, each with the reason: nothing is left out in silence.
 
-What cannot be captured because of its columns, key or engine is refused, or quarantined, by name elsewhere. Here is
-what a catalog query for base tables would not list (INFORMATION_SCHEMA.TABLES, TABLE_TYPE): system-versioned tables of
-MariaDB, views, sequences; and tables that are named as those of tools for online schema changes.
+What cannot be captured because of its columns or its key is refused, or quarantined, by name elsewhere. Here is what a
+catalog query for base tables would not list (INFORMATION_SCHEMA.TABLES, TABLE_TYPE): system-versioned tables of
+MariaDB, views, sequences; tables of engines that are never captured, unless a pattern spells their names; and tables
+that are named as those of tools for online schema changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from lakehouse_cdc.model.table_name import join
 from lakehouse_cdc.mysql.connection.session import Session
+from lakehouse_cdc.schema.engines import not_captured
 from lakehouse_cdc.schema.selection import SYSTEM_SCHEMAS, Selection
 
 _LISTED = 10
@@ -36,8 +39,10 @@ class Uncaptured:
     without_rows: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, selection: Selection, types: Mapping[str, str]) -> Uncaptured:
-        """Of all that there is, by name its TABLE_TYPE."""
+    def of(
+        cls, selection: Selection, types: Mapping[str, str], engines: Mapping[str, str | None] = MappingProxyType({})
+    ) -> Uncaptured:
+        """Of all that there is, by name its TABLE_TYPE, and of tables their ENGINE."""
         tables: dict[str, str] = {}
         without: dict[str, str] = {}
         for name, kind in sorted(types.items()):
@@ -49,6 +54,8 @@ class Uncaptured:
                     without[name] = reason
                 else:
                     tables[name] = _REASONS.get(kind, f"is of the type {kind}, which is not supported")
+            elif name in engines and selection.matches(name) and not selection.spells(name):
+                tables |= {name: reason} if (reason := not_captured(engines[name])) is not None else {}
         return cls(tables, without)
 
     @property
@@ -65,11 +72,12 @@ def uncaptured(session: Session, selection: Selection) -> Uncaptured:
     """What this user sees of it now."""
     places = ", ".join(["%s"] * len(SYSTEM_SCHEMAS))
     rows = session.query(
-        "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE FROM INFORMATION_SCHEMA.TABLES"
+        "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE FROM INFORMATION_SCHEMA.TABLES"
         f" WHERE TABLE_SCHEMA NOT IN ({places})",
         SYSTEM_SCHEMAS,
     )
-    return Uncaptured.of(selection, {join(str(database), str(table)): str(kind) for database, table, kind in rows})
+    named = [(join(str(database), str(table)), str(kind), engine) for database, table, kind, engine in rows]
+    return Uncaptured.of(selection, {name: kind for name, kind, _ in named}, {name: e for name, _, e in named})
 
 
 def some(names: Iterable[str]) -> str:

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from lakehouse_cdc.model.table_name import join
+from lakehouse_cdc.schema.engines import LOCKED
 
 Carried = Literal["", "text", "null"]
 Generated = Literal["", "same", "session", "virtual", "unlogged"]
@@ -90,6 +91,7 @@ class TableSchema:
     `prefixed`: the primary key is over prefixes of some of its columns; `key` has the whole columns.
     `unique` is the index that can be the key of a table without a primary key (see `schema.unique_key`), and
     `more_unique` says of such a table whether it may have other UNIQUE indexes, too; None where that is not known.
+    `engine` is the storage engine, as catalogs write it; empty for InnoDB.
     """
 
     database: str
@@ -102,6 +104,7 @@ class TableSchema:
     prefixed: bool = False
     unique: UniqueIndex | None = None
     more_unique: bool | None = None
+    engine: str = ""
 
     @property
     def name(self) -> str:
@@ -118,6 +121,11 @@ class TableSchema:
         """The key's columns, in the key's order."""
         by_name = {c.name: c for c in self.columns}
         return tuple(by_name[name] for name in self.key)
+
+    @property
+    def locked(self) -> bool:
+        """Whether its engine locks the whole table for each statement (see `schema.engines`)."""
+        return self.engine in LOCKED
 
     @property
     def primary_key(self) -> tuple[str, ...]:
@@ -162,6 +170,7 @@ class TableSchema:
         data |= {"prefixed": True} if self.prefixed else {}
         data |= {"unique": [self.unique.name, *self.unique.columns]} if self.unique else {}
         data |= {} if self.more_unique is None else {"more_unique": self.more_unique}
+        data |= {"engine": self.engine} if self.engine else {}
         return data | ({"hidden_hashes": True} if self.hidden_hashes else {})
 
     def to_json(self) -> str:
@@ -184,6 +193,7 @@ class TableSchema:
             data.get("prefixed", False),
             UniqueIndex(named[0], tuple(named[1:])) if named else None,
             data.get("more_unique"),
+            data.get("engine", ""),
         )
 
     @classmethod

@@ -43,7 +43,7 @@ class Statement:
     `if_absent`: it is a CREATE TABLE that does nothing where the table is there; `replaces`: one that drops that table
     before; `creates`: one that is proven to leave an empty table which was not there. `drops`: it is a DROP TABLE.
     `renames` are pairs of an old and a new name, one after the other. `absorbed` are tables that become partitions of
-    another.
+    another. `repairs`: it is a REPAIR TABLE, which may take away rows that cannot be read.
     """
 
     kind: StatementKind
@@ -56,6 +56,7 @@ class Statement:
     creates: bool = False
     renames: tuple[tuple[str, str], ...] = ()
     absorbed: tuple[str, ...] = ()
+    repairs: bool = False
 
 
 def servers_of(dialect: Dialect) -> frozenset[str]:
@@ -124,6 +125,7 @@ _BY_NAMES: dict[str, Callable[[tuple[str, ...]], Statement]] = {
     "create_sequence": lambda names: Statement(StatementKind.TABLE_DDL, names, replaces=True),
     "create_index": lambda names: Statement(StatementKind.TABLE_DDL, names, alters=True),
     "drop_index": lambda names: Statement(StatementKind.TABLE_DDL, names, alters=True),
+    "repair_table": lambda names: Statement(StatementKind.TABLE_DDL, names, repairs=True),
 }
 _FIXED = {
     "transaction": StatementKind.TRANSACTION,

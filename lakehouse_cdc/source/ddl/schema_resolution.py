@@ -245,7 +245,7 @@ def _altered_since(session: Session, tail: Tail, statement: LoggedStatement, sch
 
 def _silent(later: LoggedStatement, schema: TableSchema, session: Session) -> bool:
     """Whether a statement leaves the table its name and its columns, whatever they are."""
-    if later.statement.kind is StatementKind.TRUNCATE or later.statement.if_absent:
+    if later.statement.kind is StatementKind.TRUNCATE or later.statement.if_absent or later.statement.repairs:
         return True
     if later.statement.kind is not StatementKind.TABLE_DDL or any(old != new for old, new in later.statement.renames):
         return False  # another table may have the name, or none

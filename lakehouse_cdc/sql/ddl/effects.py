@@ -4,7 +4,8 @@ No effect at all is a proof, too: such a statement is passed over. A table is re
 log does not say how. An ALTER TABLE that may change the schema, or is not understood, is said to alter it: what became
 of the table is found out where the statement is followed. A table is known by its name, so one that is renamed is gone
 under the old name, and what has its name then replaces it. All other DDL raises `NotUnderstood`. A table that is
-created empty where there was none is followed from its birth on, if it is `wanted`.
+created empty where there was none is followed from its birth on, if it is `wanted`. A repair may take away rows of an
+engine that keeps no log of its own.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def effects(
             outcome.append(Effect("create", name))
         if schema is None or statement.if_absent:
             continue
-        if statement.kind is StatementKind.TRUNCATE:
+        if statement.repairs:
+            outcome += [Effect("again", schema.name)] if schema.locked else []
+        elif statement.kind is StatementKind.TRUNCATE:
             outcome.append(Effect("truncate", schema.name))
         elif held.get(name) != name:
             outcome.append(Effect("replace" if name in held else "drop", schema.name))
