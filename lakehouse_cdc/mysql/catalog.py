@@ -133,7 +133,8 @@ def read_catalog(
         schema = TableSchema(
             database, table, described, _shown(key, described), charset,
             hidden_hashes=(database, table) in hashed and engine != MEMORY,
-            prefixed=any(length is not None for _, length in key), engine="" if engine in (None, INNODB) else str(engine),
+            prefixed=any(length is not None for _, length in key),
+            engine="" if engine in (None, INNODB) else str(engine),
         )  # fmt: skip
         indexes = uniques.get((database, table), [])
         schema = with_unique(schema, _in_order(session, schema, indexes), len({index for index, *_ in indexes}))

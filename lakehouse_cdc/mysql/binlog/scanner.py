@@ -9,9 +9,9 @@ The stream's grammar is strict, and everything outside of it is an error with it
                 | one statement
     body        = (table map+, rows event+ | statement | savepoint | what announces one of these)
 
-A file that ends with neither a rotation nor a stop is that of a server which crashed: of an engine that does not recover
-from that, rows may be gone that were logged, and others there that were not. That is listed as a statement in text which
-changes each captured table of such an engine.
+A file that ends with neither a rotation nor a stop is that of a server which crashed: of an engine that does not
+recover from that, rows may be gone that were logged, and others there that were not. That is listed as a statement in
+text which changes each captured table of such an engine.
 
 So a group never spans two files and every transaction's begin and end is a sum of event sizes that the events' own
 headers confirm. Types that are not known, and known ones that this version does not read, stop the scan; a group is

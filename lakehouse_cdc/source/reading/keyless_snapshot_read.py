@@ -10,7 +10,8 @@ and the end of the SELECT, since the view's transaction holds the table's metada
 
 A table that is locked for each statement has no view but the one SELECT that reads it (see `settling.table_locks`): it
 holds all up to a position that was settled before it, and nothing after the one that was read when it had its lock. It
-is read again where something of the table lies in between.
+is read again where something of the table lies in between. Where that comes again and again, LOCK TABLES ... READ is
+used if the user has that right: then the two positions are one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from itertools import count
 from typing import TypeVar
 
 import pyarrow as pa
@@ -40,12 +40,13 @@ from lakehouse_cdc.source.reading.window import read_window
 from lakehouse_cdc.source.reading.xa_groups import PreparedPart
 from lakehouse_cdc.source.settling.consistent_view import View, Views
 from lakehouse_cdc.source.settling.settled_position import choose_proof
-from lakehouse_cdc.source.settling.table_locks import has_settled, unsettled, wait_for_delayed
+from lakehouse_cdc.source.settling.table_locks import has_locked, has_settled, unsettled, wait_for_delayed
 from lakehouse_cdc.source.splits import SnapshotSplit
 from lakehouse_cdc.source.test_hooks import Step, reached
 
 Selected = TypeVar("Selected")
 _PATIENCE = 600.0  # seconds until a view must have been found
+_WITHOUT_LOCK = 3  # attempts, before the table is locked
 _LONGEST_REST = 0.25  # seconds between two of them
 _EVENT_ROWS = 10_000  # rows in a piece that is made of the window's images
 
@@ -129,19 +130,24 @@ def _read_locked(
     schema = split.schema
     attempts = _Attempts(schema.name, *choose_proof(session, options.settle, options.settle_seconds))
     while True:
+        low = server.log_position(session).position
         high: Position | None = None
+        failure: CdcError | None = None
 
         def opened() -> None:
             nonlocal high
-            wait_for_delayed(session, schema)
-            high = server.log_position(session).position
+            if high is None:
+                wait_for_delayed(session, schema)
+                high = server.log_position(session).position
 
         reached(Step.BEFORE_SELECT, schema.name)
-        failure: CdcError | None = None
-        low = server.log_position(session).position
-        settled = has_settled(session, schema)
         with connect(options.connection, purpose="data") as data:
             try:
+                if attempts.made >= _WITHOUT_LOCK and has_locked(session, data, schema):
+                    settled, low = True, server.log_position(session).position
+                    high = low
+                else:
+                    settled = has_settled(session, schema)
                 selected = select(data, opened)
                 failure = None if settled else unsettled(schema)
             except DefiniteError as error:  # the table may be gone, or another: the binlog shows which
@@ -161,13 +167,14 @@ class _Attempts:
 
     def __init__(self, table: str, proof: str, margin: float) -> None:
         self._table, self._proof, self._patience = table, proof, max(_PATIENCE, 3 * margin)
-        self._began, self._attempts = time.monotonic(), count()
+        self._began, self.made = time.monotonic(), 0
 
     def pause(self) -> None:
         """Raises TransientError after ten minutes."""
         if time.monotonic() - self._began > self._patience:
             raise _never_at_rest(self._table, self._proof)
-        time.sleep(min(_LONGEST_REST, 0.001 * 2 ** min(next(self._attempts), 10)))
+        time.sleep(min(_LONGEST_REST, 0.001 * 2 ** min(self.made, 10)))
+        self.made += 1
 
 
 class Past:

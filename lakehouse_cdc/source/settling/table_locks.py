@@ -14,6 +14,8 @@ the session's transaction. Of the two things that an as-of read has to know, the
 So a floor is settled for such a table by the task itself, right before the SELECT, whatever `settled_position` knows of
 GTIDs or time: a GTID is executed, and an event is old, while a LOCK TABLES ... WRITE CONCURRENT still hides it.
 
+LOCK TABLES ... READ asks for that lock, too, and keeps it: nothing of the table is logged until it is given back.
+
 MariaDB's INSERT DELAYED breaks the first rule: a thread of the server writes rows for the sessions, lets readers in
 between, and logs them together. It keeps the table open as long as it lives. So a position counts only if after the
 SELECT there was a moment without such a thread, or one at which nobody had this table open; what had been written by
@@ -29,7 +31,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from lakehouse_cdc.errors import TransientError, codes
+from lakehouse_cdc.errors import DefiniteError, TransientError, codes
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.key_range import place
 from lakehouse_cdc.mysql.literals import quoted
@@ -48,6 +50,23 @@ def has_settled(session: Session, schema: TableSchema) -> bool:
         return True
     answers = session.query(f"CHECK TABLE {place(schema)} FOR UPGRADE")
     return not any(str(text).strip().lower() == _FAILED for *_, text in answers)
+
+
+def has_locked(session: Session, data: Session, schema: TableSchema) -> bool:
+    """Lock the table for reading in `data`, until that ends: just what is logged by then is visible.
+
+    False, and it is not locked, where the user has no right to, or a thread of INSERT DELAYED is there.
+    """
+    try:
+        data.query(f"LOCK TABLES {place(schema)} READ")
+    except DefiniteError as error:
+        if error.code is not codes.RIGHT_MISSING:
+            raise
+        return False
+    if session.is_mariadb and _delayed_threads(session):
+        data.query("UNLOCK TABLES")
+        return False
+    return True
 
 
 def unsettled(schema: TableSchema) -> TransientError:
@@ -77,8 +96,12 @@ def wait_for_delayed(
 
 
 def _without_delayed(session: Session, schema: TableSchema) -> bool:
-    [(_, threads)] = session.query("SHOW GLOBAL STATUS LIKE 'Delayed_insert_threads'")
-    if int(threads) == 0:
+    if not _delayed_threads(session):
         return True
     shown = session.query(f"SHOW OPEN TABLES FROM {quoted(schema.database)} WHERE `Table` = %s", (schema.table,))
     return all(int(in_use) == 0 for _, _, in_use, _ in shown)
+
+
+def _delayed_threads(session: Session) -> int:
+    [(_, threads)] = session.query("SHOW GLOBAL STATUS LIKE 'Delayed_insert_threads'")
+    return int(threads)

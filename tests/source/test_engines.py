@@ -1,0 +1,279 @@
+"""Tables of engines that lock the whole table for each statement: exact at each position, whoever writes meanwhile."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+
+from lakehouse_cdc.model.changelog import Op, fold
+from lakehouse_cdc.model.multiset import remaining
+from lakehouse_cdc.model.seq import Rank, Seq
+from lakehouse_cdc.schema.engines import LOCKED
+from lakehouse_cdc.source.requests.requests import Signals
+from lakehouse_cdc.testing import MySqlServer
+from lakehouse_cdc.testing.versions import MARIADB
+from tests.support.servers import connected
+from tests.support.source.driver import Driver
+from tests.support.source.play import kinds_of, play
+from tests.support.source.stage import Stage
+from tests.support.source.world import KEYLESS, UNIQUE
+
+ROW_KEYS = {"key": ", PRIMARY KEY (id)", "none": ""}
+
+
+def engines_of(server: MySqlServer) -> list[str]:
+    return [engine for engine in LOCKED if engine != "Aria" or server.version in MARIADB]
+
+
+def create(stage: Stage, engine: str, key: str = "key", rows: int = 12) -> None:
+    stage.run(f"CREATE TABLE t (id INT NOT NULL, v INT NOT NULL{ROW_KEYS[key]}) ENGINE = {engine}")
+    if rows:
+        stage.run(f"INSERT INTO t VALUES {', '.join(f'({10 * n}, 0)' for n in range(rows))}")
+
+
+def same(stage: Stage, driver: Driver, table: str = "t") -> None:
+    """After `drain`: bronze holds the rows of the source, each as often."""
+    mine = [c for c in driver.log if c.table == stage.name(table)]
+    keyed = bool(dict(max((c for c in mine if c.op is Op.SCHEMA), key=lambda c: c.seq).after)["key"])
+    got = Counter(image for _, image in fold(mine).values()) if keyed else remaining(mine)
+    assert got == stage.images(table)
+
+
+# ------------------------------------------------------------------ at each position
+
+
+def _played(server: MySqlServer, folder: Path, seed: int, **more: Any) -> None:
+    rng = random.Random(seed)
+    kinds = [kind for kind in kinds_of(server) if "text" not in kind and "blob" not in kind]  # not in MEMORY
+    rng.shuffle(kinds)
+    engines = [engine for engine in engines_of(server) if engine != "CSV"]
+    rng.shuffle(engines)
+    shapes = [(kinds[0],), tuple(kinds[1:3]), (KEYLESS, "few"), (UNIQUE, kinds[3])]
+    play(server, folder, shapes, seed, engines=engines, **more)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_every_offset_is_exact(any_server: MySqlServer, tmp_path: Path, seed: int) -> None:
+    _played(any_server, tmp_path, seed)
+
+
+@pytest.mark.parametrize("seed", range(10, 12))
+def test_tables_that_are_altered(any_server: MySqlServer, tmp_path: Path, seed: int) -> None:
+    """Also into InnoDB and back."""
+    _played(any_server, tmp_path, seed, ddl={"alter": 0.2, "truncate": 0.05})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100, 120))
+def test_every_offset_is_exact_many_times(any_server: MySqlServer, tmp_path: Path, seed: int) -> None:
+    _played(any_server, tmp_path, seed, ddl={"alter": 0.1, "replace": 0.05, "create": 0.03} if seed % 2 else {})
+
+
+# ------------------------------------------------------------------ many writers
+
+
+class Writers:
+    """Sessions that write into `t` at the same time, until the block ends. What fails has done a part of it."""
+
+    def __init__(self, stage: Stage, count: int = 4, rest: float = 0.002) -> None:
+        self._stage, self._rest = stage, rest
+        self._stopped = threading.Event()
+        self._threads = [threading.Thread(target=self._write, args=(number,)) for number in range(count)]
+        self.done: Counter[str] = Counter()
+
+    def __enter__(self) -> Writers:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _write(self, number: int) -> None:
+        rng = random.Random(number)
+        with closing(connected(self._stage.server, database=self._stage.database)) as connection:
+            cursor = connection.cursor()
+            while not self._stopped.wait(rng.random() * self._rest):
+                verb, statements = self._statements(rng)
+                try:
+                    for sql in statements:
+                        cursor.execute(sql)
+                    self.done[verb] += 1
+                except (pymysql.err.IntegrityError, pymysql.err.OperationalError):
+                    self.done[f"{verb}, in part"] += 1
+                    cursor.execute("UNLOCK TABLES")
+
+    def _statements(self, rng: random.Random) -> tuple[str, list[str]]:
+        first, value = rng.randrange(300), rng.randrange(1000)
+        rows = ", ".join(f"({(first + 7 * n) % 300}, {value})" for n in range(rng.randrange(1, 6)))
+        return rng.choice(
+            [
+                ("insert", [f"INSERT INTO t VALUES {rows}"]),
+                ("insert select", [f"INSERT INTO t SELECT id, {value} FROM more WHERE id >= {first} LIMIT 20"]),
+                ("insert ignore", [f"INSERT IGNORE INTO t VALUES {rows}"]),
+                ("replace", [f"REPLACE INTO t VALUES {rows}"]),
+                ("update", [f"UPDATE t SET v = {value} WHERE id BETWEEN {first} AND {first + 20}"]),
+                ("update keys", [f"UPDATE t SET id = id + 3 WHERE id BETWEEN {first} AND {first + 20}"]),
+                ("delete", [f"DELETE FROM t WHERE id BETWEEN {first} AND {first + 5}"]),
+                ("lock", ["LOCK TABLES t WRITE", f"REPLACE INTO t VALUES {rows}", "UNLOCK TABLES"]),
+            ]
+        )
+
+
+def until(log: list[Any], offset: dict[str, Any]) -> list[Any]:
+    """The rows of bronze up to the position of an offset."""
+    last = Seq(1, int(offset["file"].rpartition(".")[2]), offset["pos"], Rank.READ, 0).pack()
+    return [change for change in log if change.seq <= last]
+
+
+def exact_at(stage: Stage, offset: dict[str, Any], mine: list[Any], there: list[Any], *, keyed: bool) -> None:
+    """At an offset the rows that were read, and what was done to them, are what all changes come to."""
+    state = offset["tables"][stage.name()]
+    if state.get("mode") == "again":
+        return
+    if keyed:
+        got, want = images(mine), images(there)
+        assert got == (want if state["done"] else {k: want.get(k) for k in got}), offset
+    elif state["done"]:
+        assert remaining(mine) == remaining(there), offset
+
+
+def images(log: list[Any]) -> dict[Any, Any]:
+    return {key: image for key, (_, image) in fold(log).items()}
+
+
+@pytest.mark.parametrize("key", ROW_KEYS)
+@pytest.mark.parametrize("engine", LOCKED)
+def test_rows_are_read_while_many_write(any_stage: Stage, tmp_path: Path, engine: str, key: str) -> None:
+    """One stream has seen every change since the table was empty, so it knows what there was at each position; another
+    one reads the rows while they are written."""
+    stage = any_stage
+    if engine not in engines_of(stage.server) or (engine, key) == ("CSV", "key"):
+        pytest.skip("the server has no such table")
+    create(stage, engine, key, rows=0)
+    stage.run("CREATE TABLE more (id INT PRIMARY KEY)")
+    stage.run(f"INSERT INTO more VALUES {', '.join(f'({n})' for n in range(300))}")
+    events = stage.driver(tables=stage.name(), schemaFolder=str(tmp_path / "events"))
+    stage.snapshot(events)
+    offsets = []
+    with Writers(stage, rest=0.02 if key == "none" else 0.004) as writers:
+        time.sleep(0.3)
+        driver = stage.driver(
+            tables=stage.name(), schemaFolder=str(tmp_path / "rows"), settle="age", settleSeconds="0.01",
+            chunkRows="40",
+            url=f"mysql://root@127.0.0.1:{stage.server.port}", password="",  # may LOCK TABLES
+        )  # fmt: skip
+        for n in range(8):
+            driver.batch(between=lambda: None)
+            offsets.append((dict(driver.offset), len(driver.log)))
+            if n == 5:
+                Signals(driver.options["schemaFolder"]).request(stage.name())
+    stage.drain_twice(driver)
+    stage.drain(events)
+    same(stage, events)
+    same(stage, driver)
+    read = [c for c in driver.log if c.op is Op.READ]
+    assert read
+    for offset, size in offsets:
+        exact_at(stage, offset, driver.log[:size], until(events.log, offset), keyed=key == "key")
+    print(engine, key, dict(writers.done), len(read), Counter(o["tables"][stage.name()]["done"] for o, _ in offsets))
+    assert any("in part" in verb for verb in writers.done) or key == "none"
+
+
+@pytest.mark.parametrize("key", ROW_KEYS)
+def test_rows_that_are_logged_and_hidden_still(any_stage: Stage, key: str) -> None:
+    """By a concurrent INSERT that has not given back its lock: no SELECT waits for it, and no age is old enough."""
+    stage = any_stage
+    create(stage, "MyISAM", key)
+    mariadb = stage.server.version in MARIADB
+    logged, shown = threading.Event(), threading.Event()
+
+    def write() -> None:
+        with closing(connected(stage.server, database=stage.database)) as connection:
+            cursor = connection.cursor()
+            if mariadb:
+                cursor.execute("LOCK TABLES t WRITE CONCURRENT")
+            cursor.execute("INSERT INTO t VALUES (5, 5)")
+            logged.set()
+            time.sleep(1)
+            cursor.execute("UNLOCK TABLES")
+            shown.set()
+
+    driver = stage.driver(settle="age", settleSeconds="0.01", chunkRows="100")
+    begin = stage.position()
+    writer = threading.Thread(target=write)
+    if not mariadb:
+        stage.run("SET GLOBAL binlog_group_commit_sync_delay = 1000000")
+    try:
+        writer.start()
+        while stage.position() == begin:
+            time.sleep(0.01)
+        if mariadb:
+            logged.wait()
+            assert not stage.run("SELECT 1 FROM t WHERE id = 5")
+        stage.snapshot(driver)
+    finally:
+        writer.join()
+        if not mariadb:
+            stage.run("SET GLOBAL binlog_group_commit_sync_delay = 0")
+    same(stage, driver)
+    assert {dict(c.after)["id"] for c in driver.log if c.op is Op.READ} >= {5}
+
+
+@pytest.mark.parametrize("any_server", MARIADB, indirect=True)
+@pytest.mark.parametrize("key", ROW_KEYS)
+def test_rows_that_are_shown_and_not_logged_yet(any_stage: Stage, key: str, tmp_path: Path) -> None:
+    """A thread of MariaDB's writes the rows of INSERT DELAYED, lets readers in between, and logs them later."""
+    stage = any_stage
+    create(stage, "MyISAM", key, rows=0)
+    stage.run("SET GLOBAL delayed_insert_limit = 1")
+    events = stage.driver(tables=stage.name(), schemaFolder=str(tmp_path / "events"))
+    stage.snapshot(events)
+    stopped = threading.Event()
+    writers = [threading.Thread(target=_delayed, args=(stage, number, stopped)) for number in range(3)]
+    for writer in writers:
+        writer.start()
+    ends = threading.Timer(2, stopped.set)
+    ends.start()
+    driver = stage.driver(
+        tables=stage.name(), schemaFolder=str(tmp_path / "rows"), settleSeconds="0.01", chunkRows="200"
+    )
+    offsets = []
+    try:
+        for _ in range(6):
+            driver.batch(between=lambda: None)
+            offsets.append((dict(driver.offset), len(driver.log)))
+    finally:
+        stopped.set()
+        for writer in writers:
+            writer.join()
+        stage.run("SET GLOBAL delayed_insert_limit = DEFAULT")
+        stage.run("FLUSH TABLES")
+    stage.drain_twice(driver)
+    stage.drain(events)
+    same(stage, events)
+    same(stage, driver)
+    for offset, size in offsets:
+        exact_at(stage, offset, driver.log[:size], until(events.log, offset), keyed=key == "key")
+
+
+def _delayed(stage: Stage, number: int, stopped: threading.Event) -> None:
+    """Writes until it is stopped; ends the server's thread then."""
+    with closing(connected(stage.server, database=stage.database)) as connection:
+        cursor, n = connection.cursor(), 0
+        while not stopped.is_set():
+            n += 1
+            cursor.execute(f"INSERT DELAYED INTO t VALUES ({10 * n + number}, {n})")
+            if n % 50 == 0:
+                time.sleep(0.05)
+        cursor.execute("FLUSH TABLES")
