@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,10 @@ from lakehouse_cdc.schema.engines import LOCKED
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
-from tests.support.servers import connected
+from tests.support.servers import connected, start_or_skip
 from tests.support.source.driver import Driver
 from tests.support.source.play import kinds_of, play
-from tests.support.source.stage import Stage
+from tests.support.source.stage import Stage, on_stage
 from tests.support.source.world import KEYLESS, UNIQUE
 
 ROW_KEYS = {"key": ", PRIMARY KEY (id)", "none": ""}
@@ -277,3 +278,175 @@ def _delayed(stage: Stage, number: int, stopped: threading.Event) -> None:
             if n % 50 == 0:
                 time.sleep(0.05)
         cursor.execute("FLUSH TABLES")
+
+
+# ------------------------------------------------------------------ rows that go, and come, without an event
+
+
+def reads(driver: Driver, table: str) -> int:
+    return sum(change.op is Op.READ and change.table == table for change in driver.log)
+
+
+def unlogged(stage: Stage, sql: str) -> None:
+    for statement in ("SET sql_log_bin = 0", sql, "SET sql_log_bin = 1"):
+        stage.run(statement)
+
+
+@pytest.fixture
+def own_stage(any_server: MySqlServer, tmp_path: Path) -> Iterator[Stage]:
+    """A stage on a server that may be killed."""
+    with start_or_skip(any_server.version, tmp_path / "server") as server:
+        yield from on_stage(server, "own", tmp_path)
+
+
+def again(stage: Stage) -> None:
+    """The server is there again; so is the connection."""
+    stage.server.restart()
+    stage.connection = connected(stage.server, charset="utf8mb4", database=stage.database)
+
+
+@pytest.mark.parametrize("key", ROW_KEYS)
+def test_the_server_crashes(own_stage: Stage, key: str) -> None:
+    """What it wrote last may be there and not in the log, or the other way; InnoDB recovers, and is not read again."""
+    stage = own_stage
+    create(stage, "MyISAM", key)
+    stage.run("CREATE TABLE u (id INT PRIMARY KEY) ENGINE = InnoDB")
+    stage.run("INSERT INTO u VALUES (1), (2)")
+    driver = stage.driver()
+    stage.snapshot(driver)
+    stage.drain(driver)
+    unlogged(stage, "INSERT INTO t VALUES (7, 7)")
+    unlogged(stage, "DELETE FROM t WHERE id = 20")
+    stage.server.kill()
+    again(stage)
+    stage.run("INSERT INTO t VALUES (8, 8)")
+    stage.run("INSERT INTO u VALUES (3)")
+    driver.restart()
+    stage.drain_twice(driver)
+    same(stage, driver)
+    assert {dict(c.after)["id"] for c in driver.log if c.op is Op.READ and c.table == stage.name()} >= {7}
+    assert reads(driver, stage.name("u")) == 2
+    before = len(driver.log)
+    again(stage)  # as it should be
+    driver.restart()
+    stage.drain_twice(driver)
+    assert len(driver.log) == before
+
+
+def test_a_crash_in_a_backlog(own_stage: Stage) -> None:
+    """While the rows are read, and files before the end of the log."""
+    stage = own_stage
+    create(stage, "MyISAM", rows=60)
+    driver = stage.driver()
+    for _ in range(3):
+        driver.batch()
+    unlogged(stage, "INSERT INTO t VALUES (7, 7), (597, 7)")
+    stage.server.kill()
+    again(stage)
+    for n in range(3):
+        stage.run(f"UPDATE t SET v = {n} WHERE id < 100")
+        stage.run("FLUSH BINARY LOGS")
+    driver.restart()
+    stage.drain_twice(driver)
+    stage.snapshot(driver)
+    stage.drain_twice(driver)
+    same(stage, driver)
+
+
+@pytest.mark.parametrize("key", ROW_KEYS)
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_table_in_memory_is_empty_after_a_restart(own_stage: Stage, key: str, crash: bool) -> None:
+    """The server logs that when the table is opened, which the stream itself may do."""
+    stage = own_stage
+    create(stage, "MEMORY", key)
+    driver = stage.driver()
+    stage.snapshot(driver)
+    stage.drain(driver)
+    if crash:
+        stage.server.kill()
+    again(stage)
+    assert not stage.run("SELECT * FROM t")
+    stage.run("INSERT INTO t VALUES (3, 3)")
+    driver.restart()
+    stage.drain_twice(driver)
+    same(stage, driver)
+
+
+@pytest.mark.parametrize("key", ROW_KEYS)
+def test_a_table_is_repaired(any_stage: Stage, key: str) -> None:
+    stage = any_stage
+    create(stage, "MyISAM", key)
+    stage.run("CREATE TABLE u (id INT PRIMARY KEY) ENGINE = InnoDB")
+    stage.run("INSERT INTO u VALUES (1), (2)")
+    driver = stage.driver()
+    stage.snapshot(driver)
+    stage.drain(driver)
+    unlogged(stage, "DELETE FROM t WHERE id = 20")
+    stage.run("REPAIR TABLE u, t QUICK")
+    stage.run("INSERT INTO t VALUES (8, 8)")
+    stage.drain_twice(driver)
+    same(stage, driver)
+    assert reads(driver, stage.name("u")) == 2
+
+
+@pytest.mark.parametrize("any_server", MARIADB, indirect=True)
+def test_a_text_in_a_transaction_that_is_rolled_back(any_stage: Stage) -> None:
+    """Its rows remain, and are visible long before it is in the log. MySQL refuses that where GTIDs are on."""
+    stage = any_stage
+    create(stage, "MyISAM")
+    stage.run("CREATE TABLE u (id INT PRIMARY KEY) ENGINE = InnoDB")
+    driver = stage.driver(chunkRows="100")
+    stage.run("SET binlog_format = STATEMENT")
+    for end in ("ROLLBACK", "ROLLBACK TO a", "COMMIT"):
+        for sql in ("BEGIN", "SAVEPOINT a", "INSERT INTO u VALUES (1)", "UPDATE t SET v = v + 1 WHERE id < 50"):
+            stage.run(sql)
+        driver.batch()
+        stage.run(end)
+        stage.run("COMMIT")
+        stage.run("DELETE FROM u")
+    stage.drain_twice(driver)
+    same(stage, driver)
+
+
+# ------------------------------------------------------------------ another engine
+
+
+@pytest.mark.parametrize("key", ROW_KEYS)
+def test_a_table_gets_another_engine(any_stage: Stage, key: str) -> None:
+    """By statements in a backlog, and near the end of the log; the rows are read again by the rule of the new one."""
+    stage = any_stage
+    create(stage, "InnoDB", key)
+    driver = stage.driver()
+    stage.snapshot(driver)
+    for backlog in (False, True):
+        for engine in ("MyISAM", "memory", "HEAP", *(["Aria"] if stage.server.version in MARIADB else []), "InnoDB"):
+            stage.run(f"ALTER TABLE t ENGINE = {engine}, ADD COLUMN c{len(driver.log)} INT")
+            stage.run(f"ALTER TABLE t DROP COLUMN c{len(driver.log)}")
+            stage.run("INSERT INTO t VALUES (3, 3)")
+            stage.run("DELETE FROM t WHERE id = 3")
+            if not backlog:
+                stage.drain_twice(driver)
+                same(stage, driver)
+    stage.drain_twice(driver)
+    same(stage, driver)
+    assert not any("quarantined" in state for state in driver.offset["tables"].values())
+
+
+def test_a_table_gets_an_engine_that_is_not_captured(any_stage: Stage) -> None:
+    stage = any_stage
+    if stage.server.version in MARIADB:
+        pytest.skip("the server for tests has no engine that keeps no rows")
+    create(stage, "MyISAM")
+    stage.run("CREATE TABLE u (id INT PRIMARY KEY)")
+    driver = stage.driver()
+    stage.snapshot(driver)
+    stage.run("ALTER TABLE t ENGINE = BLACKHOLE")
+    stage.run("INSERT INTO u VALUES (1)")
+    stage.drain_twice(driver)
+    assert "has the engine BLACKHOLE, which keeps no rows" in driver.offset["tables"][stage.name()]["quarantined"]
+    stage.same_rows(driver, "u")
+    stage.run("ALTER TABLE t ENGINE = MyISAM")
+    stage.run("INSERT INTO t VALUES (4, 4)")
+    Signals(driver.options["schemaFolder"]).request(stage.name())
+    stage.drain_twice(driver)
+    same(stage, driver)
