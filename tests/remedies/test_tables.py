@@ -17,9 +17,10 @@ from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source import retry
 from lakehouse_cdc.source.reading import keyless_snapshot_read
 from lakehouse_cdc.source.requests.set_aside import SetAside
-from lakehouse_cdc.source.settling import consistent_view
+from lakehouse_cdc.source.settling import consistent_view, table_locks
 from lakehouse_cdc.source.spark.stream import MySqlCdcSource
 from lakehouse_cdc.source.state.planned_configuration import DIGEST
+from lakehouse_cdc.testing.versions import MARIADB
 from tests.remedies import remedy
 from tests.support.servers import row_metadata
 from tests.support.source.binlog_relay import BinlogRelay, replacing
@@ -493,6 +494,30 @@ def test_rows_that_a_later_statement_changed(any_stage: Stage) -> None:
     assert "when the pipeline has passed that statement" in caught.value.hint
     exact(stage, driver)
     assert read() == stage.images()
+
+
+@remedy(codes.ROWS_DELAYED)
+@pytest.mark.parametrize("any_server", MARIADB, indirect=True)
+def test_a_table_that_is_written_by_delayed_inserts(any_stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thread is there all the time; and patience is short."""
+    stage = any_stage
+    monkeypatch.setattr(table_locks, "_PATIENCE", 0.3)
+    stage.create("u", rows=3)
+    stage.run("CREATE TABLE t (id INT PRIMARY KEY, v INT) ENGINE = MyISAM")
+    stage.run("INSERT DELAYED INTO t VALUES (1, 1)")
+    driver = stage.driver()
+    assert {failure.code for failure in drained(stage, driver)} == {codes.ROWS_DELAYED}
+    why = reason(stage, driver, codes.ROWS_DELAYED, "FLUSH TABLES ends the thread")
+    [(limit,)] = stage.run("SELECT @@GLOBAL.max_delayed_threads")
+    stage.run("SET GLOBAL max_delayed_threads = 0")
+    try:
+        stage.run("FLUSH TABLES")
+        taken_up(stage, driver, why)
+        stage.run("INSERT DELAYED INTO t VALUES (2, 2)")
+        stage.drain(driver)
+        stage.same_rows(driver, "t", "u")
+    finally:
+        stage.run(f"SET GLOBAL max_delayed_threads = {limit}")
 
 
 @remedy(codes.KEYLESS_TABLE_BUSY)

@@ -17,7 +17,10 @@ import pytest
 from lakehouse_cdc.model.changelog import Op, fold
 from lakehouse_cdc.model.multiset import remaining
 from lakehouse_cdc.model.seq import Rank, Seq
+from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.schema.engines import LOCKED
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.source.reading import keyless_snapshot_read
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
@@ -229,6 +232,29 @@ def test_rows_that_are_logged_and_hidden_still(any_stage: Stage, key: str) -> No
             stage.run("SET GLOBAL binlog_group_commit_sync_delay = 0")
     same(stage, driver)
     assert {dict(c.after)["id"] for c in driver.log if c.op is Op.READ} >= {5}
+
+
+@pytest.mark.parametrize("moment", ["has_settled", "wait_for_delayed"])
+def test_a_write_between_the_look_at_the_log_and_the_lock(
+    any_stage: Stage, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Whether the SELECT sees it cannot be said: before it had its lock it does, and after it has ended it does not."""
+    stage = any_stage
+    create(stage, "MyISAM", "none")
+    writes = iter(["INSERT INTO t VALUES (5, 5)", "DELETE FROM t WHERE id = 10"])
+
+    def acting(session: Session, schema: TableSchema) -> bool:
+        for sql in writes:
+            stage.run(sql)
+        return True
+
+    monkeypatch.setattr(keyless_snapshot_read, moment, acting)
+    before = stage.images()
+    driver = stage.driver()
+    stage.snapshot(driver)
+    assert Counter(c.after for c in driver.log if c.op is Op.READ) == before
+    stage.drain_twice(driver)
+    same(stage, driver)
 
 
 @pytest.mark.parametrize("any_server", MARIADB, indirect=True)
