@@ -139,7 +139,8 @@ def read_catalog(
         indexes = uniques.get((database, table), [])
         schema = with_unique(schema, _in_order(session, schema, indexes), len({index for index, *_ in indexes}))
         catalog.tables[name] = choice.chosen(schema)
-        catalog.faults += _table_faults(catalog.tables[name], engine, rows, session.account)
+        why = not_captured(engine) or left_out.members.get(name)
+        catalog.faults += _table_faults(catalog.tables[name], why, rows, session.account)
         if doubtful := _doubtful(catalog.tables[name]):
             catalog.faults += [] if _logs_labels(session) else [_unknown_labels(name, column) for column in doubtful]
     catalog.faults += _unknown_columns(catalog.tables, choice, known)
@@ -326,7 +327,7 @@ def logs_generated(session: Session) -> bool:
 
 def _table_faults(
     schema: TableSchema,
-    engine: str | None,
+    not_read: str | None,
     columns: Sequence[tuple[Any, ...]],
     account: str,
 ) -> list[DefiniteError]:
@@ -334,8 +335,8 @@ def _table_faults(
     table = for_statements(schema.database, schema.table)
     leave_out = f'leave the table out ("!{name}" under source.tables)'
     faults = []
-    if (reason := not_captured(engine)) is not None:
-        faults.append((reason, f"ALTER TABLE {table} ENGINE = InnoDB, or {leave_out}" if engine else leave_out))
+    if not_read is not None:
+        faults.append((not_read, f"ALTER TABLE {table} ENGINE = InnoDB, or {leave_out}"))
     if [row[-1] for row in columns] != list(range(1, len(columns) + 1)) or not columns:
         faults.append(("has columns that the user may not see", f"GRANT SELECT ON {table} TO {account}"))
     faults += [

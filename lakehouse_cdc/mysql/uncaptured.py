@@ -9,13 +9,17 @@ that are named as those of tools for online schema changes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from lakehouse_cdc.model.table_name import join
+from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.model.table_name import join, split
 from lakehouse_cdc.mysql.connection.session import Session
-from lakehouse_cdc.schema.engines import not_captured
+from lakehouse_cdc.mysql.literals import quoted
+from lakehouse_cdc.schema.engines import MERGE, canonical, not_captured
 from lakehouse_cdc.schema.selection import SYSTEM_SCHEMAS, Selection
+from lakehouse_cdc.sql.statements import classify
 
 _LISTED = 10
 BASE = "BASE TABLE"
@@ -33,16 +37,24 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class Uncaptured:
-    """By `database.table` why it is not captured: `tables`, and in `without_rows` what has no rows of its own."""
+    """By `database.table` why it is not captured: `tables`, and in `without_rows` what has no rows of its own.
+
+    `members` are the tables that belong to MERGE tables, whether they are selected or not.
+    """
 
     tables: Mapping[str, str] = field(default_factory=dict)
     without_rows: Mapping[str, str] = field(default_factory=dict)
+    members: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, selection: Selection, types: Mapping[str, str], engines: Mapping[str, str | None] = MappingProxyType({})
+        cls,
+        selection: Selection,
+        types: Mapping[str, str],
+        engines: Mapping[str, str | None] = MappingProxyType({}),
+        members: Mapping[str, str] = MappingProxyType({}),
     ) -> Uncaptured:
-        """Of all that there is, by name its TABLE_TYPE, and of tables their ENGINE."""
+        """Of all that there is, by name its TABLE_TYPE, of tables their ENGINE, and `members` as below."""
         tables: dict[str, str] = {}
         without: dict[str, str] = {}
         for name, kind in sorted(types.items()):
@@ -55,8 +67,9 @@ class Uncaptured:
                 else:
                     tables[name] = _REASONS.get(kind, f"is of the type {kind}, which is not supported")
             elif name in engines and selection.matches(name) and not selection.spells(name):
-                tables |= {name: reason} if (reason := not_captured(engines[name])) is not None else {}
-        return cls(tables, without)
+                reason = not_captured(engines[name]) or members.get(name)
+                tables |= {} if reason is None else {name: reason}
+        return cls(tables, without, members)
 
     @property
     def all(self) -> dict[str, str]:
@@ -77,7 +90,21 @@ def uncaptured(session: Session, selection: Selection) -> Uncaptured:
         SYSTEM_SCHEMAS,
     )
     named = [(join(str(database), str(table)), str(kind), engine) for database, table, kind, engine in rows]
-    return Uncaptured.of(selection, {name: kind for name, kind, _ in named}, {name: e for name, _, e in named})
+    engines = {name: engine for name, _, engine in named}
+    merged = [name for name, engine in engines.items() if engine is not None and canonical(engine) == MERGE]
+    return Uncaptured.of(selection, {name: kind for name, kind, _ in named}, engines, _members(session, merged))
+
+
+def _members(session: Session, merged: Iterable[str]) -> dict[str, str]:
+    """The tables that belong to some MERGE tables, each with the reason why it is not captured."""
+    members = {}
+    for name in merged:
+        database, table = split(name)
+        with suppress(DefiniteError):  # it is gone, or cannot be opened: nobody writes by way of it
+            [(_, text)] = session.query(f"SHOW CREATE TABLE {quoted(database)}.{quoted(table)}")
+            for member in classify(str(text), database).unions:
+                members[member] = f"belongs to the MERGE table {name}, under whose name its changes may be logged"
+    return members
 
 
 def some(names: Iterable[str]) -> str:

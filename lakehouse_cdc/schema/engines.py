@@ -7,9 +7,9 @@ rule. The engines of `LOCKED` lock a whole table for each statement, which leave
 
 from __future__ import annotations
 
-INNODB, MEMORY = "InnoDB", "MEMORY"
-LOCKED = ("MyISAM", "Aria", MEMORY, "CSV")
-_ALIASES = {"heap": MEMORY, "merge": "MRG_MYISAM", "ndb": "ndbcluster"}
+INNODB, MEMORY, CSV, MERGE = "InnoDB", "MEMORY", "CSV", "MRG_MYISAM"
+LOCKED = ("MyISAM", "Aria", MEMORY, CSV)
+_ALIASES = {"heap": MEMORY, "merge": MERGE, "ndb": "ndbcluster"}
 _ELSEWHERE = "whose rows are on another server"
 _REASONS = {
     "archive": "which shows rows before they are in the binlog",
@@ -28,9 +28,12 @@ _BY_NAME = {name.lower(): name for name in (INNODB, *LOCKED)}
 
 
 def canonical(name: str) -> str:
-    """The engine as catalogs write it, by any of its names; one that is not captured as it is given."""
+    """The engine as catalogs write it, by any of its names; one that is not known as it is given.
+
+    Of MRG_MYISAM servers write MRG_MyISAM, too.
+    """
     name = _ALIASES.get(name.lower(), name)
-    return _BY_NAME.get(name.lower(), name)
+    return _BY_NAME.get(name.lower(), name.upper() if name.lower() in _REASONS else name)
 
 
 def not_captured(engine: str | None) -> str | None:
@@ -43,5 +46,4 @@ def not_captured(engine: str | None) -> str | None:
     name = canonical(engine)
     if name in _BY_NAME.values():
         return None
-    shown = name.upper() if name.lower() in _REASONS else name  # servers write MRG_MyISAM and MRG_MYISAM
-    return f"has the engine {shown}, {_REASONS.get(name.lower(), _UNKNOWN)}"
+    return f"has the engine {name}, {_REASONS.get(name.lower(), _UNKNOWN)}"

@@ -127,7 +127,7 @@ def _change(
 
     Raises DefiniteError where the table cannot be captured any more.
     """
-    parsed = None if statement.unknown else _altered(statement, before, session)
+    parsed = None if statement.unknown or statement.statement.unions else _altered(statement, before, session)
     if parsed is not None and any(c.charset and c.collation is None for c in parsed.schema.key_columns):
         parsed = None  # the order of such keys is not known
     now = _now(session, tables, tail, statement, before) if near or parsed is None else None

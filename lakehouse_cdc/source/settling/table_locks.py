@@ -14,6 +14,9 @@ the session's transaction. Of the two things that an as-of read has to know, the
 So a floor is settled for such a table by the task itself, right before the SELECT, whatever `settled_position` knows of
 GTIDs or time: a GTID is executed, and an event is old, while a LOCK TABLES ... WRITE CONCURRENT still hides it.
 
+A server that is read-only may refuse that statement (MySQL 8.0 does). There a moment is waited for at which nobody has
+the table open, which SHOW OPEN TABLES shows: a statement has its tables open until after it has given back their locks.
+
 LOCK TABLES ... READ asks for that lock, too, and keeps it: nothing of the table is logged until it is given back.
 
 MariaDB's INSERT DELAYED breaks the first rule: a thread of the server writes rows for the sessions, lets readers in
@@ -38,6 +41,7 @@ from lakehouse_cdc.mysql.literals import quoted
 from lakehouse_cdc.schema.table import TableSchema
 
 _PATIENCE = 600.0  # seconds: the thread ends when nothing was inserted for delayed_insert_timeout, which is 300 s
+_PATIENCE_AT_REST = 60.0
 _FAILED = "operation failed"
 
 
@@ -48,8 +52,23 @@ def has_settled(session: Session, schema: TableSchema) -> bool:
     """
     if not schema.locked:
         return True
-    answers = session.query(f"CHECK TABLE {place(schema)} FOR UPGRADE")
+    try:
+        answers = session.query(f"CHECK TABLE {place(schema)} FOR UPGRADE")
+    except DefiniteError as error:
+        if error.code is not codes.STATEMENT_REFUSED:
+            raise
+        return _comes_to_rest(session, schema)
     return not any(str(text).strip().lower() == _FAILED for *_, text in answers)
+
+
+def _comes_to_rest(session: Session, schema: TableSchema) -> bool:
+    """Wait for a moment at which nobody has the table open; False where there is none for a minute."""
+    until = time.monotonic() + _PATIENCE_AT_REST
+    while not _is_closed(session, schema):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def has_locked(session: Session, data: Session, schema: TableSchema) -> bool:
@@ -96,8 +115,11 @@ def wait_for_delayed(
 
 
 def _without_delayed(session: Session, schema: TableSchema) -> bool:
-    if not _delayed_threads(session):
-        return True
+    return not _delayed_threads(session) or _is_closed(session, schema)
+
+
+def _is_closed(session: Session, schema: TableSchema) -> bool:
+    """Whether nobody uses the table."""
     shown = session.query(f"SHOW OPEN TABLES FROM {quoted(schema.database)} WHERE `Table` = %s", (schema.table,))
     return all(int(in_use) == 0 for _, _, in_use, _ in shown)
 

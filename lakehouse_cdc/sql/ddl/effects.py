@@ -44,19 +44,27 @@ def effects(
     held = _held(statement)
     for name in dict.fromkeys(statement.tables):
         schema = tables.get(name)
-        if schema is None and statement.creates and wanted(name):
+        if schema is None and statement.creates and name not in statement.unions and wanted(name):
             outcome.append(Effect("create", name))
+        if schema is not None and name in statement.unions:
+            outcome.append(Effect("alter", schema.name))
+            continue
         if schema is None or statement.if_absent:
             continue
-        if statement.repairs:
-            outcome += [Effect("again", schema.name)] if schema.locked else []
-        elif statement.kind is StatementKind.TRUNCATE:
-            outcome.append(Effect("truncate", schema.name))
+        if statement.repairs or statement.kind is StatementKind.TRUNCATE:
+            outcome += _of_rows(statement, schema)
         elif held.get(name) != name:
             outcome.append(Effect("replace" if name in held else "drop", schema.name))
         elif not statement.renames or (name, name) in statement.renames:
             outcome += _altered(statement, text, schema, Given(schema.charset, session=session), dialect)
     return tuple(outcome)
+
+
+def _of_rows(statement: Statement, schema: TableSchema) -> list[Effect]:
+    """The effect of what leaves the table as it is, but not its rows."""
+    if statement.kind is StatementKind.TRUNCATE:
+        return [Effect("truncate", schema.name)]
+    return [Effect("again", schema.name)] if schema.locked else []
 
 
 def _held(statement: Statement) -> dict[str, str]:
