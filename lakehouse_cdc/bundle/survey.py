@@ -60,7 +60,7 @@ def survey(session: Session, patterns: Sequence[str]) -> Survey:
         if fault.where not in catalog.tables:
             raise fault
     excluded: dict[str, Mapping[str, str]] = {}
-    left_out: dict[str, str] = {}
+    left_out = {name: f"{name} {why}" for name, why in catalog.uncaptured.tables.items()}
     for name, schema in catalog.tables.items():
         faults = _faults(catalog, schema)
         columns, remaining = _without_columns(session, schema, faults)

@@ -31,9 +31,10 @@ from lakehouse_cdc.model.table_name import join, matches
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.key_range import place
 from lakehouse_cdc.mysql.literals import for_statements
-from lakehouse_cdc.mysql.system_versioning import VERSIONED, by_transactions, greatest_end, is_period, period
+from lakehouse_cdc.mysql.system_versioning import VERSIONED, greatest_end, is_period, period
 from lakehouse_cdc.mysql.uncaptured import CAPTURED, Uncaptured, uncaptured
 from lakehouse_cdc.schema.column_choice import Choice
+from lakehouse_cdc.schema.engines import INNODB, MEMORY, NOT_OPENED, not_captured
 from lakehouse_cdc.schema.selection import SYSTEM_SCHEMAS, Selection, glob_hint, nearest
 from lakehouse_cdc.schema.table import Column, TableSchema, UniqueIndex
 from lakehouse_cdc.schema.unique_key import with_unique
@@ -88,7 +89,7 @@ def read_tables(session: Session, selection: Selection, choice: Choice | None = 
     Their columns are captured and masked as the `choice` says. Types and keys are not judged here (see
     schema.types.check_table).
     Raises DefiniteError where no table, or none for one of the patterns, exists (or may be seen by this user), and for
-    the first table with another engine than InnoDB, a captured column that is generated from a masked one and is not
+    the first table whose engine is never captured, a captured column that is generated from a masked one and is not
     masked, or columns that the user may not see; ConfigError for a column that the choice names and no matching table
     has.
     """
@@ -111,9 +112,10 @@ def read_catalog(
     """
     choice = choice or Choice()
     bases = _base_tables(session)
-    names = {join(database, table): (database, table) for database, table in bases}
-    chosen = {name: names[name] for name in sorted(names) if selection.matches(name)}
     left_out = uncaptured(session, selection)
+    every = {join(database, table): (database, table) for database, table in bases}
+    names = {name: parts for name, parts in every.items() if name not in left_out.tables}
+    chosen = {name: names[name] for name in sorted(names) if selection.matches(name)}
     catalog = Catalog(
         faults=_unmatched(selection, names, chosen, known, left_out, session.account), uncaptured=left_out
     )
@@ -135,13 +137,17 @@ def read_catalog(
         parts = [row for row in key if versioning is None or row[0] != versioning.end]
         schema = TableSchema(
             database, table, described, _shown(parts, described), base.charset,
-            hidden_hashes=(database, table) in hashed, prefixed=any(length is not None for _, length in parts),
+            hidden_hashes=(database, table) in hashed and base.engine != MEMORY,
+            prefixed=any(length is not None for _, length in parts),
             versioning=versioning,
+            engine="" if base.engine in (None, INNODB) else str(base.engine),
         )  # fmt: skip
         indexes = uniques.get((database, table), [])
         schema = with_unique(schema, _in_order(session, schema, indexes), len({index for index, *_ in indexes}))
         catalog.tables[name] = choice.chosen(schema)
-        catalog.faults += _table_faults(catalog.tables[name], base.engine, rows, session.account)
+        catalog.faults += _table_faults(
+            catalog.tables[name], not_captured(base.engine), left_out.unfit.get(name), rows, session.account
+        )
         if doubtful := _doubtful(catalog.tables[name]):
             catalog.faults += [] if _logs_labels(session) else [_unknown_labels(name, column) for column in doubtful]
     catalog.faults += _unknown_columns(catalog.tables, choice, known)
@@ -160,7 +166,7 @@ def _in_order(session: Session, schema: TableSchema, rows: Sequence[tuple[Any, .
     for index, *_ in rows:
         parts[str(index)] = []
     for index, column, length, kind in rows:
-        if column is None or length is not None or kind != "BTREE":
+        if column is None or length is not None or (kind != "BTREE" and schema.engine != MEMORY):
             parts.pop(str(index), None)  # of an expression, a prefix, or a hash
         elif str(index) in parts:
             parts[str(index)].append(str(column))
@@ -182,7 +188,7 @@ class _Base:
     """What INFORMATION_SCHEMA.TABLES has of a table: its TABLE_TYPE, engine and default character set."""
 
     type: str
-    engine: str
+    engine: str | None
     charset: str | None
 
 
@@ -195,9 +201,7 @@ def _base_tables(session: Session) -> dict[_Name, _Base]:
         [*CAPTURED, *SYSTEM_SCHEMAS],
     )
     return {
-        (str(database), str(table)): _Base(
-            str(kind), str(engine or "no"), str(collation).partition("_")[0] if collation else None
-        )
+        (str(database), str(table)): _Base(str(kind), engine, str(collation).partition("_")[0] if collation else None)
         for database, table, kind, engine, collation in rows
     }
 
@@ -343,7 +347,8 @@ def logs_generated(session: Session) -> bool:
 
 def _table_faults(
     schema: TableSchema,
-    engine: str,
+    engine: str | None,
+    unfit: str | None,
     columns: Sequence[tuple[Any, ...]],
     account: str,
 ) -> list[DefiniteError]:
@@ -351,12 +356,12 @@ def _table_faults(
     table = for_statements(schema.database, schema.table)
     leave_out = f'leave the table out ("!{name}" under source.tables)'
     faults = []
-    if engine != "InnoDB":
-        faults.append((f"has the engine {engine}, not InnoDB", f"ALTER TABLE {table} ENGINE = InnoDB, or {leave_out}"))
-    if by_transactions(columns):
+    if engine is not None:
         faults.append(
-            ("is versioned by transactions (BIGINT columns), and its changes are logged as text alone", leave_out)
+            (engine, leave_out if engine == NOT_OPENED else f"ALTER TABLE {table} ENGINE = InnoDB, or {leave_out}")
         )
+    if unfit is not None:
+        faults.append((unfit, leave_out))
     if [row[-1] for row in columns] != list(range(1, len(columns) + 1)) or not columns:
         faults.append(("has columns that the user may not see", f"GRANT SELECT ON {table} TO {account}"))
     faults += [

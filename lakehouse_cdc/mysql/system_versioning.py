@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from lakehouse_cdc.model.table_name import join
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.schema.versioning import Versioning
 
 VERSIONED = "SYSTEM VERSIONED"
 _START, _END = "ROW START", "ROW END"
-# a row of what the catalog is asked of columns: name, type, ..., expression, EXTRA, place
-_NAME, _TYPE, _EXPRESSION = 0, 1, -3
+# a row of what the catalog is asked of columns: name, ..., expression, EXTRA, place
+_NAME, _EXPRESSION = 0, -3
 
 
 def greatest_end(session: Session) -> str:
@@ -40,6 +41,11 @@ def period(rows: Sequence[Sequence[Any]], greatest: str) -> Versioning:
     return Versioning(declared[_START], declared[_END], greatest)
 
 
-def by_transactions(rows: Sequence[Sequence[Any]]) -> bool:
-    """Whether a table with these columns is versioned by numbers of transactions."""
-    return any(is_period(row) and row[_TYPE] == "bigint" for row in rows)
+def by_transactions(session: Session) -> dict[str, str]:
+    """The tables that are versioned by numbers of transactions, each with the reason why it is not captured."""
+    rows = session.query(
+        "SELECT TABLE_SCHEMA, TABLE_NAME FROM INFORMATION_SCHEMA.COLUMNS"
+        f" WHERE GENERATION_EXPRESSION = '{_START}' AND DATA_TYPE = 'bigint'"
+    )
+    why = "is versioned by transactions (BIGINT columns), and its changes are logged as text alone"
+    return {join(str(database), str(table)): why for database, table in rows}

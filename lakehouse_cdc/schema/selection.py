@@ -50,7 +50,11 @@ class Selection:
 
     def matches(self, name: str) -> bool:
         """Whether the table `name` (`database.table`) is captured."""
-        return self._is_meant(name) and (name in self._included or not is_shadow(name))
+        return self._is_meant(name) and (self.spells(name) or not is_shadow(name))
+
+    def spells(self, name: str) -> bool:
+        """Whether a pattern is that very name."""
+        return name in self._included
 
     def passes_over(self, name: str) -> bool:
         """Whether the table `name` is left out for no other reason than that it is named as a tool's."""

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from lakehouse_cdc.model.table_name import join
+from lakehouse_cdc.schema.engines import LOCKED
 from lakehouse_cdc.schema.versioning import Versioning
 
 Carried = Literal["", "text", "null"]
@@ -92,6 +93,7 @@ class TableSchema:
     `unique` is the index that can be the key of a table without a primary key (see `schema.unique_key`), and
     `more_unique` says of such a table whether it may have other UNIQUE indexes, too; None where that is not known.
     `versioning` is that of a system-versioned table, whose keys, here, are those of its current rows.
+    `engine` is the storage engine, as catalogs write it; empty for InnoDB.
     """
 
     database: str
@@ -105,6 +107,7 @@ class TableSchema:
     unique: UniqueIndex | None = None
     more_unique: bool | None = None
     versioning: Versioning | None = None
+    engine: str = ""
 
     @property
     def name(self) -> str:
@@ -121,6 +124,11 @@ class TableSchema:
         """The key's columns, in the key's order."""
         by_name = {c.name: c for c in self.columns}
         return tuple(by_name[name] for name in self.key)
+
+    @property
+    def locked(self) -> bool:
+        """Whether its engine locks the whole table for each statement (see `schema.engines`)."""
+        return self.engine in LOCKED
 
     @property
     def primary_key(self) -> tuple[str, ...]:
@@ -166,6 +174,7 @@ class TableSchema:
         data |= {"unique": [self.unique.name, *self.unique.columns]} if self.unique else {}
         data |= {} if self.more_unique is None else {"more_unique": self.more_unique}
         data |= {"versioning": asdict(self.versioning)} if self.versioning else {}
+        data |= {"engine": self.engine} if self.engine else {}
         return data | ({"hidden_hashes": True} if self.hidden_hashes else {})
 
     def to_json(self) -> str:
@@ -189,6 +198,7 @@ class TableSchema:
             UniqueIndex(named[0], tuple(named[1:])) if named else None,
             data.get("more_unique"),
             Versioning(**versioning) if versioning else None,
+            data.get("engine", ""),
         )
 
     @classmethod

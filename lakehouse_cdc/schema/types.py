@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.schema.charsets import CHARSETS
 from lakehouse_cdc.schema.column_choice import WITHOUT_VALUE
+from lakehouse_cdc.schema.engines import CSV
 from lakehouse_cdc.schema.masks import gives_text, kept, unmasked
 from lakehouse_cdc.schema.representation import DATES
 from lakehouse_cdc.schema.table import Column, TableSchema
@@ -86,9 +87,9 @@ def _leave_out(table: str) -> str:
 def faults(schema: TableSchema) -> list[DefiniteError]:
     """All that forbids to capture this table exactly.
 
-    That is each captured column that `mapped` does not know, that has no value to capture or a mask that its type
-    cannot have, and each column of the key that is excluded, masked or an ENUM whose values are not distinguished by
-    their labels. A table needs no key to be captured.
+    That is each captured column that `mapped` does not know, that has no value to capture, or another one in each
+    session (a TIMESTAMP in a file of text), or a mask that its type cannot have, and each column of the key that is
+    excluded, masked or an ENUM whose values are not distinguished by their labels. A table needs no key to be captured.
     """
     name = schema.name
     problems = [_unsupported(column, name) for column in schema.captured if mapped(column) is None]
@@ -102,6 +103,15 @@ def faults(schema: TableSchema) -> list[DefiniteError]:
         if column.generated in WITHOUT_VALUE
     ]
     problems += [fault for column in schema.captured if (fault := _mask_fault(column, name)) is not None]
+    problems += [
+        codes.TABLE_UNSUPPORTED.error(
+            f"column {column.name} of {name} is a TIMESTAMP of the engine CSV: each time zone reads another value",
+            where=name,
+            hint=f"exclude the column, give the table another engine, or {_leave_out(name)}",
+        )
+        for column in schema.captured
+        if schema.engine == CSV and column.type == "timestamp"
+    ]
     of_key = "key" if schema.key_given else "primary key"
     problems += [fault for column in schema.key_columns if (fault := _key_fault(column, name, of_key)) is not None]
     return problems

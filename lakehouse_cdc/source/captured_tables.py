@@ -76,6 +76,10 @@ class Tables:
         for fault in visible.faults:
             if fault.where == name:
                 raise fault
+        if (why := visible.uncaptured.all.get(name)) is not None:
+            raise codes.TABLE_UNSUPPORTED.error(
+                f"{name} {why}", where=name, hint=f'leave it out ("!{name}" under source.tables)'
+            )
         if name not in visible.tables:
             raise codes.TABLE_GONE.error(
                 "the table is gone", where=name, hint=f'leave it out ("!{name}" under source.tables)'

@@ -51,7 +51,8 @@ _CACHED = 1 << 16  # characters of a statement whose names are remembered
 class Names:
     """What a text mentions. `words` are all words of a text whose quotes are not understood: each may be a name in any
     database; `unreadable`: so may every name that is not ASCII. `databases` are words that may be one, if a statement
-    is not known. `dynamic`: it runs text that it makes.
+    is not known. `dynamic`: it runs text that it makes. `alone` are tables whose rows change by themselves, and nothing
+    else with them.
     """
 
     nodes: frozenset[Node] = frozenset()
@@ -59,6 +60,7 @@ class Names:
     unreadable: bool = False
     dynamic: bool = False
     databases: frozenset[str] = frozenset()
+    alone: frozenset[Name] = frozenset()
 
     @property
     def raw(self) -> bool:

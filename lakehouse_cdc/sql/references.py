@@ -96,6 +96,7 @@ class References:
         nodes = self._closure(names)
         if nodes is None:
             return frozenset(captured)
+        nodes |= {("write", *name) for name in names.alone}
         return frozenset(name for name in captured if write_of(name) in nodes or names.may_mean(*split(name)))
 
     def _closure(self, names: Names) -> set[Node] | None:
@@ -191,6 +192,8 @@ class Sources:
 
     def _holds(self, names: Names) -> bool:
         if names.raw and (not self.sight.whole or names.meets(self.nodes) or ANY in {node[2] for node in self.nodes}):
+            return True
+        if any(("write", *name) in self.nodes for name in names.alone):
             return True
         return any(_among(n, self.nodes) or self.sight.hides(n, known=n in self.known) for n in names.nodes)
 

@@ -43,7 +43,8 @@ class Statement:
     `if_absent`: it is a CREATE TABLE that does nothing where the table is there; `replaces`: one that drops that table
     before; `creates`: one that is proven to leave an empty table which was not there. `drops`: it is a DROP TABLE.
     `renames` are pairs of an old and a new name, one after the other. `absorbed` are tables that become partitions of
-    another.
+    another. `repairs`: it is a REPAIR TABLE, which may take away rows that cannot be read. `unions` are the tables
+    of a MERGE table: other changes of theirs are logged under its name from then on.
     """
 
     kind: StatementKind
@@ -56,6 +57,8 @@ class Statement:
     creates: bool = False
     renames: tuple[tuple[str, str], ...] = ()
     absorbed: tuple[str, ...] = ()
+    repairs: bool = False
+    unions: tuple[str, ...] = ()
 
 
 def servers_of(dialect: Dialect) -> frozenset[str]:
@@ -112,7 +115,7 @@ def _statement(reader: Reader, tree: Node, sql: str) -> Statement:
         renames = tuple((old, new) for old, new in pairs)
         return Statement(StatementKind.TABLE_DDL, tuple(name for pair in renames for name in pair), renames=renames)
     if parsed.name == "create_table":
-        return _create_table(reader, parsed, names)
+        return _create_table(reader, parsed, names, sql)
     if parsed.name == "alter_table":
         return _alter_table(reader, parsed, names, sql)
     return _BY_NAMES[parsed.name](names)
@@ -124,6 +127,7 @@ _BY_NAMES: dict[str, Callable[[tuple[str, ...]], Statement]] = {
     "create_sequence": lambda names: Statement(StatementKind.TABLE_DDL, names, replaces=True),
     "create_index": lambda names: Statement(StatementKind.TABLE_DDL, names, alters=True),
     "drop_index": lambda names: Statement(StatementKind.TABLE_DDL, names, alters=True),
+    "repair_table": lambda names: Statement(StatementKind.TABLE_DDL, names, repairs=True),
 }
 _FIXED = {
     "transaction": StatementKind.TRANSACTION,
@@ -151,15 +155,17 @@ def _database(reader: Reader, parsed: Node) -> Statement:
     return Statement(StatementKind.DROP_DATABASE, databases=(reader.database(),))
 
 
-def _create_table(reader: Reader, parsed: Node, names: tuple[str, ...]) -> Statement:
+def _create_table(reader: Reader, parsed: Node, names: tuple[str, ...], sql: str) -> Statement:
     if_absent = parsed.find("if_not_exists") is not None
     empty = parsed.find("created") is not None
     if (body := parsed.find("body")) is not None:
         reader.at = body.begin
         empty = not _may_hold_a_query(reader)
+    unions = _unions(reader, sql)
     return Statement(
         StatementKind.TABLE_DDL,
-        names,
+        (*names, *unions),
+        unions=unions,
         if_absent=if_absent,
         replaces=parsed.find("or_replace") is not None,
         creates=empty and not if_absent,
@@ -171,6 +177,23 @@ def _may_hold_a_query(reader: Reader) -> bool:
     words = [reader.word(i) for i in range(reader.tokens.count() - reader.at)]
     limits = [after in ("LESS", "IN") for word, after in pairwise([*words, ""]) if word == "VALUES"]  # partitions
     return not all(limits) or bool({"SELECT", "WITH", "TABLE"} & set(words))
+
+
+def _unions(reader: Reader, sql: str) -> tuple[str, ...]:
+    """The tables in the option UNION, which has them in parentheses; the word may also be in a query."""
+    tables = list[str]()
+    if "UNION" not in sql.upper():
+        return ()
+    for i in range(reader.tokens.count()):
+        reader.at = i
+        if reader.skip("UNION", "=", "(") or reader.skip("UNION", "("):
+            try:
+                tables.append(reader.table())
+                while reader.skip(","):
+                    tables.append(reader.table())
+            except NotUnderstood:
+                continue
+    return tuple(tables)
 
 
 _NAMING = ("RENAME", "EXCHANGE", "CONVERT")  # the clauses that name another table
@@ -190,10 +213,12 @@ def _alter_table(reader: Reader, parsed: Node, names: tuple[str, ...], sql: str)
         new, others = _named_in(reader)
     elif any(word in sql.upper() for word in _NAMING):
         raise NotUnderstood
+    unions = _unions(reader, sql)
     tables = (table, *new, *others)
     return Statement(
         StatementKind.TABLE_DDL,
-        tables,
+        (*tables, *unions),
+        unions=unions,
         alters=set(tables) == {table},
         renames=tuple((table, name) for name in new),
         absorbed=tuple(absorbed),

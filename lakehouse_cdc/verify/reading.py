@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -34,7 +34,7 @@ from lakehouse_cdc.mysql.connection.session import Session, connect, translated
 from lakehouse_cdc.mysql.key_range import KeySpace, place
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.source.options import SourceOptions
-from lakehouse_cdc.source.reading.keyless_snapshot_read import Past, proven_view
+from lakehouse_cdc.source.reading.keyless_snapshot_read import Past, whole
 from lakehouse_cdc.source.reading.snapshot_read import keys_in_range, looked_at
 from lakehouse_cdc.source.settling.identity import check_identity
 from lakehouse_cdc.source.splits import SnapshotSplit
@@ -142,12 +142,15 @@ def _select(split: SnapshotSplit, options: SourceOptions, texts: Texts) -> list[
         return [*_printed(data, sql, texts)]
 
 
-def _printed(data: Session, sql: str, texts: Texts) -> Iterator[pa.RecordBatch]:
-    """The rows of a statement as the server prints them."""
+def _printed(
+    data: Session, sql: str, texts: Texts, opened: Callable[[], None] = lambda: None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a statement as the server prints them; `opened` is called when it has begun to answer."""
     inside: Any = data.connection
     inside.use_unicode, inside.decoders = False, {}  # PyMySQL hands on the bytes
     with translated(texts.schema.name, data.account), inside.cursor(pymysql.cursors.SSCursor) as cursor:
         cursor.execute(sql)
+        opened()
         n = _FIRST_ROWS
         while rows := cursor.fetchmany(n):
             yield (piece := texts.of_rows(rows))
@@ -180,20 +183,19 @@ def _whole_at_w(
     split: SnapshotSplit, session: Session, options: SourceOptions, server_id: int, texts: Texts
 ) -> Iterator[pa.RecordBatch] | None:
     """The same of a table without a key: those of a view, without what came after W, and with what went there."""
-    spool = tempfile.TemporaryFile()  # noqa: SIM115
-    with connect(options.connection) as data:
-        view = proven_view(split, session, data, options, server_id)
-        if view is None:
-            return None
-        views, past = view
+
+    def select(data: Session, opened: Callable[[], None]) -> Any:
+        spool: Any = tempfile.TemporaryFile()  # noqa: SIM115
         with pa.ipc.new_stream(pa.PythonFile(spool, "w"), texts.arrow) as writer:
-            for rows in _printed(data, f"SELECT {texts.select_list} FROM {place(split.schema)}", texts):
+            for rows in _printed(data, f"SELECT {texts.select_list} FROM {place(split.schema)}", texts, opened):
                 writer.write_batch(rows)
         inside: Any = data.connection
         inside.use_unicode = True
-        views.end()
-    spool.seek(0)
-    return _rolled_back(split, spool, past, texts)
+        spool.seek(0)
+        return spool
+
+    read = whole(split, session, options, server_id, select)
+    return None if read is None else _rolled_back(split, *read, texts)
 
 
 def _rolled_back(split: SnapshotSplit, spool: Any, past: Past, texts: Texts) -> Iterator[pa.RecordBatch]:

@@ -36,7 +36,7 @@ TABLES = {
     "`we[i]rd # x`": "(a INT PRIMARY KEY, `odd\n: '\"\u2028\U0001f600`\tINT, _seq INT)",
     "no_key": "(a INT)",
     "fl": "(a ENUM('', 'b') PRIMARY KEY, _seq INT)",
-    "isam": "(a INT PRIMARY KEY) ENGINE = MyISAM",
+    "hole": "(a INT PRIMARY KEY) ENGINE = BLACKHOLE",
     "closed": "(a INT PRIMARY KEY, b INT)",
 }
 CAPTURED = {"init_shop.orders", "init_shop.computed", "init_shop.no_key", f"init_shop.{ODD}"}
@@ -105,7 +105,7 @@ def test_no_file_holds_the_password(written: tuple[Path, dict[str, Any]]) -> Non
 def test_what_cannot_be_captured_is_named_with_its_reason(written: tuple[Path, dict[str, Any]]) -> None:
     folder, told = written
     assert set(told["tables"]) == CAPTURED
-    left_out = {"fl": "an ENUM with an empty label", "isam": "engine MyISAM", "closed": "may not"}
+    left_out = {"fl": "an ENUM with an empty label", "hole": "engine BLACKHOLE", "closed": "may not"}
     assert set(told["left_out"]) == {f"init_shop.{name}" for name in left_out}
     text = (folder / "pipeline.yml").read_text(encoding="utf-8")
     for name, reason in left_out.items():
@@ -268,11 +268,11 @@ def test_a_source_that_is_not_fit(server: MySqlServer, tmp_path: Path) -> None:
 
 def test_no_table_is_left(server: MySqlServer, tmp_path: Path) -> None:
     folder = tmp_path / "b"
-    arguments = ["--url", f"mysql://root@127.0.0.1:{server.port}", "--tables", "init_shop.isam", "--catalog", "c"]
+    arguments = ["--url", f"mysql://root@127.0.0.1:{server.port}", "--tables", "init_shop.hole", "--catalog", "c"]
     done = CliRunner().invoke(app, ["bundle", "init", *arguments, str(folder)])
     assert done.exit_code == 3
-    assert "no table can be captured: init_shop.isam" in done.stderr
-    assert "engine MyISAM" in done.stderr
+    assert "no table can be captured: init_shop.hole" in done.stderr
+    assert "engine BLACKHOLE" in done.stderr
     assert not folder.exists()
 
 

@@ -24,6 +24,15 @@ LOG = (
         tests=("tests/model/test_gtid.py::test_a_gap_is_not_closed",),
     ),
     Mutation(
+        name="crashes-are-met",
+        rule="A file that ends with neither a rotation nor a stop is that of a server which crashed.",
+        file="lakehouse_cdc/mysql/binlog/scanner.py",
+        function="BinlogScanner._rotate",
+        old="if artificial and not self._stopped and",
+        new="if artificial and self._stopped and",
+        tests=("tests/source/test_engines.py::test_the_server_crashes[mysql-8.0-key]",),
+    ),
+    Mutation(
         name="xa-rows-at-the-commit",
         rule="Rows of an XA transaction are events of its XA COMMIT, not of the place where they were prepared.",
         file="lakehouse_cdc/source/reading/xa_groups.py",

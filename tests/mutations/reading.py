@@ -103,6 +103,27 @@ READING = (
         tests=("tests/source/test_keyless.py::test_a_view_of_which_it_is_not_known_what_it_holds_is_in_doubt",),
     ),
     Mutation(
+        name="locks-are-waited-for",
+        rule="Before a table that is locked for each statement is read, all that was logged has given back its lock.",
+        file="lakehouse_cdc/source/settling/table_locks.py",
+        function="has_settled",
+        old="""    answers = session.query(f"CHECK TABLE {place(schema)} FOR UPGRADE")
+""",
+        new="""    answers = [("OK",)]
+""",
+        tests=("tests/source/test_engines.py::test_rows_that_are_logged_and_hidden_still[mysql-8.0-none]",),
+    ),
+    Mutation(
+        name="one-select-is-a-view",
+        rule="Of a table without a key that is locked for each statement, a SELECT is in doubt from before its lock.",
+        file="lakehouse_cdc/source/reading/keyless_snapshot_read.py",
+        function="_read_locked",
+        old="past = Past(split, View(high or server.log_position(session).position, low=low, xids=frozenset()))",
+        new="""high = high or server.log_position(session).position
+        past = Past(split, View(high, low=high, xids=frozenset()))""",
+        tests=("tests/source/test_engines.py::test_a_write_between_the_look_at_the_log_and_the_lock",),
+    ),
+    Mutation(
         name="multiset-rollback",
         rule="Without a key the rows at W are those of the view, minus after images and plus before images of (W, H].",
         file="lakehouse_cdc/model/multiset.py",

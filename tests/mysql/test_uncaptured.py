@@ -11,6 +11,7 @@ from lakehouse_cdc.mysql.catalog import read_catalog, read_tables
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
 from lakehouse_cdc.mysql.preflight.checks import check
 from lakehouse_cdc.mysql.uncaptured import BASE, Uncaptured, uncaptured
+from lakehouse_cdc.schema.engines import canonical, not_captured
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.testing import MySqlServer
 
@@ -59,3 +60,47 @@ def test_many_are_counted_and_the_first_are_named() -> None:
 
 def test_a_kind_that_nobody_knows_is_named_all_the_same() -> None:
     assert "SOMETHING NEW" in Uncaptured.of(Selection(["d.*"]), {"d.t": "SOMETHING NEW"}).tables["d.t"]
+
+
+def test_a_table_of_an_engine_that_is_never_captured_is_left_out_unless_it_is_spelled() -> None:
+    types = dict.fromkeys(("d.t", "d.hole", "d.spelled", "d.broken", "d.isam", "e.hole"), BASE)
+    engines = {"d.t": "InnoDB", "d.hole": "BLACKHOLE", "d.spelled": "BLACKHOLE", "d.broken": None, "d.isam": "MyISAM",
+               "e.hole": "BLACKHOLE"}  # fmt: skip
+    found = Uncaptured.of(Selection(["d.*", "d.spelled"]), types, engines)
+    assert found.tables == {
+        "d.broken": "cannot be opened by the server, which names no engine for it (SHOW CREATE TABLE says why)",
+        "d.hole": "has the engine BLACKHOLE, which keeps no rows",
+    }
+
+
+@pytest.mark.parametrize(
+    ("engine", "says"),
+    [
+        ("MRG_MyISAM", "has the engine MRG_MYISAM, whose rows are those of other tables"),
+        ("FEDERATED", "has the engine FEDERATED, whose rows are on another server"),
+        ("ROCKSDB", "has the engine ROCKSDB, of which it is not proven when its rows are visible"),
+    ],
+)
+def test_each_engine_has_its_reason(engine: str, says: str) -> None:
+    assert not_captured(engine) == says
+
+
+@pytest.mark.parametrize(
+    ("given", "engine"), [("innodb", "InnoDB"), ("heap", "MEMORY"), ("Memory", "MEMORY"), ("ARIA", "Aria")]
+)
+def test_an_engine_has_one_name(given: str, engine: str) -> None:
+    assert (canonical(given), not_captured(given)) == (engine, None)
+
+
+def test_a_table_that_cannot_be_opened(any_server: MySqlServer, any_database: str) -> None:
+    """Of a MERGE table whose tables do not fit, a catalog shows no engine."""
+    d = any_database
+    with closing(any_server.connect(database=d, autocommit=True)) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+        cursor.execute("CREATE TABLE a (id INT) ENGINE = MyISAM")
+        cursor.execute("CREATE TABLE m (id INT) ENGINE = MRG_MYISAM UNION = (a)")
+        cursor.execute("ALTER TABLE a ADD COLUMN v INT")
+    with connect(ConnectionOptions("127.0.0.1", any_server.port, "root")) as session:
+        catalog = read_catalog(session, Selection([f"{d}.*"]))
+        assert list(catalog.tables) == [f"{d}.a", f"{d}.t"]
+        assert list(catalog.uncaptured.tables) == [f"{d}.m"]

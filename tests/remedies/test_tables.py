@@ -17,9 +17,10 @@ from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source import retry
 from lakehouse_cdc.source.reading import keyless_snapshot_read
 from lakehouse_cdc.source.requests.set_aside import SetAside
-from lakehouse_cdc.source.settling import consistent_view
+from lakehouse_cdc.source.settling import consistent_view, table_locks
 from lakehouse_cdc.source.spark.stream import MySqlCdcSource
 from lakehouse_cdc.source.state.planned_configuration import DIGEST
+from lakehouse_cdc.testing.versions import MARIADB
 from tests.remedies import remedy
 from tests.support.servers import row_metadata
 from tests.support.source.binlog_relay import BinlogRelay, replacing
@@ -209,7 +210,7 @@ def test_a_row_of_other_bytes(stage: Stage, code: Code[Any]) -> None:
 
 UNFIT = {
     codes.KEY_UNUSABLE: ("id ENUM('', 'a') PRIMARY KEY", "", "give it labels without the empty one"),
-    codes.TABLE_UNSUPPORTED: ("id VARCHAR(9) PRIMARY KEY", "ENGINE = MyISAM", "ENGINE = InnoDB"),
+    codes.TABLE_UNSUPPORTED: ("id VARCHAR(9) PRIMARY KEY", "ENGINE = MRG_MYISAM", "ENGINE = InnoDB"),
 }
 
 
@@ -219,15 +220,17 @@ UNFIT = {
 def test_a_table_that_cannot_be_captured(any_stage: Stage, code: Code[Any], born: str) -> None:
     stage, (key, more, hint) = any_stage, UNFIT[code]
     stage.create("u", rows=3)
-    driver = stage.driver()
+    driver = stage.driver(tables=f"{stage.database}.*,{stage.name()}")
     if born == "in it":
+        stage.create()
         stage.drain(driver)
+        stage.run("DROP TABLE t")
     stage.run(f"CREATE TABLE t ({key}, v INT) {more}")
-    stage.run("INSERT INTO t VALUES ('a', 1)")
     stage.drain(driver)
     why = reason(stage, driver, code, hint)
     statement = re.search(r"ALTER TABLE \S+ ENGINE = InnoDB", why)
     stage.run("ALTER TABLE t MODIFY id ENUM('a', 'b')" if statement is None else statement[0])
+    stage.run("INSERT INTO t VALUES ('a', 1)")
     taken_up(stage, driver, why)
     stage.run("UPDATE t SET v = 2")
     stage.drain(driver)
@@ -491,6 +494,30 @@ def test_rows_that_a_later_statement_changed(any_stage: Stage) -> None:
     assert "when the pipeline has passed that statement" in caught.value.hint
     exact(stage, driver)
     assert read() == stage.images()
+
+
+@remedy(codes.ROWS_DELAYED)
+@pytest.mark.parametrize("any_server", MARIADB, indirect=True)
+def test_a_table_that_is_written_by_delayed_inserts(any_stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thread is there all the time; and patience is short."""
+    stage = any_stage
+    monkeypatch.setattr(table_locks, "_PATIENCE", 0.3)
+    stage.create("u", rows=3)
+    stage.run("CREATE TABLE t (id INT PRIMARY KEY, v INT) ENGINE = MyISAM")
+    stage.run("INSERT DELAYED INTO t VALUES (1, 1)")
+    driver = stage.driver()
+    assert {failure.code for failure in drained(stage, driver)} == {codes.ROWS_DELAYED}
+    why = reason(stage, driver, codes.ROWS_DELAYED, "FLUSH TABLES ends the thread")
+    [(limit,)] = stage.run("SELECT @@GLOBAL.max_delayed_threads")
+    stage.run("SET GLOBAL max_delayed_threads = 0")
+    try:
+        stage.run("FLUSH TABLES")
+        taken_up(stage, driver, why)
+        stage.run("INSERT DELAYED INTO t VALUES (2, 2)")
+        stage.drain(driver)
+        stage.same_rows(driver, "t", "u")
+    finally:
+        stage.run(f"SET GLOBAL max_delayed_threads = {limit}")
 
 
 @remedy(codes.KEYLESS_TABLE_BUSY)

@@ -91,7 +91,7 @@ def test_rows_are_not_proven_to_be_kept(sql: str) -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "ALTER TABLE t ENGINE=MyISAM", "ALTER TABLE t ADD n INT8 FANCY",
+        "ALTER TABLE t ENGINE=MyISAM", "ALTER TABLE t ENGINE=BLACKHOLE", "ALTER TABLE t ADD n INT8 FANCY",
         "ALTER TABLE t ADD n POINT SRID", "ALTER TABLE t MODIFY name VARCHAR(20)",
         "ALTER TABLE t MODIFY none INT",
         "ALTER TABLE t ADD n TIMESTAMP", "ALTER TABLE t ADD n INT AS (hour(at))",

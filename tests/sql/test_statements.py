@@ -31,7 +31,6 @@ def test_transaction_control(sql: str) -> None:
         "CREATE USER 'a'@'%' IDENTIFIED WITH 'x' AS 'y'", "DROP USER a", "ALTER USER a", "RENAME USER a TO b",
         "CREATE ROLE r", "GRANT SELECT ON *.* TO a", "REVOKE ALL ON d.t FROM a", "SET PASSWORD FOR a = 'x'",
         "SET DEFAULT ROLE r TO a", "FLUSH PRIVILEGES", "FLUSH TABLES t", "ANALYZE TABLE t", "OPTIMIZE TABLE d.t",
-        "REPAIR NO_WRITE_TO_BINLOG TABLE t, u QUICK", "REPAIR TABLE d.t USE_FRM",
         "CREATE VIEW v AS SELECT * FROM t", "CREATE OR REPLACE VIEW d.t AS SELECT 1", "DROP VIEW IF EXISTS v",
         "CREATE ALGORITHM=UNDEFINED DEFINER=`root`@`localhost` SQL SECURITY DEFINER VIEW `v` AS select 1",
         "create definer=root@127.0.0.1 trigger x before insert on t for each row set @a = 1; ",
@@ -77,6 +76,8 @@ TABLES = {
     "DROP TABLE a /* , b */, c # , e": ("d.a", "d.c"),
     "RENAME TABLE a TO b, `c` TO x.`d e`": ("d.a", "d.b", "d.c", "x.d e"),
     "rename tables a to b": ("d.a", "d.b"),
+    "REPAIR NO_WRITE_TO_BINLOG TABLE t, x.u QUICK": ("d.t", "x.u"),
+    "repair tables `t` extended use_frm": ("d.t",),
     "TRUNCATE t": ("d.t",),
     "TRUNCATE TABLE x.t;;": ("x.t",),
     "truncate table truncate": ("d.truncate",),
@@ -107,6 +108,7 @@ def test_tables_of_ddl(sql: str) -> None:
     assert (found.kind, found.tables) == (kind, TABLES[sql])
     assert found.alters == (len(found.tables) == 1 and ("INDEX" in sql or sql.upper().startswith("ALTER")))
     assert found.if_absent == ("if not exists" in sql)
+    assert found.repairs == sql.upper().startswith("REPAIR")
 
 
 @pytest.mark.parametrize(("sql", "database"), [("DROP DATABASE `a.b`", "a.b"), ("drop schema if exists x;", "x")])

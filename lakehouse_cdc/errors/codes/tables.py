@@ -237,3 +237,12 @@ EXCLUDED_COLUMN_UNREADABLE = Code(
     "The length of an excluded column is not known without the binlog's table map.",
     "Include the column, and report the error.",
 )
+
+ROWS_DELAYED = Code(
+    4027,
+    "rows_delayed",
+    DefiniteError,
+    Scope.TABLE,
+    "A table is written by INSERT DELAYED at all times, whose rows are visible before they are in the binlog.",
+    f"SET GLOBAL max_delayed_threads = 0, and FLUSH TABLES; then: {_READ_AGAIN}.",
+)

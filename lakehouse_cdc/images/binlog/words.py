@@ -35,9 +35,9 @@ DONE, FULL, RARE, TRUNCATED, WRONG_POSITION, MISPLACED, NO_MAP, MALFORMED, PARTI
 # by event type: 1 rows, 2 known and of no interest to us; everything else is looked at by itself
 CLASS = np.zeros(256, dtype=np.uint8)
 CLASS[[23, 24, 25, 30, 31, 32]] = 1
-# STOP, INTVAR, APPEND_BLOCK, DELETE_FILE, RAND, USER_VAR, BEGIN_LOAD_QUERY (they prepare a QUERY, which is judged),
+# INTVAR, APPEND_BLOCK, DELETE_FILE, RAND, USER_VAR, BEGIN_LOAD_QUERY (they prepare a QUERY, which is judged),
 # IGNORABLE, ROWS_QUERY, TRANSACTION_CONTEXT, VIEW_CHANGE; MariaDB's ANNOTATE_ROWS, BINLOG_CHECKPOINT, START_ENCRYPTION
-CLASS[[3, 5, 9, 11, 13, 14, 17, 28, 29, 36, 37, 160, 161, 164]] = 2
+CLASS[[5, 9, 11, 13, 14, 17, 28, 29, 36, 37, 160, 161, 164]] = 2
 # what never is inside of a transaction and so is not compressed with one: STOP, ROTATE, FORMAT, HEARTBEAT, GTID,
 # ANONYMOUS, PREVIOUS_GTIDS, TRANSACTION_CONTEXT, VIEW_CHANGE, TRANSACTION_PAYLOAD, HEARTBEAT_V2, GTID_TAGGED
 ONLY_OUTSIDE = np.zeros(256, dtype=np.uint8)

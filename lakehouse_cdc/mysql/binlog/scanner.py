@@ -9,6 +9,10 @@ The stream's grammar is strict, and everything outside of it is an error with it
                 | one statement
     body        = (table map+, rows event+ | statement | savepoint | what announces one of these)
 
+A file that ends with neither a rotation nor a stop is that of a server which crashed: of an engine that does not
+recover from that, rows may be gone that were logged, and others there that were not. That is listed as a statement in
+text which changes each captured table of such an engine.
+
 So a group never spans two files and every transaction's begin and end is a sum of event sizes that the events' own
 headers confirm. Types that are not known, and known ones that this version does not read, stop the scan; a group is
 never passed over. All that a payload held ends where the payload does. See `kernels.binlog_groups` for the part that
@@ -35,13 +39,14 @@ from lakehouse_cdc.mysql.binlog.errors import refuse_type, stopped
 from lakehouse_cdc.mysql.binlog.groups import XA_DECISIONS, Groups
 from lakehouse_cdc.mysql.binlog.json.partial_rows import whole_rows
 from lakehouse_cdc.mysql.binlog.scan import Decision, LoggedStatement, Scan, gtid_set
-from lakehouse_cdc.mysql.binlog.statement_filter import Watch
+from lakehouse_cdc.mysql.binlog.statement_filter import Text, Watch
 from lakehouse_cdc.mysql.binlog.tables import Captured, KnownTables
 from lakehouse_cdc.sql.lexer import Dialect
-from lakehouse_cdc.sql.statements import StatementKind
+from lakehouse_cdc.sql.statements import Statement, StatementKind
 
-_PREVIOUS_GTIDS, _TAGGED, _EXECUTE_LOAD, _GTID_LIST = 35, 42, 18, 163
+_STOP, _PREVIOUS_GTIDS, _TAGGED, _EXECUTE_LOAD, _GTID_LIST = 3, 35, 42, 18, 163
 _SHOWN = 1000  # characters that are kept of a statement that changes rows
+_CRASH = "the server ended without closing the file before"
 _ARTIFICIAL = 0x20  # a flag of an event that the server made up for its readers: it is in no file
 
 
@@ -72,6 +77,7 @@ class BinlogScanner:
         self.gtids_complete = gtids is not None  # all that was executed; or, before a file's start, all since it
         self.created: int | None = None  # when the current file was made, in seconds since 1970
         self._file = start.file
+        self._stopped = False  # whether the server has ended the current file
         self._named = False  # whether the server has said that it sends the current file
         self._files = [start.file]
         self._sources: list[str] = []
@@ -214,6 +220,8 @@ class BinlogScanner:
             self._tagged(rare.tagged_gtid(body, where), seconds)
         elif kind == k.XA_PREPARE:
             self._prepare(body, size)
+        elif kind == _STOP:
+            self._stopped = True
         else:
             raise refuse_type(kind, where)
 
@@ -279,7 +287,13 @@ class BinlogScanner:
             raise codes.BINLOG_DISCONTINUED.error(
                 f"the binlog continues at {file}:{pos} instead of the file after {here}", where=where
             )
-        self._file, self._named = file, artificial
+        if artificial and not self._stopped and (locked := self._watch.locked()) is not None:
+            self._statements.append(
+                LoggedStatement(
+                    Position(file, pos), 0, "", _CRASH, Statement(StatementKind.DML), False, (), named=Text(locked)
+                )
+            )
+        self._file, self._named, self._stopped = file, artificial, False
         self._files.append(file)
         state[k.POS] = pos
         state[k.FILE] = len(self._files) - 1

@@ -75,6 +75,11 @@ class Watch:
             else:
                 self._predicates.append(tables)
 
+    def locked(self) -> Names | None:
+        """The tables whose rows may change where the server ends by a crash (see `schema.engines`); None for none."""
+        tables = [schema for schema in self._tables.values() if schema.locked]
+        return Names(alone=frozenset((lower(t.database), lower(t.table)) for t in tables)) if tables else None
+
     def _cased(self, name: str) -> str:
         return name.lower() if self._lower_case else name
 

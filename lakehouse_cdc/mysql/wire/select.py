@@ -10,7 +10,7 @@ The session must have `character_set_results = NULL` (bytes come in the column's
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -52,12 +52,14 @@ def select_images(
     *,
     programs: ProgramSet | None = None,
     image_bytes: int = IMAGE_BYTES,
+    opened: Callable[[], None] = lambda: None,
 ) -> Iterator[Images]:
     """The rows of `sql`, which selects the captured columns of `schema` in their order, in bounded pieces.
 
-    A piece has at most `image_bytes` of images, or one row. `programs` spares making `ProgramSet.of([schema])` again.
-    An iterator that is not read to its end closes the connection, for its rest is still in the socket; so does an
-    error that stops the reading. Errors that the server sends, and columns that contradict the schema, leave it open.
+    `opened` is called when the server has begun to answer, and so has the locks that the SELECT needs. A piece has at
+    most `image_bytes` of images, or one row. `programs` spares making `ProgramSet.of([schema])` again. An iterator that
+    is not read to its end closes the connection, for its rest is still in the socket; so does an error that stops the
+    reading. Errors that the server sends, and columns that contradict the schema, leave it open.
 
     Raises DefiniteError for a refused statement, columns that contradict the schema, and values that cannot be
     carried (a zero date); TransientError for a lost connection and the server's errors of the moment.
@@ -70,6 +72,7 @@ def select_images(
         inside._execute_command(COM_STMT_EXECUTE, struct.pack("<IBI", statement, 0, 1))
         result = _Result(Payloads(connection, schema.name), programs, image_bytes)
         result.open()
+        opened()
         yield from result.images()
     except pymysql.err.Error as error:
         raise translate(error, schema.name, account_of(connection)) from error

@@ -128,7 +128,7 @@ def _change(
 
     Raises DefiniteError where the table cannot be captured any more.
     """
-    parsed = None if statement.unknown else _altered(statement, before, session)
+    parsed = None if statement.unknown or statement.statement.unions else _altered(statement, before, session)
     if parsed is not None and any(c.charset and c.collation is None for c in parsed.schema.key_columns):
         parsed = None  # the order of such keys is not known
     now = _now(session, tables, tail, statement, before) if near or parsed is None else None
@@ -247,7 +247,7 @@ def _altered_since(session: Session, tail: Tail, statement: LoggedStatement, sch
 
 def _silent(later: LoggedStatement, schema: TableSchema, session: Session) -> bool:
     """Whether a statement leaves the table its name and its columns, whatever they are."""
-    if later.statement.kind is StatementKind.TRUNCATE or later.statement.if_absent:
+    if later.statement.kind is StatementKind.TRUNCATE or later.statement.if_absent or later.statement.repairs:
         return True
     if later.statement.kind is not StatementKind.TABLE_DDL or any(old != new for old, new in later.statement.renames):
         return False  # another table may have the name, or none

@@ -2,7 +2,8 @@
 
 SELECT without locks, then ask for the high watermark H, then read the binlog (F, H] of that table and let
 `model.as_of_rule.truths` decide for every key that occurs there. See that module for why the result does not depend on
-what the SELECT saw, and `settling.settled_position` for why F is settled.
+what the SELECT saw, and `settling.settled_position` for why F is settled; of a table that is locked for each statement
+`settling.table_locks` says that.
 
 DDL in (W, H] means that the SELECT may have seen another table, so nothing is emitted and the task succeeds: the
 planner scans the same stretch before it offers anything else, and puts the table's cursor back. DDL in (F, W] cannot
@@ -35,6 +36,7 @@ from lakehouse_cdc.source.reading.log_batch import LogPart
 from lakehouse_cdc.source.reading.window import read_window
 from lakehouse_cdc.source.reading.xa_groups import PreparedPart
 from lakehouse_cdc.source.settling.identity import check_identity
+from lakehouse_cdc.source.settling.table_locks import has_settled, unsettled, wait_for_delayed
 from lakehouse_cdc.source.splits import RepairSplit, SnapshotSplit
 from lakehouse_cdc.source.test_hooks import Step, reached
 
@@ -76,11 +78,14 @@ def looked_at(
     reached(Step.BEFORE_SELECT, table)
     selected: list[Selected] = []
     failure: CdcError | None = None
+    settled = has_settled(session, split.schema)
     try:
         selected = select()
+        failure = None if settled else unsettled(split.schema)
     except DefiniteError as error:  # the table may be gone, or another: the binlog shows which
         failure = error
     reached(Step.AFTER_SELECT, table)
+    wait_for_delayed(session, split.schema)
     high = server.log_position(session).position
     reached(Step.AFTER_HIGH, table)
     events = _events(split, options, server_id, high)

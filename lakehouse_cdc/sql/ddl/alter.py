@@ -27,6 +27,7 @@ from lakehouse_cdc.sql.ddl.clauses import (
     Default,
     Drop,
     DropIndex,
+    Engine,
     Key,
     Rename,
     Unique,
@@ -148,9 +149,10 @@ def _apply(schema: TableSchema, todo: Sequence[Action], given: Given) -> Altered
     kept = columns.kept and not any(isinstance(action, Unproven) for action in todo)
     kept = kept and _values_kept(schema, columns_after, columns, given.session)
     charsets = [action.charset for action in todo if isinstance(action, Convert | Default)]
+    engine = [schema.engine, *(action.name for action in todo if isinstance(action, Engine))][-1]
     after = replace(
         schema, columns=columns_after, key=key, charset=(*charsets, schema.charset)[0], prefixed=prefixed, unique=None,
-        more_unique=None, versioning=versioning,
+        more_unique=None, versioning=versioning, engine=engine,
     )  # fmt: skip
     kept = kept and _same_key(schema, after, columns.origin)
     after, known = with_unique_after(schema, after, columns.origin, todo)

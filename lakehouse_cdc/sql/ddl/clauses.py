@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lakehouse_cdc.schema.engines import INNODB, canonical, not_captured
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.sql.ddl.column_type import Given, charset_name, charset_of_collation
 from lakehouse_cdc.sql.ddl.definition import Definition, definition
@@ -105,13 +106,21 @@ class Versioned:
 
 
 @dataclass(frozen=True)
+class Engine:
+    """The table is kept by another storage engine; '' is InnoDB."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class Unproven:
     """The rows may change, without an event that says how."""
 
 
 Action = (
-    Add | Drop | Change | Rename | Key | Unique | DropIndex | RenameIndex | Convert | Default | Versioned | Unproven
-)
+    Add | Drop | Change | Rename | Key | Unique | DropIndex | RenameIndex | Convert | Default | Versioned | Engine
+    | Unproven
+)  # fmt: skip
 
 _SILENT = (
     "how", "add_index", "drop_foreign_key", "alter_index", "alter_check", "alter_column",
@@ -250,11 +259,23 @@ class Clauses:
         for part in node.walk():
             if part.name == "charset_option":
                 actions = self._charset(part)
-            elif part.name == "engine_name" and self._parsed.word(part).upper() == "INNODB":
-                continue
-            elif part.name in ("engine_name", "versioned") or (part.name == "option" and part.says(*_NO_OPTION)):
+            elif part.name == "engine":
+                actions += self._engine(part.the("engine_name"))
+            elif part.name == "option" and part.find("engine_name"):
+                raise NotUnderstood  # a secondary one
+            elif part.name == "versioned" or (part.name == "option" and part.says(*_NO_OPTION)):
                 raise NotUnderstood
         return actions
+
+    def _engine(self, node: Node) -> list[Action]:
+        """An engine that is not there is another one by the server's choice, unless the session forbids that."""
+        engine = canonical(self._parsed.word(node))
+        name = "" if engine == INNODB else engine
+        if name == self._before.engine:
+            return []
+        if not_captured(engine) is not None or not self._given.session.keeps_to_the_engine:
+            raise NotUnderstood
+        return [Engine(name), Unproven()]
 
     def _own_key(self, one: Definition) -> list[Action]:
         if one.primary:

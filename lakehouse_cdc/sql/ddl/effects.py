@@ -4,7 +4,8 @@ No effect at all is a proof, too: such a statement is passed over. A table is re
 log does not say how. An ALTER TABLE that may change the schema, or is not understood, is said to alter it: what became
 of the table is found out where the statement is followed. A table is known by its name, so one that is renamed is gone
 under the old name, and what has its name then replaces it. All other DDL raises `NotUnderstood`. A table that is
-created empty where there was none is followed from its birth on, if it is `wanted`.
+created empty where there was none is followed from its birth on, if it is `wanted`. A repair may take away rows of an
+engine that keeps no log of its own.
 """
 
 from __future__ import annotations
@@ -43,17 +44,27 @@ def effects(
     held = _held(statement)
     for name in dict.fromkeys(statement.tables):
         schema = tables.get(name)
-        if schema is None and statement.creates and wanted(name):
+        if schema is None and statement.creates and name not in statement.unions and wanted(name):
             outcome.append(Effect("create", name))
+        if schema is not None and name in statement.unions:
+            outcome.append(Effect("alter", schema.name))
+            continue
         if schema is None or statement.if_absent:
             continue
-        if statement.kind is StatementKind.TRUNCATE:
-            outcome.append(Effect("truncate", schema.name))
+        if statement.repairs or statement.kind is StatementKind.TRUNCATE:
+            outcome += _of_rows(statement, schema)
         elif held.get(name) != name:
             outcome.append(Effect("replace" if name in held else "drop", schema.name))
         elif not statement.renames or (name, name) in statement.renames:
             outcome += _altered(statement, text, schema, Given(schema.charset, session=session), dialect)
     return tuple(outcome)
+
+
+def _of_rows(statement: Statement, schema: TableSchema) -> list[Effect]:
+    """The effect of what leaves the table as it is, but not its rows."""
+    if statement.kind is StatementKind.TRUNCATE:
+        return [Effect("truncate", schema.name)]
+    return [Effect("again", schema.name)] if schema.locked else []
 
 
 def _held(statement: Statement) -> dict[str, str]:

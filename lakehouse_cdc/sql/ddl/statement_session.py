@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 _REAL_AS_FLOAT = 1
 _STRICT = 1 << 21 | 1 << 22  # STRICT_TRANS_TABLES, STRICT_ALL_TABLES: the same bits on all servers
+_NO_ENGINE_SUBSTITUTION = 1 << 30
 _PAD_CHAR_TO_FULL_LENGTH = 1 << 31
 _EMPTY_STRING_IS_NULL = 1 << 32  # MariaDB's; to MySQL the bit is TIME_TRUNCATE_FRACTIONAL
 _FIXED_ZONE = re.compile(r"UTC|[+-][0-9]{1,2}:[0-9]{2}")
@@ -31,6 +32,11 @@ class StatementSession:
     def strict(self) -> bool:
         """Whether the server refuses to change a value where it does not fit."""
         return bool((self.sql_mode or 0) & _STRICT)
+
+    @property
+    def keeps_to_the_engine(self) -> bool:
+        """Whether the server refuses an engine that it does not have, and takes no other in its place."""
+        return bool((self.sql_mode or 0) & _NO_ENGINE_SUBSTITUTION)
 
     @property
     def pads(self) -> bool:

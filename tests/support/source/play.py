@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -125,9 +125,12 @@ def play(
     session: str = "",
     xa: bool = False,
     ask: Callable[[Driver, World], None] | None = None,
+    engines: Sequence[str] = ("InnoDB",),
     **more: str,
 ) -> Driver:
     """`session`: settings of the session that writes; `ddl`: how often, out of 1, it does that; or it uses XA, too.
+
+    The tables are of the `engines` in turn.
 
     `ask` is called in front of each batch.
     """
@@ -135,7 +138,7 @@ def play(
     with closing(connected(server, charset="utf8mb4")) as connection:
         fresh(connection, database)
         configure(connection, session)
-        tables = [Table(database, f"t{i}", k) for i, k in enumerate(kinds)]
+        tables = [Table(database, f"t{i}", k, engines[i % len(engines)]) for i, k in enumerate(kinds)]
         second = (lambda: writer(server, session)) if xa else None
         world = World(connection, tables, random.Random(seed), ddl=ddl or {}, second=second)
         world.create()

@@ -147,6 +147,7 @@ class Table:
     database: str
     name: str
     kinds: tuple[str, ...]
+    engine: str = "InnoDB"
 
     def __post_init__(self) -> None:
         marks = [kind for kind in self.kinds if kind in MARKS]
@@ -173,7 +174,7 @@ class Table:
         period = f", s {start}, e {end} INVISIBLE, PERIOD FOR SYSTEM_TIME (s, e)" if self.period else ""
         return (
             f"CREATE TABLE `{self.database}`.`{self.name}` (v INT, {', '.join(reversed(columns))}{period}, "
-            f"note VARCHAR(300) CHARACTER SET latin1{key}) ENGINE=InnoDB"
+            f"note VARCHAR(300) CHARACTER SET latin1{key}) ENGINE={self.engine}"
             f"{' WITH SYSTEM VERSIONING' if self.versioned else ''}"
         )
 
@@ -277,6 +278,7 @@ class World:
             f"MODIFY note VARCHAR({self.rng.choice([300, 400])}) CHARSET {self.rng.choice(['latin1', 'utf8mb4'])}",
             f"ADD INDEX {new} (v)",
         ]  # fmt: skip
+        clauses += [f"ENGINE = {engine}" for engine in ("InnoDB", table.engine) if table.engine != "InnoDB"]
         if more:
             one, two = self.rng.choice(more), self.rng.choice(more)
             clauses += [
@@ -346,7 +348,7 @@ class World:
 
     def birth(self, table: Table) -> None:
         """Another table like one that there is, and, for some, something done to it at once."""
-        new = Table(table.database, f"t{len(self.tables)}", table.kinds)
+        new = Table(table.database, f"t{len(self.tables)}", table.kinds, table.engine)
         if len(self.tables) < 6:
             self.run(new.create())
             self.tables.append(new)
@@ -398,9 +400,12 @@ class World:
             self.remember()
 
     def plain_transaction(self, size: int | None = None) -> None:
-        self.run("BEGIN")
+        by_itself = any(table.engine != "InnoDB" for table in self.tables)  # each statement is logged, and remains
+        self.run("DO 0" if by_itself else "BEGIN")
         for _ in range(size or self.rng.choice([1, 1, 2, 5, 30])):
             self.statement(self.rng.choice(self.tables))
+            if by_itself:
+                self.remember()
         if self.rng.random() < 0.125:
             self.run("ROLLBACK")
         else:
