@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -38,7 +39,7 @@ def outcomes(server: MySqlServer, database: str, folder: Path) -> dict[Row, str]
 
 def _column(stage: Stage) -> dict[Row, str]:
     stage.run("SET time_zone = '+00:00'")
-    there = _made(stage)
+    there = made(stage.run)
     driver = stage.driver(chunkRows="100000", chunksPerTrigger="100")
     stage.snapshot(driver)
     for row in there:
@@ -58,20 +59,21 @@ def _column(stage: Stage) -> dict[Row, str]:
     return column
 
 
-def _made(stage: Stage) -> list[Row]:
+def made(run: Callable[[str], object]) -> list[Row]:
+    """The tables that a server makes, of which `run` executes a statement in their database; each has some rows."""
     for sql in BESIDE:
-        stage.run(sql)
-    made = []
+        run(sql)
+    there = []
     for row in rows():
         create, fill = row.statements
         try:
-            stage.run(create)
+            run(create)
         except pymysql.Error:
             continue
-        made.append(row)
+        there.append(row)
         with suppress(pymysql.Error):
-            stage.run(fill)
-    return made
+            run(fill)
+    return there
 
 
 def _left_out(stage: Stage, offset: Offset) -> dict[str, str]:
