@@ -130,6 +130,17 @@ class Tables:
             before, after = (self._store.get(states[name].schema) for states in (known, now))
             require_masks(before, after, SchemaChange.by_names(None, before, after).origin)
 
+    def lost_mask(self, before: TableState | None, now: TableSchema) -> DefiniteError | None:
+        """Why a table is not to be captured by itself where one of its name, of which bronze has rows, has gone."""
+        if before is None or not before.published:
+            return None
+        schema = self._store.get(before.schema)
+        try:
+            require_masks(schema, now, SchemaChange.by_names(None, schema, now).origin)
+        except DefiniteError as fault:
+            return fault
+        return None
+
     def refused(self, schema: TableSchema, reason: str) -> TableRefused:
         """The event that a table cannot be captured; its schema is stored."""
         return TableRefused(reason, self._store.put(schema))

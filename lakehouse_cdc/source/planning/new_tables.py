@@ -30,10 +30,11 @@ def with_new_tables(
 ) -> Offset | None:
     """`offset`, near the end of the log, with the tables that are new, or `retried`; itself where there are none.
 
-    A new table that cannot be captured is quarantined; one that was quarantined and is gone is not any more. None where
-    nothing can be said yet, since a table was altered meanwhile. A table of which no row has been emitted is let go, or
-    begins as it is to be captured. `strict`: raises DefiniteError for others that are to be captured otherwise than
-    before (see `planning.reconfigured`).
+    A new table that cannot be captured is quarantined, and so is one that may be a copy of the one that had its name,
+    with a masked column under another name; one that was quarantined and is gone is not any more. None where nothing
+    can be said yet, since a table was altered meanwhile. A table of which no row has been emitted is let go, or begins
+    as it is to be captured. `strict`: raises DefiniteError for others that are to be captured otherwise than before
+    (see `planning.reconfigured`).
     """
     offset = _without_unmatched(tables, offset)
     known = {name: state for name, state in offset.captured.items() if state.published}
@@ -53,7 +54,8 @@ def with_new_tables(
     # their last DDL may lie anywhere below W: only W itself, settled, is a safe floor for them
     floor.wait_for(offset.position)
     for name, schema in new.items():
-        before, fault = offset.tables.get(name), faults.get(name)
+        before = offset.tables.get(name)
+        fault = faults.get(name) or (None if name in retried else tables.lost_mask(before, schema))
         if fault is not None and tables.options.stops(name):
             raise fault
         event = (
