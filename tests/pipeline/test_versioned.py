@@ -88,6 +88,7 @@ def test_silver_holds_the_current_rows(
         assert [(row.v, row.more) for row in versions.collect()] == [(2, None), (3, 3), (7, None)]
 
 
+@pytest.mark.long
 def test_a_row_of_another_servers_time_costs_its_table_alone(
     spark: SparkSession, any_server: MySqlServer, any_database: str, tmp_path: Path
 ) -> None:
