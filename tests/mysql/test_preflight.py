@@ -406,6 +406,16 @@ def test_every_fault_of_every_table_is_a_finding(root: Session) -> None:
     assert "enum" in found(findings, "faulty.a").what
 
 
+def test_engines_that_lock_the_table_are_named(any_server: MySqlServer, any_database: str) -> None:
+    with closing(connected(any_server)) as connection, connection.cursor() as cursor:
+        for name, engine in (("i", "InnoDB"), ("m", "MyISAM"), ("h", "MEMORY")):
+            cursor.execute(f"CREATE TABLE {any_database}.{name} (id INT PRIMARY KEY) ENGINE = {engine}")
+    with connect(ConnectionOptions.from_url(any_server.url)) as session:
+        said = found(check(session, Selection([f"{any_database}.*"])), "engines")
+    assert said.severity == "ok"
+    assert said.what.endswith(f": {any_database}.h (MEMORY), {any_database}.m (MyISAM)")
+
+
 def test_a_default_that_is_no_date_is_said_where_it_would_quarantine_the_table(
     any_server: MySqlServer, any_database: str
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,12 +21,13 @@ from lakehouse_cdc.source.requests.set_aside import SetAside
 from lakehouse_cdc.source.settling import consistent_view, table_locks
 from lakehouse_cdc.source.spark.stream import MySqlCdcSource
 from lakehouse_cdc.source.state.planned_configuration import DIGEST
+from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
 from tests.remedies import remedy
-from tests.support.servers import row_metadata
+from tests.support.servers import row_metadata, start_or_skip
 from tests.support.source.binlog_relay import BinlogRelay, replacing
 from tests.support.source.driver import COLUMNS, Driver, changes
-from tests.support.source.stage import Stage
+from tests.support.source.stage import Stage, on_stage
 from tests.support.source.ways_out import of, reset, signalled, stopped
 
 pytestmark = pytest.mark.mysql
@@ -518,6 +520,29 @@ def test_a_table_that_is_written_by_delayed_inserts(any_stage: Stage, monkeypatc
         stage.same_rows(driver, "t", "u")
     finally:
         stage.run(f"SET GLOBAL max_delayed_threads = {limit}")
+
+
+@remedy(codes.TABLE_DAMAGED)
+@pytest.mark.parametrize("key", ["PRIMARY KEY (id)", "KEY (id)"])
+def test_a_table_of_which_the_file_is_damaged(any_server: MySqlServer, tmp_path: Path, key: str) -> None:
+    with start_or_skip(any_server.version, tmp_path / "server") as server:
+        for stage in on_stage(server, "own", tmp_path):
+            stage.create("u", rows=3)
+            stage.run(f"CREATE TABLE t (id INT NOT NULL, v INT, {key}) ENGINE = MyISAM")
+            stage.run(f"INSERT INTO t VALUES {', '.join(f'({n}, 0)' for n in range(200))}")
+            stage.run("FLUSH TABLES t")
+            file = server.directory / "data" / "own" / "t.MYD"
+            file.write_bytes(file.read_bytes()[:1000])
+            driver = stage.driver(chunkRows="1000")
+            assert {failure.code for failure in drained(stage, driver)} == {codes.TABLE_DAMAGED}
+            why = reason(stage, driver, codes.TABLE_DAMAGED, "REPAIR TABLE")
+            stage.run("REPAIR TABLE t")
+            taken_up(stage, driver, why)
+            stage.run("INSERT INTO t VALUES (1000, 1)")
+            stage.drain(driver)
+            mine = [change for change in driver.log if change.table == stage.name()]
+            left = Counter(image for _, image in fold(mine).values()) if "PRIMARY" in key else remaining(mine)
+            assert left == stage.images()
 
 
 @remedy(codes.KEYLESS_TABLE_BUSY)

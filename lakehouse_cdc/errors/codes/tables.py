@@ -246,3 +246,12 @@ ROWS_DELAYED = Code(
     "A table is written by INSERT DELAYED at all times, whose rows are visible before they are in the binlog.",
     f"SET GLOBAL max_delayed_threads = 0, and FLUSH TABLES; then: {_READ_AGAIN}.",
 )
+
+TABLE_DAMAGED = Code(
+    4028,
+    "table_damaged",
+    DefiniteError,
+    Scope.TABLE,
+    "The server cannot read the rows of a table, whose files are damaged or missing.",
+    f"REPAIR TABLE (MyISAM, Aria, CSV), or restore the table from a backup; then: {_READ_AGAIN}.",
+)

@@ -8,7 +8,7 @@ is caught in the binlog itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError, codes
 from lakehouse_cdc.model.table_name import join
@@ -208,7 +208,7 @@ def _tables(session: Session, settings: Settings, catalog: Catalog, keys: Keys) 
         what = f"{len(usable)} tables can be captured: {some(usable)}"
         findings.append(Finding("tables", "ok", what))
     findings += [_left_out(schema) for name, schema in catalog.tables.items() if left_out(schema)]
-    return findings + _uncaptured(catalog.uncaptured)
+    return [*findings, *_locked(catalog.tables.values()), *_uncaptured(catalog.uncaptured)]
 
 
 def zero_date_defaults(session: Session, tables: Mapping[str, TableSchema]) -> list[Finding]:
@@ -259,6 +259,13 @@ def _left_out(schema: TableSchema) -> Finding:
     return Finding(
         f"{schema.name} generated", "warning", f"{schema.name} is captured without some columns: {what}", hint
     )
+
+
+def _locked(tables: Iterable[TableSchema]) -> list[Finding]:
+    """The tables of engines that lock the whole table for each statement, also for a SELECT of ours."""
+    names = [f"{schema.name} ({schema.engine})" for schema in tables if schema.locked]
+    what = f"writers wait while a chunk is read, since the engine locks the whole table: {some(names)}"
+    return [Finding("engines", "ok", what)] if names else []
 
 
 def _uncaptured(names: Uncaptured) -> list[Finding]:

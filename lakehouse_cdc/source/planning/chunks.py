@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from lakehouse_cdc.errors import DefiniteError
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.state_machine import advance
 from lakehouse_cdc.model.table_events import ChunkPlanned, LastChunkPlanned
@@ -84,7 +84,12 @@ class Chunks:
         if isinstance(state.phase, PutBack):
             return None if state.phase.passed is True else state.phase.passed
         rows = self._chunk_rows(session, state.schema)
-        return self._keys(state.schema).cut(session, state.cursor or None, rows)
+        try:
+            return self._keys(state.schema).cut(session, state.cursor or None, rows)
+        except DefiniteError as error:
+            if error.code is not codes.TABLE_DAMAGED:
+                raise
+            return None  # the reader of the chunk says so, and it is that table's trouble
 
     def _chunk_rows(self, session: Session, schema_id: str) -> int:
         """How many rows a chunk of the table has."""
