@@ -46,6 +46,7 @@ def assert_verified(lake: Pipeline, rows: int) -> None:
     assert lake.status().healthy
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("any_server", MARIADB, indirect=True)
 def test_silver_holds_the_current_rows(
     spark: SparkSession, any_server: MySqlServer, any_database: str, tmp_path: Path
