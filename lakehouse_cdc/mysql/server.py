@@ -13,6 +13,7 @@ from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.table_name import join, split
 from lakehouse_cdc.mysql.connection.session import Session
+from lakehouse_cdc.mysql.literals import quoted
 
 _ENDLESS_SECONDS = 3600  # a semi-sync time-out beyond this is no bound that anybody could wait for
 _ROTATION_SECONDS = 10.0  # that a server may take to end a file that is too large
@@ -153,13 +154,14 @@ def semi_sync(session: Session) -> SemiSync:
     return SemiSync(enabled=False, timeout_seconds=0.0, endless=False)
 
 
-def has_table(session: Session, name: str) -> bool:
-    """Whether there is a table or view of that full name."""
-    rows = session.query(
-        "SELECT TABLE_SCHEMA, TABLE_NAME FROM INFORMATION_SCHEMA.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
-        split(name),
-    )
-    return name in {join(str(database), str(table)) for database, table in rows}
+def lacks(session: Session, name: str) -> bool:
+    """Whether there is no table of that full name; one that this user may not see is not known to be gone."""
+    database, table = split(name)
+    try:
+        session.query(f"SELECT 1 FROM {quoted(database)}.{quoted(table)} LIMIT 0")
+    except DefiniteError as error:
+        return error.code is codes.OBJECT_MISSING
+    return False
 
 
 def row_bytes(session: Session, database: str, table: str) -> int | None:

@@ -316,3 +316,29 @@ def test_a_first_start_fails_where_no_table_is_left_or_the_table_may_not_be_left
     with pytest.raises(DefiniteError, match="an empty label") as caught:
         stage.driver(**more).batch()
     assert caught.value.code is codes.KEY_UNUSABLE
+
+
+def test_one_that_the_user_may_not_see_any_more_stays_so(stage: Stage) -> None:
+    """It is not known to be gone."""
+    stage.create(rows=3)
+    stage.create("u", rows=3)
+    user = f"'{stage.database}'@'127.0.0.1'"
+    stage.run(f"CREATE USER {user} IDENTIFIED BY 'seen'")
+    stage.run(f"GRANT REPLICATION SLAVE, REPLICATION CLIENT, PROCESS ON *.* TO {user}")
+    for table in ("t", "u", "w"):
+        stage.run(f"CREATE TABLE IF NOT EXISTS {table} (id INT PRIMARY KEY)")
+        stage.run(f"GRANT SELECT ON {stage.database}.{table} TO {user}")
+    driver = stage.driver(url=f"mysql://{stage.database}@127.0.0.1:{stage.server.port}", password="seen")
+    try:
+        stage.snapshot(driver)
+        stage.run(LABELLED[0])
+        stage.drain_twice(driver)
+        assert "quarantined" in state(stage, driver)
+        stage.run(f"REVOKE SELECT ON {stage.database}.t FROM {user}")
+        stage.run("DROP TABLE w")
+        stage.run("CREATE TABLE w (id INT PRIMARY KEY) SELECT 1 AS id")
+        stage.drain_twice(driver)
+        assert "quarantined" in state(stage, driver)
+        stage.same_rows(driver, "u", "w")
+    finally:
+        stage.run(f"DROP USER {user}")

@@ -190,7 +190,7 @@ class LogProgress:
     def _offset_at(self, mark: Mark) -> Offset:
         """`start`, moved to a mark; its tables are where they were."""
         start, tail, floor = self._start, self._tail, self._floor
-        settled = max(floor.settled() or start.floor, start.floor)
+        settled = min(max(floor.settled() or start.floor, start.floor), mark.position)
         commit_ts = mark.commit_ts or start.commit_ts
         return replace(
             start,

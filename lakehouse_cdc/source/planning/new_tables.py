@@ -94,6 +94,6 @@ def _without_gone(session: Session, offset: Offset, there: Collection[str]) -> O
     One that comes back, by a statement after this one, is a new table of that name.
     """
     for name in offset.quarantined.keys() - there:
-        if not server.has_table(session, name):
+        if server.lacks(session, name):
             offset = offset.with_table(name, advance(offset.tables[name], TableDropped()))
     return offset
