@@ -37,6 +37,9 @@ def library(spark: SparkSession) -> Any:
     return jvm.org.apache.spark.sql.delta
 
 
+_BARE = frozenset({"appendOnly", "invariants", "timestampNtz"})
+
+
 @dataclass(frozen=True)
 class State:
     """A table as its log says that it is to be read and written.
@@ -55,6 +58,11 @@ class State:
     def plain(self) -> bool:
         """Whether columns go by their own names in the table's files."""
         return self.properties.get("delta.columnMapping.mode", "none") == "none"
+
+    @property
+    def bare(self) -> bool:
+        """Whether deltalake can write the table: it needs nothing of Delta that came later than what that knows."""
+        return self.plain and self.features <= _BARE
 
 
 def state(spark: SparkSession, table: Table) -> State | None:

@@ -7,6 +7,8 @@ belongs to. Nothing that was resolved before a step is used after it: Delta refu
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -21,6 +23,7 @@ from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.batch.contents import SchemaBoundary
 from lakehouse_cdc.silver.definition.casts import carried_over, widens
 from lakehouse_cdc.silver.definition.column_mapping import Frozen
+from lakehouse_cdc.silver.definition.engine import why_spark
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy, clusterable
 from lakehouse_cdc.silver.definition.transform import Transform
@@ -65,6 +68,7 @@ from lakehouse_cdc.silver.tables.table_definition import (
     STATISTICS,
     WIDENING,
     columns_of_source,
+    hand_to_spark,
     statistics,
 )
 
@@ -95,9 +99,23 @@ def evolve(
         steps.insert(-1, Count())
     if alters and CLUSTERED in require_owner(session, table, layout.pipeline):
         steps = [Cluster(()), *steps[:-1], Cluster(policy.cluster_by), steps[-1]]
+    if _needs_spark(change, steps, policy, table):
+        with noting(session, note):
+            if policy.form.has_tombstones:
+                hand_to_spark(session, layout.tombstones(change.new.name))
+            hand_to_spark(session, table)
     for step in steps:
         perform(session, layout, change, step, done if isinstance(step, Finish) else note, policy)
     return _beside(session, table, change, transform)
+
+
+def _needs_spark(change: SchemaBoundary, steps: Sequence[Step], policy: Policy, table: Table) -> bool:
+    """Whether a table that deltalake keeps cannot take these steps, or could not be kept by it afterwards.
+
+    Spark takes the steps either way, and a table that has the features already stays as it is.
+    """
+    needs_feature = any(isinstance(step, RenameColumn | DropColumn | Widen) for step in steps)
+    return needs_feature or bool(why_spark(replace(policy, engine="auto"), table, change.new))
 
 
 def _compute(session: SparkSession, table: Table, transform: Transform, added: Columns) -> Compute:

@@ -129,7 +129,7 @@ def _known(state: State, shape: Shape, form: Form, own: OwnColumns) -> bool:
         and bool(state.features)
         and not state.partition_by
         and not any(name in state.properties for name in _OURS_REFUSED)
-        and state.properties.get("delta.columnMapping.mode") == "name"
+        and state.properties.get("delta.columnMapping.mode", "none") in ("name", "none")
         and state.properties.get(table_definition.STATISTICS) == statistics
     )
 
@@ -155,7 +155,11 @@ def _fields(declared: Sequence[Mapping[str, Any]]) -> list[pa.Field] | None:
 def _field(field: Mapping[str, Any]) -> pa.Field | None:
     """A column of Delta's schema as files have it; None where there is more to it than its type."""
     metadata, kind = field["metadata"], _kind(field["type"])
-    if metadata.keys() != {_NAME, _ID} or not field["nullable"] or kind is None:
+    if not field["nullable"] or kind is None:
+        return None
+    if not metadata:
+        return pa.field(field["name"], kind)  # of a table without column mapping
+    if metadata.keys() != {_NAME, _ID}:
         return None
     return pa.field(metadata[_NAME], kind, metadata={"PARQUET:field_id": str(metadata[_ID])})
 
@@ -176,7 +180,7 @@ def _physical(fields: Sequence[Mapping[str, Any]], path: Path) -> Path:
     """The names that files have of a column, or of a field in it."""
     field = next(field for field in fields if field["name"] == path[0])
     inner = _physical(field["type"]["fields"], path[1:]) if path[1:] else ()
-    return (field["metadata"][_NAME], *inner)
+    return (field["metadata"].get(_NAME, field["name"]), *inner)
 
 
 def spread(files: Sequence[Listed], tasks: int) -> list[list[str]]:

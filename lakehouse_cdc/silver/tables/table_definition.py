@@ -6,7 +6,8 @@ where rows that are gone are kept (soft deletes), when they went. Such tables ha
 since when.
 
 Column mapping by name lets a column be called anything, and be renamed without its data; deletion vectors keep a MERGE
-from rewriting whole files. A table that is there must be this pipeline's, for this source table, with just the columns
+from rewriting whole files. A table that deltalake keeps is bare: it has neither, until it needs one (see
+`definition.engine`). A table that is there must be this pipeline's, for this source table, with just the columns
 of its schema and those that it keeps of columns dropped on the source, or nothing is touched.
 
 What was applied to a table is kept with it (see `properties`).
@@ -19,6 +20,7 @@ from collections.abc import Iterable, Mapping
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.tables import (
     Columns,
     create,
@@ -34,6 +36,7 @@ from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.type_registry import Kind
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.definition.column_mapping import Shape
+from lakehouse_cdc.silver.definition.engine import DELTALAKE, ENGINE, SPARK, why_spark
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy, require_clustered
 from lakehouse_cdc.silver.definition.transform import NOTHING, Transform
@@ -58,6 +61,11 @@ _PROPERTIES = {
     "delta.enableDeletionVectors": "true",
     "delta.feature.timestampNtz": "supported",
     "delta.autoOptimize.autoCompact": "true",
+}
+_BARE_PROPERTIES = {  # of tables that deltalake keeps; that Delta's checkpoints come as often, whoever commits
+    "delta.feature.timestampNtz": "supported",
+    "delta.autoOptimize.autoCompact": "true",
+    "delta.checkpointInterval": "10",
 }
 
 
@@ -97,12 +105,14 @@ def make(
     A table to which nothing has been applied (new, or left so by a crash) must be built from the whole of bronze.
     """
     schema, form, table = shape.schema, policy.form, layout.silver_table(shape.schema.name)
+    bare = not why_spark(policy, table, schema)
     if form.has_tombstones:
-        _make_tombstones(spark, layout, schema)
+        bare = _make_tombstones(spark, layout, schema, bare=bare)
     declared, partition = columns(schema, added, form=form, own=table.own), []
     require_clustered(schema.name, policy.cluster_by, plain(declared))
     indexed = statistics(schema, schema.key, form=form, own=table.own, clustered=policy.cluster_by)
-    own = {SCHEMA_ID: shape.base.id, STATISTICS: indexed, WIDENING: "true", PREFIX: table.own.prefix}
+    own = {SCHEMA_ID: shape.base.id, STATISTICS: indexed, PREFIX: table.own.prefix}
+    own |= {ENGINE: DELTALAKE} if bare else {WIDENING: "true"}
     own |= {CLUSTERED: "true"} if policy.cluster_by else {}
     own |= {BUILDING: "true"} if in_steps else {}
     own |= {SCHEMA_SEQ: str(since)} if since else {}
@@ -117,23 +127,44 @@ def make(
         declared, partition = [(table.own.source_table, "string"), *declared], [table.own.source_table]
     create(
         spark, table, declared, pipeline=layout.pipeline, partition_by=partition, cluster_by=policy.cluster_by,
-        properties={**_PROPERTIES, **policy.properties, SOURCE: mark_of(table, schema.name), **own, **form.properties},
+        properties={
+            **(_BARE_PROPERTIES if bare else _PROPERTIES), **policy.properties, SOURCE: mark_of(table, schema.name),
+            **own, **form.properties,
+        },
         comment=f"{schema.name} {form.comment}; {table.own.meaning}",
     )  # fmt: skip
 
 
-def _make_tombstones(spark: SparkSession, layout: Layout, schema: TableSchema) -> None:
-    """They come first, and again: those of an earlier silver table mean nothing to this one."""
+def _make_tombstones(spark: SparkSession, layout: Layout, schema: TableSchema, *, bare: bool) -> bool:
+    """They come first, and again: those of an earlier silver table mean nothing to this one. Whether they are bare."""
     beside = layout.tombstones(schema.name)
     if exists(spark, beside):
         require_own(spark, layout, beside, schema.name)
+        if not bare:
+            hand_to_spark(spark, beside)
         tombstones.empty(spark, beside, schema)
-    else:
-        create(
-            spark, beside, tombstones.columns(schema), pipeline=layout.pipeline,
-            properties={**_PROPERTIES, SOURCE: schema.name},
-            comment=f"Keys deleted from {schema.name}, so that an older change cannot bring them back.",
-        )  # fmt: skip
+        return bare and is_bare(spark, beside)
+    create(
+        spark, beside, tombstones.columns(schema), pipeline=layout.pipeline,
+        properties={**(_BARE_PROPERTIES if bare else _PROPERTIES), SOURCE: schema.name},
+        comment=f"Keys deleted from {schema.name}, so that an older change cannot bring them back.",
+    )  # fmt: skip
+    return bare
+
+
+def is_bare(spark: SparkSession, table: Table) -> bool:
+    """Whether the table, which is there, has no feature that deltalake lacks, as far as can be seen."""
+    state = delta_log.state(spark, table)
+    return state is not None and state.bare
+
+
+def hand_to_spark(spark: SparkSession, table: Table) -> None:
+    """Give a bare table, in one commit, the features that it would have if it had been made for Spark; it stays so.
+
+    Any other table stays as it is. Done after a crash at any point, it makes the same.
+    """
+    if is_bare(spark, table):
+        set_properties(spark, table, {**_PROPERTIES, WIDENING: "true", ENGINE: SPARK})
 
 
 def require_shape(
