@@ -33,8 +33,8 @@ def test_an_older_change_does_not_bring_a_deleted_key_back(spark: SparkSession, 
     assert [(r["op"], r["key"]["id"], int(r["seq"])) for r in read(spark, graves).collect()] == [("d", 1, seq(10))]
 
     # young tombstones stay; old ones become a horizon in one commit, and the key does not come back
-    assert tombstones.prune(spark, graves, one, keep_days=1) == tombstones.Guards()
-    assert tombstones.prune(spark, graves, one, keep_days=-1) == tombstones.Guards(horizon=seq(10))
+    assert tombstones.prune(spark, graves, one, keep_days=1) == Guards()
+    assert tombstones.prune(spark, graves, one, keep_days=-1) == Guards(horizon=seq(10))
     assert [(r["op"], r["key"], int(r["seq"])) for r in read(spark, graves).collect()] == [("h", None, seq(10))]
     assert arrive_late("later", Applier(spark, lake.layout)) == {(2,)}
 

@@ -1,8 +1,8 @@
 """Apply a range of bronze commits to the silver tables.
 
 Tables that deltalake keeps, and whose part is the plain case, are done by the tasks of one job (see `table_tasks`); the
-others by Spark, and so are those that a task has given up. Spark's are written side by side, each thread in a session of its own, since a session's settings carry what a commit
-says. A table that fails does not stop the others; the batch as a whole then fails, and is repeated as a whole.
+others by Spark, and so are those that a task has given up. Spark's are written side by side, each thread in a session
+of its own, since a session's settings carry what a commit says. A table that fails does not stop the others; the batch as a whole then fails, and is repeated as a whole.
 
 Maintenance may put a table's files together meanwhile (see `ops.maintain`). Where it commits first, Delta refuses what
 silver was about to commit, which has then changed nothing, and the table's part is done again, at once.
@@ -118,7 +118,9 @@ class Applier:
         if not files:
             return set(), []
         futures = [
-            self._pool.submit(self._planned, part, versions, note, files.get(part.table, ())) for part in possible
+            self._pool.submit(self._planned, part, versions, note, files[part.table])
+            for part in possible
+            if part.table in files
         ]
         ready = {one[1].name: one for future in futures if (one := future.result()) is not None}
         outcomes = self._run_tasks(self._spark, [task for _, task in ready.values()]) if ready else []
@@ -141,7 +143,7 @@ class Applier:
         if keeper is None:
             keeper = self._keeper(part.table)
         try:
-            task = keeper.task(self._session(), part, versions, note, files) if files else None
+            task = keeper.task(self._session(), part, versions, note, files)
         except Exception as error:  # whatever is wrong, Spark's way to do it says so
             _log.info("the part of %s is Spark's: %s", part.table, error)
             return None

@@ -45,17 +45,25 @@ def why_spark(policy: Policy, table: Table, schema: TableSchema) -> str:
     """Why Spark keeps the silver table of that schema, "" where deltalake can. `schema` has silver's columns."""
     if policy.engine != "auto":
         return "target.engine is spark"
+    return _place(table) or _settings(policy) or _columns(schema)
+
+
+def _place(table: Table) -> str:
     if table.path is None or not table.path.startswith("/"):
         return "it is not in a folder of this machine"
-    if table.part is not None:
-        return "several source tables go into it"
+    return "" if table.part is None else "several source tables go into it"
+
+
+def _settings(policy: Policy) -> str:
     if not policy.form.by_deltalake:
         return f"it is of {policy.form.title}"
     if policy.transform != NOTHING or policy.freezes or policy.cluster_by:
         return "its columns, or the order of its files, are configured"
-    for name in policy.properties:
-        if name.lower().startswith("delta.") and name.lower() not in _KNOWN:
-            return f"its property {name} is configured"
+    of_delta = [name for name in policy.properties if name.lower().startswith("delta.")]
+    return next((f"its property {name} is configured" for name in of_delta if name.lower() not in _KNOWN), "")
+
+
+def _columns(schema: TableSchema) -> str:
     for column in schema.captured:
         if not _NAME.fullmatch(column.name):
             return f"the name of its column {column.name} needs column mapping"

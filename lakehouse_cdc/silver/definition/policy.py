@@ -32,8 +32,8 @@ class Policy:
     beside a new one, else it is rewritten. `freezes`: silver keeps its shape, whatever comes and goes (see
     `column_mapping`). `form` is what it keeps of rows; of every version (SCD type 2), a new one for each change of the
     columns `track` (None: of all). `transform` is what it makes of the source's columns. `properties`: what Delta is
-    set as the table is made; `cluster_by`: the columns that its files are clustered by, where it has them. `engine` is what
-    may write it (see `engine`).
+    set as the table is made; `cluster_by`: the columns that its files are clustered by, where it has them. `engine`:
+    what may write it (see `engine`).
     """
 
     drops: bool = False

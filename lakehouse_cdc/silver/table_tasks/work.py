@@ -36,11 +36,12 @@ if TYPE_CHECKING:
 _DELETED = longer_than_any("_lakehouse_cdc_deleted")
 _MOST_BYTES = 1 << 30  # of a table, of which a MERGE here may have to write each file again
 _TABLE_ROWS = 5_000  # that are read in the time that a table takes without any
+_NONE = Guards()
 _RANGED = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_date)
 
 
 class GaveUp(Exception):
-    """The table, or what it is to be given, is not the plain case. Nothing was committed that Spark would not commit."""
+    """The table, or what it is to be given, is not the plain case. What was committed Spark would have committed."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Outcome:
 
     name: str
     version: int = -1
-    guards: Guards = Guards()
+    guards: Guards = _NONE
     prunable: bool = False
     gave_up: str = ""
 
@@ -90,7 +91,7 @@ class TaskWriter(Protocol):
     """A writer (see `definition.form.Writer`) whose table may be one that deltalake keeps."""
 
     def task(self, part: TableBatch, files: Sequence[Listed], note: CommitNote) -> TableTask:
-        """What a task is to do of the part, which has no change of the schema; `files` of bronze are all that is in it."""
+        """What a task is to do of the part, which has no change of the schema, and is in those files of bronze."""
 
     def did(self, session: SparkSession, outcome: Outcome) -> None:
         """A task has done it."""

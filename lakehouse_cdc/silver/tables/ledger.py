@@ -113,7 +113,8 @@ class Ledger:
     ) -> None:
         """Append the row of the batch that is now in, and has touched those tables.
 
-        `marks` are those of bronze's commits in it; `versions` of tables are those that need not be asked for. Raises DefiniteError where the ledger is somebody else's.
+        `marks` are those of bronze's commits in it; `versions` of tables are those that need not be asked for.
+        Raises DefiniteError where the ledger is somebody else's.
         """
         if self._last is None:
             self._last = self._begin()

@@ -27,7 +27,10 @@ class Schemas:
         self._known: dict[str, TableSchema] = {}
 
     def learn(self, spark: SparkSession, ids: Iterable[str], batch: Callable[[], DataFrame]) -> None:
-        """Get those ids; `batch` gives bronze's rows, where they are needed. Raises DefiniteError for one that neither bronze nor the batch describes."""
+        """Get those ids; `batch` gives bronze's rows, where they are needed.
+
+        Raises DefiniteError for one that neither bronze nor the batch describes.
+        """
         wanted = set(ids) - set(self._known)
         if wanted:
             schemas = self._layout.schemas
