@@ -12,6 +12,7 @@ from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.tables import tombstones
+from lakehouse_cdc.silver.tables.guards import Guards
 from tests.support.bronze_writer import Lake
 from tests.support.silver.changes import apply, begin, delete, insert, seq, table
 

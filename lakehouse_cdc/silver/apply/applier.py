@@ -2,7 +2,8 @@
 
 Tables that deltalake keeps, and whose part is the plain case, are done by the tasks of one job (see `table_tasks`); the
 others by Spark, and so are those that a task has given up. Spark's are written side by side, each thread in a session
-of its own, since a session's settings carry what a commit says. A table that fails does not stop the others; the batch as a whole then fails, and is repeated as a whole.
+of its own, since a session's settings carry what a commit says. A table that fails does not stop the others; the batch
+as a whole then fails, and is repeated as a whole.
 
 Maintenance may put a table's files together meanwhile (see `ops.maintain`). Where it commits first, Delta refuses what
 silver was about to commit, which has then changed nothing, and the table's part is done again, at once.

@@ -29,7 +29,7 @@ def row_batches(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
 
 
 def image_parts(images: Any, chosen: npt.NDArray[np.int64]) -> tuple[Any, Any]:
-    """The two binaries of each image of a VARIANT column: value, metadata. Raises NotOurs where a chosen one is NULL."""
+    """The two binaries of each image of a VARIANT column: value, metadata. Raises NotOurs for a chosen NULL."""
     if isinstance(images, pa.ExtensionArray):
         images = images.storage
     if not pa.types.is_struct(images.type) or sorted(field.name for field in images.type) != ["metadata", "value"]:

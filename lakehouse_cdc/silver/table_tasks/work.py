@@ -230,7 +230,7 @@ def micros_ago(days: float) -> int:
 
 
 def spread(tasks: Sequence[TableTask], runs: int) -> list[list[TableTask]]:
-    """The tasks in at most so many runs that have about as much to do: each the rows of bronze, and the table itself."""
+    """The tables in so many runs or fewer, each with about as much to do: rows of bronze, and a little for each table."""
     lists: list[list[TableTask]] = [[] for _ in range(max(1, min(runs, len(tasks))))]
     load = [0] * len(lists)
     for task in sorted(tasks, key=lambda one: (-one.rows, one.name)):
