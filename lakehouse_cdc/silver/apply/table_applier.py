@@ -207,14 +207,16 @@ class TableApplier:
             policy.require_fit(schema)
             shape = self._first_shape(session, schema, rows)
             require_names_free(shape, self._table)
-            table_definition.make(
+            engine = table_definition.make(
                 session, self._layout, shape, self._added(session, shape), in_steps=steps, policy=policy, since=since
             )
             begun = Held.of({SCHEMA_ID: schema.id, SCHEMA_SEQ: str(since)}, ())
             of_part = self._table.part is not None
             frozen = FrozenShape.of_shape(shape) if of_part else None
             building = steps or of_part
-            held = replace(begun, building=building, form=policy.form, transform=shape.transform, frozen=frozen)
+            held = replace(
+                begun, building=building, form=policy.form, transform=shape.transform, frozen=frozen, engine=engine
+            )
             self._writer = self._writer_for(session, shape, held, fresh=True)
             return held
         if held.schema_id is not None:

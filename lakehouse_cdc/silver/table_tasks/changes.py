@@ -81,38 +81,25 @@ class Changes:
         last = ranked.group_by(list(self.schema.key), use_threads=False).aggregate([(_AT, "max")])
         return order.take(last.column(f"{_AT}_max").combine_chunks())
 
-    def rows(self, numbers: pa.Array, own: OwnColumns) -> pa.Table:
-        """Those changes, in that order, as rows of silver: the columns of the schema, seq and commit time.
+    def rows(self, numbers: pa.Array, own: OwnColumns, deleted: str) -> pa.Table:
+        """Those changes, in any order, as rows of silver: the columns of the schema, seq, commit time; and `deleted`.
 
-        A delete has its key, and NULL in every other column. Raises NotOurs.
+        That column says whether the row was deleted. Then it has its key, and NULL in every other column of the schema.
+        Raises NotOurs.
         """
-        captured = self.schema.captured
-        kinds = [arrow_type(require(column, self.schema.name)) for column in captured]
-        wanted = numbers.to_numpy()
-        there = wanted[~self.deleted.take(numbers).to_numpy(zero_copy_only=False)]
-        images, numbered = self._images(there)
-        gone = wanted[self.deleted.take(numbers).to_numpy(zero_copy_only=False)]
-        keys = self.keys.take(pa.array(gone))
-        key = set(self.schema.key)
-        columns = [
-            pa.concat_arrays(
-                [
-                    _joined(images[c], kind),
-                    keys.column(column.name).combine_chunks() if column.name in key else pa.nulls(len(gone), kind),
-                ]
-            )
-            for c, (column, kind) in enumerate(zip(captured, kinds, strict=True))
-        ]
-        # back to the order that was asked for
-        place = np.empty(len(self.of_batch), np.int64)
-        place[np.concatenate([numbered, gone])] = np.arange(len(wanted))
-        back = pa.array(place[wanted])
-        fields = [pa.field(c.name, kind) for c, kind in zip(captured, kinds, strict=True)]
-        fields += [pa.field(own.seq, SEQ), pa.field(own.commit_ts, TIME)]
-        typed = [column.take(back) for column in columns]
-        return pa.Table.from_arrays(
-            [*typed, self.seqs.take(numbers), self.times.take(numbers)], schema=pa.schema(fields)
-        )
+        captured, name = self.schema.captured, self.schema.name
+        wanted, went = numbers.to_numpy().astype(np.int64), self.deleted.take(numbers).to_numpy(zero_copy_only=False)
+        images, there = self._images(wanted[~went])
+        gone = wanted[went]
+        keys = self.keys.take(pa.array(gone)).combine_chunks()
+        columns: dict[str, Any] = {}
+        for column, pieces in zip(captured, images, strict=True):
+            kind = arrow_type(require(column, name))
+            lacking = keys.column(column.name).chunks if column.name in self.schema.key else [pa.nulls(len(gone), kind)]
+            columns[column.name] = _joined([*pieces, *lacking], kind)
+        order = pa.array(np.concatenate([there, gone]))
+        columns |= {own.seq: self.seqs.take(order), own.commit_ts: self.times.take(order)}
+        return pa.table({**columns, deleted: self.deleted.take(order)})
 
     def _images(self, numbers: npt.NDArray[np.int64]) -> tuple[list[list[Any]], npt.NDArray[np.int64]]:
         """The columns of those changes' rows, in pieces, and the numbers in the order in which they come."""

@@ -203,12 +203,10 @@ def _survivors(
 
 
 def _merge(task: TableTask, table: RustTable, changes: Changes, survivors: pa.Array) -> Merge:
-    rows = changes.rows(survivors, task.own)
+    rows = changes.rows(survivors, task.own, _DELETED)
     kinds = {field.name: field.type for field in table.schema}
     for name in sorted(task.kept):
         rows = rows.append_column(pa.field(name, kinds[name]), pa.nulls(len(rows), kinds[name]))
-    deleted = changes.deleted.take(survivors)
-    rows = rows.append_column(pa.field(_DELETED, pa.bool_()), deleted)
     first = task.schema.key[0]
     within, kind = None, rows.schema.field(first).type
     if len(rows) and any(is_kind(kind) for is_kind in _RANGED):
@@ -230,7 +228,7 @@ def micros_ago(days: float) -> int:
 
 
 def spread(tasks: Sequence[TableTask], runs: int) -> list[list[TableTask]]:
-    """The tables in so many runs or fewer, each with about as much to do: rows of bronze, and a little for each table."""
+    """The tables in so many runs or fewer, each with about as much to do: rows of bronze, and a little a table."""
     lists: list[list[TableTask]] = [[] for _ in range(max(1, min(runs, len(tasks))))]
     load = [0] * len(lists)
     for task in sorted(tasks, key=lambda one: (-one.rows, one.name)):

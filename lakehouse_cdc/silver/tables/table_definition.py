@@ -97,8 +97,10 @@ def make(
     in_steps: bool,
     policy: Policy,
     since: int = 0,
-) -> None:
-    """Make the silver table, empty; `in_steps`: more than one commit will fill it. `added` are those of `columns`.
+) -> str:
+    """Make the silver table, empty, and say which engine is to keep it.
+
+    `in_steps`: more than one commit will fill it. `added` are those of `columns`.
 
     `since` is the seq of the change of the schema that it begins with, 0 for the first schema.
 
@@ -121,7 +123,7 @@ def make(
         of_part = {SCHEMA_ID: shape.rows.id, FROZEN: FrozenShape.of_shape(shape).text(0), BUILDING: "true"}
         if exists(spark, table):
             set_properties(spark, table, of_part)
-            return
+            return SPARK
         own |= {f"{name}@{table.part}": value for name, value in of_part.items()} | {BASE: shape.base.id}
         own = {name: value for name, value in own.items() if name not in (SCHEMA_ID, SCHEMA_SEQ, BUILDING)}
         declared, partition = [(table.own.source_table, "string"), *declared], [table.own.source_table]
@@ -133,6 +135,7 @@ def make(
         },
         comment=f"{schema.name} {form.comment}; {table.own.meaning}",
     )  # fmt: skip
+    return DELTALAKE if bare else SPARK
 
 
 def _make_tombstones(spark: SparkSession, layout: Layout, schema: TableSchema, *, bare: bool) -> bool:
