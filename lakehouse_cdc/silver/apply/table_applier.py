@@ -51,6 +51,7 @@ from lakehouse_cdc.silver.tables.properties import (
     SilverQuarantine,
     held_by,
     held_by_others,
+    own_properties,
 )
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
 
@@ -374,7 +375,8 @@ class TableApplier:
         )
         last = self._holding(done, note, change.seq)
         kept = schema_executor.evolve(session, self._layout, change, held.phase, note, last, self._policy, added)
-        done = replace(done, kept=kept)
+        engine = own_properties(session, self._layout, self._name).engine  # the change may have taken it from deltalake
+        done = replace(done, kept=kept, engine=engine)
         self._writer = self._writer_for(session, shape, done)
         return done
 
