@@ -16,6 +16,7 @@ from typing import Any
 from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
+from lakehouse_cdc.lake.bare import BARE
 from lakehouse_cdc.model.table_layout import Table
 
 
@@ -35,9 +36,6 @@ def library(spark: SparkSession) -> Any:
     """Its package."""
     jvm: Any = spark._jvm
     return jvm.org.apache.spark.sql.delta
-
-
-_BARE = frozenset({"appendOnly", "invariants", "timestampNtz"})
 
 
 @dataclass(frozen=True)
@@ -61,8 +59,8 @@ class State:
 
     @property
     def bare(self) -> bool:
-        """Whether deltalake can write the table: it needs nothing of Delta that came later than what that knows."""
-        return self.plain and self.features <= _BARE
+        """Whether deltalake can write the table: it has no feature beyond those in `lake.bare`."""
+        return self.plain and self.features <= BARE
 
 
 def state(spark: SparkSession, table: Table) -> State | None:

@@ -27,9 +27,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakehouse_cdc.lake.bare import BARE
 from lakehouse_cdc.lake.failpoints import Door, commit_to
 
 SMALL, MANY, TOGETHER = 8 << 20, 50, 32 << 20  # as Delta's auto-compaction is set for silver (`forms.writers.merge`)
+_LEGACY = 2  # the version for writers that stands for the first two of these
 _SOURCE, _TARGET = "s", "t"
 
 
@@ -82,6 +84,17 @@ class RustTable:
     def properties(self) -> Mapping[str, str]:
         """Those of the table."""
         return dict(self._table.metadata().configuration)
+
+    @property
+    def bare(self) -> bool:
+        """Whether the table has no feature beyond those that are tried with deltalake.
+
+        deltalake does not refuse all others: it writes a table with deletion vectors, of which MERGEs are untried here.
+        """
+        protocol = self._table.protocol()
+        if protocol.writer_features is None:
+            return protocol.min_writer_version <= _LEGACY
+        return BARE.issuperset([*protocol.writer_features, *(protocol.reader_features or ())])
 
     def has(self, once: Once) -> bool:
         """Whether that batch, or a later one of the application, has been committed."""

@@ -5,9 +5,10 @@ writes no table with column mapping, deletion vectors, type widening, a VARIANT 
 deltalake's is made without any of them, and one that needs one is Spark's.
 
 Invariant: Spark may write every table at any time. deltalake writes a table only where the table says that it is
-deltalake's and has no feature that deltalake lacks; it refuses any other by itself.
+deltalake's and has no feature beyond a few (`lake.bare`).
 
-Why it holds: the property is set as the table is made, together with its features, and taken back in the one commit
+Why it holds: a task looks for both in the version on top of which it commits, and a commit that changes either
+meanwhile makes deltalake refuse its own. The property is set as the table is made, together with its features, and taken back in the one commit
 that gives the table the features (see `tables.table_definition.hand_to_spark`). Delta takes no feature out of a table
 again, so a table never returns to deltalake, unless it is made anew.
 

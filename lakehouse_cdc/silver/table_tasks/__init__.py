@@ -23,7 +23,8 @@ Why it holds:
 - **Tasks that run twice**, or that nobody waits for any more, commit what is not committed yet, or are refused (see
   `lake.direct.rust_table`).
 - **A change of the schema is Spark's.** What needs a feature of Delta's that deltalake lacks first hands the table
-  over, in one commit (see `definition.engine`). From then on deltalake refuses the table, and a task gives up.
+  over, in one commit (see `definition.engine`). From then on a task gives up: it looks for that in the very version
+  on top of which it would commit.
 
 - `work`: what a task is given, does, and answers. `changes`: the rows of bronze's files. `job`: the tasks' job.
 

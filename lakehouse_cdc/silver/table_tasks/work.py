@@ -119,7 +119,7 @@ def gave_up(task: TableTask, error: BaseException) -> Outcome:
 def applied(task: TableTask) -> Outcome:
     """Do one. Raises GaveUp, NotOurs, or an error of deltalake's."""
     table, graves = RustTable(task.table, _name(task.table)), RustTable(task.tombstones, _name(task.tombstones))
-    _require_plain(task, table)
+    _require_plain(task, table, graves)
     guards = task.guards if task.guards is not None else _guards(graves)
     if not table.has(task.merges):
         changes = Changes.read(task.bronze, task.files, task.schema, task.schema_ids)
@@ -140,9 +140,9 @@ def _name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def _require_plain(task: TableTask, table: RustTable) -> None:
-    if table.properties.get(ENGINE) != DELTALAKE:
-        raise GaveUp("the table is Spark's")
+def _require_plain(task: TableTask, table: RustTable, graves: RustTable) -> None:
+    if table.properties.get(ENGINE) != DELTALAKE or not (table.bare and graves.bare):
+        raise GaveUp("the table, or that of its tombstones, is Spark's")
     held = {field.name: field.type for field in table.schema}
     wanted = {c.name: arrow_type(require(c, task.schema.name)) for c in task.schema.captured}
     wanted |= {task.own.seq: SEQ, task.own.commit_ts: TIME}
