@@ -1,6 +1,6 @@
 """One change in each of many tables: what silver's batch costs by either engine, in MERGEs of one row by bare Spark.
 
-    uv run python -m bench.many_tables [--quick] [--json] [--tables 100] [--write bench]
+    uv run python -m bench.many_tables [--quick] [--json] [--tables 100] [--counted 3] [--write bench]
 
 The tables are those of a real server, read into bronze by the pipeline itself. Silver is kept twice from the same
 bronze, by `engine: spark` and by `engine: auto`, each by an applier and a ledger that live on from batch to batch. One
@@ -180,10 +180,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few tables, to see that it works")
     parser.add_argument("--json", action="store_true", help="one line of JSON on stdout")
     parser.add_argument("--tables", type=int, help="so many tables")
+    parser.add_argument("--counted", type=int, help="so many batches count")
     parser.add_argument("--write", type=Path, help="a folder for RESULTS.md and many_tables.json")
     asked = parser.parse_args()
     plan = QUICK if asked.quick else Plan()
-    plan = Plan(asked.tables or plan.tables, plan.counted, plan.merges)
+    plan = Plan(asked.tables or plan.tables, asked.counted or plan.counted, plan.merges)
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
         runs, merge = run(plan, Path(scratch))
     data = {"machine": machine(), "rows": _ROWS, "merge": merge, "runs": [asdict(one) for one in runs]}

@@ -1,4 +1,4 @@
-"""The features of a bare table: those of Delta's protocol with which deltalake is tried, as table features call them."""
+"""The features of a bare table: those of Delta's protocol with which deltalake is tried."""
 
 from __future__ import annotations
 

@@ -8,9 +8,9 @@ Invariant: Spark may write every table at any time. deltalake writes a table onl
 deltalake's and has no feature beyond a few (`lake.bare`).
 
 Why it holds: a task looks for both in the version on top of which it commits, and a commit that changes either
-meanwhile makes deltalake refuse its own. The property is set as the table is made, together with its features, and taken back in the one commit
-that gives the table the features (see `tables.table_definition.hand_to_spark`). Delta takes no feature out of a table
-again, so a table never returns to deltalake, unless it is made anew.
+meanwhile makes deltalake refuse its own. The property is set as the table is made, together with its features, and
+taken back in the one commit that gives the table the features (see `tables.table_definition.hand_to_spark`). No commit
+of ours takes a feature out of a table again, so it does not return to deltalake, unless it is made afresh.
 
 Guards: tests/silver/test_engine.py.
 """
