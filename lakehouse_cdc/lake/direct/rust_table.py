@@ -30,7 +30,7 @@ import pyarrow as pa
 from lakehouse_cdc.lake.bare import BARE
 from lakehouse_cdc.lake.failpoints import Door, commit_to
 
-SMALL, MANY, TOGETHER = 8 << 20, 50, 32 << 20  # as Delta's auto-compaction is set for silver (`forms.writers.merge`)
+SMALL, MANY, TOGETHER = 8 << 20, 50, 32 << 20  # as auto-compaction is set for Spark (`merge.FILES`)
 _LEGACY = 2  # the version for writers that stands for the first two of these
 _SOURCE, _TARGET = "s", "t"
 

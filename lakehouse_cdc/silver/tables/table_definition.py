@@ -62,7 +62,7 @@ _PROPERTIES = {
     "delta.feature.timestampNtz": "supported",
     "delta.autoOptimize.autoCompact": "true",
 }
-_BARE_PROPERTIES = {  # of tables that deltalake keeps; that Delta's checkpoints come as often, whoever commits
+_BARE_PROPERTIES = {  # of tables that deltalake keeps; either engine then makes checkpoints as often
     "delta.feature.timestampNtz": "supported",
     "delta.autoOptimize.autoCompact": "true",
     "delta.checkpointInterval": "10",
