@@ -131,6 +131,7 @@ def applied(task: TableTask) -> Outcome:
         if len(survivors) or task.barrier:
             table.merge(_merge(task, table, changes, survivors), task.merges)
             table.put_together()
+            graves.put_together()
     else:
         guards = _guards(graves)
     return Outcome(task.name, table.version, guards, _prunable(task, graves))
