@@ -5,22 +5,29 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.commits import newest_version
+from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.lake.versions import Versions
-from lakehouse_cdc.model.changelog import Change
+from lakehouse_cdc.model.changelog import Change, Op
+from lakehouse_cdc.model.seq import Rank, Seq
+from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.table_tasks.job import in_job
+from tests.silver.test_first_load import EVERY, ID, KEYED_BY, begin, plain, reads, rows_of
 from tests.support.bronze_writer import Lake
+from tests.support.row_images import EVERY_KIND, random_row
 from tests.support.silver.crashes import applied, runs, seeds, split_up
-from tests.support.silver.engines import at_times, plain_names, writers
+from tests.support.silver.engines import at_times, here, plain_names, writers
 from tests.support.silver.folds import check, check_as_of
 from tests.support.silver.histories import KINDS, generated
 
@@ -122,3 +129,46 @@ def test_one_job_does_the_tables_of_a_batch_and_no_merge_is_left_to_spark(spark:
         for name in lake.schemas:
             table = lake.layout.silver_table(name)
             assert "deltalake" in writers(table, newest_version(spark, table)), name
+
+
+def test_values_and_keys_of_every_kind_are_the_same_by_either_engine(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    """First read, then updated, deleted and inserted; each value as Spark shows it."""
+    rng, others = random.Random(seed), {c.name: c for c in EVERY_KIND}
+    keyed = [TableSchema("shop", f"k{i}", (ID, others[name]), (name, "id")) for i, name in enumerate(KEYED_BY)]
+    schemas = [plain_names(one, [])[0] for one in (EVERY, *keyed)]
+    lake = Lake(spark, tmp_path, {schema.name: schema for schema in schemas}, batches=1)
+    theirs = replace(lake.layout, silver="theirs")
+    ours = Applier(spark, lake.layout, policy=lambda _: AUTO, run_tasks=here)
+    by_spark = Applier(spark, theirs)
+    rows = {schema.name: rows_of(schema, rng, 40) for schema in schemas}
+    first = [change for one in schemas for change in (begin(one), *reads(one, rows[one.name]))]
+    then = [change for one in schemas for change in changed(rng, one, rows[one.name])]
+    done = None
+    for changes in (first, then):
+        versions = Versions(done, lake.commit(changes).version)
+        for applier in (ours, by_spark):
+            applier.apply(versions, lake.note(versions))
+        for schema in schemas:
+            tables = [layout.silver_table(schema.name) for layout in (lake.layout, theirs)]
+            found, wanted = (read(spark, table) for table in tables)
+            assert found.schema == wanted.schema
+            assert plain(found) == plain(wanted)
+        done = versions.last
+    assert ours.versions.keys() == lake.schemas.keys()
+
+
+def changed(rng: random.Random, schema: TableSchema, rows: list[dict[str, Any]]) -> Iterator[Change]:
+    """An update, a delete, an insert or nothing for each of the rows, which have been read at position 2."""
+    for i, row in enumerate(rows):
+        at, key = Seq(1, 1, 5 + i, Rank.EVENT, 0).pack(), tuple(row[name] for name in schema.key)
+        kept = {name: row[name] for name in schema.key}
+        what = rng.choice(("update", "delete", "insert", ""))
+        if what == "update":
+            yield Change(at, Op.UPDATE, schema.name, key, row, random_row(rng, schema) | kept)
+        elif what == "delete":
+            yield Change(at, Op.DELETE, schema.name, key, row, None)
+        elif what == "insert":
+            new = random_row(rng, schema) | {"id": 1000 + i}
+            yield Change(at, Op.INSERT, schema.name, tuple(new[name] for name in schema.key), None, new)

@@ -35,7 +35,7 @@ ENGINE = "lakehouse_cdc.engine"  # the property that says which of them keeps th
 
 # Parquet without column mapping takes no space, no comma and no bracket in a name; the rest is what is easily quoted
 _NAME = re.compile(r"[\w$-]+")
-_PATH = re.compile(r"[\w/. -]+")  # of others some are decoded like those of a URL, and some end in a panic
+_PATH = re.compile(r"[\w/., +=@~-]+")  # of others some are decoded like those of a URL, and some end in a panic
 _UNKEYED = (Kind.FLOAT, Kind.DOUBLE)  # 0.0 and -0.0 are one key to Spark, and two to Arrow
 _KNOWN = (
     "delta.checkpointinterval", "delta.logretentionduration", "delta.deletedfileretentionduration",
