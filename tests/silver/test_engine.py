@@ -25,6 +25,7 @@ from lakehouse_cdc.silver.definition.engine import DELTALAKE, ENGINE, SPARK, why
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Transform
 from lakehouse_cdc.silver.forms import CURRENT, HISTORY, SOFT_DELETES
+from lakehouse_cdc.silver.table_tasks import work
 from tests.support.bronze_writer import Lake
 from tests.support.crash_points import Counted, hooked
 from tests.support.silver.changes import N, apply, begin, delete, insert, table
@@ -222,6 +223,17 @@ def test_what_somebody_else_does_to_the_table_in_between(spark: SparkSession, tm
     rows: list[Any] = [update(ONE, 5, {"id": 1, "n": 5}, n=8), insert(ONE, 5, 3, n=3)]
     apply(lake, applier(lake), rows, after)
     assert last_writer(lake) == ("spark" if what == "deletion vectors" else "deltalake")
+    assert lake.silver(ONE.name) == fold(lake.written)
+
+
+def test_a_table_that_has_grown_becomes_sparks(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, after = begun(spark, tmp_path)
+    monkeypatch.setattr(work, "_MOST_BYTES", 100)
+    last = apply(lake, applier(lake), [insert(ONE, 5, 3, n=3), delete(ONE, 5, 1)], after)
+    assert (engine(lake), last_writer(lake), is_bare(lake)) == (SPARK, "spark", [False, False])
+    apply(lake, applier(lake), [insert(ONE, 6, 1, n=3)], last)
     assert lake.silver(ONE.name) == fold(lake.written)
 
 

@@ -21,7 +21,7 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 from pyspark.sql import SparkSession
 
@@ -125,15 +125,9 @@ class Applier:
         ]
         ready = {one[1].name: one for future in futures if (one := future.result()) is not None}
         outcomes = self._run_tasks(self._spark, [task for _, task in ready.values()]) if ready else []
-        done: dict[str, Future[Exception | None]] = {}
-        for outcome in outcomes:
-            if outcome.gave_up:
-                _log.info("the part of %s is Spark's: %s", outcome.name, outcome.gave_up)
-            else:
-                keeper, _ = ready[outcome.name]
-                done[outcome.name] = self._pool.submit(self._did, keeper, outcome, versions, note)
-        failures = [(name, error) for name, future in done.items() if (error := future.result()) is not None]
-        return set(done), failures
+        ends = {one.name: self._pool.submit(self._ended, ready[one.name][0], one, versions, note) for one in outcomes}
+        failures = [(name, error) for name, future in ends.items() if (error := future.result()) is not None]
+        return {one.name for one in outcomes if not one.gave_up} | {name for name, _ in failures}, failures
 
     def _planned(
         self, part: TableBatch, versions: Versions, note: CommitNote, files: Sequence[Listed]
@@ -152,11 +146,18 @@ class Applier:
             self._keepers[part.table] = keeper
         return None if task is None else (keeper, task)
 
-    def _did(self, keeper: TableApplier, outcome: Outcome, versions: Versions, note: CommitNote) -> Exception | None:
-        self._quarantined.pop(outcome.name, None)
-        self._versions[outcome.name] = outcome.version
+    def _ended(self, keeper: TableApplier, outcome: Outcome, versions: Versions, note: CommitNote) -> Exception | None:
+        """Take note of what a task has done, or not; what fails at that."""
         try:
-            keeper.did(self._session(), outcome, versions, note)
+            if not outcome.gave_up:
+                self._quarantined.pop(outcome.name, None)
+                self._versions[outcome.name] = outcome.version
+                keeper.did(self._session(), outcome, versions, note)
+                return None
+            _log.info("the part of %s is Spark's: %s", outcome.name, outcome.gave_up)
+            if outcome.outgrown:
+                self._keepers.pop(outcome.name, None)
+                keeper.outgrew(self._session(), note)
         except Exception as error:
             self._keepers.pop(outcome.name, None)
             return error

@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError, TableError, codes
+from lakehouse_cdc.lake.commits import noting
 from lakehouse_cdc.lake.direct.file_listing import Listed
 from lakehouse_cdc.lake.tables import Columns
 from lakehouse_cdc.lake.versions import Versions
@@ -130,6 +131,12 @@ class TableApplier:
             return None  # two rows may have one key, which is to be found out
         table_definition.require_same(schema, {i: self._schemas[i] for i in sorted(part.schema_ids)})
         return writer.task(part, files, self._holding(held, note, note.source_point.seq))
+
+    def outgrew(self, session: SparkSession, note: CommitNote) -> None:
+        """Have Spark keep the table from now on. The keeper is of no more use."""
+        with noting(session, note):
+            for table in (self._layout.tombstones(self._name), self._table):
+                table_definition.hand_to_spark(session, table)
 
     def did(self, session: SparkSession, outcome: Outcome, versions: Versions, note: CommitNote) -> None:
         """A task has applied those commits."""

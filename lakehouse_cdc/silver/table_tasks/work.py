@@ -44,6 +44,10 @@ class GaveUp(Exception):
     """The table, or what it is to be given, is not the plain case. What was committed Spark would have committed."""
 
 
+class Outgrown(GaveUp):
+    """The table is so large that a MERGE which writes whole files again costs too much."""
+
+
 @dataclass(frozen=True)
 class TableTask:
     """The part of a batch that is one table's.
@@ -76,7 +80,8 @@ class TableTask:
 class Outcome:
     """What a task has done of a table: it is at that version, with tombstones of these guards.
 
-    `prunable`: there are tombstones that are old. `gave_up` says why Spark is to do it; the rest then says nothing.
+    `prunable`: there are tombstones that are old. `gave_up` says why Spark is to do it; the rest then says nothing, but
+    for `outgrown`: the table is to be Spark's from now on.
     """
 
     name: str
@@ -84,6 +89,7 @@ class Outcome:
     guards: Guards = _NONE
     prunable: bool = False
     gave_up: str = ""
+    outgrown: bool = False
 
 
 @runtime_checkable
@@ -113,7 +119,8 @@ def _tried(task: TableTask) -> Outcome:
 
 def gave_up(task: TableTask, error: BaseException) -> Outcome:
     """What is answered for a task that ended so."""
-    return Outcome(task.name, gave_up=f"{type(error).__name__}: {error}"[:500])
+    reason = f"{type(error).__name__}: {error}"[:500]
+    return Outcome(task.name, gave_up=reason, outgrown=isinstance(error, Outgrown))
 
 
 def applied(task: TableTask) -> Outcome:
@@ -150,7 +157,7 @@ def _require_plain(task: TableTask, table: RustTable, graves: RustTable) -> None
     if {name: kind for name, kind in held.items() if name not in task.kept} != wanted:
         raise GaveUp("the table has other columns than expected")
     if sum(table.sizes()) > _MOST_BYTES:
-        raise GaveUp("so large a table is merged into by Spark")
+        raise Outgrown("so large a table is Spark's")
 
 
 def _guards(graves: RustTable) -> Guards:
