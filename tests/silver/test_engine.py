@@ -26,6 +26,7 @@ from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Transform
 from lakehouse_cdc.silver.forms import CURRENT, HISTORY, SOFT_DELETES
 from lakehouse_cdc.silver.table_tasks import work
+from lakehouse_cdc.silver.tables.table_definition import hand_to_spark
 from tests.support.bronze_writer import Lake
 from tests.support.crash_points import Counted, hooked
 from tests.support.silver.changes import N, apply, begin, delete, insert, table
@@ -246,3 +247,23 @@ def test_a_setting_that_is_taken_back_leaves_the_table_as_it_is_and_to_spark(
     apply(lake, applier(lake), [insert(ONE, 6, 1, n=3)], last)
     assert last_writer(lake) == "deltalake"
     assert lake.silver(ONE.name) == fold(lake.written)
+
+
+def test_what_is_looked_up_is_what_delta_says(spark: SparkSession, tmp_path: Path) -> None:
+    """Of a bare table, also after commits by both; of others nothing is looked up."""
+    lake, after = begun(spark, tmp_path)
+    places = [lake.layout.silver_table(ONE.name), lake.layout.tombstones(ONE.name)]
+    for _ in range(2):
+        for place in places:
+            wanted = delta_log.state(spark, place)
+            assert wanted == delta_log.looked_up(str(place.path))
+            with delta_log.asked_once():
+                assert delta_log.is_known(place)
+                assert delta_log.state(spark, place) == wanted
+        apply(lake, applier(lake, Policy()), [insert(ONE, 5, 3, n=3), delete(ONE, 5, 1)], after)
+    hand_to_spark(spark, places[0])
+    missing = replace(places[0], name="missing")
+    with delta_log.asked_once():
+        assert (delta_log.looked_up(str(places[0].path)), delta_log.is_known(places[0])) == (None, False)
+        assert (delta_log.looked_up(str(missing.path)), delta_log.is_known(missing)) == (None, False)
+        assert delta_log.state(spark, places[0]) == delta_log.state(spark, places[0])

@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError, TableError, codes
+from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.commits import noting
 from lakehouse_cdc.lake.direct.file_listing import Listed
 from lakehouse_cdc.lake.tables import Columns
@@ -115,11 +116,10 @@ class TableApplier:
         if part.changes or part.left or not (part.has_rows or part.barrier) or self._policy.engine != "auto":
             return None
         if self._held is None:
-            held = held_by(session, self._layout, self._name)
-            if held is None or not held.settled or held.engine != DELTALAKE or self._held_up_to(held, versions) is None:
-                return None
-            self._range = versions
-            self._held = self._open(session, held, part, partial(self._rows, session, versions))
+            with delta_log.asked_once():
+                self._held = self._looked_at(session, part, versions)
+        if self._held is None:
+            return None
         held, writer = self._held, self._writer
         begins = min([part.first] * part.has_rows + [barrier.seq for barrier in part.barriers])
         if not held.settled or held.engine != DELTALAKE or begins <= held.applied:
@@ -131,6 +131,14 @@ class TableApplier:
             return None  # two rows may have one key, which is to be found out
         table_definition.require_same(schema, {i: self._schemas[i] for i in sorted(part.schema_ids)})
         return writer.task(part, files, self._holding(held, note, note.source_point.seq))
+
+    def _looked_at(self, session: SparkSession, part: TableBatch, versions: Versions) -> Held | None:
+        """What the table says of itself, where tasks may apply a batch, and the keeper is ready then."""
+        held = held_by(session, self._layout, self._name)
+        if held is None or not held.settled or held.engine != DELTALAKE or self._held_up_to(held, versions) is None:
+            return None
+        self._range = versions
+        return self._open(session, held, part, partial(self._rows, session, versions))
 
     def outgrew(self, session: SparkSession, note: CommitNote) -> None:
         """Have Spark keep the table from now on. The keeper is of no more use."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
+from lakehouse_cdc.lake.bare import is_plain_path
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.type_registry import Kind
 from lakehouse_cdc.schema.types import require
@@ -35,7 +36,6 @@ ENGINE = "lakehouse_cdc.engine"  # the property that says which of them keeps th
 
 # Parquet without column mapping takes no space, no comma and no bracket in a name; the rest is what is easily quoted
 _NAME = re.compile(r"[\w$-]+")
-_PATH = re.compile(r"[\w/., +=@~-]+")  # of others some are decoded like those of a URL, and some end in a panic
 _UNKEYED = (Kind.FLOAT, Kind.DOUBLE)  # 0.0 and -0.0 are one key to Spark, and two to Arrow
 _KNOWN = (
     "delta.checkpointinterval", "delta.logretentionduration", "delta.deletedfileretentionduration",
@@ -53,7 +53,7 @@ def why_spark(policy: Policy, table: Table, schema: TableSchema) -> str:
 def _place(table: Table) -> str:
     if table.path is None or not table.path.startswith("/"):
         return "it is not in a folder of this machine"
-    if not _PATH.fullmatch(table.path):
+    if not is_plain_path(table.path):
         return "the name of its folder has characters that deltalake takes for an address"
     return "" if table.part is None else "several source tables go into it"
 
