@@ -1,6 +1,6 @@
 """One change in each of many tables: what silver's batch costs by either engine, in MERGEs of one row by bare Spark.
 
-    uv run python -m bench.many_tables [--quick] [--json] [--tables 100] [--counted 3] [--write bench]
+    uv run python -m bench.many_tables [--quick] [--json] [--tables 100] [--engines auto] [--counted 3] [--write bench]
 
 The tables are those of a real server, read into bronze by the pipeline itself. Silver is kept twice from the same
 bronze, by `engine: spark` and by `engine: auto`, each by an applier and a ledger that live on from batch to batch. One
@@ -51,6 +51,7 @@ class Plan:
     tables: int = 100
     counted: int = 3
     merges: int = 10
+    engines: tuple[Configured, ...] = ENGINES
 
 
 QUICK = Plan(tables=3, counted=1, merges=2)
@@ -101,10 +102,10 @@ def run(plan: Plan, folder: Path) -> tuple[list[Run], float]:
         target = {"path": str(folder / "lake"), "bronze": "bronze"}
         pipeline = Pipeline(PipelineConfig.parse({"name": "bench", "source": source, "target": target}), spark)
         pipeline.run(once=True)
-        silvers = {engine: Silver(spark, pipeline.layout, engine) for engine in ENGINES}
+        silvers = {engine: Silver(spark, pipeline.layout, engine) for engine in plan.engines}
         for engine, silver in silvers.items():
             _say(f"{engine}: {plan.tables} tables of {_ROWS} rows loaded in {silver.follow():.1f} s")
-        times: dict[str, list[float]] = {engine: [] for engine in ENGINES}
+        times: dict[str, list[float]] = {engine: [] for engine in plan.engines}
         for i in range(plan.counted + 1):
             _change(server, plan.tables, i)
             pipeline.run(once=True)
@@ -180,11 +181,13 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few tables, to see that it works")
     parser.add_argument("--json", action="store_true", help="one line of JSON on stdout")
     parser.add_argument("--tables", type=int, help="so many tables")
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, help="these alone")
     parser.add_argument("--counted", type=int, help="so many batches count")
     parser.add_argument("--write", type=Path, help="a folder for RESULTS.md and many_tables.json")
     asked = parser.parse_args()
     plan = QUICK if asked.quick else Plan()
-    plan = Plan(asked.tables or plan.tables, asked.counted or plan.counted, plan.merges)
+    engines = tuple(asked.engines or plan.engines)
+    plan = Plan(asked.tables or plan.tables, asked.counted or plan.counted, plan.merges, engines)
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
         runs, merge = run(plan, Path(scratch))
     data = {"machine": machine(), "rows": _ROWS, "merge": merge, "runs": [asdict(one) for one in runs]}
