@@ -39,6 +39,7 @@ INTERNAL = {
         "Invalid",
         "AnotherForm",
         "GaveUp",
+        "Outgrown",
     ),
     *("ValueError", "TypeError", "IndexError", "EOFError", "AttributeError", "KeyboardInterrupt", "Exit"),
 }
