@@ -107,7 +107,7 @@ def looked_up(path: str) -> State | None:
     try:
         from deltalake import DeltaTable
 
-        table = DeltaTable(path, without_files=True)
+        table = DeltaTable(path)
         protocol, metadata = table.protocol(), table.metadata()
         fields = json.loads(table.schema().to_json())["fields"]
     except Exception:  # whatever it is, Delta's own library has the say

@@ -27,7 +27,7 @@ from tests.silver.test_first_load import EVERY, ID, KEYED_BY, begin, plain, read
 from tests.support.bronze_writer import Lake
 from tests.support.row_images import EVERY_KIND, random_row
 from tests.support.silver.crashes import applied, runs, seeds, split_up
-from tests.support.silver.engines import at_times, here, plain_names, writers
+from tests.support.silver.engines import at_times, here, plain_names, require_true_bounds, writers
 from tests.support.silver.folds import check, check_as_of
 from tests.support.silver.histories import KINDS, generated
 
@@ -155,6 +155,8 @@ def test_values_and_keys_of_every_kind_are_the_same_by_either_engine(
             found, wanted = (read(spark, table) for table in tables)
             assert found.schema == wanted.schema
             assert plain(found) == plain(wanted)
+            for place in (lake.layout.silver_table(schema.name), lake.layout.tombstones(schema.name)):
+                require_true_bounds(place)
         done = versions.last
     assert ours.versions.keys() == lake.schemas.keys()
 

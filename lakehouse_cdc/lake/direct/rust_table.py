@@ -96,6 +96,11 @@ class RustTable:
             return protocol.min_writer_version <= _LEGACY
         return BARE.issuperset([*protocol.writer_features, *(protocol.reader_features or ())])
 
+    @property
+    def bounded(self) -> str | None:
+        """The table's list of the columns that have statistics; those of decimals beyond 64 bits would be wrong."""
+        return self.properties.get("delta.dataSkippingStatsColumns")
+
     def has(self, once: Once) -> bool:
         """Whether that batch, or a later one of the application, has been committed."""
         last = self._table.transaction_version(once.application)

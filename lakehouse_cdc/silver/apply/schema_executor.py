@@ -69,6 +69,7 @@ from lakehouse_cdc.silver.tables.table_definition import (
     WIDENING,
     columns_of_source,
     hand_to_spark,
+    is_bare,
     statistics,
 )
 
@@ -191,7 +192,10 @@ def perform(
             set_properties(
                 session,
                 table,
-                {CHANGING: f"{change.seq}:{int(step.phase)}", STATISTICS: statistics(new, (), form=form, own=own)},
+                {
+                    CHANGING: f"{change.seq}:{int(step.phase)}",
+                    STATISTICS: statistics(new, (), form=form, own=own, bare=is_bare(session, table)),
+                },
             )
         elif isinstance(step, RenameColumn | DropColumn | AddColumn):
             _alter(session, table, _of_one_column(step))
@@ -204,7 +208,8 @@ def perform(
         elif isinstance(step, Widen):
             _widen(session, layout, table, step)
         elif isinstance(step, Rewrite):
-            set_properties(session, table, {STATISTICS: statistics(new, step.key, form=form, own=own)})
+            indexed = statistics(new, step.key, form=form, own=own, bare=is_bare(session, table))
+            set_properties(session, table, {STATISTICS: indexed})
             _rewrite(session, table, step, note)
         elif isinstance(step, Forget):
             tombstones.forget(session, layout.tombstones(new.name), new, change.seq, note)
@@ -301,13 +306,14 @@ def _finish(session: SparkSession, table: Table, change: SchemaBoundary, step: S
         return
     new, kept = change.new, sorted(_beside(session, table, change, policy.transform))
     clustered = clusterable(held_columns(session, table), policy.cluster_by)
+    bare = is_bare(session, table)
     set_properties(
         session,
         table,
         {
             **properties,
             KEPT: json.dumps(kept, ensure_ascii=False),
-            STATISTICS: statistics(new, new.key, form=policy.form, own=table.own, clustered=clustered),
+            STATISTICS: statistics(new, new.key, form=policy.form, own=table.own, clustered=clustered, bare=bare),
         },
     )
 

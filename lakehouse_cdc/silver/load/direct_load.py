@@ -111,7 +111,7 @@ def _planned(
     if columns is None or not files:
         return None
     columns = columns.with_metadata({"org.apache.spark.version": session.version})  # so dates are of one calendar
-    indexed = table_definition.indexed(shape.schema, shape.schema.key, form=form, own=table.own)
+    indexed = table_definition.indexed(shape.schema, shape.schema.key, form=form, own=table.own, bare=state.bare)
     statistics = tuple(_physical(state.fields, path) for path in indexed)
     null = form.null_in_first_load(table.own)
     own = tuple((name, name in null) for name, _ in form.columns(table.own))
@@ -122,7 +122,7 @@ def _planned(
 def _known(state: State, shape: Shape, form: Form, own: OwnColumns) -> bool:
     """Whether a writer that knows what this module does may add files to the table."""
     of_delta = {name for name in state.properties if not name.startswith(_OURS)}
-    statistics = table_definition.statistics(shape.schema, shape.schema.key, form=form, own=own)
+    statistics = table_definition.statistics(shape.schema, shape.schema.key, form=form, own=own, bare=state.bare)
     return (
         of_delta <= _PROPERTIES
         and state.features <= _FEATURES

@@ -24,7 +24,7 @@ from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.definition.engine import DELTALAKE, ENGINE
 from lakehouse_cdc.silver.load.bronze_images import SEQ, TIME
 from lakehouse_cdc.silver.table_tasks.changes import Changes, rank_in, same_keys
-from lakehouse_cdc.silver.tables.guards import BARRIER, DELETE, HORIZON, Guards
+from lakehouse_cdc.silver.tables.guards import BARRIER, BOUNDED, DELETE, HORIZON, Guards
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ _DELETED = longer_than_any("_lakehouse_cdc_deleted")
 _MOST_BYTES = 1 << 30  # of a table, of which a MERGE here may have to write each file again
 _TABLE_ROWS = 5_000  # that are read in the time that a table takes without any
 _NONE = Guards()
-_RANGED = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_date)
+_RANGED = (pa.types.is_integer, pa.types.is_date)
 
 
 class GaveUp(Exception):
@@ -54,8 +54,9 @@ class TableTask:
 
     `files` are the paths of its files below the folder of `bronze`; `first` is the least seq of its changes, `barrier`
     that below which no row survives, or 0. `kept` are columns that the table has beside those of `schema`; they are
-    NULL in every row that is written. `guards` are those of its tombstones, None where the task is to read them.
-    `old` are the microseconds since 1970 before which tombstones are to be pruned, None where it is not time to look.
+    NULL in every row that is written. `bounded` is Delta's list of the columns that have statistics. `guards` are those
+    of its tombstones, None where the task is to read them. `old` are the microseconds since 1970 before which
+    tombstones are to be pruned, None where it is not time to look.
     """
 
     name: str
@@ -68,6 +69,7 @@ class TableTask:
     schema_ids: frozenset[str]
     own: OwnColumns
     kept: frozenset[str]
+    bounded: str
     first: int
     barrier: int
     buries: Once
@@ -151,6 +153,8 @@ def _name(path: str) -> str:
 def _require_plain(task: TableTask, table: RustTable, graves: RustTable) -> None:
     if table.properties.get(ENGINE) != DELTALAKE or not (table.bare and graves.bare):
         raise GaveUp("the table, or that of its tombstones, is Spark's")
+    if (table.bounded, graves.bounded) != (task.bounded, BOUNDED):
+        raise GaveUp("statistics are kept of other columns than expected, of which some would be wrong")
     held = {field.name: field.type for field in table.schema}
     wanted = {c.name: arrow_type(require(c, task.schema.name)) for c in task.schema.captured}
     wanted |= {task.own.seq: SEQ, task.own.commit_ts: TIME}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 DELETE, BARRIER, HORIZON = "d", "b", "h"
+BOUNDED = "op,applied_at"  # the columns of bare tombstones that Delta keeps statistics of (see `table_definition`)
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy, require_clustered
 from lakehouse_cdc.silver.definition.transform import NOTHING, Transform
 from lakehouse_cdc.silver.tables import tombstones
+from lakehouse_cdc.silver.tables.guards import BOUNDED
 from lakehouse_cdc.silver.tables.names import PREFIX, SOURCE, mark_of, require_own
 from lakehouse_cdc.silver.tables.properties import (
     BASE,
@@ -56,6 +57,7 @@ from lakehouse_cdc.silver.tables.properties import (
 STATISTICS = "delta.dataSkippingStatsColumns"
 WIDENING = "delta.enableTypeWidening"
 _NO_STATISTICS = (Kind.BINARY, Kind.BOOLEAN)  # Delta refuses to keep them
+_EXACT_BOUNDS = (Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64, Kind.DATE)  # as deltalake writes and reads them
 _PROPERTIES = {
     "delta.columnMapping.mode": "name",
     "delta.enableDeletionVectors": "true",
@@ -112,7 +114,7 @@ def make(
         bare = _make_tombstones(spark, layout, schema, bare=bare)
     declared, partition = columns(schema, added, form=form, own=table.own), []
     require_clustered(schema.name, policy.cluster_by, plain(declared))
-    indexed = statistics(schema, schema.key, form=form, own=table.own, clustered=policy.cluster_by)
+    indexed = statistics(schema, schema.key, form=form, own=table.own, clustered=policy.cluster_by, bare=bare)
     own = {SCHEMA_ID: shape.base.id, STATISTICS: indexed, PREFIX: table.own.prefix}
     own |= {ENGINE: DELTALAKE} if bare else {WIDENING: "true"}
     own |= {CLUSTERED: "true"} if policy.cluster_by else {}
@@ -146,10 +148,11 @@ def _make_tombstones(spark: SparkSession, layout: Layout, schema: TableSchema, *
         if not bare:
             hand_to_spark(spark, beside)
         tombstones.empty(spark, beside, schema)
-        return bare and is_bare(spark, beside)
+        state = delta_log.state(spark, beside)
+        return bare and state is not None and state.bare and state.properties.get(STATISTICS) == BOUNDED
     create(
         spark, beside, tombstones.columns(schema), pipeline=layout.pipeline,
-        properties={**(_BARE_PROPERTIES if bare else _PROPERTIES), SOURCE: schema.name},
+        properties={**(_BARE_PROPERTIES | {STATISTICS: BOUNDED} if bare else _PROPERTIES), SOURCE: schema.name},
         comment=f"Keys deleted from {schema.name}, so that an older change cannot bring them back.",
     )  # fmt: skip
     return bare
@@ -203,24 +206,39 @@ def require_same(schema: TableSchema, others: Mapping[str, TableSchema]) -> None
 
 
 def statistics(
-    schema: TableSchema, names: tuple[str, ...], *, form: Form, own: OwnColumns, clustered: Iterable[str] = ()
+    schema: TableSchema,
+    names: tuple[str, ...],
+    *,
+    form: Form,
+    own: OwnColumns,
+    clustered: Iterable[str] = (),
+    bare: bool = False,
 ) -> str:
     """Delta's list of columns to keep statistics of: ours, those key columns among `names` that have any, `clustered`.
 
-    What files are clustered by must be among them.
+    What files are clustered by must be among them. Of a bare table they are fewer (see `indexed`).
     """
-    paths = indexed(schema, names, form=form, own=own)
+    paths = indexed(schema, names, form=form, own=own, bare=bare)
     kept = [".".join(path) if path[0] in own.all_forms else quoted(path[0]) for path in paths]
     return ",".join(dict.fromkeys([*kept, *(name if name in own.all_forms else quoted(name) for name in clustered)]))
 
 
-def indexed(schema: TableSchema, names: tuple[str, ...], *, form: Form, own: OwnColumns) -> list[tuple[str, ...]]:
-    """Those of the columns, and of their fields, that are kept for a MERGE, which skips files by the keys' ranges."""
+def indexed(
+    schema: TableSchema, names: tuple[str, ...], *, form: Form, own: OwnColumns, bare: bool = False
+) -> list[tuple[str, ...]]:
+    """Those of the columns, and of their fields, that are kept for a MERGE, which skips files by the keys' ranges.
+
+    deltalake writes wrong bounds of a decimal beyond 64 bits (its own reader then passes the file over, and so does
+    Spark), and takes those of times, which Delta cuts to milliseconds, as they are. So a bare table has none of either,
+    but for the commit time, by which no MERGE and no reader of ours leaves a file out.
+    """
 
     def has_any(column: Column) -> bool:
-        return require(column, schema.name).kind not in _NO_STATISTICS
+        kind = require(column, schema.name).kind
+        return kind in _EXACT_BOUNDS if bare else kind not in _NO_STATISTICS
 
-    always = [tuple(name.split(".")) for name in (own.seq, own.commit_ts, *form.indexed(own))]
+    of_all = (own.commit_ts,) if bare else (own.seq, own.commit_ts, *form.indexed(own))
+    always = [tuple(name.split(".")) for name in of_all]
     return always + [(c.name,) for c in schema.key_columns if c.name in names and has_any(c)]
 
 

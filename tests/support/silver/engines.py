@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import codes
@@ -62,3 +69,27 @@ def writers(table: Table, version: int) -> list[str]:
     """Who made each commit up to that version."""
     infos = [commit_info(table, one) or {} for one in range(version + 1)]
     return ["deltalake" if "delta-rs" in str(info.get("engineInfo")) else "spark" for info in infos]
+
+
+def require_true_bounds(table: Table) -> None:
+    """The statistics of each file of a bare table hold for it, and are of columns of which deltalake knows them."""
+    place, live = Path(str(table.path)), dict[str, str]()
+    for log in sorted((place / "_delta_log").glob("*.json")):
+        for action in map(json.loads, log.read_text(encoding="utf-8").splitlines()):
+            if "remove" in action:
+                live.pop(action["remove"]["path"], None)
+            if "add" in action:
+                live[action["add"]["path"]] = action["add"]["stats"]
+    for path, text in live.items():
+        stats, rows = json.loads(text, parse_float=Decimal), pq.read_table(place / unquote(path), partitioning=None)
+        assert stats["numRecords"] == rows.num_rows
+        assert not {"_seq", "seq", "key"} & stats["minValues"].keys()
+        for name, least in stats["minValues"].items():
+            ends = pc.min_max(rows.column(name)).as_py()
+            if isinstance(ends["min"], datetime):
+                ends = {which: end.replace(tzinfo=None) for which, end in ends.items()}
+                bounds = [datetime.fromisoformat(at[:23]) for at in (least, stats["maxValues"][name])]
+                assert bounds[0] <= ends["min"] <= ends["max"] < bounds[1] + timedelta(milliseconds=1), (path, name)
+            else:
+                said = least, stats["maxValues"][name]
+                assert tuple(map(str, said)) == tuple(map(str, ends.values())), (path, name)

@@ -25,6 +25,7 @@ from lakehouse_cdc.silver.load.direct_load import load_files
 from lakehouse_cdc.silver.table_tasks.work import Outcome, TableTask, micros_ago
 from lakehouse_cdc.silver.tables import tombstones
 from lakehouse_cdc.silver.tables.guards import Guards
+from lakehouse_cdc.silver.tables.table_definition import statistics
 
 _DAY = 86400.0
 
@@ -78,6 +79,7 @@ class TableWriter:
             schema_ids=part.schema_ids,
             own=self._table.own,
             kept=frozenset(self._kept),
+            bounded=statistics(schema, schema.key, form=self._form, own=self._table.own, bare=True),
             first=part.first,
             barrier=part.barrier,
             buries=buries,
