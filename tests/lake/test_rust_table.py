@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from decimal import Decimal
 from pathlib import Path
@@ -22,9 +23,10 @@ ROWS = COLUMNS.append(pa.field("gone", pa.bool_()))
 Model = dict[int, tuple[str | None, int]]
 
 
-def made(folder: Path, *rows: tuple[int, str, int]) -> RustTable:
+def made(folder: Path, *rows: tuple[int, str, int], bounded: str | None = None) -> RustTable:
     """A table with a file for each of the rows."""
-    DeltaTable.create(str(folder), COLUMNS, configuration={"delta.checkpointInterval": "10"})
+    properties = {"delta.checkpointInterval": "10", "delta.dataSkippingStatsColumns": bounded}
+    DeltaTable.create(str(folder), COLUMNS, configuration={k: v for k, v in properties.items() if v is not None})
     for row in rows:
         write_deltalake(str(folder), pa.Table.from_pylist([as_row(*row)], schema=COLUMNS), mode="append")
     return opened(folder)
@@ -124,6 +126,21 @@ def test_a_table_that_got_a_feature_is_not_bare(tmp_path: Path) -> None:
     assert made(tmp_path / "t").bare
     DeltaTable.create(str(tmp_path / "dv"), COLUMNS, configuration={"delta.enableDeletionVectors": "true"})
     assert not opened(tmp_path / "dv").bare
+
+
+def test_bounds_of_large_decimals_are_wrong_so_no_table_of_ours_has_them(tmp_path: Path) -> None:
+    """When this fails, `tables.table_definition.indexed` may keep more."""
+    made(tmp_path / "t", (1, "a", 10**30))
+    lines = (tmp_path / "t/_delta_log" / f"{1:020}.json").read_text().splitlines()
+    [added] = [line for line in lines if '"add":' in line]
+    stats = json.loads(json.loads(added)["add"]["stats"])
+    assert stats["minValues"]["_seq"] == 2**63 - 1
+    table = made(tmp_path / "bare", (1, "a", 10**30), bounded="k")
+    table.merge(merge_of((1, "b", 10**31), (2, "b", 10**31)), once(0))
+    for log in (tmp_path / "bare/_delta_log").glob("*.json"):
+        for line in map(json.loads, log.read_text().splitlines()):
+            assert json.loads(line["add"]["stats"])["minValues"].keys() == {"k"} if "add" in line else True
+    assert opened(tmp_path / "bare").bounded == "k"
 
 
 def test_files_out_of_the_range_of_the_keys_are_not_read(tmp_path: Path) -> None:

@@ -56,10 +56,10 @@ def in_order_with_crashes(spark: SparkSession, seed: int, *, tables: int, parts:
         for _ in applied(lake, changes, parts, rng, new_applier):
             check(lake, lake.written, AUTO)
             check_as_of(lake, rng, AUTO.transform)
-        made = [
-            writers(silver, newest_version(spark, silver)) for silver in map(lake.layout.silver_table, lake.schemas)
-        ]
-        assert any("deltalake" in each for each in made)
+        places = [of(name) for name in lake.schemas for of in (lake.layout.silver_table, lake.layout.tombstones)]
+        assert any("deltalake" in writers(place, newest_version(spark, place)) for place in places)
+        for place in places:
+            require_true_bounds(place)
 
 
 def out_of_order(spark: SparkSession, seed: int, *, tables: int, parts: int) -> None:

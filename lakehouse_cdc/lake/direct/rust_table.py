@@ -12,6 +12,10 @@ delta-rs refuses the commit where that one has the same application, or has adde
 Spark, only the first commits; the other fails, or sees the batch. A MERGE that changes nothing writes no version:
 then the batch comes again as one that changes nothing.
 
+Bounds that it writes of decimals beyond 64 bits are wrong: they are those of the largest number of 64 bits. Its own
+reader, and Spark, then leave a file out that has what they look for. So the tables that it is for keep no statistics of
+such columns (`bounded`; see `silver.tables.table_definition.indexed`).
+
 The library is imported where it is first used: its threads begin in the process that uses it, never in one that is yet
 to be forked.
 
