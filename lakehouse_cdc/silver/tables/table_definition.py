@@ -16,6 +16,7 @@ What was applied to a table is kept with it (see `properties`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 
 from pyspark.sql import SparkSession
 
@@ -109,7 +110,7 @@ def make(
     A table to which nothing has been applied (new, or left so by a crash) must be built from the whole of bronze.
     """
     schema, form, table = shape.schema, policy.form, layout.silver_table(shape.schema.name)
-    bare = not why_spark(policy, table, schema)
+    bare = not why_spark(policy, table, schema) and find_spec("deltalake") is not None
     if form.has_tombstones:
         bare = _make_tombstones(spark, layout, schema, bare=bare)
     declared, partition = columns(schema, added, form=form, own=table.own), []
