@@ -129,7 +129,7 @@ def test_a_table_that_got_a_feature_is_not_bare(tmp_path: Path) -> None:
 
 
 def test_bounds_of_large_decimals_are_wrong_so_no_table_of_ours_has_them(tmp_path: Path) -> None:
-    """When this fails, `tables.table_definition.indexed` may keep more."""
+    """When this fails, `table_definition.indexed` may keep more."""
     made(tmp_path / "t", (1, "a", 10**30))
     lines = (tmp_path / "t/_delta_log" / f"{1:020}.json").read_text().splitlines()
     [added] = [line for line in lines if '"add":' in line]
