@@ -88,7 +88,7 @@ def require_true_bounds(table: Table) -> None:
             ends = pc.min_max(rows.column(name)).as_py()
             if isinstance(ends["min"], datetime):
                 ends = {which: end.replace(tzinfo=None) for which, end in ends.items()}
-                bounds = [datetime.fromisoformat(at[:23]) for at in (least, stats["maxValues"][name])]
+                bounds = [datetime.fromisoformat(at.removesuffix("Z")[:23]) for at in (least, stats["maxValues"][name])]
                 assert bounds[0] <= ends["min"] <= ends["max"] < bounds[1] + timedelta(milliseconds=1), (path, name)
             else:
                 said = least, stats["maxValues"][name]
