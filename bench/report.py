@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench import cost_report, latency_report, merge_report, speed_report
+from bench import cost_report, latency_report, many_tables_report, merge_report, speed_report
 
 _SECTIONS = {
     "speed": speed_report.section,
     "latency": latency_report.section,
     "cost": cost_report.section,
     "merge": merge_report.section,
+    "many_tables": many_tables_report.section,
 }
 _CHARTS = {"speed": speed_report.chart, "latency": latency_report.chart, "merge": merge_report.chart}
 _HEAD = "# What was measured\n\nEach part was written by the command in it, and is repeated by it.\n"

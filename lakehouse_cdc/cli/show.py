@@ -16,6 +16,7 @@ from rich.text import Text
 
 from lakehouse_cdc.mysql.uncaptured import sentences
 from lakehouse_cdc.pipeline.report import Progress, VerifyReport
+from lakehouse_cdc.silver.definition.engine import DELTALAKE
 
 if TYPE_CHECKING:
     from lakehouse_cdc.ops.last_error import LastError
@@ -127,7 +128,11 @@ class Screen:
             self.last_error(status.last_error)
             self.uncaptured(status.uncaptured or {})
             return
-        self.table(status.pipeline, ["table", "snapshot", "bronze rows", "silver rows"], rows)
+        headings = ["table", "snapshot", "bronze rows", "silver rows"]
+        if any(table.engine == DELTALAKE for table in status.tables.values()):
+            headings.append("engine")
+            rows = [[*row, table.engine] for row, table in zip(rows, status.tables.values(), strict=True)]
+        self.table(status.pipeline, headings, rows)
         self.say(f"bronze is at {status.bronze.file}:{status.bronze.pos}, {_lag(status.lag)}")
         if status.silver is not None:
             self.say(f"silver is at {status.silver.file}:{status.silver.pos}")

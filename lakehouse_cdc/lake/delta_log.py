@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
+from lakehouse_cdc.lake.bare import BARE, is_plain_path
 from lakehouse_cdc.model.table_layout import Table
+
+_of_thread = threading.local()
 
 
 def reachable(spark: SparkSession, table: Table) -> bool:
@@ -56,9 +61,64 @@ class State:
         """Whether columns go by their own names in the table's files."""
         return self.properties.get("delta.columnMapping.mode", "none") == "none"
 
+    @property
+    def bare(self) -> bool:
+        """Whether deltalake can write the table: it has no feature beyond those in `lake.bare`."""
+        return self.plain and self.features <= BARE
+
+
+@contextmanager
+def asked_once() -> Iterator[None]:
+    """Within the block this thread asks for the state of a table once, and deltalake where that knows it.
+
+    That takes a hundredth of the time. It is for who only looks, and has the table looked at again before a commit.
+    """
+    _of_thread.known = {}
+    try:
+        yield
+    finally:
+        del _of_thread.known
+
 
 def state(spark: SparkSession, table: Table) -> State | None:
     """That of a table that is there; None where the library cannot be asked."""
+    known: dict[str, State | None] | None = getattr(_of_thread, "known", None)
+    if known is None or table.path is None:
+        return _asked(spark, table)
+    if table.path not in known:
+        known[table.path] = looked_up(table.path) or _asked(spark, table)
+    return known[table.path]
+
+
+def is_known(table: Table) -> bool:
+    """Whether the table is there, within such a block."""
+    known: dict[str, State | None] | None = getattr(_of_thread, "known", None)
+    if known is None or table.path is None or not os.path.isdir(os.path.join(table.path, "_delta_log")):
+        return False
+    if table.path not in known and (found := looked_up(table.path)) is not None:
+        known[table.path] = found
+    return known.get(table.path) is not None
+
+
+def looked_up(path: str) -> State | None:
+    """The same by deltalake; None where there is no table, or it is not a bare one."""
+    if not is_plain_path(path):
+        return None
+    try:
+        from deltalake import DeltaTable
+
+        table = DeltaTable(path)
+        protocol, metadata = table.protocol(), table.metadata()
+        fields = json.loads(table.schema().to_json())["fields"]
+    except Exception:  # whatever it is, Delta's own library has the say
+        return None
+    features = frozenset(protocol.writer_features or ())
+    by = tuple(metadata.partition_columns)
+    state = State(str(metadata.id), int(table.version()), tuple(fields), dict(metadata.configuration), by, features)
+    return state if state.bare else None
+
+
+def _asked(spark: SparkSession, table: Table) -> State | None:
     if not reachable(spark, table):
         return None
     snapshot = library(spark).DeltaLog.forTableWithSnapshot(spark._jsparkSession, table.path)._2()

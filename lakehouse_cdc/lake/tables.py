@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Literal
 
 from delta.tables import DeltaMergeBuilder, DeltaTable
@@ -34,7 +35,7 @@ def exists(spark: SparkSession, table: Table) -> bool:
     """
     if table.path is None:
         return bool(spark.catalog.tableExists(table.sql))
-    if DeltaTable.isDeltaTable(spark, table.path):
+    if delta_log.is_known(table) or DeltaTable.isDeltaTable(spark, table.path):
         return True
     if is_unfinished(table.path):
         return False
@@ -233,6 +234,11 @@ def table_id(spark: SparkSession, table: Table) -> str:
 
 def plain(columns: Columns) -> list[tuple[str, str]]:
     """The columns with their types' canonical names, so that `BIGINT` and `bigint` are equal."""
+    return [(name, _canonical(kind)) for name, kind in columns]
+
+
+@cache
+def _canonical(kind: str) -> str:
     from pyspark.sql.types import DataType
 
-    return [(name, DataType.fromDDL(kind).simpleString()) for name, kind in columns]
+    return str(DataType.fromDDL(kind).simpleString())

@@ -125,7 +125,7 @@ def _in_order(spark: SparkSession, layout: Layout, name: str) -> list[str]:
     if shape is None:
         return [f"OPTIMIZE {table.sql}"]
     schemas = Schemas(layout)
-    schemas.learn(spark, [shape], read(spark, layout.changes).limit(0))
+    schemas.learn(spark, [shape], lambda: read(spark, layout.changes).limit(0))
     schema = says.transform.renamed(schemas[shape])
     key = [quoted(c.name) for c in schema.key_columns if require(c, schema.name).kind not in _UNORDERED]
     key += [quoted(table.own.row_hash)] if says.form.counts_copies else []

@@ -41,7 +41,8 @@ class TableStatus:
 
     `cursor` is the key below which a running snapshot has read; silver None: there is no such table. `ignored` are the
     source's columns that a frozen silver table does not hold. `asked`: the table, or some of its keys, is to be read
-    again. `clear` are the columns that the configuration hides, and of which bronze has values from before.
+    again. `clear` are the columns that the configuration hides, and of which bronze has values from before. `engine` is
+    what keeps the silver table, "" where there is none.
     """
 
     snapshot: Snapshot
@@ -52,6 +53,7 @@ class TableStatus:
     ignored: tuple[str, ...] = ()
     asked: bool = False
     clear: tuple[str, ...] = ()
+    engine: str = ""
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,8 @@ def _held(spark: SparkSession, layout: Layout, name: str, place: Table, table: T
     rows = read(spark, place).where(held.form.is_current(place.own)).count()
     if held.quarantine is not None and not table.quarantined and table.snapshot != "dropped":
         table = replace(table, snapshot="quarantined", quarantined=held.quarantine.reason)
-    return replace(table, silver_rows=rows, ignored=held.frozen.ignored if held.frozen is not None else ())
+    ignored = held.frozen.ignored if held.frozen is not None else ()
+    return replace(table, silver_rows=rows, ignored=ignored, engine=held.engine)
 
 
 def _lag(point: SourcePoint, logs: Sequence[tuple[str, int]]) -> Lag:

@@ -16,6 +16,7 @@ The rooms, from the top down; each imports only from those below it:
 - `apply`: the stream, and the application of one batch to all tables.
 - `time_travel`: a table as it was at any seq. `auto_cdc`: the same tables by a declarative pipeline.
 - `forms`: the forms of tables, each with what differs by form and with how it takes a batch.
+- `table_tasks`: a batch applied to many tables by the tasks of one job, with deltalake in the place of Spark.
 - `load`: a table's first rows, written by tasks.
 - `tables`: the Delta tables, their properties, tombstones, the ledger.
 - `batch`: what a batch of bronze holds, as typed columns. `evolution`: the plan of a schema change.

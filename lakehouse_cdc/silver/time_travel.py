@@ -181,7 +181,7 @@ def _shape(spark: SparkSession, layout: Layout, name: str, schema: TableSchema, 
     transform = held.transform if basis is None or basis.transform is None else basis.transform
     if (base := frozen.schema_id if frozen is not None else held.base) is None:
         return Shape.of(schema, transform)
-    schemas.learn(spark, [base], read(spark, layout.changes))
+    schemas.learn(spark, [base], lambda: read(spark, layout.changes))
     if frozen is None:
         return Shape.joining(schemas[base], schema, transform, str(table))
     return Shape(schemas[base], schema, frozen.sources, transform)

@@ -27,6 +27,7 @@ OTHERS = {
     "batch.identity",
     "batch.versions.last",
     "catalog.schema.name",
+    "lakehouse_cdc.engine",
     "lakehouse_cdc.metadata_prefix",
     "lakehouse_cdc.pipeline",
     "lakehouse_cdc.rebuilt",

@@ -30,7 +30,17 @@ CLASSES = {cls.__name__ for cls in (CdcError, DefiniteError, ConfigError, TableE
 NAMED = {name: code for name, code in vars(codes).items() if isinstance(code, Code)}
 # caught inside of the package, or part of the protocol of a caller that is not the user
 INTERNAL = {
-    *("NotUnderstood", "NotOurs", "_Unavailable", "_NotAsEver", "_AlteredMeanwhile", "Invalid", "AnotherForm"),
+    *(
+        "NotUnderstood",
+        "NotOurs",
+        "_Unavailable",
+        "_NotAsEver",
+        "_AlteredMeanwhile",
+        "Invalid",
+        "AnotherForm",
+        "GaveUp",
+        "Outgrown",
+    ),
     *("ValueError", "TypeError", "IndexError", "EOFError", "AttributeError", "KeyboardInterrupt", "Exit"),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +12,11 @@ import pytest
 from lakehouse_cdc.lake.failpoints import Door, Moment, commit_to, install
 
 PACKAGE = Path(__file__).parents[2] / "lakehouse_cdc"
-DOORS = ("lake/tables.py", "lake/direct/commit.py")
+DOORS = ("lake/tables.py", "lake/direct/commit.py", "lake/direct/rust_table.py")
 READS = ("SELECT", "SHOW", "DESCRIBE")
 # VACUUM and DROP delete what no reader of the newest version sees; a catalog's schema is no table
 NO_COMMIT = ("VACUUM", "DROP TABLE IF EXISTS", "CREATE SCHEMA IF NOT EXISTS")
-WRITES = ("save", "saveAsTable", "insertInto", "toTable", "commitLarge", "createTable")
+WRITES = ("save", "saveAsTable", "insertInto", "toTable", "commitLarge", "createTable", "compact", "z_order")
 
 
 def commits(path: Path) -> Iterator[str]:
@@ -23,13 +24,15 @@ def commits(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_commit(node, node.func):
             yield ast.unparse(node)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "write_deltalake":
+            yield ast.unparse(node)
 
 
 def is_commit(call: ast.Call, method: ast.Attribute) -> bool:
     if method.attr == "sql":
         return bool(call.args) and not begins_with(call.args[0], (*READS, *NO_COMMIT))
-    merges = method.attr == "execute" and not call.args and "Merge" in ast.unparse(method.value)
-    return merges or method.attr in WRITES
+    merges = method.attr == "execute" and not call.args and re.search("(?i)merge|statement", ast.unparse(method.value))
+    return bool(merges) or method.attr in WRITES
 
 
 def begins_with(text: ast.expr, words: tuple[str, ...]) -> bool:

@@ -7,6 +7,7 @@ from tests.mutations.mutation import Mutation
 _REBUILD = "tests/silver/test_rebuild.py"
 _LATE = "tests/silver/test_tombstones.py::test_an_older_change_does_not_bring_a_deleted_key_back"
 _COPIES = "tests/silver/test_copies.py::test_the_copy_that_came_last_goes_first_and_what_is_read_again_continues"
+_MERGES = "tests/lake/test_rust_table.py::test_a_merge_is_what_the_model_says_whatever_it_is_given"
 
 TABLES = (
     Mutation(
@@ -89,7 +90,7 @@ TABLES = (
         rule="A change that is older than a TRUNCATE does not bring its row back.",
         file="lakehouse_cdc/silver/forms/writers/current.py",
         function="TableWriter._survivors",
-        old="        if self._guards.barrier > part.first:\n",
+        old="        if (barrier := self._guards(session).barrier) > part.first:\n",
         new="        if False:\n",
         tests=(_LATE,),
     ),
@@ -101,6 +102,51 @@ TABLES = (
         old="        if before.horizon >= part.first:\n",
         new="        if False:\n",
         tests=(_LATE,),
+    ),
+    Mutation(
+        name="tombstones-in-tasks",
+        rule="A change that is older than the delete of its key does not bring the row back where a task applies it.",
+        file="lakehouse_cdc/silver/table_tasks/work.py",
+        function="_survivors",
+        old="    if before.delete < task.first:\n",
+        new="    if True:\n",
+        tests=(_LATE,),
+    ),
+    Mutation(
+        name="horizon-in-tasks",
+        rule="After tombstones were pruned, changes up to the newest of them are ignored by a task, too.",
+        file="lakehouse_cdc/silver/table_tasks/work.py",
+        function="_survivors",
+        old="    if before.horizon >= task.first:\n",
+        new="    if False:\n",
+        tests=(_LATE,),
+    ),
+    Mutation(
+        name="merge-by-deltalake-compares-seqs",
+        rule="A MERGE by deltalake moves no row backwards.",
+        file="lakehouse_cdc/lake/direct/rust_table.py",
+        function="RustTable.merge",
+        old='        newer = f"{_of_source(merge.seq)} > {_of_target(merge.seq)}"\n',
+        new='        newer = "true"\n',
+        tests=(_MERGES,),
+    ),
+    Mutation(
+        name="once-by-deltalake",
+        rule="A batch that is in is not committed again by deltalake.",
+        file="lakehouse_cdc/lake/direct/rust_table.py",
+        function="RustTable.has",
+        old="        return last is not None and int(last) >= once.batch\n",
+        new="        return False\n",
+        tests=("tests/lake/test_rust_table.py::test_a_batch_is_committed_once_and_says_what_it_is",),
+    ),
+    Mutation(
+        name="bare-tables-alone",
+        rule="A table that has a feature with which deltalake is not tried is not written by it.",
+        file="lakehouse_cdc/lake/direct/rust_table.py",
+        function="RustTable.bare",
+        old="        return BARE.issuperset([*protocol.writer_features, *(protocol.reader_features or ())])\n",
+        new="        return True\n",
+        tests=("tests/lake/test_rust_table.py::test_a_table_that_got_a_feature_is_not_bare",),
     ),
     Mutation(
         name="copies-count-once",

@@ -34,7 +34,7 @@ BASE = {
 VALUES: list[Any] = [
     None, True, False, 0, 1, 2, 3, -1, 2.0, 1.5, 0.0, 10**400, "", "a", "text", "1", "yes", "a/b", "{table}",
     "shop_{table}_x", "initial", "fail", "gtid", "null", "native", "required", "evolve", "soft", "drop", "beside",
-    "history", "reread", "skip", "6000-6063",
+    "history", "auto", "reread", "skip", "6000-6063",
     "6000-", "mysql://cdc@db:3306", "mysql://cdc:pw@db", "mysql://cdc@db/?a:b", "postgres://cdc@db", "${env:PW}",
     "${env:}", "${secret:a/b}", "${secret:a}", "${file:/p}x", [], ["a"], ["a", "a"], ["a", 1], [None], ["counting"],
     ["a", "b", "c", "d", "e"], {}, {"a": None}, {"a": "hash"}, {"a": "text"}, {"a": "op_ts"}, {"a": "b"}, {"a": 1},

@@ -28,6 +28,7 @@ from tests.support.crash_points import failing_at_random
 from tests.support.silver.alterations import moment
 from tests.support.silver.altered_histories import AlteredHistory, uncertain
 from tests.support.silver.crashes import runs, seeds, split_up
+from tests.support.silver.engines import at_times
 
 pytestmark = pytest.mark.usefixtures("parts_both_ways")
 
@@ -41,7 +42,15 @@ FORMS = [
     Policy(transform=TRANSFORM),
     Policy(form=SOFT_DELETES, transform=TRANSFORM),
     replace(HISTORIES, transform=TRANSFORM),
+    Policy(engine="auto"),
+    Policy(engine="auto", drops=True),
 ]
+
+
+def called(policy: Policy) -> str:
+    renamed = ", renamed" if policy.transform.rename else ""
+    by = f", by either engine{', dropping' if policy.drops else ''}" if policy.engine == "auto" else ""
+    return policy.form.title + renamed + by
 
 
 @dataclass
@@ -55,7 +64,8 @@ class Silver:
         self.restart()
 
     def restart(self) -> None:
-        self._applier = Applier(self.lake.spark, self.lake.layout, policy=lambda _: self.policy)
+        run = at_times(random.Random(len(self.lake.written)), 0.2)
+        self._applier = Applier(self.lake.spark, self.lake.layout, policy=lambda _: self.policy, run_tasks=run)
 
     def apply(self, versions: Versions, rng: random.Random, query: str, attempts: int) -> None:
         """One batch: some attempts that may crash, and one that does not."""
@@ -158,7 +168,7 @@ def test_silver_is_the_fold_whatever_is_altered_and_crashes(spark: SparkSession,
 
 @pytest.mark.long
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("policy", FORMS, ids=lambda p: p.form.title + (", renamed" if p.transform.rename else ""))
+@pytest.mark.parametrize("policy", FORMS, ids=called)
 @runs(3)
 @given(seed=seeds)
 def test_silver_is_the_fold_at_length(spark: SparkSession, policy: Policy, seed: int) -> None:

@@ -6,7 +6,7 @@ import json
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +17,6 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from lakehouse_cdc.bronze.sink import BronzeBatch, write_batch
 from lakehouse_cdc.bronze.tables import create_bronze
-from lakehouse_cdc.images.program import row_metadata
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.direct.change_files import written
 from lakehouse_cdc.lake.tables import read
@@ -30,7 +29,7 @@ from lakehouse_cdc.model.history import History, Version
 from lakehouse_cdc.model.own_columns import DEFAULT
 from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.model.table_layout import Layout
-from lakehouse_cdc.model.variant import encode
+from lakehouse_cdc.model.variant import encode, metadata
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.definition.form import form_of_columns
 from lakehouse_cdc.silver.time_travel import rows_at, schemas_in_force
@@ -53,7 +52,7 @@ def variant_column(values: Sequence[Any], schemas: Sequence[TableSchema] | None 
     for i, (value, schema) in enumerate(zip(values, schemas or (), strict=False)):
         if isinstance(value, dict) and value.keys() == {c.name for c in schema.captured}:
             with suppress(OverflowError, ValueError, TypeError, ArithmeticError, AttributeError, struct.error):
-                pairs[i] = row_image(schema, value), row_metadata(schema)
+                pairs[i] = row_image(schema, value), metadata([column.name for column in schema.captured])
     parts = [pa.array([p[i] for p in pairs], pa.binary()) for i in (0, 1)]
     return pa.StructArray.from_arrays(parts, fields=_VARIANT, mask=pa.array([v is None for v in values], pa.bool_()))
 
@@ -66,11 +65,12 @@ def bronze_rows(changes: Iterable[Change], schema_at: Callable[[str, int], Table
     """
     rows = list(changes)
     keys, befores, afters, positions = [], [], [], []
-    ids, of_rows = [], []
+    ids, of_rows, of_keys = [], [], []
     for c in rows:
         schema = c.after if isinstance(c.after, TableSchema) else schema_at(c.table, c.seq)
         ids.append(schema.id)
         of_rows.append(schema)
+        of_keys.append(replace(schema, columns=tuple(schema.key_columns)))
         keys.append(None if c.key is None else dict(zip(schema.key, c.key, strict=True)))  # type: ignore[call-overload]
         befores.append(c.before)
         image = Decimal(c.after) if c.op is Op.END else c.after
@@ -86,7 +86,7 @@ def bronze_rows(changes: Iterable[Change], schema_at: Callable[[str, int], Table
             "seq": pa.array([Decimal(c.seq) for c in rows], pa.decimal128(38, 0)),
             "op": pa.array([c.op.value for c in rows], pa.string()),
             "source_table": pa.array([c.table for c in rows], pa.string()),
-            "key": variant_column(keys),
+            "key": variant_column(keys, of_keys),
             "before": variant_column(befores, of_rows),
             "after": variant_column(afters, of_rows),
             "commit_ts": pa.array([commit_time(c.seq) for c in rows], pa.timestamp("us", tz="UTC")),

@@ -114,6 +114,7 @@ class PipelineConfig(Keys):
             transform=transform,
             properties=self._properties(table),
             cluster_by=cluster_by,
+            engine=self.target.engine,
         )
 
     def form(self, table: str) -> Form:

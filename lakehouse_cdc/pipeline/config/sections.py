@@ -19,6 +19,7 @@ from lakehouse_cdc.options.kinds import (
 )
 from lakehouse_cdc.options.nested import ListOf, MapOf
 from lakehouse_cdc.options.source import COLUMNS, CapturedTable
+from lakehouse_cdc.silver.definition.engine import Configured
 from lakehouse_cdc.silver.definition.form import form_names
 from lakehouse_cdc.silver.definition.transform import Metadata
 from lakehouse_cdc.sinks.registry import SINKS
@@ -49,6 +50,13 @@ class TargetConfig(Keys):
         Text(r"[\s\S]*\{table\}[\s\S]*", "a name that contains {table}"),
         "name of a silver table, made from `{database}` and `{table}`",
         default="{table}", changes=NEVER,
+    )  # fmt: skip
+    engine: Configured = option(
+        Choice[Configured](get_args(Configured)),
+        "what applies batches to silver tables: `spark`, or `auto`, with which new tables that need no more of Delta"
+        " than deltalake has are made for it, and changed by it in a fraction of the time; see"
+        " [Shape the silver tables](../guides/shape-silver-tables.md#which-engine-keeps-a-table)",
+        default="spark", changes=NEW_TABLE,
     )  # fmt: skip
     metadata_prefix: str = option(
         Text(r"[A-Za-z_][A-Za-z0-9_]{0,31}", "at most 32 letters, digits and _, no digit first"),

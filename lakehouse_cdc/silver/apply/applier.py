@@ -1,7 +1,9 @@
 """Apply a range of bronze commits to the silver tables.
 
-Tables are written side by side, each thread in a session of its own, since a session's settings carry what a commit
-says. A table that fails does not stop the others; the batch as a whole then fails, and is repeated as a whole.
+Tables that deltalake keeps, and whose part is the plain case, are done by the tasks of one job (see `table_tasks`); the
+others by Spark, and so are those that a task has given up. Spark's are written side by side, each thread in a session
+of its own, since a session's settings carry what a commit says. A table that fails does not stop the others; the batch
+as a whole then fails, and is repeated as a whole.
 
 Maintenance may put a table's files together meanwhile (see `ops.maintain`). Where it commits first, Delta refuses what
 silver was about to commit, which has then changed nothing, and the table's part is done again, at once.
@@ -24,6 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import CdcError, DefiniteError, codes
+from lakehouse_cdc.lake.direct.file_listing import Listed
 from lakehouse_cdc.lake.spark_errors import first_line, is_conflict
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Op
@@ -37,6 +40,8 @@ from lakehouse_cdc.silver.batch.batch_from_files import parts_of
 from lakehouse_cdc.silver.batch.contents import TableBatch
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.forms.writers.merge import FILES
+from lakehouse_cdc.silver.table_tasks.job import Runner, files_by_table, in_job
+from lakehouse_cdc.silver.table_tasks.work import Outcome, TableTask
 from lakehouse_cdc.silver.tables.names import SilverNames, known_source_tables
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
 
@@ -49,7 +54,7 @@ class Applier:
     """Keeps the silver tables of one pipeline, as their only writer. Not for use by two threads at a time.
 
     `threads` tables are written at once; tombstones older than `keep_days` days are pruned, once a day for each table.
-    `policy` says of a source table what becomes of silver's as its schema changes.
+    `policy` says of a source table what becomes of silver's as its schema changes. `run_tasks` has tasks done.
     """
 
     def __init__(
@@ -60,8 +65,9 @@ class Applier:
         threads: int = 4,
         keep_days: float = 7.0,
         policy: Callable[[str], Policy] = lambda _: Policy(),
+        run_tasks: Runner = in_job,
     ) -> None:
-        self._layout = layout
+        self._layout, self._run_tasks = layout, run_tasks
         self._keep_days, self._policy = keep_days, policy
         self._spark = spark
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="silver")
@@ -71,11 +77,17 @@ class Applier:
         self._quarantined: dict[str, str] = {}
         self._names: SilverNames | None = None
         self._writing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._versions: dict[str, int] = {}  # of tables after the last batch, as far as they are known
 
     @property
     def quarantined(self) -> dict[str, str]:
         """The tables that this applier has set aside, and why."""
         return dict(self._quarantined)
+
+    @property
+    def versions(self) -> dict[str, int]:
+        """The versions of silver tables that the last batch has touched, where it is known without asking them."""
+        return dict(self._versions)
 
     def apply(self, versions: Versions, note: CommitNote) -> list[str]:
         """Apply those commits of bronze; the tables that they touch. Done before, it changes nothing.
@@ -83,15 +95,77 @@ class Applier:
         Raises DefiniteError or TransientError for the first table that failed, after all have been tried; not for one
         that is quarantined.
         """
-        rows = versions.rows(self._spark, self._layout.changes)
         parts = parts_of(self._spark, self._layout, versions)
         set_aside = {name for name, part in parts.items() if name in self._quarantined and _AGAIN not in part.ops}
         parts = {name: part for name, part in parts.items() if name not in set_aside}
-        self._schemas.learn(self._spark, {i for part in parts.values() for i in part.schema_ids}, rows)
+        changes = self._layout.changes
+        ids = {i for part in parts.values() for i in part.schema_ids}
+        self._schemas.learn(self._spark, ids, lambda: versions.rows(self._spark, changes))
         turns = self._met(parts).turns(parts)
-        tasks = [self._pool.submit(self._one_by_one, [parts[name] for name in turn], versions, note) for turn in turns]
-        _raise([failure for task in tasks if (failure := task.result()) is not None])
+        alone = [parts[turn[0]] for turn in turns if len(turn) == 1]
+        done, failures = self._by_tasks(alone, versions, note)
+        rest = [turn for turn in turns if turn[0] not in done]
+        futures = [self._pool.submit(self._one_by_one, [parts[name] for name in turn], versions, note) for turn in rest]
+        _raise(failures + [failure for future in futures if (failure := future.result()) is not None])
         return list(parts)
+
+    def _by_tasks(
+        self, parts: Sequence[TableBatch], versions: Versions, note: CommitNote
+    ) -> tuple[set[str], list[tuple[str, Exception]]]:
+        """Do what tasks can; the tables that are done with, and those of which something failed after that."""
+        self._versions = {}
+        possible = [part for part in parts if self._policy(part.table).engine == "auto"]
+        files = files_by_table(self._spark, self._layout, versions) if possible else {}
+        if not files:
+            return set(), []
+        futures = [
+            self._pool.submit(self._planned, part, versions, note, files[part.table])
+            for part in possible
+            if part.table in files
+        ]
+        ready = {one[1].name: one for future in futures if (one := future.result()) is not None}
+        outcomes = self._run_tasks(self._spark, [task for _, task in ready.values()]) if ready else []
+        ends = {one.name: self._pool.submit(self._ended, ready[one.name][0], one, versions, note) for one in outcomes}
+        failures = [(name, error) for name, future in ends.items() if (error := future.result()) is not None]
+        return {one.name for one in outcomes if not one.gave_up} | {name for name, _ in failures}, failures
+
+    def _planned(
+        self, part: TableBatch, versions: Versions, note: CommitNote, files: Sequence[Listed]
+    ) -> tuple[TableApplier, TableTask] | None:
+        """Who keeps the table, and what a task is to do of its part; None where Spark is to do it."""
+        keeper = self._keepers.pop(part.table, None)
+        known = keeper is not None
+        if keeper is None:
+            keeper = self._keeper(part.table)
+        try:
+            task = keeper.task(self._session(), part, versions, note, files)
+        except Exception as error:  # whatever is wrong, Spark's way to do it says so
+            _log.info("the part of %s is Spark's: %s", part.table, error)
+            return None
+        if known or task is not None:
+            self._keepers[part.table] = keeper
+        return None if task is None else (keeper, task)
+
+    def _ended(self, keeper: TableApplier, outcome: Outcome, versions: Versions, note: CommitNote) -> Exception | None:
+        """Take note of what a task has done, or not; what fails at that."""
+        try:
+            if not outcome.gave_up:
+                self._quarantined.pop(outcome.name, None)
+                self._versions[outcome.name] = outcome.version
+                keeper.did(self._session(), outcome, versions, note)
+                return None
+            _log.info("the part of %s is Spark's: %s", outcome.name, outcome.gave_up)
+            if outcome.outgrown:
+                self._keepers.pop(outcome.name, None)
+                keeper.outgrew(self._session(), note)
+        except Exception as error:
+            self._keepers.pop(outcome.name, None)
+            return error
+        return None
+
+    def _keeper(self, table: str) -> TableApplier:
+        policy = self._policy(table)
+        return TableApplier(self._layout, self._schemas, table, keep_days=self._keep_days, policy=policy)
 
     def _met(self, source_tables: Iterable[str]) -> SilverNames:
         if self._names is None:
@@ -129,8 +203,7 @@ class Applier:
         # a table that fails is looked at again in the next batch
         keeper, taken = self._keepers.pop(part.table, None), None
         if keeper is None:
-            policy = self._policy(part.table)
-            keeper = TableApplier(self._layout, self._schemas, part.table, keep_days=self._keep_days, policy=policy)
+            keeper = self._keeper(part.table)
             taken = self._met(()).taken(self._session(), part.table)
         try:
             if taken is not None:

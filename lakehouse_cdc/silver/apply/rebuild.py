@@ -44,6 +44,7 @@ from lakehouse_cdc.silver.apply import schema_executor
 from lakehouse_cdc.silver.apply.refusals import refusal
 from lakehouse_cdc.silver.apply.table_applier import TableApplier
 from lakehouse_cdc.silver.batch.batch_from_files import parts_of
+from lakehouse_cdc.silver.definition.engine import SPARK
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.tables.names import SilverNames, known_source_tables, own_table
 from lakehouse_cdc.silver.tables.properties import (
@@ -55,6 +56,7 @@ from lakehouse_cdc.silver.tables.properties import (
     own_properties,
 )
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
+from lakehouse_cdc.silver.tables.table_definition import hand_to_spark, is_bare
 from lakehouse_cdc.silver.time_travel import past_schemas, schemas_in_force, schemas_of
 from lakehouse_cdc.sinks.stream import source_notes
 
@@ -210,15 +212,23 @@ def _build(
     session: SparkSession, layout: Layout, name: str, policy: Policy, version: int, note: CommitNote, keep_days: float
 ) -> None:
     _remove(session, layout, name)
+    for there in (layout.silver_table(name), layout.tombstones(name)):
+        if exists(session, there) and not is_bare(session, there):
+            policy = replace(policy, engine="spark")  # what it has of Delta's features stays, so deltalake refuses it
     beside, schemas, versions = _beside(layout, name), Schemas(layout), Versions(None, version)
     part = parts_of(session, layout, versions, name)[name]
-    schemas.learn(session, part.schema_ids, versions.rows(session, layout.changes))
+    schemas.learn(session, part.schema_ids, lambda: versions.rows(session, layout.changes))
     TableApplier(beside, schemas, name, keep_days=keep_days, policy=policy).apply(session, part, versions, note)
     made = held_by(session, beside, name)
     assert made is not None, name
     old, tombstones = layout.silver_table(name), layout.tombstones(name)
     if exists(session, old):
         set_properties(session, old, {REBUILDING: REDACTED if note.redacted else "true"})
+    if exists(session, old) and made.engine == SPARK:
+        with noting(session, note):
+            for there in (tombstones, old):
+                if exists(session, there):
+                    hand_to_spark(session, there)
     replaced = own_properties(session, layout, name).transform.text() if exists(session, old) else None
     with noting(session, replace(note, through=made.through, replaced=replaced)):
         if made.form.has_tombstones:
@@ -237,7 +247,7 @@ def _complete(
     versions = Versions(after, version)
     part = parts_of(session, layout, versions, name).get(name)
     if part is not None:
-        schemas.learn(session, part.schema_ids, versions.rows(session, layout.changes))
+        schemas.learn(session, part.schema_ids, lambda: versions.rows(session, layout.changes))
         TableApplier(layout, schemas, name, keep_days=keep_days, policy=policy).apply(session, part, versions, note)
 
 

@@ -7,6 +7,8 @@ belongs to. Nothing that was resolved before a step is used after it: Delta refu
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -21,6 +23,7 @@ from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.batch.contents import SchemaBoundary
 from lakehouse_cdc.silver.definition.casts import carried_over, widens
 from lakehouse_cdc.silver.definition.column_mapping import Frozen
+from lakehouse_cdc.silver.definition.engine import why_spark
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy, clusterable
 from lakehouse_cdc.silver.definition.transform import Transform
@@ -65,6 +68,8 @@ from lakehouse_cdc.silver.tables.table_definition import (
     STATISTICS,
     WIDENING,
     columns_of_source,
+    hand_to_spark,
+    is_bare,
     statistics,
 )
 
@@ -95,9 +100,23 @@ def evolve(
         steps.insert(-1, Count())
     if alters and CLUSTERED in require_owner(session, table, layout.pipeline):
         steps = [Cluster(()), *steps[:-1], Cluster(policy.cluster_by), steps[-1]]
+    if _needs_spark(change, steps, policy, table):
+        with noting(session, note):
+            if policy.form.has_tombstones:
+                hand_to_spark(session, layout.tombstones(change.new.name))
+            hand_to_spark(session, table)
     for step in steps:
         perform(session, layout, change, step, done if isinstance(step, Finish) else note, policy)
     return _beside(session, table, change, transform)
+
+
+def _needs_spark(change: SchemaBoundary, steps: Sequence[Step], policy: Policy, table: Table) -> bool:
+    """Whether a table that deltalake keeps cannot take these steps, or could not be kept by it afterwards.
+
+    Spark takes the steps either way, and a table that has the features already stays as it is.
+    """
+    needs_feature = any(isinstance(step, RenameColumn | DropColumn | Widen) for step in steps)
+    return needs_feature or bool(why_spark(replace(policy, engine="auto"), table, change.new))
 
 
 def _compute(session: SparkSession, table: Table, transform: Transform, added: Columns) -> Compute:
@@ -173,7 +192,10 @@ def perform(
             set_properties(
                 session,
                 table,
-                {CHANGING: f"{change.seq}:{int(step.phase)}", STATISTICS: statistics(new, (), form=form, own=own)},
+                {
+                    CHANGING: f"{change.seq}:{int(step.phase)}",
+                    STATISTICS: statistics(new, (), form=form, own=own, bare=is_bare(session, table)),
+                },
             )
         elif isinstance(step, RenameColumn | DropColumn | AddColumn):
             _alter(session, table, _of_one_column(step))
@@ -186,7 +208,8 @@ def perform(
         elif isinstance(step, Widen):
             _widen(session, layout, table, step)
         elif isinstance(step, Rewrite):
-            set_properties(session, table, {STATISTICS: statistics(new, step.key, form=form, own=own)})
+            indexed = statistics(new, step.key, form=form, own=own, bare=is_bare(session, table))
+            set_properties(session, table, {STATISTICS: indexed})
             _rewrite(session, table, step, note)
         elif isinstance(step, Forget):
             tombstones.forget(session, layout.tombstones(new.name), new, change.seq, note)
@@ -283,13 +306,14 @@ def _finish(session: SparkSession, table: Table, change: SchemaBoundary, step: S
         return
     new, kept = change.new, sorted(_beside(session, table, change, policy.transform))
     clustered = clusterable(held_columns(session, table), policy.cluster_by)
+    bare = is_bare(session, table)
     set_properties(
         session,
         table,
         {
             **properties,
             KEPT: json.dumps(kept, ensure_ascii=False),
-            STATISTICS: statistics(new, new.key, form=policy.form, own=table.own, clustered=clustered),
+            STATISTICS: statistics(new, new.key, form=policy.form, own=table.own, clustered=clustered, bare=bare),
         },
     )
 

@@ -86,7 +86,8 @@ class SilverSink:
         versions, note, source = batch.versions, batch.note, batch.sources[0]
         self._ledger.prepare()
         tables = self._applier.apply(versions, note)
-        self._ledger.enter(note, source.reading, tables, [one.source_point.mark for one in reversed(batch.sources)])
+        marks = [one.source_point.mark for one in reversed(batch.sources)]
+        self._ledger.enter(note, source.reading, tables, marks, self._applier.versions)
         quarantined = self._applier.quarantined
         return SilverBatch(note.batch, versions.last, source.source_point, tuple(tables), quarantined, versions.after)
 

@@ -15,13 +15,18 @@ well; then it says that it is being built until all segments are in, so that a c
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError, TableError, codes
+from lakehouse_cdc.lake import delta_log
+from lakehouse_cdc.lake.commits import noting
+from lakehouse_cdc.lake.direct.file_listing import Listed
 from lakehouse_cdc.lake.tables import Columns
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.commit_note import CommitNote
@@ -33,9 +38,11 @@ from lakehouse_cdc.silver.batch.batch_from_files import parts_of
 from lakehouse_cdc.silver.batch.computed_columns import derived
 from lakehouse_cdc.silver.batch.contents import SchemaBoundary, Segment, TableBatch, split
 from lakehouse_cdc.silver.definition.column_mapping import Shape
+from lakehouse_cdc.silver.definition.engine import DELTALAKE
 from lakehouse_cdc.silver.definition.form import Writer, WriterArguments
 from lakehouse_cdc.silver.definition.policy import Policy, require_names_free, require_usable_name
 from lakehouse_cdc.silver.evolution.steps import Phase
+from lakehouse_cdc.silver.table_tasks.work import Outcome, TableTask, TaskWriter
 from lakehouse_cdc.silver.tables import table_definition
 from lakehouse_cdc.silver.tables.names import own_table
 from lakehouse_cdc.silver.tables.properties import (
@@ -46,8 +53,11 @@ from lakehouse_cdc.silver.tables.properties import (
     SilverQuarantine,
     held_by,
     held_by_others,
+    own_properties,
 )
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
+
+_Rows = Callable[[], DataFrame]
 
 
 class AnotherForm(Exception):
@@ -81,7 +91,7 @@ class TableApplier:
             if rest is None:
                 return
             part = rest
-            self._held = self._open(session, held, part, self._rows(session, self._range))
+            self._held = self._open(session, held, part, partial(self._rows, session, self._range))
         rows = self._rows(session, self._range)
         note, whole = self._order(session, after, note)
         for change, until in pairwise([None, *part.changes, None]):
@@ -93,6 +103,53 @@ class TableApplier:
         if self._held.quarantine is not None:
             schema_executor.set_aside(session, self._layout, self._name, None, self._holding(self._held, note))
             self._held = replace(self._held, quarantine=None)
+        self._after, self._newest = versions.last, note
+
+    def task(
+        self, session: SparkSession, part: TableBatch, versions: Versions, note: CommitNote, files: Sequence[Listed]
+    ) -> TableTask | None:
+        """What a task is to do of the part; None where it is `apply`'s. Nothing is changed.
+
+        `files` are all of bronze in those commits that are the table's. After an exception the keeper is of no more
+        use; after None it may be used if it was before.
+        """
+        if part.changes or part.left or not (part.has_rows or part.barrier) or self._policy.engine != "auto":
+            return None
+        if self._held is None:
+            with delta_log.asked_once():
+                self._held = self._looked_at(session, part, versions)
+        if self._held is None:
+            return None
+        held, writer = self._held, self._writer
+        begins = min([part.first] * part.has_rows + [barrier.seq for barrier in part.barriers])
+        if not held.settled or held.engine != DELTALAKE or begins <= held.applied:
+            return None
+        if not isinstance(writer, TaskWriter) or not writer.shape.plain:
+            return None
+        schema = writer.shape.rows
+        if schema.key_given and "r" in part.ops:
+            return None  # two rows may have one key, which is to be found out
+        table_definition.require_same(schema, {i: self._schemas[i] for i in sorted(part.schema_ids)})
+        return writer.task(part, files, self._holding(held, note, note.source_point.seq))
+
+    def _looked_at(self, session: SparkSession, part: TableBatch, versions: Versions) -> Held | None:
+        """What the table says of itself, where tasks may apply a batch, and the keeper is ready then."""
+        held = held_by(session, self._layout, self._name)
+        if held is None or not held.settled or held.engine != DELTALAKE or self._held_up_to(held, versions) is None:
+            return None
+        self._range = versions
+        return self._open(session, held, part, partial(self._rows, session, versions))
+
+    def outgrew(self, session: SparkSession, note: CommitNote) -> None:
+        """Have Spark keep the table from now on. The keeper is of no more use."""
+        with noting(session, note):
+            for table in (self._layout.tombstones(self._name), self._table):
+                table_definition.hand_to_spark(session, table)
+
+    def did(self, session: SparkSession, outcome: Outcome, versions: Versions, note: CommitNote) -> None:
+        """A task has applied those commits."""
+        assert isinstance(self._writer, TaskWriter)
+        self._writer.did(session, outcome)
         self._after, self._newest = versions.last, note
 
     def _held_up_to(self, held: Held | None, versions: Versions) -> int | None:
@@ -115,7 +172,7 @@ class TableApplier:
         self._range = Versions(after, versions.last)
         rest = parts_of(session, self._layout, self._range, self._name).get(self._name)
         if rest is not None:
-            self._schemas.learn(session, rest.schema_ids, self._rows(session, self._range))
+            self._schemas.learn(session, rest.schema_ids, partial(self._rows, session, self._range))
         return rest
 
     def set_aside(self, session: SparkSession, reason: str, note: CommitNote) -> None:
@@ -153,7 +210,7 @@ class TableApplier:
     def _rows(self, session: SparkSession, versions: Versions) -> DataFrame:
         return versions.rows(session, self._layout.changes).where(F.col("source_table") == self._name)
 
-    def _open(self, session: SparkSession, held: Held | None, part: TableBatch, rows: DataFrame) -> Held:
+    def _open(self, session: SparkSession, held: Held | None, part: TableBatch, rows: _Rows) -> Held:
         """Make the table, or see that it is what it says, and be ready to write; not so during a change."""
         self._require_prefix(session)
         schema = part.changes[0].old if part.changes else self._schemas[min(part.schema_ids)]
@@ -166,14 +223,16 @@ class TableApplier:
             policy.require_fit(schema)
             shape = self._first_shape(session, schema, rows)
             require_names_free(shape, self._table)
-            table_definition.make(
+            engine = table_definition.make(
                 session, self._layout, shape, self._added(session, shape), in_steps=steps, policy=policy, since=since
             )
             begun = Held.of({SCHEMA_ID: schema.id, SCHEMA_SEQ: str(since)}, ())
             of_part = self._table.part is not None
             frozen = FrozenShape.of_shape(shape) if of_part else None
             building = steps or of_part
-            held = replace(begun, building=building, form=policy.form, transform=shape.transform, frozen=frozen)
+            held = replace(
+                begun, building=building, form=policy.form, transform=shape.transform, frozen=frozen, engine=engine
+            )
             self._writer = self._writer_for(session, shape, held, fresh=True)
             return held
         if held.schema_id is not None:
@@ -193,7 +252,7 @@ class TableApplier:
         unfit = [change for change in part.changes if not self._policy.form.fits(change.old)]
         return unfit[-1] if unfit else None
 
-    def _first_shape(self, session: SparkSession, schema: TableSchema, rows: DataFrame) -> Shape:
+    def _first_shape(self, session: SparkSession, schema: TableSchema, rows: _Rows) -> Shape:
         """That of a table that is not there, or that others go into so far."""
         others, transform = held_by_others(session, self._layout, self._name), self._policy.transform
         if others is None or others.base is None:
@@ -242,7 +301,7 @@ class TableApplier:
                 hint="move it away to have it built again from bronze, or set these back",
             )
 
-    def _shape(self, session: SparkSession, schema: TableSchema, held: Held, rows: DataFrame) -> Shape:
+    def _shape(self, session: SparkSession, schema: TableSchema, held: Held, rows: _Rows) -> Shape:
         """The table's own, with where its values come from."""
         if held.frozen is None:
             return Shape.of(schema, held.transform)
@@ -331,7 +390,8 @@ class TableApplier:
         )
         last = self._holding(done, note, change.seq)
         kept = schema_executor.evolve(session, self._layout, change, held.phase, note, last, self._policy, added)
-        done = replace(done, kept=kept)
+        engine = own_properties(session, self._layout, self._name).engine  # the change may have taken it from deltalake
+        done = replace(done, kept=kept, engine=engine)
         self._writer = self._writer_for(session, shape, done)
         return done
 

@@ -44,6 +44,8 @@ def derived(session: SparkSession, shape: Shape, silver: Table) -> Columns:
     for i, name in enumerate(names):
         if name.lower() in (other.lower() for other in names[:i]):
             raise _refused(table, f"two columns of the silver table would be called {name}")
+    if not transform.computed and transform.filter is None:
+        return list(transform.metadata_columns)
     types = [(c.name, require(c, table).silver) for c in shape.schema.captured]
     row = session.range(0).select(*[F.expr(f"CAST(NULL AS {kind})").alias(name) for name, kind in types])
     columns: list[tuple[str, str]] = []

@@ -92,6 +92,8 @@ class Form(ABC):
     """Whether deleted rows are kept and marked."""
     counts_copies: ClassVar[bool] = False
     """Whether equal rows are told apart by a number, under a digest of their columns."""
+    by_deltalake: ClassVar[bool] = False
+    """Whether deltalake can apply a batch (see `silver.table_tasks`)."""
     not_verified: ClassVar[str | None] = None
     """What `verify` cannot compare, for the source has nothing like it."""
 

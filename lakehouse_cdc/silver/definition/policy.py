@@ -17,6 +17,7 @@ from lakehouse_cdc.model.table_name import pattern_of
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.definition.column_mapping import Shape
+from lakehouse_cdc.silver.definition.engine import Configured
 from lakehouse_cdc.silver.definition.form import Form, form_named, no_key
 from lakehouse_cdc.silver.definition.transform import Transform
 
@@ -31,7 +32,8 @@ class Policy:
     beside a new one, else it is rewritten. `freezes`: silver keeps its shape, whatever comes and goes (see
     `column_mapping`). `form` is what it keeps of rows; of every version (SCD type 2), a new one for each change of the
     columns `track` (None: of all). `transform` is what it makes of the source's columns. `properties`: what Delta is
-    set as the table is made; `cluster_by`: the columns that its files are clustered by, where it has them.
+    set as the table is made; `cluster_by`: the columns that its files are clustered by, where it has them. `engine`:
+    what may write it (see `engine`).
     """
 
     drops: bool = False
@@ -42,6 +44,7 @@ class Policy:
     transform: Transform = field(default_factory=Transform)
     properties: Mapping[str, str] = field(default_factory=dict)
     cluster_by: tuple[str, ...] = ()
+    engine: Configured = "spark"
 
     def for_schema(self, schema: TableSchema) -> Policy:
         """The same of a table with that schema."""

@@ -24,6 +24,7 @@ class Current(Form):
     properties: ClassVar[Mapping[str, str]] = {SCD: "1", DELETES: "hard"}
     has_tombstones = True
     depends_on_order = False
+    by_deltalake = True
 
     def for_schema(self, schema: TableSchema) -> Form:
         """Without a key copies of rows are counted."""

@@ -111,7 +111,7 @@ def _planned(
     if columns is None or not files:
         return None
     columns = columns.with_metadata({"org.apache.spark.version": session.version})  # so dates are of one calendar
-    indexed = table_definition.indexed(shape.schema, shape.schema.key, form=form, own=table.own)
+    indexed = table_definition.indexed(shape.schema, shape.schema.key, form=form, own=table.own, bare=state.bare)
     statistics = tuple(_physical(state.fields, path) for path in indexed)
     null = form.null_in_first_load(table.own)
     own = tuple((name, name in null) for name, _ in form.columns(table.own))
@@ -122,14 +122,14 @@ def _planned(
 def _known(state: State, shape: Shape, form: Form, own: OwnColumns) -> bool:
     """Whether a writer that knows what this module does may add files to the table."""
     of_delta = {name for name in state.properties if not name.startswith(_OURS)}
-    statistics = table_definition.statistics(shape.schema, shape.schema.key, form=form, own=own)
+    statistics = table_definition.statistics(shape.schema, shape.schema.key, form=form, own=own, bare=state.bare)
     return (
         of_delta <= _PROPERTIES
         and state.features <= _FEATURES
         and bool(state.features)
         and not state.partition_by
         and not any(name in state.properties for name in _OURS_REFUSED)
-        and state.properties.get("delta.columnMapping.mode") == "name"
+        and state.properties.get("delta.columnMapping.mode", "none") in ("name", "none")
         and state.properties.get(table_definition.STATISTICS) == statistics
     )
 
@@ -155,7 +155,11 @@ def _fields(declared: Sequence[Mapping[str, Any]]) -> list[pa.Field] | None:
 def _field(field: Mapping[str, Any]) -> pa.Field | None:
     """A column of Delta's schema as files have it; None where there is more to it than its type."""
     metadata, kind = field["metadata"], _kind(field["type"])
-    if metadata.keys() != {_NAME, _ID} or not field["nullable"] or kind is None:
+    if not field["nullable"] or kind is None:
+        return None
+    if not metadata:
+        return pa.field(field["name"], kind)  # of a table without column mapping
+    if metadata.keys() != {_NAME, _ID}:
         return None
     return pa.field(metadata[_NAME], kind, metadata={"PARQUET:field_id": str(metadata[_ID])})
 
@@ -176,7 +180,7 @@ def _physical(fields: Sequence[Mapping[str, Any]], path: Path) -> Path:
     """The names that files have of a column, or of a field in it."""
     field = next(field for field in fields if field["name"] == path[0])
     inner = _physical(field["type"]["fields"], path[1:]) if path[1:] else ()
-    return (field["metadata"][_NAME], *inner)
+    return (field["metadata"].get(_NAME, field["name"]), *inner)
 
 
 def spread(files: Sequence[Listed], tasks: int) -> list[list[str]]:

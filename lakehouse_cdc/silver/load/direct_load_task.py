@@ -16,23 +16,19 @@ from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from lakehouse_cdc.images.program import row_metadata
 from lakehouse_cdc.images.typed.columns import ImageColumns, NotOurs
 from lakehouse_cdc.lake.direct.data_file import FileWriter, NewFile
 from lakehouse_cdc.lake.direct.statistics import Path
 from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.silver.load.bronze_images import SEQ, commit_times, image_parts, require_among, row_batches
 
 FILE_ROWS = 500_000  # in a file of silver, at most
 _GROUP_BYTES = 128 << 20  # of Arrow's columns, in one row group
-_BATCH_ROWS = 65_536
 _READ = ["seq", "op", "after", "commit_ts", "schema_id"]
-_REPEATED = ["op", "schema_id", "after.metadata"]
-_SEQ, _TIME = pa.decimal128(38, 0), pa.timestamp("us", "UTC")
 _CHANGES = ("c", "u", "d")
 
 
@@ -60,7 +56,7 @@ def convert(conversion: Conversion, paths: Sequence[str]) -> list[NewFile] | str
     try:
         images = ImageColumns(conversion.schema)
         for path in paths:
-            for batch in _read(os.path.join(conversion.bronze, path)):
+            for batch in row_batches(os.path.join(conversion.bronze, path), _READ):
                 for columns in _converted(batch, images, conversion):
                     writer.take(pa.RecordBatch.from_arrays(columns, schema=conversion.columns))
         return writer.end()
@@ -72,12 +68,6 @@ def convert(conversion: Conversion, paths: Sequence[str]) -> list[NewFile] | str
         raise
 
 
-def _read(path: str) -> Iterator[pa.RecordBatch]:
-    # Spark writes times as INT96, which have no unit of their own
-    with pq.ParquetFile(path, memory_map=True, read_dictionary=_REPEATED, coerce_int96_timestamp_unit="us") as file:
-        yield from file.iter_batches(_BATCH_ROWS, columns=_READ, use_threads=False)
-
-
 def _converted(batch: pa.RecordBatch, images: ImageColumns, conversion: Conversion) -> Iterator[list[Any]]:
     """The rows of a batch in blocks of columns, as `Conversion.columns` has them. Raises NotOurs."""
     ops = batch.column("op")
@@ -86,19 +76,12 @@ def _converted(batch: pa.RecordBatch, images: ImageColumns, conversion: Conversi
     chosen = np.flatnonzero(pc.equal(ops, "r").to_numpy(zero_copy_only=False))
     if not len(chosen):
         return
-    value, metadata = _images(batch.column("after"), chosen)
-    _require(metadata, [row_metadata(conversion.schema)], chosen, "an image has other fields")
-    _require(batch.column("schema_id"), sorted(conversion.schema_ids), chosen, "a row is of another schema")
-    seqs, times = (batch.column(name).take(pa.array(chosen)) for name in ("seq", "commit_ts"))
-    if (
-        seqs.type != _SEQ
-        or seqs.null_count
-        or pc.min_max(seqs).as_py() != dict.fromkeys(("min", "max"), conversion.seq)
-    ):
+    value, metadata = image_parts(batch.column("after"), chosen)
+    require_among(metadata, [row_metadata(conversion.schema)], chosen, "an image has other fields")
+    require_among(batch.column("schema_id"), sorted(conversion.schema_ids), chosen, "a row is of another schema")
+    seqs, times = batch.column("seq").take(pa.array(chosen)), commit_times(batch, chosen)
+    if seqs.type != SEQ or seqs.null_count or pc.min_max(seqs).as_py() != dict.fromkeys(("min", "max"), conversion.seq):
         raise NotOurs("a row is of another seq")
-    if times.type not in (_TIME, pa.timestamp("us")) or times.null_count:
-        raise NotOurs(f"times are {times.type}")
-    times = times.cast(_TIME)
     at = 0
     for columns in images.read(value, chosen):
         n = len(columns[0])
@@ -106,31 +89,10 @@ def _converted(batch: pa.RecordBatch, images: ImageColumns, conversion: Conversi
         at += n
 
 
-def _images(after: Any, chosen: npt.NDArray[np.int64]) -> tuple[Any, Any]:
-    """The two binaries of each image."""
-    if isinstance(after, pa.ExtensionArray):
-        after = after.storage
-    if not pa.types.is_struct(after.type) or sorted(field.name for field in after.type) != ["metadata", "value"]:
-        raise NotOurs(f"images lie as {after.type}")
-    if after.null_count and not after.is_valid().to_numpy(zero_copy_only=False)[chosen].all():
-        raise NotOurs("an image is NULL")
-    if (value := after.field("value")).type != pa.binary():
-        raise NotOurs(f"images lie as {after.type}")
-    return value, after.field("metadata")
-
-
-def _require(column: Any, allowed: Sequence[Any], chosen: npt.NDArray[np.int64], otherwise: str) -> None:
-    """Raise NotOurs unless the chosen values are among those allowed; NULL is not."""
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    good = pc.is_in(column, value_set=pa.array(allowed, kind))
-    if not pc.all(good).as_py() and not good.to_numpy(zero_copy_only=False)[chosen].all():
-        raise NotOurs(otherwise)
-
-
 def _own(conversion: Conversion, times: Any) -> list[Any]:
     """Silver's own columns of rows with those commit times."""
     n = len(times)
-    seqs = pa.repeat(pa.scalar(Decimal(conversion.seq), _SEQ), n)
+    seqs = pa.repeat(pa.scalar(Decimal(conversion.seq), SEQ), n)
     arrays: list[Any] = []
     own = list(conversion.columns)[len(conversion.schema.captured) : -2]
     for field, (_, is_null) in zip(own, conversion.own, strict=True):

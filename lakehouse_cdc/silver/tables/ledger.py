@@ -104,18 +104,26 @@ class Ledger:
             pool.shutdown(wait=False)
 
     def enter(
-        self, note: CommitNote, reading: Mapping[str, int] | None, touched: Iterable[str], marks: Iterable[Mark] = ()
+        self,
+        note: CommitNote,
+        reading: Mapping[str, int] | None,
+        touched: Iterable[str],
+        marks: Iterable[Mark] = (),
+        versions: Mapping[str, int] | None = None,
     ) -> None:
         """Append the row of the batch that is now in, and has touched those tables.
 
-        `marks` are those of bronze's commits in it. Raises DefiniteError where the ledger is somebody else's.
+        `marks` are those of bronze's commits in it; `versions` of tables are those that need not be asked for.
+        Raises DefiniteError where the ledger is somebody else's.
         """
         if self._last is None:
             self._last = self._begin()
         at = note.source_point
         if at.seq <= self._last:
             return
-        self._see(touched)
+        known = versions or {}
+        self._versions |= known
+        self._see(name for name in touched if name not in known)
         row = (
             Decimal(at.seq),
             {"epoch": at.epoch, "server_uuid": at.server_uuid, "file": at.file, "pos": at.pos}, at.gtid,

@@ -19,6 +19,7 @@ from lakehouse_cdc.lake.tables import exists
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.silver.definition.column_mapping import Shape
+from lakehouse_cdc.silver.definition.engine import ENGINE, SPARK
 from lakehouse_cdc.silver.definition.form import Form, form_of
 from lakehouse_cdc.silver.definition.transform import NOTHING, Transform
 from lakehouse_cdc.silver.evolution.steps import Phase
@@ -96,7 +97,7 @@ class Held:
     table's shape is that of its schema. `form` is what it keeps of rows, `transform` what it makes of the columns.
     `rebuilding`: it is to be replaced, whatever is configured; `redacted`: that is so since bronze was redacted. `last`
     is the note of its newest commit, None for a table to which no batch has been applied; `through` the newest that its
-    commits say, or 0. `base` is the schema whose columns a table has that several go into.
+    commits say, or 0. `base` is the schema whose columns a table has that several go into. `engine` is what keeps it.
     """
 
     schema_id: str | None
@@ -115,11 +116,18 @@ class Held:
     base: str | None = None
     rebuilding: bool = False
     redacted: bool = False
+    engine: str = SPARK
 
     @property
     def applied(self) -> int:
         """All that is older than this has been applied, under schemas that are gone."""
         return max(self.schema_seq, self.changing)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the table is followed, holds what was applied, and is in the middle of nothing."""
+        under_way = self.building or self.changing or self.left or self.rebuilding
+        return not under_way and self.quarantine is None and self.frozen is None
 
     @classmethod
     def of(cls, properties: Mapping[str, str], notes: Iterable[CommitNote]) -> Held:
@@ -150,6 +158,7 @@ class Held:
             base=properties.get(BASE),
             rebuilding=REBUILDING in properties,
             redacted=properties.get(REBUILDING) == REDACTED,
+            engine=properties.get(ENGINE, SPARK),
         )
 
 

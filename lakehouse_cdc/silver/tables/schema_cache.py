@@ -6,7 +6,7 @@ work on it, and are taken from the batch's own s rows. A schema is named by its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -26,8 +26,11 @@ class Schemas:
         self._layout = layout
         self._known: dict[str, TableSchema] = {}
 
-    def learn(self, spark: SparkSession, ids: Iterable[str], batch: DataFrame) -> None:
-        """Get those ids. Raises DefiniteError for one that neither bronze nor the batch describes."""
+    def learn(self, spark: SparkSession, ids: Iterable[str], batch: Callable[[], DataFrame]) -> None:
+        """Get those ids; `batch` gives bronze's rows, where they are needed.
+
+        Raises DefiniteError for one that neither bronze nor the batch describes.
+        """
         wanted = set(ids) - set(self._known)
         if wanted:
             schemas = self._layout.schemas
@@ -35,7 +38,7 @@ class Schemas:
             self._add({row["schema_id"]: row["schema"] for row in rows if row["schema_id"] in wanted and row["schema"]})
             wanted -= set(self._known)
         if wanted:
-            schema_rows = batch.where(
+            schema_rows = batch().where(
                 (F.col("op") == Op.SCHEMA.value) & F.col("schema_id").isin(*wanted) & ~F.expr(LEFT)
             )
             self._add(dict(map(tuple, schema_rows.select("schema_id", F.to_json("after")).collect())))

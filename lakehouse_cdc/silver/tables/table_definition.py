@@ -6,7 +6,8 @@ where rows that are gone are kept (soft deletes), when they went. Such tables ha
 since when.
 
 Column mapping by name lets a column be called anything, and be renamed without its data; deletion vectors keep a MERGE
-from rewriting whole files. A table that is there must be this pipeline's, for this source table, with just the columns
+from rewriting whole files. A table that deltalake keeps is bare: it has neither, until it needs one (see
+`definition.engine`). A table that is there must be this pipeline's, for this source table, with just the columns
 of its schema and those that it keeps of columns dropped on the source, or nothing is touched.
 
 What was applied to a table is kept with it (see `properties`).
@@ -15,10 +16,12 @@ What was applied to a table is kept with it (see `properties`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.tables import (
     Columns,
     create,
@@ -34,10 +37,12 @@ from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.type_registry import Kind
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.definition.column_mapping import Shape
+from lakehouse_cdc.silver.definition.engine import DELTALAKE, ENGINE, SPARK, why_spark
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy, require_clustered
 from lakehouse_cdc.silver.definition.transform import NOTHING, Transform
 from lakehouse_cdc.silver.tables import tombstones
+from lakehouse_cdc.silver.tables.guards import BOUNDED
 from lakehouse_cdc.silver.tables.names import PREFIX, SOURCE, mark_of, require_own
 from lakehouse_cdc.silver.tables.properties import (
     BASE,
@@ -53,11 +58,17 @@ from lakehouse_cdc.silver.tables.properties import (
 STATISTICS = "delta.dataSkippingStatsColumns"
 WIDENING = "delta.enableTypeWidening"
 _NO_STATISTICS = (Kind.BINARY, Kind.BOOLEAN)  # Delta refuses to keep them
+_EXACT_BOUNDS = (Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64, Kind.DATE)  # as deltalake writes and reads them
 _PROPERTIES = {
     "delta.columnMapping.mode": "name",
     "delta.enableDeletionVectors": "true",
     "delta.feature.timestampNtz": "supported",
     "delta.autoOptimize.autoCompact": "true",
+}
+_BARE_PROPERTIES = {  # of tables that deltalake keeps; either engine then makes checkpoints as often
+    "delta.feature.timestampNtz": "supported",
+    "delta.autoOptimize.autoCompact": "true",
+    "delta.checkpointInterval": "10",
 }
 
 
@@ -89,20 +100,24 @@ def make(
     in_steps: bool,
     policy: Policy,
     since: int = 0,
-) -> None:
-    """Make the silver table, empty; `in_steps`: more than one commit will fill it. `added` are those of `columns`.
+) -> str:
+    """Make the silver table, empty, and say which engine is to keep it.
+
+    `in_steps`: more than one commit will fill it. `added` are those of `columns`.
 
     `since` is the seq of the change of the schema that it begins with, 0 for the first schema.
 
     A table to which nothing has been applied (new, or left so by a crash) must be built from the whole of bronze.
     """
     schema, form, table = shape.schema, policy.form, layout.silver_table(shape.schema.name)
+    bare = not why_spark(policy, table, schema) and find_spec("deltalake") is not None
     if form.has_tombstones:
-        _make_tombstones(spark, layout, schema)
+        bare = _make_tombstones(spark, layout, schema, bare=bare)
     declared, partition = columns(schema, added, form=form, own=table.own), []
     require_clustered(schema.name, policy.cluster_by, plain(declared))
-    indexed = statistics(schema, schema.key, form=form, own=table.own, clustered=policy.cluster_by)
-    own = {SCHEMA_ID: shape.base.id, STATISTICS: indexed, WIDENING: "true", PREFIX: table.own.prefix}
+    indexed = statistics(schema, schema.key, form=form, own=table.own, clustered=policy.cluster_by, bare=bare)
+    own = {SCHEMA_ID: shape.base.id, STATISTICS: indexed, PREFIX: table.own.prefix}
+    own |= {ENGINE: DELTALAKE} if bare else {WIDENING: "true"}
     own |= {CLUSTERED: "true"} if policy.cluster_by else {}
     own |= {BUILDING: "true"} if in_steps else {}
     own |= {SCHEMA_SEQ: str(since)} if since else {}
@@ -111,29 +126,52 @@ def make(
         of_part = {SCHEMA_ID: shape.rows.id, FROZEN: FrozenShape.of_shape(shape).text(0), BUILDING: "true"}
         if exists(spark, table):
             set_properties(spark, table, of_part)
-            return
+            return SPARK
         own |= {f"{name}@{table.part}": value for name, value in of_part.items()} | {BASE: shape.base.id}
         own = {name: value for name, value in own.items() if name not in (SCHEMA_ID, SCHEMA_SEQ, BUILDING)}
         declared, partition = [(table.own.source_table, "string"), *declared], [table.own.source_table]
     create(
         spark, table, declared, pipeline=layout.pipeline, partition_by=partition, cluster_by=policy.cluster_by,
-        properties={**_PROPERTIES, **policy.properties, SOURCE: mark_of(table, schema.name), **own, **form.properties},
+        properties={
+            **(_BARE_PROPERTIES if bare else _PROPERTIES), **policy.properties, SOURCE: mark_of(table, schema.name),
+            **own, **form.properties,
+        },
         comment=f"{schema.name} {form.comment}; {table.own.meaning}",
     )  # fmt: skip
+    return DELTALAKE if bare else SPARK
 
 
-def _make_tombstones(spark: SparkSession, layout: Layout, schema: TableSchema) -> None:
-    """They come first, and again: those of an earlier silver table mean nothing to this one."""
+def _make_tombstones(spark: SparkSession, layout: Layout, schema: TableSchema, *, bare: bool) -> bool:
+    """They come first, and again: those of an earlier silver table mean nothing to this one. Whether they are bare."""
     beside = layout.tombstones(schema.name)
     if exists(spark, beside):
         require_own(spark, layout, beside, schema.name)
+        if not bare:
+            hand_to_spark(spark, beside)
         tombstones.empty(spark, beside, schema)
-    else:
-        create(
-            spark, beside, tombstones.columns(schema), pipeline=layout.pipeline,
-            properties={**_PROPERTIES, SOURCE: schema.name},
-            comment=f"Keys deleted from {schema.name}, so that an older change cannot bring them back.",
-        )  # fmt: skip
+        state = delta_log.state(spark, beside)
+        return bare and state is not None and state.bare and state.properties.get(STATISTICS) == BOUNDED
+    create(
+        spark, beside, tombstones.columns(schema), pipeline=layout.pipeline,
+        properties={**(_BARE_PROPERTIES | {STATISTICS: BOUNDED} if bare else _PROPERTIES), SOURCE: schema.name},
+        comment=f"Keys deleted from {schema.name}, so that an older change cannot bring them back.",
+    )  # fmt: skip
+    return bare
+
+
+def is_bare(spark: SparkSession, table: Table) -> bool:
+    """Whether the table, which is there, has no feature that deltalake lacks, as far as can be seen."""
+    state = delta_log.state(spark, table)
+    return state is not None and state.bare
+
+
+def hand_to_spark(spark: SparkSession, table: Table) -> None:
+    """Give a bare table, in one commit, the features that it would have if it had been made for Spark; it stays so.
+
+    Any other table stays as it is. Done after a crash at any point, it makes the same.
+    """
+    if is_bare(spark, table):
+        set_properties(spark, table, {**_PROPERTIES, WIDENING: "true", ENGINE: SPARK})
 
 
 def require_shape(
@@ -169,24 +207,39 @@ def require_same(schema: TableSchema, others: Mapping[str, TableSchema]) -> None
 
 
 def statistics(
-    schema: TableSchema, names: tuple[str, ...], *, form: Form, own: OwnColumns, clustered: Iterable[str] = ()
+    schema: TableSchema,
+    names: tuple[str, ...],
+    *,
+    form: Form,
+    own: OwnColumns,
+    clustered: Iterable[str] = (),
+    bare: bool = False,
 ) -> str:
     """Delta's list of columns to keep statistics of: ours, those key columns among `names` that have any, `clustered`.
 
-    What files are clustered by must be among them.
+    What files are clustered by must be among them. Of a bare table they are fewer (see `indexed`).
     """
-    paths = indexed(schema, names, form=form, own=own)
+    paths = indexed(schema, names, form=form, own=own, bare=bare)
     kept = [".".join(path) if path[0] in own.all_forms else quoted(path[0]) for path in paths]
     return ",".join(dict.fromkeys([*kept, *(name if name in own.all_forms else quoted(name) for name in clustered)]))
 
 
-def indexed(schema: TableSchema, names: tuple[str, ...], *, form: Form, own: OwnColumns) -> list[tuple[str, ...]]:
-    """Those of the columns, and of their fields, that are kept for a MERGE, which skips files by the keys' ranges."""
+def indexed(
+    schema: TableSchema, names: tuple[str, ...], *, form: Form, own: OwnColumns, bare: bool = False
+) -> list[tuple[str, ...]]:
+    """Those of the columns, and of their fields, that are kept for a MERGE, which skips files by the keys' ranges.
+
+    deltalake writes wrong bounds of a decimal beyond 64 bits (its own reader then passes the file over, and so does
+    Spark), and takes those of times, which Delta cuts to milliseconds, as they are. So a bare table has none of either,
+    but for the commit time, by which no MERGE and no reader of ours leaves a file out.
+    """
 
     def has_any(column: Column) -> bool:
-        return require(column, schema.name).kind not in _NO_STATISTICS
+        kind = require(column, schema.name).kind
+        return kind in _EXACT_BOUNDS if bare else kind not in _NO_STATISTICS
 
-    always = [tuple(name.split(".")) for name in (own.seq, own.commit_ts, *form.indexed(own))]
+    of_all = (own.commit_ts,) if bare else (own.seq, own.commit_ts, *form.indexed(own))
+    always = [tuple(name.split(".")) for name in of_all]
     return always + [(c.name,) for c in schema.key_columns if c.name in names and has_any(c)]
 
 

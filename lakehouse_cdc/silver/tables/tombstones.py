@@ -12,8 +12,6 @@ and read in the order of seq, so in normal work no such change exists.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -23,8 +21,7 @@ from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Table
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.batch.typed_columns import key_type
-
-DELETE, BARRIER, HORIZON = "d", "b", "h"
+from lakehouse_cdc.silver.tables.guards import BARRIER, DELETE, HORIZON, Guards
 
 
 def columns(schema: TableSchema) -> Columns:
@@ -37,26 +34,10 @@ def columns(schema: TableSchema) -> Columns:
     ]
 
 
-@dataclass(frozen=True)
-class Guards:
-    """The greatest seqs among a table's tombstones: changes that are all later need no look at them."""
-
-    delete: int = -1
-    barrier: int = 0
-    horizon: int = -1
-
-    def joined(self, other: Guards) -> Guards:
-        """The guards after those of a batch, or of a pruning, have been added."""
-        return Guards(
-            max(self.delete, other.delete), max(self.barrier, other.barrier), max(self.horizon, other.horizon)
-        )
-
-
 def guards(spark: SparkSession, table: Table) -> Guards:
     """The guards that are in the table. Only one writer adds to it, so it need not ask twice."""
     rows = read(spark, table).groupBy("op").agg(F.max("seq").alias("seq")).collect()
-    seqs = {row["op"]: int(row["seq"]) for row in rows}
-    return Guards(seqs.get(DELETE, -1), seqs.get(BARRIER, 0), seqs.get(HORIZON, -1))
+    return Guards.of({row["op"]: int(row["seq"]) for row in rows})
 
 
 def bury(

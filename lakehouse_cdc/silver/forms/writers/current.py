@@ -8,9 +8,13 @@ deletes. Readers of the table thus see it at one position or at the next.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse_cdc.lake.commits import application
+from lakehouse_cdc.lake.direct.file_listing import Listed
+from lakehouse_cdc.lake.direct.rust_table import Once
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.silver.batch import typed_columns
@@ -18,8 +22,10 @@ from lakehouse_cdc.silver.batch.contents import Segment, TableBatch
 from lakehouse_cdc.silver.definition.form import Form, WriterArguments
 from lakehouse_cdc.silver.forms.writers.merge import bounds_of, load, merge
 from lakehouse_cdc.silver.load.direct_load import load_files
+from lakehouse_cdc.silver.table_tasks.work import Outcome, TableTask, micros_ago
 from lakehouse_cdc.silver.tables import tombstones
-from lakehouse_cdc.silver.tables.tombstones import Guards
+from lakehouse_cdc.silver.tables.guards import Guards
+from lakehouse_cdc.silver.tables.table_definition import statistics
 
 _DAY = 86400.0
 
@@ -39,7 +45,7 @@ class TableWriter:
         name, self._layout = shape.schema.name, layout
         self._table, self._graves = layout.silver_table(name), layout.tombstones(name)
         self._fresh, self._keep_days = fresh, keep_days
-        self._guards = Guards() if fresh else tombstones.guards(session, self._graves)
+        self._known = Guards() if fresh else None
         self._has_rows = False  # True once it is known to
         self._pruned = time.monotonic() if fresh else -_DAY
 
@@ -48,19 +54,69 @@ class TableWriter:
         part, rows = segment.part, segment.rows
         if not self._loaded(session, segment, note) and (self._fresh or part.has_rows or part.barrier):
             changes = typed_columns.keyed(rows, self.shape)
-            before = self._guards
+            before = self._guards(session)
             self._bury(session, part, changes, note)
             survivors = self._survivors(session, part, changes, before)
             self._commit(session, part, changes, typed_columns.typed(survivors, self.shape), note)
         self._fresh = False
-        if time.monotonic() - self._pruned >= _DAY:
+        if self._prunes:
+            self._prune(session)
+
+    def task(self, part: TableBatch, files: Sequence[Listed], note: CommitNote) -> TableTask:
+        """The same as something for a task to do, of a part without a change of the schema; those are its files."""
+        schema = self._schema
+        buries, merges = (
+            Once(application(note, self._step(what)), note.batch, note.text()) for what in ("tombstones", "rows")
+        )
+        return TableTask(
+            name=schema.name,
+            bronze=str(self._layout.changes.path),
+            files=tuple(file.path for file in files),
+            rows=sum(file.rows for file in files),
+            table=str(self._table.path),
+            tombstones=str(self._graves.path),
+            schema=schema,
+            schema_ids=part.schema_ids,
+            own=self._table.own,
+            kept=frozenset(self._kept),
+            bounded=statistics(schema, schema.key, form=self._form, own=self._table.own, bare=True),
+            first=part.first,
+            barrier=part.barrier,
+            buries=buries,
+            merges=merges,
+            guards=self._known,
+            old=micros_ago(self._keep_days) if self._prunes else None,
+        )
+
+    def did(self, session: SparkSession, outcome: Outcome) -> None:
+        """A task has done it."""
+        self._known, self._fresh = outcome.guards, False
+        if self._prunes:
+            self._prune(session, needed=outcome.prunable)
+
+    @property
+    def _prunes(self) -> bool:
+        """Whether it is time to look for tombstones that are to be pruned."""
+        return time.monotonic() - self._pruned >= _DAY
+
+    def _prune(self, session: SparkSession, *, needed: bool = True) -> None:
+        if needed:
             pruned = tombstones.prune(session, self._graves, self._schema, self._keep_days)
-            self._guards, self._pruned = self._guards.joined(pruned), time.monotonic()
+            self._known = self._guards(session).joined(pruned)
+        self._pruned = time.monotonic()
+
+    def _guards(self, session: SparkSession) -> Guards:
+        if self._known is None:
+            self._known = tombstones.guards(session, self._graves)
+        return self._known
 
     def _loaded(self, session: SparkSession, segment: Segment, note: CommitNote) -> bool:
         """Whether the rows have come into an empty table as they are, with nothing to bury and none overtaken."""
-        part, guards = segment.part, self._guards
-        if not part.single_read or part.barrier or max(guards.barrier - 1, guards.horizon, guards.delete) >= part.first:
+        part = segment.part
+        if not part.single_read or part.barrier:
+            return False
+        guards = self._guards(session)
+        if max(guards.barrier - 1, guards.horizon, guards.delete) >= part.first:
             return False
         self._has_rows = self._has_rows or not (self._fresh or read(session, self._table).isEmpty())
         if self._has_rows:
@@ -73,13 +129,13 @@ class TableWriter:
             deleted = typed_columns.latest(changes.select("key", "seq", "op")).where("op = 'd'")
         tombstones.bury(session, self._graves, self._schema, deleted, part.barrier, note, self._step("tombstones"))
         added = Guards(delete=part.last if deleted is not None else -1, barrier=part.barrier)
-        self._guards = self._guards.joined(added)
+        self._known = self._guards(session).joined(added)
 
     def _survivors(self, session: SparkSession, part: TableBatch, changes: DataFrame, before: Guards) -> DataFrame:
         """The last change of each key, without those that something earlier applied has overtaken."""
         latest = changes if part.single_read else typed_columns.latest(changes)
-        if self._guards.barrier > part.first:
-            latest = latest.where(f"seq >= {self._guards.barrier}BD")
+        if (barrier := self._guards(session).barrier) > part.first:
+            latest = latest.where(f"seq >= {barrier}BD")
         if before.horizon >= part.first:
             latest = latest.where(f"seq > {before.horizon}BD")
         if before.delete >= part.first:

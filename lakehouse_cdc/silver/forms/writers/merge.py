@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.lake.commits import committing, writer_options
+from lakehouse_cdc.lake.direct.rust_table import MANY, SMALL, TOGETHER
 from lakehouse_cdc.lake.tables import append, delta_table, execute_merge
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.own_columns import END_AT, START_AT
@@ -35,9 +36,11 @@ from lakehouse_cdc.silver.forms.writers.versions import taken_away
 # how silver's files come to be, in a session that writes them
 FILES = {
     "spark.sql.files.maxRecordsPerFile": "500000",
-    "spark.databricks.delta.autoCompact.minNumFiles": "50",
-    "spark.databricks.delta.autoCompact.minFileSize": str(8 * 2**20),
-    "spark.databricks.delta.autoCompact.maxFileSize": str(32 * 2**20),
+    "spark.databricks.delta.autoCompact.minNumFiles": str(MANY),
+    "spark.databricks.delta.autoCompact.minFileSize": str(SMALL),
+    "spark.databricks.delta.autoCompact.maxFileSize": str(TOGETHER),
+    # else INT96, of which deltalake has nanoseconds, so the years 1677 to 2262 (a TIMESTAMP of MySQL is never outside)
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 _RANGED = (Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64, Kind.DECIMAL, Kind.DATE)
 

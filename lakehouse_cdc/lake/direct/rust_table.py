@@ -1,0 +1,192 @@
+"""A bare Delta table as deltalake (delta-rs) reads and writes it, in a task or anywhere: no Spark, no JVM.
+
+Purpose: a commit to a small table in hundredths of a second. See `silver.definition.engine` for the tables that it is
+for. Each commit says what one of Spark's does (`lake.commits`): its note, and which batch of which application it is.
+
+Invariant: a batch is committed at most once, by whichever engine, in whichever order they try.
+
+Why it holds: Delta's transaction identifiers are part of the table (protocol, "Transaction Identifiers"). A writer
+opens the table, looks for the batch, and commits on top of the version that it opened. If another commits meanwhile,
+delta-rs refuses the commit where that one has the same application, or has added or removed what this one has read
+(its `ConflictChecker`). So of a task and its copy that runs elsewhere, or of a task that nobody waits for any more and
+Spark, only the first commits; the other fails, or sees the batch. A MERGE that changes nothing writes no version:
+then the batch comes again as one that changes nothing.
+
+Bounds that it writes of decimals beyond 64 bits are wrong: they are those of the largest number of 64 bits. Its own
+reader, and Spark, then leave a file out that has what they look for. So the tables that it is for keep no statistics of
+such columns (`bounded`; see `silver.tables.table_definition.indexed`).
+
+The library is imported where it is first used: its threads begin in the process that uses it, never in one that is yet
+to be forked.
+
+Guards: tests/lake/test_rust_table.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from lakehouse_cdc.lake.bare import BARE
+from lakehouse_cdc.lake.failpoints import Door, commit_to
+
+SMALL, MANY, TOGETHER = 8 << 20, 50, 32 << 20  # as auto-compaction is set for Spark (`merge.FILES`)
+_LEGACY = 2  # the version for writers that stands for the first two of these
+_SOURCE, _TARGET = "s", "t"
+
+
+@dataclass(frozen=True)
+class Once:
+    """What makes a commit once: the batch of an application, and the note that it carries."""
+
+    application: str
+    batch: int
+    note: str
+
+
+@dataclass(frozen=True)
+class Merge:
+    """A MERGE of `rows` by `key`: the last change of each key, newer than what the table holds or not.
+
+    `rows` have the table's columns, and `deleted`, a column that says whether the row is one that went. `seq` is the
+    column that orders changes. `within` are the least and the greatest value of a key column, as `literal`s, which
+    hold for all rows. Rows of the table that are not in `rows`, and are older than `below`, are deleted; 0: none.
+    """
+
+    rows: pa.Table
+    key: Sequence[str]
+    seq: str
+    deleted: str
+    within: tuple[str, str, str] | None = None
+    below: int = 0
+
+
+class RustTable:
+    """A table as it is now. Raises deltalake's errors; one that it cannot write raises before anything is committed."""
+
+    def __init__(self, path: str, name: str) -> None:
+        from deltalake import DeltaTable
+
+        self._path, self._name = path, name
+        self._table = DeltaTable(path)
+
+    @property
+    def version(self) -> int:
+        """That of the table as it was opened, or of the last commit that was made here."""
+        return int(self._table.version())
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, in Arrow's types."""
+        return pa.schema(self._table.schema().to_arrow())
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """Those of the table."""
+        return dict(self._table.metadata().configuration)
+
+    @property
+    def bare(self) -> bool:
+        """Whether the table has no feature beyond those that are tried with deltalake.
+
+        deltalake does not refuse all others: it writes a table with deletion vectors, of which MERGEs are untried here.
+        """
+        protocol = self._table.protocol()
+        if protocol.writer_features is None:
+            return protocol.min_writer_version <= _LEGACY
+        return BARE.issuperset([*protocol.writer_features, *(protocol.reader_features or ())])
+
+    @property
+    def bounded(self) -> str | None:
+        """The table's list of the columns that have statistics; those of decimals beyond 64 bits would be wrong."""
+        return self.properties.get("delta.dataSkippingStatsColumns")
+
+    def has(self, once: Once) -> bool:
+        """Whether that batch, or a later one of the application, has been committed."""
+        last = self._table.transaction_version(once.application)
+        return last is not None and int(last) >= once.batch
+
+    def rows(self, columns: Sequence[str], where: Any = None) -> pa.Table:
+        """Those columns of all rows for which the expression of Arrow's datasets holds."""
+        return self._table.to_pyarrow_dataset().to_table(columns=list(columns), filter=where)
+
+    def sizes(self) -> list[int]:
+        """The bytes of each file."""
+        files = pa.table(self._table.get_add_actions())
+        return [int(size) for size in files.column("size_bytes").to_pylist()]
+
+    def append(self, rows: pa.Table, once: Once) -> None:
+        """One commit, unless the batch has been committed."""
+        from deltalake import write_deltalake
+
+        if not self.has(once):
+            with commit_to(Door.ADD, self._name):
+                write_deltalake(self._table, rows, mode="append", commit_properties=_properties(once))
+
+    def merge(self, merge: Merge, once: Once) -> None:
+        """One commit, or none where nothing changes, unless the batch has been committed."""
+        if self.has(once):
+            return
+        statement = self._table.merge(
+            merge.rows, _matches(merge), source_alias=_SOURCE, target_alias=_TARGET,
+            commit_properties=_properties(once),
+        )  # fmt: skip
+        values = {quoted(name): _of_source(name) for name in merge.rows.column_names if name != merge.deleted}
+        newer = f"{_of_source(merge.seq)} > {_of_target(merge.seq)}"
+        gone = _of_source(merge.deleted)
+        statement = (
+            statement.when_matched_delete(f"{gone} AND {newer}")
+            .when_matched_update(values, f"NOT {gone} AND {newer}")
+            .when_not_matched_insert(values, f"NOT {gone}")
+        )
+        if merge.below:
+            older = f"{_of_target(merge.seq)} < {literal(Decimal(merge.below), pa.decimal128(38, 0))}"
+            statement = statement.when_not_matched_by_source_delete(older)
+        with commit_to(Door.MERGE, self._name):
+            statement.execute()
+
+    def put_together(self) -> None:
+        """Make few files of many small ones, in a commit without a note, which changes no row."""
+        if sum(size < SMALL for size in self.sizes()) >= MANY:
+            with commit_to(Door.STATEMENT, self._name):
+                self._table.optimize.compact(target_size=TOGETHER)
+
+
+def _properties(once: Once) -> Any:
+    from deltalake import CommitProperties, Transaction
+
+    transaction = Transaction(once.application, once.batch)
+    return CommitProperties(custom_metadata={"userMetadata": once.note}, app_transactions=[transaction])
+
+
+def quoted(name: str) -> str:
+    """An identifier as DataFusion's SQL reads it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(value: Any, kind: pa.DataType) -> str:
+    """A number or a date as DataFusion's SQL reads it."""
+    if pa.types.is_decimal(kind):
+        return f"CAST('{value:f}' AS DECIMAL({kind.precision},{kind.scale}))"
+    names = {pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INT", pa.int64(): "BIGINT", pa.date32(): "DATE"}
+    return f"CAST('{value}' AS {names[kind]})"
+
+
+def _matches(merge: Merge) -> str:
+    same = [f"{_of_target(name)} = {_of_source(name)}" for name in merge.key]
+    if merge.within is not None and not merge.below:
+        name, least, greatest = merge.within
+        same += [f"{_of_target(name)} >= {least}", f"{_of_target(name)} <= {greatest}"]
+    return " AND ".join(same)
+
+
+def _of_source(name: str) -> str:
+    return f"{_SOURCE}.{quoted(name)}"
+
+
+def _of_target(name: str) -> str:
+    return f"{_TARGET}.{quoted(name)}"
