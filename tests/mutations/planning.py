@@ -13,7 +13,7 @@ PLANNING = (
         rule="The floor of as-of reads is a settled position, not W.",
         file="lakehouse_cdc/source/planning/log_progress.py",
         function="LogProgress._offset_at",
-        old="settled = max(floor.settled() or start.floor, start.floor)",
+        old="settled = min(max(floor.settled() or start.floor, start.floor), mark.position)",
         new="settled = mark.position",
         tests=("tests/source/test_settled_position.py::test_a_commit_that_does_not_end_keeps_the_floor_below_it",),
     ),
