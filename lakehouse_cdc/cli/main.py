@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -30,6 +31,21 @@ _OLD_FILES = (
 
 
 _SIGNALS = "lakehouse-cdc signal --help says what each takes"
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"lakehouse-cdc {version('lakehouse-cdc')}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and exit.")
+    ] = False,
+) -> None:
+    """What all commands share."""
 
 
 def main() -> None:

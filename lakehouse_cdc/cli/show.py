@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -64,12 +65,15 @@ class Screen:
         self.console.print(shown)
 
     def findings(self, findings: Sequence[Any]) -> None:
-        """What `doctor` found: a line each, the way out below."""
-        for finding in findings:
+        """What `doctor` found, the worst first: a line each, the way out below; and how much of it there is."""
+        severities = ["error", "warning", "ok"]
+        for finding in sorted(findings, key=lambda one: severities.index(one.severity)):
             code = f" ({finding.code.label})" if finding.severity == "error" else ""
             self.say(f"{finding.name}: {finding.what}{code}", f"{finding.severity:>7}", _STYLES[finding.severity])
             if finding.severity != "ok" and finding.hint:
                 self.say(f"        -> {finding.hint}")
+        found = Counter(finding.severity for finding in findings)
+        self.say(", ".join(f"{found[one]} {one}{'s' * (found[one] != 1)}" for one in severities[:2]))
 
     def comparison(self, report: VerifyReport) -> None:
         """What `verify` found: a line a table, and the keys that differ."""

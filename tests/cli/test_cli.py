@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,7 @@ def test_a_source_that_is_fit(write: Write) -> None:
     for_people = call("doctor", "-c", write())
     assert (for_people.exit_code, for_people.stderr) == (0, "")
     assert "ok tables: 1 tables can be captured: shop.t" in for_people.stdout
+    assert for_people.stdout.splitlines()[-1].startswith("0 errors, ")
 
 
 @pytest.mark.parametrize("command", ["doctor", "run", "verify", "status"])
@@ -183,6 +185,17 @@ def test_a_right_that_is_missing(write: Write, user: str, name: str, what: str) 
     found = findings(result)
     assert list(found) == [name]
     assert (found[name]["what"], found[name]["hint"]) == (what, f"GRANT {name} ON *.* TO '{user}'@'127.0.0.1'")
+
+
+def test_the_worst_comes_first_and_all_of_it_is_counted(write: Write) -> None:
+    shown = call("doctor", "-c", write(user="no_slave")).stdout.splitlines()
+    marks = [mark for line in shown if (mark := line.split()[0]) in ("error", "warning", "ok")]
+    assert marks == sorted(marks, key=["error", "warning", "ok"].index)
+    assert re.fullmatch(r"1 error, \d+ warnings?", shown[-1])
+
+
+def test_the_version(write: Write) -> None:
+    assert call("--version").stdout == f"lakehouse-cdc {version('lakehouse-cdc')}\n"
 
 
 def test_a_user_who_may_not_select_sees_no_table(write: Write) -> None:

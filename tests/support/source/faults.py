@@ -147,10 +147,12 @@ class Judge:
     world: FaultyTables
     held: dict[str, Counter[Any]] = field(default_factory=dict)
     quarantined: int = 0
+    batches: int = 0
     compared: int = 0
 
     def check(self, driver: Driver, before: dict[str, Any]) -> None:
         """After a batch that began at the offset `before`."""
+        self.batches += 1
         place = (driver.offset["file"], driver.offset["pos"])
         states, rows = self.world.at(place), fold(driver.log)
         for table in self.world.tables:
