@@ -66,9 +66,9 @@ def play(stage: Stage, seed: int, tables: int, batches: int) -> Judge:
     assert not [name for name, state in driver.offset["tables"].items() if "quarantined" in state]
     stage.same_rows(driver, *world.tables)
     print(
-        f"{dict(world.faults)}; {judge.quarantined} quarantines, {judge.compared} comparisons in {judge.batches} batches"
+        f"{dict(world.faults)}; {judge.quarantined} quarantines; {judge.compared} comparisons, {judge.batches} batches"
     )
-    assert judge.compared > judge.batches // 2  # a batch may pass many of the transactions
+    assert judge.compared > judge.batches // 3  # at the end of a batch that passes much, tables are often being read
     return judge
 
 
