@@ -145,7 +145,7 @@ class Planner:
             if further is None:
                 return replace(between.pop(), between=tuple(between))
             moved = further
-        end = self._completed(between[-1] if between else start, moved, max_rows)
+        end = self._completed(start, between[-1] if between else start, moved, max_rows)
         if end is None:
             return replace(between.pop(), between=tuple(between)) if between else None
         return replace(end, between=tuple(between))
@@ -162,16 +162,19 @@ class Planner:
             return None  # which is raised when all that is before it has been offered
         return None if isinstance(moved, DefiniteError) else moved
 
-    def _completed(self, start: Offset, moved: Progress, max_rows: int | None) -> Offset | None:
-        """The end of a batch, or of its last stretch, which begins at `start`; None if there is nothing to offer."""
+    def _completed(self, start: Offset, begin: Offset, moved: Progress, max_rows: int | None) -> Offset | None:
+        """The end of the batch after `start`, of which the last stretch begins at `begin`; None for nothing to offer.
+
+        What was asked for has been taken up for good where a batch begins, not a stretch of one.
+        """
         offset, near = moved.offset, moved.at_the_tip
-        offset = reconfigured.shown(start, offset, self._options, self._store) if near else offset
-        offset = self._signals.taken_up(start, self._with_new_tables(start, offset) if near else offset, near=near)
+        offset = reconfigured.shown(begin, offset, self._options, self._store) if near else offset
+        offset = self._signals.taken_up(start, self._with_new_tables(begin, offset) if near else offset, near=near)
         offset = repairs.taken_up(start, offset, self._signals, self._store, near=near)
         if near:
             left = None if max_rows is None else max_rows - moved.rows
             offset = self._with_chunks(offset, left)
-        return offset if self._pace.worth_offering(start, offset, moved.rows) else None
+        return offset if self._pace.worth_offering(begin, offset, moved.rows) else None
 
     def _reconfigured(self, start: Offset, planned_under: str | None) -> tuple[Offset, Offset | None]:
         """`start` as this configuration continues from it, and the end of the batch that has to come first, if any."""
