@@ -232,6 +232,12 @@ class Clauses:
             return [DropIndex(name)]
         return [Key(())] if name.upper() == "PRIMARY" else []
 
+    def _drop_period(self, node: Node) -> list[Action]:
+        """A period of the application's is no column, and its columns stay what they are."""
+        if self._parsed.word(node.the("identifier")).upper() == "SYSTEM_TIME":
+            raise NotUnderstood
+        return []
+
     def _rename_index(self, node: Node) -> list[Action]:
         old, new = (self._parsed.name(name) for name in node.all("identifier"))
         return [] if self._before.key else [RenameIndex(old, new)]
@@ -319,6 +325,7 @@ _DOING: dict[str, Callable[[Clauses, Node], list[Action]]] = {
     "rename_column": Clauses._rename,
     "rename_index": Clauses._rename_index,
     "add_versioning": lambda _, __: [Versioned(added=True)],
+    "drop_period": Clauses._drop_period,
     "drop_versioning": lambda _, __: [Versioned(added=False)],
     "rename_to": lambda _, __: [],  # what has its name afterwards is not said by the clauses
     "convert_to": Clauses._convert,
