@@ -68,7 +68,7 @@ def play(stage: Stage, seed: int, tables: int, batches: int) -> Judge:
     print(
         f"{dict(world.faults)}; {judge.quarantined} quarantines; {judge.compared} comparisons, {judge.batches} batches"
     )
-    assert judge.compared > judge.batches // 3  # at the end of a batch that passes much, tables are often being read
+    assert judge.compared > judge.batches
     return judge
 
 

@@ -170,15 +170,16 @@ class Judge:
             if state.get("mode") == "again" and not (state["done"] and "moved_from" not in state):
                 continue  # rows are what they were before, until they have been read again
             want = states[table]
+            self.compared += 1
             if state["done"]:
                 assert got == want, f"{name} at {place}: {got - want} is not there, {want - got} is missing"
-                self.compared += 1
             else:
                 assert not got - want, f"{name} at {place}, cursor {state['cursor']}: {got - want} is not there"
 
     def _stays(self, table: str, got: Counter[Any], driver: Driver, before: dict[str, Any], place: Place) -> None:
         """A table that is not followed keeps what it had, which is what the source had before the fault."""
         name = self.world.stage.name(table)
+        self.compared += 1
         if table in self.held:
             assert got == self.held[table], f"{name} has changed while it was not followed"
             return
