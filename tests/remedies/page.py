@@ -21,6 +21,7 @@ WITHOUT: dict[str, str] = {
     "EXCLUDED_COLUMN_UNREADABLE": "a server logs no rows without the table map that gives the lengths of columns",
     "SILVER_VALUE_UNFIT": "a row is written to bronze by the schema it says; only a bronze that was altered has others",
     "SILVER_FROZEN_EARLIER": "a run first builds such a table again; those that several go into are always frozen",
+    "STATEMENT_REFUSED": "a refused read is the table's (TABLE_READ_REFUSED); no other is known to be refused",
     "SILVER_CHANGE_INTERRUPTED": "a log gives a change again at its seq, whatever copy of bronze it is taken up from",
 }
 

@@ -419,7 +419,7 @@ def test_a_name_is_corrected(own_stage: Stage, misspelt: str, said: str) -> None
         assert len(session.query("SELECT id FROM remedied.t")) == 12
 
 
-@remedy(codes.STATEMENT_REFUSED)
+@remedy(codes.TABLE_READ_REFUSED)
 def test_the_server_says_what_it_refuses(own_stage: Stage) -> None:
     """It does not compute the values of a virtual column as that is added, but as they are read."""
     own_stage.run("ALTER TABLE t ADD COLUMN large BIGINT DEFAULT 9000000000000000000")
@@ -427,8 +427,9 @@ def test_the_server_says_what_it_refuses(own_stage: Stage) -> None:
     driver = own_stage.driver()
     with pytest.raises(DefiniteError) as caught:
         own_stage.snapshot(driver)
-    assert caught.value.code is codes.STATEMENT_REFUSED
-    assert caught.value.hint.startswith("Read the server's message in the error")
+    assert (caught.value.code, caught.value.table) == (codes.TABLE_READ_REFUSED, own_stage.name())
+    assert caught.value.position
+    assert caught.value.hint.startswith("Read the server's message in the error, and change what it names; then: ")
     assert "BIGINT value is out of range in '(`large` * `large`)'" in caught.value.what
     own_stage.run("ALTER TABLE t DROP COLUMN squared")
     driver.restart()

@@ -255,3 +255,12 @@ TABLE_DAMAGED = Code(
     "The server cannot read the rows of a table, whose files are damaged or missing.",
     f"REPAIR TABLE (MyISAM, Aria, CSV), or restore the table from a backup; then: {_READ_AGAIN}.",
 )
+
+TABLE_READ_REFUSED = Code(
+    4029,
+    "table_read_refused",
+    DefiniteError,
+    Scope.TABLE,
+    "The server refuses to show the rows of a table.",
+    f"Read the server's message in the error, and change what it names; then: {_READ_AGAIN}.",
+)

@@ -64,12 +64,15 @@ def _located(
     """`rows`; an error that is about one table says which, and where in the binlog it cannot be read any further."""
     try:
         yield from rows
-    except DefiniteError as error:
+    except DefiniteError as failure:
+        error = failure
+        if failure.code is codes.STATEMENT_REFUSED and not isinstance(split, BinlogSplit):
+            error = codes.TABLE_READ_REFUSED.error(failure.what)  # whatever it was, it was to read that table
         if error.code.scope is Scope.PIPELINE:
             raise
         if isinstance(split, BinlogSplit):
-            raise error.about(error.table, error.position or str(split.start)) from error
-        raise error.about(split.schema.name, str(split.stamp.position)) from error
+            raise error.about(error.table, error.position or str(split.start)) from failure
+        raise error.about(split.schema.name, str(split.stamp.position)) from failure
 
 
 def replica_id(options: SourceOptions) -> int:
