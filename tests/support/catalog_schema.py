@@ -7,6 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.sql.ddl.alter import Altered
 
@@ -20,8 +21,11 @@ def plain(schema: TableSchema) -> TableSchema:
 
 
 def said_of(said: Altered, after: TableSchema) -> TableSchema:
-    """The schema that is said; where it is not known which unique index can be the key, with that of the catalog."""
-    schema = plain(said.schema)
+    """The schema that is said, without the columns that a stream leaves out where nothing else is configured.
+
+    Where it is not known which unique index can be the key, with that of the catalog.
+    """
+    schema = Choice().chosen(plain(said.schema))
     return schema if said.key_known else replace(schema, unique=after.unique, more_unique=after.more_unique)
 
 
