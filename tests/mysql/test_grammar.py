@@ -24,7 +24,7 @@ from lakehouse_cdc.sql.lexer import Dialect, NotUnderstood
 from lakehouse_cdc.sql.statements import Statement, StatementKind, classify
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
-from tests.support.catalog_schema import expected, plain, said_of
+from tests.support.catalog_schema import added, expected, plain, said_of
 from tests.support.grammar_statements import CHECK, NAMES, ROWS, SETUP, Point, Statements
 from tests.support.servers import connected
 
@@ -233,6 +233,6 @@ class Judge:
             self.wrong.append(f"{sql}: {plain(found.schema)} is {after}")
         elif found.kept:
             self.seen["kept"] += 1
-            names = [*found.origin, *(c.name for c in after.columns if c.name not in found.origin)]
+            names = [*found.origin, *added(after, found)]
             if self._rows(after, names, table) != expected(before, after, found, held):
                 self.wrong.append(f"the rows are not kept by {sql}")

@@ -30,8 +30,8 @@ def said_of(said: Altered, after: TableSchema) -> TableSchema:
 
 
 def added(after: TableSchema, said: Altered) -> list[str]:
-    """The columns that were not there before."""
-    return [column.name for column in after.columns if column.name not in said.origin]
+    """The columns that were not there before, and are captured."""
+    return [column.name for column in after.captured if column.name not in said.origin]
 
 
 def expected(before: TableSchema, after: TableSchema, said: Altered, held: Counter[Any]) -> Counter[Any]:
