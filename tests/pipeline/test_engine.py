@@ -48,6 +48,7 @@ def rows(lake: Pipeline, database: str, position: str) -> list[tuple[int, int]]:
     return sorted((row["id"], row["n"]) for row in found.select("id", "n").collect())
 
 
+@pytest.mark.long
 @pytest.mark.one_server
 def test_a_pipeline_over_tables_of_both_engines(
     spark: SparkSession,

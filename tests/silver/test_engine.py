@@ -132,7 +132,7 @@ HANDED_OVER: dict[str, tuple[TableSchema, dict[str, str], Policy]] = {
 }
 
 
-@pytest.mark.parametrize("case", HANDED_OVER)
+@pytest.mark.parametrize("case", ["a rename", *(pytest.param(n, marks=pytest.mark.long) for n in [*HANDED_OVER][1:])])
 def test_a_change_that_needs_a_feature_hands_the_table_to_spark_wherever_it_crashes(
     spark: SparkSession, tmp_path: Path, seed: int, case: str
 ) -> None:
