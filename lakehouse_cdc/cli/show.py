@@ -72,8 +72,8 @@ class Screen:
             self.say(f"{finding.name}: {finding.what}{code}", f"{finding.severity:>7}", _STYLES[finding.severity])
             if finding.severity != "ok" and finding.hint:
                 self.say(f"        -> {finding.hint}")
-        found = Counter(finding.severity for finding in findings)
-        self.say(", ".join(f"{found[one]} {one}{'s' * (found[one] != 1)}" for one in severities[:2]))
+        counts = Counter(finding.severity for finding in findings)
+        self.say(", ".join(f"{counts[one]} {one}{'s' * (counts[one] != 1)}" for one in severities[:2]))
 
     def comparison(self, report: VerifyReport) -> None:
         """What `verify` found: a line a table, and the keys that differ."""

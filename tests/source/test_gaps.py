@@ -230,24 +230,34 @@ def test_a_purged_file_with_rows_of_a_prepared_transaction(stage: Stage, verb: s
         driver.restart()
 
 
+def commit_what_an_older_file_has(stage: Stage, driver: Driver) -> None:
+    """An XA transaction that was prepared in a file before the one that is read."""
+    with closing(connected(stage.server, database=stage.database)) as other, other.cursor() as cursor:
+        for sql in ("XA START 'x'", "UPDATE t SET v = 7 WHERE id = 30", "XA END 'x'", "XA PREPARE 'x'"):
+            cursor.execute(sql)
+        stage.run("FLUSH BINARY LOGS")
+        stage.run("UPDATE t SET v = 2 WHERE id = 0")
+        stage.drain(driver)
+        cursor.execute("XA COMMIT 'x'")
+
+
+def purge_what_is_planned(stage: Stage, driver: Driver) -> None:
+    """Before it is read, which then has nothing to give; the stream is at its end."""
+    driver.reader.stop()
+    stage.run(f"PURGE BINARY LOGS TO '{stage.position()[0]}'")
+    driver.restart()
+    assert driver.read() == []
+    assert driver.planned is not None
+    driver.offset = driver.planned[1]
+
+
 @pytest.mark.parametrize("planned", [True, False], ids=["planned before the purge", "planned after it"])
 def test_a_purged_file_with_rows_of_a_prepared_transaction_is_a_gap(stage: Stage, planned: bool) -> None:
     driver = running(stage, onGap="resnapshot")
     if planned:
-        with closing(connected(stage.server, database=stage.database)) as other, other.cursor() as cursor:
-            for sql in ("XA START 'x'", "UPDATE t SET v = 7 WHERE id = 30", "XA END 'x'", "XA PREPARE 'x'"):
-                cursor.execute(sql)
-            stage.run("FLUSH BINARY LOGS")
-            stage.run("UPDATE t SET v = 2 WHERE id = 0")
-            stage.drain(driver)
-            cursor.execute("XA COMMIT 'x'")
+        commit_what_an_older_file_has(stage, driver)
         assert driver.plan()
-        driver.reader.stop()
-        stage.run(f"PURGE BINARY LOGS TO '{stage.position()[0]}'")
-        driver.restart()
-        assert driver.read() == []
-        assert driver.planned is not None
-        driver.offset = driver.planned[1]
+        purge_what_is_planned(stage, driver)
     else:
         prepare_and_purge(stage, driver)
         while True:
@@ -262,23 +272,13 @@ def test_a_purged_file_with_rows_of_a_prepared_transaction_is_a_gap_in_any_stret
     """It is committed before a statement that the batch passes, so the batch's end knows nothing of it any more."""
     stage.create("u", rows=3)
     driver = running(stage, onGap="resnapshot")
-    with closing(connected(stage.server, database=stage.database)) as other, other.cursor() as cursor:
-        for sql in ("XA START 'x'", "UPDATE t SET v = 7 WHERE id = 30", "XA END 'x'", "XA PREPARE 'x'"):
-            cursor.execute(sql)
-        stage.run("FLUSH BINARY LOGS")
-        stage.run("UPDATE t SET v = 2 WHERE id = 0")
-        stage.drain(driver)
-        cursor.execute("XA COMMIT 'x'")
+    commit_what_an_older_file_has(stage, driver)
     stage.run("ALTER TABLE u ADD COLUMN w INT")
     stage.run("UPDATE t SET v = 3 WHERE id = 0")
     assert driver.plan()
     assert driver.planned is not None
     assert "between" in driver.planned[1]
-    driver.reader.stop()
-    stage.run(f"PURGE BINARY LOGS TO '{stage.position()[0]}'")
-    driver.restart()
-    assert driver.read() == []
-    driver.offset = driver.planned[1]
+    purge_what_is_planned(stage, driver)
     assert driver.batch()
     stage.drain(driver)
     stage.same(driver, "t", "u")
