@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.silver.apply.applier import Applier
-from tests.support.silver.crashes import applied, runs, seeds, split_up
+from tests.support.silver.crashes import applied, runs, seeds, shuffled
 from tests.support.silver.folds import check, check_as_of, lake_with, policies
 from tests.support.silver.histories import KINDS
 
@@ -36,20 +36,9 @@ def out_of_order(spark: SparkSession, seed: int, *, tables: int, parts: int) -> 
     rng = random.Random(seed)
     policy = policies(rng)
     with lake_with(spark, rng, tables, 40 * parts, policy) as (lake, changes):
-        cut = split_up(changes, parts, rng)
-        first = Versions(None, lake.commit(cut[0]).version)
-        applier = Applier(spark, lake.layout, policy=lambda _: policy)
-        applier.apply(first, lake.note(first))
-        later = [lake.commit(part).version for part in cut[1:]]
-        order = [*later, rng.choice(later)]
-        rng.shuffle(order)
-        for n, version in enumerate(order):  # each as a batch that Delta has never seen
-            one = Versions(version - 1, version)
-            applier.apply(one, lake.note(one, query="shuffled", batch=n))
-            if rng.random() < 0.3:
-                applier = Applier(spark, lake.layout, policy=lambda _: policy)
+        last = shuffled(lake, changes, parts, rng, lambda: Applier(spark, lake.layout, policy=lambda _: policy))
         check(lake, changes, policy)
-        everything, applier = Versions(None, later[-1]), Applier(spark, lake.layout, policy=lambda _: policy)
+        everything, applier = Versions(None, last), Applier(spark, lake.layout, policy=lambda _: policy)
         applier.apply(everything, lake.note(everything, query="anew", batch=0))
         check(lake, changes, policy)
 

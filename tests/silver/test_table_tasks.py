@@ -26,7 +26,7 @@ from lakehouse_cdc.silver.table_tasks.job import in_job
 from tests.silver.test_first_load import EVERY, ID, KEYED_BY, begin, plain, reads, rows_of
 from tests.support.bronze_writer import Lake
 from tests.support.row_images import EVERY_KIND, random_row
-from tests.support.silver.crashes import applied, runs, seeds, split_up
+from tests.support.silver.crashes import applied, runs, seeds, shuffled, split_up
 from tests.support.silver.engines import at_times, here, plain_names, require_true_bounds, writers
 from tests.support.silver.folds import check, check_as_of
 from tests.support.silver.histories import KINDS, generated
@@ -71,18 +71,7 @@ def out_of_order(spark: SparkSession, seed: int, *, tables: int, parts: int) -> 
         return Applier(spark, lake.layout, policy=lambda _: AUTO, run_tasks=run)
 
     with lake_with(spark, rng, tables, 40 * parts) as (lake, changes):
-        cut = split_up(changes, parts, rng)
-        first = Versions(None, lake.commit(cut[0]).version)
-        applier = new_applier()
-        applier.apply(first, lake.note(first))
-        later = [lake.commit(part).version for part in cut[1:]]
-        order = [*later, rng.choice(later)]
-        rng.shuffle(order)
-        for n, version in enumerate(order):  # each as a batch that Delta has never seen
-            one = Versions(version - 1, version)
-            applier.apply(one, lake.note(one, query="shuffled", batch=n))
-            if rng.random() < 0.3:
-                applier = new_applier()
+        shuffled(lake, changes, parts, rng, new_applier)
         check(lake, changes, AUTO)
 
 

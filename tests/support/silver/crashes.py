@@ -50,3 +50,22 @@ def applied(
         applier.apply(versions, lake.note(versions))  # a crash may have left some tables as they were
         yield applier, versions
         done = versions.last
+
+
+def shuffled(
+    lake: Lake, changes: list[Change], parts: int, rng: random.Random, new_applier: Callable[[], Applier]
+) -> int:
+    """Apply the first of so many batches, then the others in any order, one of them twice; bronze's last version."""
+    cut = split_up(changes, parts, rng)
+    first = Versions(None, lake.commit(cut[0]).version)
+    applier = new_applier()
+    applier.apply(first, lake.note(first))
+    later = [lake.commit(part).version for part in cut[1:]]
+    order = [*later, rng.choice(later)]
+    rng.shuffle(order)
+    for n, version in enumerate(order):  # each as a batch that Delta has never seen
+        one = Versions(version - 1, version)
+        applier.apply(one, lake.note(one, query="shuffled", batch=n))
+        if rng.random() < 0.3:
+            applier = new_applier()
+    return later[-1]
