@@ -224,6 +224,11 @@ def set_properties(spark: SparkSession, table: Table, properties: Mapping[str, s
     alter(spark, table, f"ALTER TABLE {table.sql} SET TBLPROPERTIES ({assignments})")
 
 
+def unset_properties(spark: SparkSession, table: Table, *names: str) -> None:
+    """Take properties of the table away; those that it does not have do not matter."""
+    alter(spark, table, f"ALTER TABLE {table.sql} UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(literal, names))})")
+
+
 def table_id(spark: SparkSession, table: Table) -> str:
     """The id that Delta gave the table when it was made; one that is made again in its place has another."""
     if (state := delta_log.state(spark, table)) is not None:

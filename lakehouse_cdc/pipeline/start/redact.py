@@ -15,6 +15,7 @@ Why it holds, table by table:
 2. The rows of bronze, then the schemas, are replaced, each by one commit (see `bronze.redaction`).
 3. Silver's table is built again from bronze (see `silver.apply.rebuild`): no file of the new one was made of what is
    hidden, whatever a column was called, computed from, or kept under.
+4. Delta's log forgets the versions of silver's table from before, whose commits have least and greatest values of keys.
 
 A crash before 2 leaves a table that is built again for nothing. One after it leaves a table that the next run builds
 again before anything else is applied. The schemas come after the rows, so as long as they say that something is in
@@ -24,8 +25,8 @@ Old commits of bronze still add the old files, and a reader that has yet to read
 nothing is done before silver and the other sinks have read all of bronze; and a silver table that was set aside, or
 cannot be built again, takes nothing by version any more, but the whole.
 
-What was written before is under older versions until VACUUM deletes it (`ops.maintain`). `as_of` does not read those
-(see `silver.time_travel`). What sinks have taken elsewhere is theirs.
+What was written before is in files of older versions until VACUUM deletes them (`ops.maintain`). `as_of` does not read
+those (see `silver.time_travel`). What sinks have taken elsewhere is theirs.
 
 Guards: tests/pipeline/test_redact.py.
 """

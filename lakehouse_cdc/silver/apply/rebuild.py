@@ -15,7 +15,9 @@ crash at any other point leaves a table that nobody reads, and that the next att
 Batches that the new table holds already are applied to it as any repeated batch is: they change nothing.
 
 Where values of bronze are hidden later (see `bronze.redaction`), the tables that were made of them say that before, and
-are built again, too. Of what bronze has added before that, by version, they take nothing any more.
+are built again, too. Of what bronze has added before that, by version, they take nothing any more. Their commits from
+before have least and greatest values of keys, so Delta's log forgets them; the new table says that it is to be built
+again until that is done.
 
 A table that cannot be built is quarantined as it is (see `applier`), and tried again by the next run. One that is not
 there has no place to say so: the run does. One that is quarantined may have been so for what is configured otherwise
@@ -33,8 +35,9 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
-from lakehouse_cdc.lake.commits import newest_version, noting
-from lakehouse_cdc.lake.tables import drop, exists, replace_by, set_properties
+from lakehouse_cdc.lake.commits import newest_first, newest_version, noting
+from lakehouse_cdc.lake.old_versions import forget_versions
+from lakehouse_cdc.lake.tables import drop, exists, replace_by, set_properties, unset_properties
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout, Table
@@ -221,6 +224,8 @@ def _build(
     TableApplier(beside, schemas, name, keep_days=keep_days, policy=policy).apply(session, part, versions, note)
     made = held_by(session, beside, name)
     assert made is not None, name
+    if note.redacted:
+        set_properties(session, beside.silver_table(name), {REBUILDING: REDACTED})
     old, tombstones = layout.silver_table(name), layout.tombstones(name)
     if exists(session, old):
         set_properties(session, old, {REBUILDING: REDACTED if note.redacted else "true"})
@@ -234,6 +239,17 @@ def _build(
         if made.form.has_tombstones:
             replace_by(session, tombstones, beside.tombstones(name))
         replace_by(session, old, beside.silver_table(name))
+    if note.redacted:
+        _forget_redacted(session, old, tombstones)
+
+
+def _forget_redacted(session: SparkSession, old: Table, tombstones: Table) -> None:
+    """Leave nothing in Delta's log of the versions from before the tables were built of redacted rows."""
+    for table in (tombstones, old):
+        if exists(session, table):
+            first = next(c.version for c in newest_first(session, table) if c.note is not None and c.note.redacted)
+            forget_versions(session, table, first)
+    unset_properties(session, old, REBUILDING)
 
 
 def _complete(
