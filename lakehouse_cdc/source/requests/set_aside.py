@@ -81,7 +81,9 @@ class SetAside:
     def note(self, error: CdcError, digest: str) -> bool:
         """Note that the table of `error` is to be quarantined at its position.
 
-        False where the error is about no single table, or where the same was noted and has not helped.
+        The tasks of a batch fail in any order, so a table may fail at an earlier position after a later one was noted.
+        False where the error is about no single table, or where that position, or an earlier one, was noted and has
+        not helped.
         """
         if not isinstance(error, DefiniteError) or error.code.scope is Scope.PIPELINE:
             return False
@@ -89,7 +91,7 @@ class SetAside:
         if not error.table or not file:
             return False
         before = self.notes().get(error.table)
-        if before is not None and before.state == "open":
+        if before is not None and before.state == "open" and before.position <= Position(file, int(pos)):
             return False
         self._signals.drop(error.table)  # else it would be taken up, and fail, again and again
         rereads = before.rereads if before is not None else ()
