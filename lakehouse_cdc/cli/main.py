@@ -1,4 +1,4 @@
-"""`lakehouse-cdc`: demo, config, doctor, run, status, verify, as-of, maintain, signal, reset, redact, bundle."""
+"""`lakehouse-cdc`: demo, init, config, doctor, run, status, verify, as-of, maintain, signal, reset, redact, bundle."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 from lakehouse_cdc.cli import bundle
 from lakehouse_cdc.cli.command import Call, command
 from lakehouse_cdc.cli.exits import DIFFERENCE
+from lakehouse_cdc.cli.init import init
 from lakehouse_cdc.cli.show import Screen, Ticker
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.pipeline.config.file import load
@@ -74,6 +75,9 @@ def demo(
     verified = run_demo(screen, rows=rows, folder=path if keep else None, url=url)
     if not verified:
         raise typer.Exit(DIFFERENCE)
+
+
+command(app)(init)
 
 
 @command(app)
