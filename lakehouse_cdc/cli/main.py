@@ -11,7 +11,7 @@ import typer
 
 from lakehouse_cdc.cli import bundle
 from lakehouse_cdc.cli.command import Call, command
-from lakehouse_cdc.cli.exits import DIFFERENCE
+from lakehouse_cdc.cli.exits import CONTINUES, DIFFERENCE, DOES_THE_REST
 from lakehouse_cdc.cli.init import init
 from lakehouse_cdc.cli.show import Screen, Ticker
 from lakehouse_cdc.errors import codes
@@ -58,7 +58,7 @@ def main() -> None:
             raise
 
 
-@command(app)
+@command(app, interrupted=CONTINUES)
 def demo(
     screen: Screen,
     rows: Annotated[int, typer.Option(min=100, help="Rows to load before the snapshot begins.")] = 50_000,
@@ -101,7 +101,7 @@ def config(
 
 @command(app)
 def doctor(call: Call) -> None:
-    """Everything that must be true of the source, what is not, and how to fix it."""
+    """Everything that must be true of the source and the target, what is not, and how to fix it."""
     pipeline = call.pipeline()
     findings, left_out = pipeline.doctor(), pipeline.uncaptured().all
     if not call.screen.as_json:
@@ -112,7 +112,7 @@ def doctor(call: Call) -> None:
         raise typer.Exit(DIFFERENCE)
 
 
-@command(app)
+@command(app, interrupted=CONTINUES)
 def run(
     call: Call,
     once: Annotated[bool, typer.Option("--once", help="All that is there now, then stop.")] = False,
@@ -200,7 +200,7 @@ def verify(
             raise typer.Exit(DIFFERENCE)
 
 
-@command(app)
+@command(app, interrupted=DOES_THE_REST)
 def maintain(
     call: Call,
     vacuum: Annotated[
@@ -261,7 +261,7 @@ class Action(str, Enum):
     RESUME = "resume"
 
 
-@command(app)
+@command(app, interrupted=DOES_THE_REST)
 def signal(
     call: Call,
     action: Annotated[
@@ -305,7 +305,7 @@ def signal(
     call.screen.result({"paused": pipeline.signals.paused})
 
 
-@command(app)
+@command(app, interrupted=DOES_THE_REST)
 def reset(
     call: Call,
     keep_tables: Annotated[
@@ -327,7 +327,7 @@ def reset(
     call.screen.result({"deleted": [d.to_json() for d in plan.deletions], "kept_tables": keep_tables})
 
 
-@command(app)
+@command(app, interrupted=DOES_THE_REST)
 def redact(
     call: Call,
     tables: Annotated[
