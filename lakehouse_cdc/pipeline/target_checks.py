@@ -14,8 +14,7 @@ from pathlib import Path
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
-from lakehouse_cdc.lake.tables import PIPELINE
-from lakehouse_cdc.model.table_layout import Layout, Table
+from lakehouse_cdc.model.table_layout import PIPELINE, Layout, Table
 from lakehouse_cdc.mysql.preflight.settings import Finding
 
 _ROOM = 2  # free bytes for each byte of the source: bronze and silver are smaller, but there are two of them

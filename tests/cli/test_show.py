@@ -57,7 +57,7 @@ def test_text_is_wrapped_between_words() -> None:
 )
 def test_what_is_said_after_an_interruption(
     monkeypatch: pytest.MonkeyPatch,
-    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path: Path,
     command: list[str],
     method: str,
     said: str,
