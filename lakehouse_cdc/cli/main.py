@@ -21,7 +21,6 @@ from lakehouse_cdc.pipeline.config.reference import effective, json_schema
 app = typer.Typer(
     help="MySQL into a Delta lakehouse: exact at a binlog position, without locks, verified.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.add_typer(bundle.app, name="bundle")
