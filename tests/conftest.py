@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-from collections.abc import Generator, Iterator, Set
+from collections.abc import Callable, Generator, Iterator, Set
 from contextlib import closing
 from typing import Any
 from unittest.mock import patch
@@ -46,6 +46,19 @@ def database(mysql: MySqlServer) -> Iterator[str]:
     """The name of a new, empty database on the shared server, dropped after the test."""
     with new_database(mysql) as name:
         yield name
+
+
+@pytest.fixture
+def run(mysql_client: pymysql.Connection[Any], database: str) -> Callable[..., None]:
+    """`run(*statements)` in the test's own database."""
+
+    def execute(*statements: str) -> None:
+        with mysql_client.cursor() as cursor:
+            cursor.execute(f"USE {database}")
+            for sql in statements:
+                cursor.execute(sql)
+
+    return execute
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -11,21 +9,19 @@ from typing import Annotated
 import typer
 import yaml
 
-from lakehouse_cdc.bundle.files import Package, Plan, write
-from lakehouse_cdc.bundle.survey import Survey, survey
+from lakehouse_cdc.bundle.files import Package, Plan
 from lakehouse_cdc.cli.command import command
 from lakehouse_cdc.cli.exits import DIFFERENCE
+from lakehouse_cdc.cli.init import PLAIN, end_with_draft, show_draft
 from lakehouse_cdc.cli.show import Screen
+from lakehouse_cdc.draft.examine import examined
+from lakehouse_cdc.draft.pipeline_file import Draft
+from lakehouse_cdc.draft.survey import Survey
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.table_name import split
-from lakehouse_cdc.mysql.connection.session import connect
-from lakehouse_cdc.mysql.preflight.settings import Finding
-from lakehouse_cdc.pipeline.config.source_options import connection_options
-from lakehouse_cdc.pipeline.pipeline import Pipeline
 
 app = typer.Typer(help="A Databricks bundle for your own tables, and its last runs.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Argument(help="The bundle's folder.")]
-_PLAIN = re.compile(r"[A-Za-z0-9_]+")
 
 
 @command(app)
@@ -51,33 +47,25 @@ def init(
     finds what must be fixed on the source first.
     """
     name = name or _name(tables)
-    plan = Plan(
-        name=name, url=url, password=_password(name, password_ref, password_env), tls=tls, patterns=tuple(tables),
-        catalog=catalog, schema=schema or f"{name}_cdc", bronze=bronze or f"{name}_bronze",
-        silver=silver or f"{name}_silver", package=Package.of(wheel, version("lakehouse-cdc")),
-        node_type=node_type, survey=Survey({}),
-    )  # fmt: skip
-    plan, findings = _examined(plan, f"${{env:{password_env}}}" if password_env else None)
-    written = write(folder, plan.files(), plan.package)
-    wrong = [finding for finding in findings if finding.severity == "error"]
-    if not screen.as_json:
-        screen.findings(findings)
-        _summary(screen, plan, folder, written)
-    screen.result({
-        "folder": str(folder), "files": [str(path.relative_to(folder)) for path in written],
-        "tables": {table.name: {"key": list(table.key), "columns": [column.name for column in table.columns]}
-                   for table in plan.survey.tables.values()},
-        "excluded": plan.survey.excluded, "left_out": plan.survey.left_out,
-        "healthy": not wrong, "findings": [finding.as_json() for finding in findings],
-    })  # fmt: skip
-    if wrong:
-        raise typer.Exit(DIFFERENCE)
+    target = Plan.target(catalog, schema or f"{name}_cdc", bronze or f"{name}_bronze", silver or f"{name}_silver")
+    package = Package.of(wheel, version("lakehouse-cdc"))
+    draft = Draft(name, url, _password(name, password_ref, password_env), tls, tuple(tables), target, Survey({}))
+    draft, findings = examined(draft, f"${{env:{password_env}}}" if password_env else None)
+    written = Plan(draft, schema or f"{name}_cdc", package, node_type).write(folder)
+    show_draft(screen, draft, findings)
+    screen.say(f"{len(draft.survey.tables)} tables in {len(written)} files below {folder}. Next, in that folder:")
+    if draft.password:
+        screen.say(f"  databricks secrets put-secret {draft.password[len('${secret:') : -1].replace('/', ' ')}")
+    for step in ("validate --strict", "deploy", "run"):
+        screen.say(f"  databricks bundle {step} -t dev{' doctor' if step == 'run' else ''}")
+    files = [str(path.relative_to(folder)) for path in written]
+    end_with_draft(screen, {"folder": str(folder), "files": files}, draft, findings)
 
 
 def _name(patterns: list[str]) -> str:
     database, _ = split(next((p for p in patterns if not p.startswith("!")), ""))
-    if not _PLAIN.fullmatch(database):
-        raise codes.BUNDLE_SETTING_INVALID.error(
+    if not PLAIN.fullmatch(database):
+        raise codes.DRAFT_SETTING_INVALID.error(
             f"'{database}' does not make a name", where="--name", hint="give the pipeline a --name"
         )
     return database
@@ -87,36 +75,10 @@ def _password(name: str, reference: str, environment: str) -> str:
     """The reference for the file; a job on Databricks has no environment variable of this machine's."""
     if reference and not reference.startswith("${secret:"):
         # not repeated: it may be the password itself
-        raise codes.BUNDLE_SETTING_INVALID.error(
+        raise codes.DRAFT_SETTING_INVALID.error(
             "a job on Databricks takes its password from a secret", where="--password-ref", hint="${secret:scope/key}"
         )
     return reference or (f"${{secret:{name}/mysql_password}}" if environment else "")
-
-
-def _examined(plan: Plan, password: str | None) -> tuple[Plan, list[Finding]]:
-    """The plan with what the source holds, and what `doctor` says of it; `password` is the reference to ask with."""
-    with connect(connection_options(plan.config(password), Path.cwd())) as session:
-        plan = replace(plan, survey=survey(session, plan.patterns))
-    while True:
-        plan.survey.require_some()
-        findings = Pipeline(plan.config(password)).doctor()
-        refused = {f.name: f.what for f in findings if f.severity == "error" and f.name in plan.survey.tables}
-        if not refused:
-            return plan, findings
-        plan = replace(plan, survey=plan.survey.without(refused))
-
-
-def _summary(screen: Screen, plan: Plan, folder: Path, written: list[Path]) -> None:
-    for table, columns in plan.survey.excluded.items():
-        for column, reason in columns.items():
-            screen.say(f"{table}.{column}: {reason}", "excluded", "yellow")
-    for table, reason in plan.survey.left_out.items():
-        screen.say(f"{table}: {reason}", "left out", "yellow")
-    screen.say(f"{len(plan.survey.tables)} tables in {len(written)} files below {folder}. Next, in that folder:")
-    if plan.password:
-        screen.say(f"  databricks secrets put-secret {plan.password[len('${secret:') : -1].replace('/', ' ')}")
-    for step in ("validate --strict", "deploy", "run"):
-        screen.say(f"  databricks bundle {step} -t dev{' doctor' if step == 'run' else ''}")
 
 
 @command(app)

@@ -15,7 +15,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from lakehouse_cdc.cli.exits import exit_codes
+from lakehouse_cdc.cli.exits import NOTHING_CHANGED, exit_codes
 from lakehouse_cdc.cli.logs import log_to
 from lakehouse_cdc.cli.show import Screen
 from lakehouse_cdc.pipeline.pipeline import Pipeline
@@ -53,8 +53,10 @@ class Call:
             yield pipeline
 
 
-def command(app: typer.Typer, name: str | None = None) -> Callable[[_Function], _Function]:
-    """Add a function to the commands of `app`; see the module."""
+def command(
+    app: typer.Typer, name: str | None = None, *, interrupted: str = NOTHING_CHANGED
+) -> Callable[[_Function], _Function]:
+    """Add a function to the commands of `app`; see the module. `interrupted` is said after Ctrl-C."""
 
     def added(function: _Function) -> _Function:
         hints = get_type_hints(function, include_extras=True)
@@ -65,7 +67,7 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[_Function], 
             as_json, verbose = given.pop("as_json"), given.pop("verbose")
             file, settings = given.pop("config", None), given.pop("settings", None)
             screen = Screen(as_json=as_json)
-            with exit_codes(as_json=as_json, verbose=verbose):
+            with exit_codes(as_json=as_json, verbose=verbose, interrupted=interrupted):
                 function(Call(screen, file, tuple(settings or ())) if of_pipeline else screen, **given)
 
         file_options = [_parameter("config", ConfigFile, inspect.Parameter.empty)] if of_pipeline else []

@@ -12,30 +12,46 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from lakehouse_cdc.errors import CdcError, ConfigError, codes
 
 FINE, DIFFERENCE, WRONG_USE, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
 
+NOTHING_CHANGED = "nothing was changed"
+CONTINUES = "what was committed stays, and the next run continues from there"
+DOES_THE_REST = "what was done stays, and the same command does the rest"
 _BROUGHT = ("pyspark", "delta")  # by Databricks, and by the extra `local`
 
 
 @contextmanager
-def exit_codes(*, as_json: bool = False, verbose: bool = False) -> Iterator[None]:
-    """Turn errors into one line on stderr (with `as_json` also one line of JSON on stdout) and an exit code."""
+def exit_codes(*, as_json: bool = False, verbose: bool = False, interrupted: str = NOTHING_CHANGED) -> Iterator[None]:
+    """Turn errors into one line on stderr (with `as_json` also one line of JSON on stdout) and an exit code.
+
+    `interrupted` is said after Ctrl-C: what became of what the command had done.
+    """
     try:
         yield
     except (CdcError, ModuleNotFoundError) as raised:
         error = _ours(raised)
         if verbose:
             traceback.print_exc()
-        print(f"error: {error}", file=sys.stderr)
+        _say(f"error: {error}")
         if as_json:
             print(json.dumps(error.as_json()))
         raise typer.Exit(WRONG_USE if isinstance(error, ConfigError) else FAILED) from None
     except KeyboardInterrupt:
-        print("interrupted; what was committed stays, and the next run continues from there", file=sys.stderr)
+        _say(f"interrupted; {interrupted}")
         raise typer.Exit(INTERRUPTED) from None
+
+
+def _say(text: str) -> None:
+    """To stderr: on a terminal wrapped between words, else one line."""
+    if sys.stderr.isatty():
+        Console(stderr=True, highlight=False).print(Text(text))
+    else:
+        print(text, file=sys.stderr)
 
 
 def _ours(error: CdcError | ModuleNotFoundError) -> CdcError:

@@ -1,4 +1,4 @@
-"""`lakehouse-cdc`: demo, config, doctor, run, status, verify, as-of, maintain, signal, reset, redact, bundle."""
+"""`lakehouse-cdc`: demo, init, config, doctor, run, status, verify, as-of, maintain, signal, reset, redact, bundle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import typer
 
 from lakehouse_cdc.cli import bundle
 from lakehouse_cdc.cli.command import Call, command
-from lakehouse_cdc.cli.exits import DIFFERENCE
+from lakehouse_cdc.cli.exits import CONTINUES, DIFFERENCE, DOES_THE_REST
+from lakehouse_cdc.cli.init import init
 from lakehouse_cdc.cli.show import Screen, Ticker
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.pipeline.config.file import load
@@ -20,7 +21,6 @@ from lakehouse_cdc.pipeline.config.reference import effective, json_schema
 app = typer.Typer(
     help="MySQL into a Delta lakehouse: exact at a binlog position, without locks, verified.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.add_typer(bundle.app, name="bundle")
@@ -57,7 +57,7 @@ def main() -> None:
             raise
 
 
-@command(app)
+@command(app, interrupted=CONTINUES)
 def demo(
     screen: Screen,
     rows: Annotated[int, typer.Option(min=100, help="Rows to load before the snapshot begins.")] = 50_000,
@@ -74,6 +74,9 @@ def demo(
     verified = run_demo(screen, rows=rows, folder=path if keep else None, url=url)
     if not verified:
         raise typer.Exit(DIFFERENCE)
+
+
+command(app)(init)
 
 
 @command(app)
@@ -97,7 +100,7 @@ def config(
 
 @command(app)
 def doctor(call: Call) -> None:
-    """Everything that must be true of the source, what is not, and how to fix it."""
+    """Everything that must be true of the source and the target, what is not, and how to fix it."""
     pipeline = call.pipeline()
     findings, left_out = pipeline.doctor(), pipeline.uncaptured().all
     if not call.screen.as_json:
@@ -108,7 +111,7 @@ def doctor(call: Call) -> None:
         raise typer.Exit(DIFFERENCE)
 
 
-@command(app)
+@command(app, interrupted=CONTINUES)
 def run(
     call: Call,
     once: Annotated[bool, typer.Option("--once", help="All that is there now, then stop.")] = False,
@@ -196,7 +199,7 @@ def verify(
             raise typer.Exit(DIFFERENCE)
 
 
-@command(app)
+@command(app, interrupted=DOES_THE_REST)
 def maintain(
     call: Call,
     vacuum: Annotated[
@@ -257,7 +260,7 @@ class Action(str, Enum):
     RESUME = "resume"
 
 
-@command(app)
+@command(app, interrupted=DOES_THE_REST)
 def signal(
     call: Call,
     action: Annotated[
@@ -301,7 +304,7 @@ def signal(
     call.screen.result({"paused": pipeline.signals.paused})
 
 
-@command(app)
+@command(app, interrupted=DOES_THE_REST)
 def reset(
     call: Call,
     keep_tables: Annotated[
@@ -323,7 +326,7 @@ def reset(
     call.screen.result({"deleted": [d.to_json() for d in plan.deletions], "kept_tables": keep_tables})
 
 
-@command(app)
+@command(app, interrupted=DOES_THE_REST)
 def redact(
     call: Call,
     tables: Annotated[

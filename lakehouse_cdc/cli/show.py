@@ -32,9 +32,9 @@ class Screen:
 
     def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
-        self.console = Console(file=sys.stderr if as_json else sys.stdout, highlight=False, soft_wrap=True)
+        self.console = Console(file=sys.stderr if as_json else sys.stdout, highlight=False)
         if not self.console.is_terminal:  # else rich takes it for 80 columns wide, and folds what nobody need fold
-            self.console.width = 200
+            self.console.width, self.console.soft_wrap = 200, True
 
     def say(self, text: str, mark: str = "", style: str = "") -> None:
         """One line; `mark` is before it, in that style. Neither is markup: names and keys may hold brackets."""
@@ -221,20 +221,19 @@ class Ticker:
             self._read += ops.get("r", 0)
             self._events += sum(n for op, n in ops.items() if op in "cudt")
         now = time.monotonic()
-        line = f"{progress.layer} at {progress.position}, {self._numbers(now)}"
+        line = f"{self._numbers(now)}; {progress.layer} at {progress.position}"
         if self._status is not None:
-            self._status.update(line)
+            self._status.update(Text(line, no_wrap=True, overflow="ellipsis"))
         elif now - self._printed >= 5:
             self._printed = now
             self._screen.say(line)
 
     def _numbers(self, now: float) -> str:
-        """Rows, rows per second and, while a snapshot runs, about how long it still takes."""
+        """Rows per second, about how long a snapshot still takes while one runs, and the rows so far."""
         seconds = max(now - self._began, 0.001)
-        text = (
-            f"{self._read:,} rows read, {self._events:,} changes, {(self._read + self._events) / seconds:,.0f} rows/s"
-        )
+        parts = [f"{(self._read + self._events) / seconds:,.0f} rows/s"]
         total = sum(self._estimates.values())
         if 0 < self._read < total:
-            text += f", about {(total - self._read) * seconds / self._read:,.0f} s of snapshot left"
-        return text
+            parts.append(f"about {(total - self._read) * seconds / self._read:,.0f} s left")
+        parts += [f"{self._read:,} read", f"{self._events:,} changes"]
+        return ", ".join(parts)

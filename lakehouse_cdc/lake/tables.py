@@ -20,9 +20,8 @@ from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.cleanup.trash import throw_away
 from lakehouse_cdc.lake.cleanup.unfinished_tables import is_unfinished, remove_unfinished
 from lakehouse_cdc.lake.failpoints import Door, commit_to
-from lakehouse_cdc.model.table_layout import Table, literal, quoted
+from lakehouse_cdc.model.table_layout import PIPELINE, Table, literal, quoted
 
-PIPELINE = "lakehouse_cdc.pipeline"
 _OF_ONE_TABLE = ("delta.columnMapping.maxColumnId",)
 BUILT_AGAIN = "move it away to have it built again"
 Columns = Sequence[tuple[str, str]]  # (name, Spark SQL type), in order

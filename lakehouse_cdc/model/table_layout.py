@@ -18,6 +18,7 @@ from lakehouse_cdc.model.own_columns import DEFAULT, OwnColumns
 from lakehouse_cdc.model.path_element import fitted
 from lakehouse_cdc.model.table_name import last_match, split
 
+PIPELINE = "lakehouse_cdc.pipeline"  # the property of a table that names its pipeline
 # _delta_log and _samples: Delta looks for no table in a folder that is called so (`DeltaTableUtils.findDeltaTableRoot`)
 _UNSAFE = re.compile(r"[/\\%:\x00-\x1f]|^[.]|^_(?=(?:delta_log|samples)$)")
 _OF_WORDS = ("spark_catalog", "hive_metastore")  # catalogs that take letters of ASCII, digits and _ alone

@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from lakehouse_cdc.errors import CdcError, TransientError, codes
 from lakehouse_cdc.model.belonging import Silver
 from lakehouse_cdc.model.moment import Moment
-from lakehouse_cdc.model.table_name import join
 from lakehouse_cdc.mysql.catalog import read_catalog
 from lakehouse_cdc.mysql.connection.session import connect
+from lakehouse_cdc.mysql.estimates import estimates
 from lakehouse_cdc.mysql.preflight import checks
 from lakehouse_cdc.mysql.preflight.settings import Finding
 from lakehouse_cdc.mysql.server import binary_logs
-from lakehouse_cdc.mysql.uncaptured import CAPTURED, Uncaptured, uncaptured
+from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
 from lakehouse_cdc.ops import last_error
+from lakehouse_cdc.pipeline import target_checks
 from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.pipeline.config.source_options import choice
 from lakehouse_cdc.pipeline.report import Layer, Progress, RunReport, VerifyReport
@@ -84,7 +85,7 @@ class Pipeline(RereadRequests):
         return cls(load(path, settings), spark, home=path.absolute().parent)
 
     def doctor(self) -> list[Finding]:
-        """Everything that must be true of the source. Raises only if the source cannot be reached."""
+        """Everything that must be true of source and target. Raises only if the source cannot be reached."""
         with connect(self._connection()) as session:
             findings = checks.check(
                 session, Selection(self.config.source.tables), choice(self.config), self.config.keys
@@ -99,7 +100,10 @@ class Pipeline(RereadRequests):
             findings += checks.zero_date_defaults(session, carried)
             findings += checks.large_rows(session, carried)
             findings += self._unused(captured)
-            return findings + (self._unfit(captured, at_fault) if self.config.target.silver else [])
+            findings += self._unfit(captured, at_fault) if self.config.target.silver else []
+            sizes = estimates(session)
+        size = sum(sizes[name].bytes for name in captured if name in sizes)
+        return [*findings, *target_checks.checks(self.layout, self.state, captured, size)]
 
     def _unfit(self, tables: Mapping[str, TableSchema], at_fault: Collection[str]) -> list[Finding]:
         """The tables that silver cannot hold, for nothing tells their rows apart, or not as they are to be held, or not
@@ -132,14 +136,9 @@ class Pipeline(RereadRequests):
     def estimates(self) -> dict[str, int]:
         """About how many rows each captured table has, as the server's statistics say."""
         with connect(self._connection()) as session:
-            estimated = session.query(
-                "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_ROWS FROM INFORMATION_SCHEMA.TABLES"
-                f" WHERE TABLE_TYPE IN ({', '.join(['%s'] * len(CAPTURED))})",
-                CAPTURED,
-            )
+            estimated = estimates(session)
         selection = Selection(self.config.source.tables)
-        names = {join(str(database), str(table)): int(rows or 0) for database, table, rows in estimated}
-        return {name: rows for name, rows in names.items() if selection.matches(name)}
+        return {name: one.rows for name, one in estimated.items() if selection.matches(name)}
 
     def plan(self) -> list[str]:
         """What the configuration, if it has changed, would do to the captured tables: a sentence for each.

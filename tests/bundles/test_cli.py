@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse_cdc.bundle.files import Package, Plan, write
-from lakehouse_cdc.bundle.survey import Survey
+from lakehouse_cdc.bundle.files import Package, Plan
+from lakehouse_cdc.draft.pipeline_file import Draft
+from lakehouse_cdc.draft.survey import Survey
 from lakehouse_cdc.schema.table import Column, TableSchema
 from tests.support.bundles.declared import BUNDLE, ROOT, TARGETS
 from tests.support.bundles.workspace import workspace
@@ -51,11 +52,9 @@ def test_it_is_valid(bundle: Path, target: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_init_writes_is_valid(tmp_path: Path, target: str) -> None:
     table = TableSchema("shop", "t", (Column("id", "int"),), ("id",))
-    plan = Plan(
-        "shop", "mysql://cdc@db", "${secret:shop/k}", "required", ("shop.*",), "main", "s", "b", "v",
-        Package("lakehouse-cdc==0.1.0"), "m5d.xlarge", Survey({table.name: table}),
-    )  # fmt: skip
-    write(tmp_path / "bundle", plan.files(), plan.package)
+    names, survey = Plan.target("main", "s", "b", "v"), Survey({table.name: table})
+    draft = Draft("shop", "mysql://cdc@db", "${secret:shop/k}", "required", ("shop.*",), names, survey)
+    Plan(draft, "s", Package("lakehouse-cdc==0.1.0"), "m5d.xlarge").write(tmp_path / "bundle")
     done = validate(tmp_path / "bundle", target)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from contextlib import closing
@@ -28,6 +29,17 @@ def test_failure_is_the_exit_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
+
+
+@pytest.mark.process
+def test_the_shell_completes_commands_and_options() -> None:
+    script = "from lakehouse_cdc.cli.main import app; app(prog_name='lakehouse-cdc')"
+    for typed, completed in {"d": ["demo", "doctor"], "run --on": ["--once"]}.items():
+        words = ["lakehouse-cdc", *typed.split()]
+        asked = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+        given = {**os.environ, **asked, "_LAKEHOUSE_CDC_COMPLETE": "complete_bash"}
+        ran = subprocess.run([sys.executable, "-c", script], env=given, capture_output=True, text=True)
+        assert ran.stdout.split() == completed, ran.stderr
 
 
 @pytest.mark.process

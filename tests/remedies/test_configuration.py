@@ -353,7 +353,7 @@ def shown(hint: str) -> str:
     return " ".join(re.sub(r"[^\x20-\x7e]", " ", said.output).split())
 
 
-@remedy(codes.BUNDLE_SETTING_INVALID, codes.BUNDLE_FOLDER_UNUSABLE)
+@remedy(codes.DRAFT_SETTING_INVALID, codes.DRAFT_PLACE_UNUSABLE)
 def test_a_bundle_of_what_was_given(
     mysql: MySqlServer, database: str, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -363,30 +363,30 @@ def test_a_bundle_of_what_was_given(
     init = ["bundle", "init", *source, "--tables", f"{database}.*"]
     folder = tmp_path / "bundle"
     refused = call(2, "bundle", "init", *source, "--tables", "*.t", folder)
-    assert refused["code"] == codes.BUNDLE_SETTING_INVALID.label
+    assert refused["code"] == codes.DRAFT_SETTING_INVALID.label
     option = re.fullmatch(r"give the pipeline a (--name)", refused["hint"])
     assert option, refused["hint"]
     call(0, "bundle", "init", *source, "--tables", f"{database}.*", option[1], "shop", tmp_path / "named")
     refused = call(2, *init, "--password-ref", "s3cret", folder)
-    assert (refused["code"], refused["hint"]) == (codes.BUNDLE_SETTING_INVALID.label, "${secret:scope/key}")
+    assert (refused["code"], refused["hint"]) == (codes.DRAFT_SETTING_INVALID.label, "${secret:scope/key}")
     assert "s3cret" not in str(refused)
     secret = ["--password-ref", refused["hint"], "--password-env", "ROOTS_PASSWORD"]
     call(0, *init, *secret, tmp_path / "with a secret")
     refused = call(2, *init, "--wheel", tmp_path / "none.whl", folder)
-    assert refused["code"] == codes.BUNDLE_SETTING_INVALID.label
+    assert refused["code"] == codes.DRAFT_SETTING_INVALID.label
     place = re.search(r"or name one in (/Volumes/)", refused["hint"])
     assert place, refused["hint"]
     call(0, *init, "--wheel", f"{place[1]}lake/wheels/lakehouse_cdc.whl", tmp_path / "with a wheel")
     refused = call(2, *init, "--tls", "always", folder)
-    assert refused["code"] == codes.BUNDLE_SETTING_INVALID.label
-    assert "bundle init --help" in refused["hint"]
+    assert refused["code"] == codes.DRAFT_SETTING_INVALID.label
+    assert "--help" in refused["hint"]
     call(0, *init, "--tls", "required", folder)
     refused = call(2, *init, folder)
     assert (refused["code"], refused["hint"]) == (
-        codes.BUNDLE_FOLDER_UNUSABLE.label, "choose another folder, or move it away",
+        codes.DRAFT_PLACE_UNUSABLE.label, "choose another place, or move it away",
     )  # fmt: skip
     call(0, *init, tmp_path / "another")
     (tmp_path / "file").touch()
     refused = call(2, *init, tmp_path / "file" / "bundle")
-    assert (refused["code"], refused["hint"]) == (codes.BUNDLE_FOLDER_UNUSABLE.label, "choose another folder")
+    assert (refused["code"], refused["hint"]) == (codes.DRAFT_PLACE_UNUSABLE.label, "choose another place")
     call(0, *init, tmp_path / "still another")

@@ -41,6 +41,8 @@ COMMANDS = {
     "databricks bundle run -t dev doctor": "tests/bundles/test_bundle.py",
     "databricks bundle run -t dev ingest": "tests/bundles/test_bundle.py",
     "databricks bundle run -t dev declarative": "tests/bundles/test_bundle.py",
+    "uv run lakehouse-cdc init --url mysql://cdc@127.0.0.1:3306 --tables 'shop.*'"
+    " --password-env SHOP_PASSWORD": "tests/cli/test_init.py",
     "uv run lakehouse-cdc bundle init --url mysql://cdc@db:3306 --tables 'shop.*' --catalog main"
     " --password-env SHOP_PASSWORD shop-bundle": "tests/bundles/test_init.py",
     "uv run lakehouse-cdc bundle status shop-bundle": "tests/bundles/test_status.py",

@@ -165,22 +165,22 @@ COMMAND_MISUSED = Code(
     "See the command's --help.",
 )
 
-BUNDLE_SETTING_INVALID = Code(
+DRAFT_SETTING_INVALID = Code(
     1019,
-    "bundle_setting_invalid",
+    "draft_setting_invalid",
     ConfigError,
     Scope.PIPELINE,
-    "The bundle cannot be made of what was given on the command line.",
-    "Correct the option that the error names; see lakehouse-cdc bundle init --help.",
+    "A pipeline's file, or a bundle, cannot be made of what was given on the command line.",
+    "Correct the option that the error names; lakehouse-cdc init --help and bundle init --help say what each takes.",
 )
 
-BUNDLE_FOLDER_UNUSABLE = Code(
+DRAFT_PLACE_UNUSABLE = Code(
     1020,
-    "bundle_folder_unusable",
+    "draft_place_unusable",
     ConfigError,
     Scope.PIPELINE,
-    "The folder of the bundle cannot be read or written, or holds files already.",
-    "Name another folder.",
+    "The files of a draft cannot be written, or are there already.",
+    "Name another place.",
 )
 
 BUNDLE_NOT_DEPLOYED = Code(

@@ -22,8 +22,8 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.cleanup.trash import empty_trash, throw_away
-from lakehouse_cdc.lake.tables import PIPELINE, delta_table, exists, read
-from lakehouse_cdc.model.table_layout import Layout, Table, quoted
+from lakehouse_cdc.lake.tables import delta_table, exists, read
+from lakehouse_cdc.model.table_layout import PIPELINE, Layout, Table, quoted
 from lakehouse_cdc.pipeline.context import Folders
 from lakehouse_cdc.pipeline.start.silver_settings import SETTINGS
 

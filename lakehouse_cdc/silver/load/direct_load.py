@@ -28,11 +28,10 @@ from lakehouse_cdc.lake.delta_log import APPENDED, State
 from lakehouse_cdc.lake.direct.commit import add_files, discard
 from lakehouse_cdc.lake.direct.file_listing import Listed, files_of
 from lakehouse_cdc.lake.direct.statistics import Path
-from lakehouse_cdc.lake.tables import PIPELINE
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.own_columns import OwnColumns
-from lakehouse_cdc.model.table_layout import Layout, Table
+from lakehouse_cdc.model.table_layout import PIPELINE, Layout, Table
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.batch.contents import Segment
 from lakehouse_cdc.silver.definition.column_mapping import Shape

@@ -17,6 +17,7 @@ from lakehouse_cdc.model.own_columns import DEFAULT
 from lakehouse_cdc.model.table_name import pattern_of
 from lakehouse_cdc.mysql.catalog import Catalog, read_catalog
 from lakehouse_cdc.mysql.connection.session import Session
+from lakehouse_cdc.mysql.estimates import Estimate, estimates
 from lakehouse_cdc.schema import types
 from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.selection import Selection
@@ -30,11 +31,13 @@ class Survey:
     """The tables that can be captured, by `database.table`, and what cannot.
 
     `excluded` has the columns left out of a table (table -> column -> reason), `left_out` the tables (table -> reason).
+    `sizes` are the server's estimates, of all tables or, where it was not asked, none.
     """
 
     tables: Mapping[str, TableSchema]
     excluded: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
+    sizes: Mapping[str, Estimate] = field(default_factory=dict)
 
     def without(self, reasons: Mapping[str, str]) -> Survey:
         """The same with more tables left out, for these reasons."""
@@ -42,6 +45,7 @@ class Survey:
             {name: table for name, table in self.tables.items() if name not in reasons},
             {name: columns for name, columns in self.excluded.items() if name not in reasons},
             {**self.left_out, **reasons},
+            self.sizes,
         )
 
     def require_some(self) -> None:
@@ -68,7 +72,10 @@ def survey(session: Session, patterns: Sequence[str]) -> Survey:
             left_out[name] = "; ".join(remaining)
         elif columns:
             excluded[name] = columns
-    return Survey(catalog.tables, excluded).without(left_out)
+    sizes = estimates(session)
+    return Survey(
+        catalog.tables, excluded, sizes={name: sizes.get(name, Estimate()) for name in catalog.tables}
+    ).without(left_out)
 
 
 def _faults(catalog: Catalog, schema: TableSchema) -> list[str]:

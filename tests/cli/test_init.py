@@ -1,0 +1,108 @@
+"""`init`: the file that it writes for the tables of a real server runs as it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from lakehouse_cdc.cli.main import app
+from lakehouse_cdc.errors import codes
+from lakehouse_cdc.testing import MySqlServer
+from tests.support.commands import call
+
+pytestmark = pytest.mark.mysql
+
+
+@pytest.fixture
+def tables(run: Callable[..., None]) -> None:
+    run(
+        "CREATE TABLE orders (id BIGINT UNSIGNED PRIMARY KEY, total DECIMAL(10, 2), `odd # 'name` INT)",
+        "INSERT INTO orders VALUES (1, 9.90, 1), (2, 0.10, NULL)",
+        "CREATE TABLE log (line VARCHAR(20))",
+        "INSERT INTO log VALUES ('a'), ('a')",
+        "CREATE TABLE times (ts TIMESTAMP PRIMARY KEY, h INT AS (HOUR(ts)) VIRTUAL)",
+        "CREATE TABLE hole (id INT PRIMARY KEY) ENGINE = BLACKHOLE",
+        "CREATE VIEW v AS SELECT id FROM orders",
+    )
+
+
+@pytest.fixture
+def init(mysql: MySqlServer, database: str, tmp_path: Path, tables: None) -> Callable[..., Any]:
+    """`init(0)`: called with the tables of `database`, its exit code is 0."""
+
+    def called(code: int, *more: str | Path, as_json: bool = True) -> Any:
+        file = tmp_path / "pipeline.yml"
+        return call(code, "init", file, "--url", mysql.url, "--tables", f"{database}.*", *more, as_json=as_json)
+
+    return called
+
+
+def test_the_file_names_tables_sizes_keys_and_reasons(
+    init: Callable[..., Any], database: str, tmp_path: Path, mysql: MySqlServer
+) -> None:
+    done = init(0)
+    assert set(done["tables"]) == {f"{database}.{name}" for name in ("orders", "log", "times")}
+    text = (tmp_path / "pipeline.yml").read_text()
+    assert yaml.safe_load(text) == {
+        "name": database,
+        "source": {"url": mysql.url, "tables": [f"{database}.*", f"!{database}.hole"], "tls": "preferred"},
+        "target": {"path": "./lakehouse", "bronze": f"{database}_bronze", "silver": f"{database}_silver"},
+        "tables": {f"{database}.times": {"exclude": ["h"]}},
+    }
+    [orders] = [line for line in text.splitlines() if line.startswith(f"#   {database}.orders: about ")]
+    assert orders.endswith("columns: 3; key: id bigint unsigned")
+    [log] = [line for line in text.splitlines() if line.startswith(f"#   {database}.log: about ")]
+    assert log.endswith("columns: 1; no key: equal rows are counted")
+    [hole] = [line for line in text.splitlines() if "hole" in line]
+    assert "BLACKHOLE" in hole
+    [column] = [line for line in text.splitlines() if line.startswith("      - h")]
+    assert "virtual generated" in column
+
+
+def test_what_it_says_next_can_be_done(init: Callable[..., Any], database: str, tmp_path: Path) -> None:
+    said = init(0, as_json=False).splitlines()
+    [begin] = [n for n, line in enumerate(said) if line.endswith("pipeline.yml has 3 tables. Next:")]
+    steps = [line.partition("#")[0].split() for line in said[begin + 1 :]]
+    assert [step[:2] for step in steps] == [
+        ["lakehouse-cdc", "doctor"],
+        ["lakehouse-cdc", "run"],
+        ["lakehouse-cdc", "verify"],
+    ]
+    *_, verified = [call(0, *step[1:]) for step in steps]
+    assert {name: one["equal"] for name, one in verified["tables"].items()} == {
+        f"{database}.{name}": True for name in ("orders", "log", "times")
+    }
+
+
+def test_no_password_is_written_and_no_file_overwritten(
+    mysql: MySqlServer, run: Callable[..., None], tables: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INIT_PASSWORD", "s3cret")
+    run("CREATE USER init_reader@'127.0.0.1' IDENTIFIED BY 's3cret'", "GRANT ALL ON *.* TO init_reader@'127.0.0.1'")
+    url = mysql.url.replace("root@", "init_reader@")
+    file = tmp_path / "all.yml"
+    call(0, "init", file, "--url", url, "--password-env", "INIT_PASSWORD")
+    text = file.read_text()
+    assert "s3cret" not in text
+    written = yaml.safe_load(text)
+    assert written["name"] == "mysql"
+    assert written["source"]["password"] == "${env:INIT_PASSWORD}"
+    assert written["source"]["tables"][0] == "*.*"
+    refused = call(2, "init", file, "--url", url, "--password-env", "INIT_PASSWORD")
+    assert refused["code"] == codes.DRAFT_PLACE_UNUSABLE.label
+    assert file.read_text() == text
+    secret = url.replace("init_reader@", "init_reader:s3cret@")
+    said = CliRunner().invoke(app, ["init", str(tmp_path / "none.yml"), "--url", secret])
+    assert (said.exit_code, "s3cret" in said.output) == (2, False)
+    assert not (tmp_path / "none.yml").exists()
+
+
+def test_a_source_without_a_table(mysql: MySqlServer, tmp_path: Path) -> None:
+    refused = call(3, "init", tmp_path / "f.yml", "--url", mysql.url, "--tables", "nowhere.*")
+    assert refused["code"] == codes.SELECTION_UNMATCHED.label
+    assert not (tmp_path / "f.yml").exists()
