@@ -9,12 +9,16 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from configparser import ConfigParser
 from contextlib import closing
 from email import message_from_bytes
 from email.message import Message
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
+import pymysql
 import pytest
 from packaging.requirements import Requirement
 
@@ -23,6 +27,7 @@ from lakehouse_cdc.errors import codes
 from lakehouse_cdc.testing import MySqlServer
 from tests.remedies import remedy
 from tests.support.bundles.declared import BUNDLE, ROOT, Declared, settings
+from tests.support.documents import blocks
 from tests.support.servers import new_database
 
 pytestmark = pytest.mark.process
@@ -100,6 +105,25 @@ def test_it_runs_on_the_python_of_databricks_runtime_19(metadata: Message) -> No
     assert "3.12.3" in SpecifierSet(str(metadata["Requires-Python"]))
 
 
+def the_source_alone(
+    run: Callable[[str], subprocess.CompletedProcess[str]],
+    server: MySqlServer,
+    database: str,
+    connection: pymysql.Connection[Any],
+    folder: Path,
+) -> None:
+    """The script of the guide, twice: with the first row of a table `t`, and when it is gone."""
+    [script] = blocks("python", "docs/guides/use-the-source-alone.md")
+    script = script.replace("mysql://cdc@127.0.0.1:3306", server.url).replace("shop.*", f"{database}.*")
+    script = script.replace('os.environ["SHOP_PASSWORD"]', '""')
+    for op, statement in {"r": "INSERT INTO t VALUES (1)", "d": "DELETE FROM t"}.items():
+        connection.query(statement)
+        connection.commit()
+        done = run(script)
+        assert done.returncode == 0, done.stderr
+        assert op in pq.read_table(folder / "shop_stream" / "changes", columns=["op"]).column("op").to_pylist()
+
+
 @pytest.mark.long
 @remedy(codes.PACKAGE_MISSING, codes.PYSPARK_MISSING)
 def test_alone_in_a_new_environment_it_runs(wheel: zipfile.Path, mysql: MySqlServer, tmp_path: Path) -> None:
@@ -156,3 +180,4 @@ def test_alone_in_a_new_environment_it_runs(wheel: zipfile.Path, mysql: MySqlSer
         assert run(python, "-c", asked).returncode == 0
         ran = run(python.parent / "lakehouse-cdc", "run", "-c", file, "--once")
         assert ran.returncode == 0, ran.stderr
+        the_source_alone(lambda script: run(python, "-c", script), mysql, database, connection, tmp_path)
