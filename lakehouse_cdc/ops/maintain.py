@@ -45,11 +45,11 @@ from lakehouse_cdc.silver.tables.names import own_table
 from lakehouse_cdc.silver.tables.properties import CLUSTERED, own_properties
 from lakehouse_cdc.silver.tables.schema_cache import Schemas
 
-_FILE = 32 * 2**20  # bytes of a file of silver; of bronze, those that are smaller are put together
+FILE = 32 * 2**20  # bytes of a file of silver; of bronze, those that are smaller are put together
 _SPARE = 8  # so many files, and twice those that its bytes need, are few enough for a silver table
 _SETTINGS = {
-    "spark.databricks.delta.optimize.maxFileSize": str(_FILE),
-    "spark.databricks.delta.optimize.minFileSize": str(_FILE // 2),
+    "spark.databricks.delta.optimize.maxFileSize": str(FILE),
+    "spark.databricks.delta.optimize.minFileSize": str(FILE // 2),
     # VACUUM lists folders in so many tasks, of which there would be 10,000
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
 }
@@ -81,9 +81,7 @@ def maintain(spark: SparkSession, layout: Layout, silver_checkpoint: str, *, vac
     """Every table of the pipeline that is there. Raises DefiniteError before the first run, and for others' tables."""
     if not exists(spark, layout.changes):
         raise codes.BRONZE_EMPTY.error("nothing has been read yet", where=str(layout.changes), hint="run first")
-    session = spark.newSession()
-    for name, value in _SETTINGS.items():
-        session.conf.set(name, value)
+    session = compacting(spark)
     jobs = list(_jobs(session, layout))
     for table, _ in jobs:
         require_owner(session, table, layout.pipeline)
@@ -93,6 +91,14 @@ def maintain(spark: SparkSession, layout: Layout, silver_checkpoint: str, *, vac
         kept = needed if table == layout.changes else ""
         results.append(_table(session, table, statements, vacuum=vacuum, kept=kept))
     return results
+
+
+def compacting(spark: SparkSession) -> SparkSession:
+    """A session in which OPTIMIZE makes files of the right size."""
+    session = spark.newSession()
+    for name, value in _SETTINGS.items():
+        session.conf.set(name, value)
+    return session
 
 
 def _jobs(spark: SparkSession, layout: Layout) -> Iterator[tuple[Table, list[str]]]:
@@ -117,8 +123,8 @@ def _in_order(spark: SparkSession, layout: Layout, name: str) -> list[str]:
     table = layout.silver_table(name)
     if CLUSTERED in require_owner(spark, table, layout.pipeline):
         return [f"OPTIMIZE {table.sql}"]
-    size, files = _size(spark, table)
-    if files <= _SPARE + 2 * (1 + size // _FILE):
+    size, files = size_of(spark, table)
+    if files <= _SPARE + 2 * (1 + size // FILE):
         return []
     says = own_properties(spark, layout, name)
     shape = says.frozen.schema_id if says.frozen is not None else says.schema_id
@@ -133,10 +139,10 @@ def _in_order(spark: SparkSession, layout: Layout, name: str) -> list[str]:
 
 
 def _table(spark: SparkSession, table: Table, statements: Sequence[str], *, vacuum: bool, kept: str) -> Maintained:
-    before = _size(spark, table)[1]
+    before = size_of(spark, table)[1]
     conflicts, left = 0, ""
     for statement in statements:
-        failed = _patiently(partial(alter, spark, table, statement))
+        failed = patiently(partial(alter, spark, table, statement))
         conflicts += failed
         if failed == _TRIES:
             left = "the pipeline wrote to it each time; it comes next time"
@@ -144,10 +150,10 @@ def _table(spark: SparkSession, table: Table, statements: Sequence[str], *, vacu
     if vacuum and not kept:
         spark.sql(f"VACUUM {table.sql}").collect()
         since = _readable_since(spark, table)
-    return Maintained(str(table), before, _size(spark, table)[1], conflicts, left or kept, since)
+    return Maintained(str(table), before, size_of(spark, table)[1], conflicts, left or kept, since)
 
 
-def _patiently(do: Callable[[], object]) -> int:
+def patiently(do: Callable[[], object]) -> int:
     """How often it failed because of somebody else's commit: `_TRIES` times, and it is not done."""
     for failed in range(_TRIES):
         if failed:
@@ -167,7 +173,7 @@ def _goes_through(do: Callable[[], object]) -> bool:
     return True
 
 
-def _size(spark: SparkSession, table: Table) -> tuple[int, int]:
+def size_of(spark: SparkSession, table: Table) -> tuple[int, int]:
     """Its bytes and its files."""
     detail = delta_table(spark, table).detail().select("sizeInBytes", "numFiles").head()
     return (0, 0) if detail is None else (int(detail[0] or 0), int(detail[1] or 0))

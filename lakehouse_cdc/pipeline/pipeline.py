@@ -8,8 +8,8 @@ Nothing is decided here; every part is given where its tables and checkpoints li
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -268,7 +268,7 @@ class Pipeline(RereadRequests):
                 milestones.record.over()
             return every is not None and self.signals.paused
 
-        with self._writing(_OTHER_RUN), Streams() as streams:
+        with self._writing(_OTHER_RUN), self._upkeep(report), Streams() as streams:
             milestones.streams_begin()
             reading = self._reading
             streams.add(
@@ -298,6 +298,17 @@ class Pipeline(RereadRequests):
                 sink_of, place = sink_named(name)(spark, layout), self.checkpoint(f"sink-{name}")
                 streams.add(start_sink(spark, layout, place, sink_of, name=name, every_seconds=sinks_every))
             return streams.wait(until=paused)
+
+    @contextmanager
+    def _upkeep(self, report: RunReport) -> Iterator[None]:
+        """While streams run, unless the configuration says otherwise; after them, it ends what it is at."""
+        from lakehouse_cdc.ops.upkeep import Upkeep
+
+        if self.config.target.maintain == "off":
+            yield
+            return
+        with Upkeep(self.spark, self.layout, report.notices.append) as report.upkeep:
+            yield
 
     @property
     def _has_begun(self) -> bool:

@@ -16,6 +16,7 @@ from lakehouse_cdc.mysql.uncaptured import Uncaptured
 if TYPE_CHECKING:
     from lakehouse_cdc.bronze.sink import BronzeBatch
     from lakehouse_cdc.ops.metrics import Metrics
+    from lakehouse_cdc.ops.upkeep import Upkeep
     from lakehouse_cdc.silver.apply.stream import SilverBatch
     from lakehouse_cdc.verify.compare import TableResult
 
@@ -39,7 +40,8 @@ class RunReport:
 
     def __init__(self, progress: Callable[[Progress], None] | None = None) -> None:
         self._progress = progress
-        self.metrics: Metrics | None = None  # which gets each batch, too
+        self.metrics: Metrics | None = None  # which gets each batch, too,
+        self.upkeep: Upkeep | None = None  # and this each batch of bronze
         self.rows: dict[str, Counter[str]] = {}
         self.batches: Counter[str] = Counter()
         self.source_point: dict[str, Any] | None = None
@@ -55,6 +57,8 @@ class RunReport:
         """Bronze committed a batch."""
         if self.metrics is not None:
             self.metrics.bronze(batch)
+        if self.upkeep is not None:
+            self.upkeep.after(batch.version)
         rows = {table: dict(ops) for table, ops in batch.rows.items()}
         for table, ops in rows.items():
             self.rows.setdefault(table, Counter()).update(ops)

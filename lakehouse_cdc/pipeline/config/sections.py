@@ -27,6 +27,7 @@ from lakehouse_cdc.sinks.registry import SINKS
 DroppedColumns = Literal["keep", "drop"]
 ChangedTypes = Literal["rewrite", "beside"]
 Deletes = Literal["hard", "soft"]
+Maintain = Literal["auto", "off"]
 _OWN_PROPERTIES = (  # in any case, since Delta knows its names in any
     "lakehouse_cdc.", "delta.columnmapping.", "delta.enabletypewidening", "delta.dataskippingstatscolumns",
     "delta.appendonly", "delta.feature.",
@@ -74,6 +75,11 @@ class TargetConfig(Keys):
         "one row for each batch in `<bronze>.metrics`: rows, seconds, lag, position. Written at most every minute and"
         " at the end; a crash may lose the last rows, or repeat one",
         default=False, changes=NEXT_RUN,
+    )  # fmt: skip
+    maintain: Maintain = option(
+        Choice[Maintain](get_args(Maintain)),
+        "`auto`: a run puts bronze's small files together as it goes; `off`: only the command `maintain` does",
+        default="auto", changes=NEXT_RUN,
     )  # fmt: skip
     sinks: tuple[str, ...] = option(
         ListOf(Registered("sink", lambda: SINKS), distinct=True),

@@ -1,0 +1,92 @@
+"""Compaction as a part of the run: bronze's small files are put together beside the streams.
+
+Purpose: each batch adds a file to the partition of each table that it has rows of, so without OPTIMIZE the number of
+files, hence the time of every reader and of every checkpoint of Delta's, grows with the number of batches for ever.
+Silver's tables, tombstones and metrics are compacted by those that write to them (`delta.autoOptimize.autoCompact`,
+`lake.direct.rust_table`).
+
+Invariant: a table has no more than about `_FEW` files, and `_A_PARTITION` for each partition, beside those that its
+bytes need; what readers and `as_of` see is the same as without.
+
+Why it holds: the number of files is looked at whenever the number of bronze's version passes a multiple of `_EVERY`.
+That needs no memory between runs: those of a job that only takes what is there now are counted, too. A look that fails,
+or is given up because the run ends, is made up for by the next. OPTIMIZE changes no row, and does not conflict with
+appends (see `ops.maintain`).
+
+Guards: tests/pipeline/test_upkeep.py.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+
+from pyspark import InheritableThread
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.lake.tables import alter, exists
+from lakehouse_cdc.model.table_layout import Layout, Table
+from lakehouse_cdc.ops.maintain import FILE, compacting, patiently, size_of
+from lakehouse_cdc.silver.tables.names import known_source_tables
+
+_EVERY = 64  # commits of bronze from one look to the next
+_FEW, _A_PARTITION = 64, 16
+_TAG = "lakehouse_cdc upkeep"
+_log = logging.getLogger(__name__)
+
+
+class Upkeep:
+    """That of one run, as a context manager: what is being done as the run ends is finished, or given up (Ctrl-C).
+
+    `on_notice` gets a sentence where it failed; the run is not ended by it.
+    """
+
+    def __init__(self, spark: SparkSession, layout: Layout, on_notice: Callable[[str], None]) -> None:
+        self._spark, self._layout, self._notice = spark, layout, on_notice
+        self._last: int | None = None
+        self._thread: threading.Thread | None = None
+
+    def after(self, version: int) -> None:
+        """Bronze is at that version. Returns at once; may be called from any thread, one call at a time."""
+        last = version - 1 if self._last is None else self._last
+        self._last = version
+        if version // _EVERY > last // _EVERY and (self._thread is None or not self._thread.is_alive()):
+            self._thread = InheritableThread(target=self._look, name="upkeep")
+            self._thread.start()
+
+    def __enter__(self) -> Upkeep:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._thread is not None:
+            if kind is not None:
+                self._spark.sparkContext.cancelJobsWithTag(_TAG)
+            self._thread.join()
+
+    def _look(self) -> None:
+        try:
+            session = compacting(self._spark)
+            session.sparkContext.addJobTag(_TAG)
+            for table in too_many_files(session, self._layout):
+                patiently(partial(alter, session, table, f"OPTIMIZE {table.sql}"))
+        except Exception as error:  # the streams are not to end by it
+            _log.warning("the files of bronze could not be put together", exc_info=error)
+            first = str(error).partition("\n")[0]
+            self._notice(f"small files could not be put together, which is tried again later: {first}")
+
+
+def too_many_files(spark: SparkSession, layout: Layout) -> list[Table]:
+    """Those of the tables that nobody else compacts that have more files than their bytes and partitions need."""
+    partitions = {layout.changes: len(known_source_tables(spark, layout))} if exists(spark, layout.schemas) else {}
+    tables = [layout.changes, layout.schemas, *([layout.ledger] if layout.silver is not None else [])]
+
+    def has_too_many(table: Table) -> bool:
+        size, files = size_of(spark, table)
+        return files > _FEW + _A_PARTITION * partitions.get(table, 0) + 2 * (size // FILE)
+
+    return [table for table in tables if exists(spark, table) and has_too_many(table)]
