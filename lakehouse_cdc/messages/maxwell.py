@@ -7,7 +7,7 @@ the server stores them, where Maxwell has WKT. `xid` and `thread_id` are not in 
 transaction, and no row says `commit`. The key is Maxwell's: the table, and the key's columns after `pk.`; of a table
 without a key there is none.
 
-Sources: zendesk/maxwell, docs/docs/dataformat.md and docs/docs/producers.md (`kafka_key_format: hash`).
+Sources: zendesk/maxwell, the pages dataformat and producers (`kafka_key_format: hash`) of its documentation.
 """
 
 from __future__ import annotations

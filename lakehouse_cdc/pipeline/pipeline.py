@@ -8,7 +8,7 @@ Nothing is decided here; every part is given where its tables and checkpoints li
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from lakehouse_cdc.pipeline.start.silver_settings import SilverSettings
     from lakehouse_cdc.schema.table import TableSchema
     from lakehouse_cdc.silver.apply.stream import SilverBatch
+    from lakehouse_cdc.sinks.port import Sink
 
 _OTHER_RUN = "let the other run end, or end it (Ctrl-C)"
 T = TypeVar("T")
@@ -242,6 +243,16 @@ class Pipeline(RereadRequests):
         with self._writing(_OTHER_RUN):
             return set_aside(self.spark, self.layout, self.folders, SourceOptions.parse(self.source_options()), error)
 
+    def _sinks(self) -> Iterator[Sink[Any]]:
+        """The sinks besides silver, in the order of `sink_folders`, each made as it is asked for."""
+        from lakehouse_cdc.sinks.kafka.sink import KafkaSink
+        from lakehouse_cdc.sinks.registry import sink_named
+
+        for name in self.config.target.sinks:
+            yield sink_named(name)(self.spark, self.layout)
+        for name, sink in self.config.sinks.items():
+            yield KafkaSink(self.spark, self.layout, name, sink.kafka)
+
     def _follow(
         self, every: tuple[float, float] | None, report: RunReport, ready: Ready, milestones: Milestones
     ) -> bool:
@@ -253,7 +264,6 @@ class Pipeline(RereadRequests):
         from lakehouse_cdc.lake.checkpoint import Checkpoint
         from lakehouse_cdc.lake.delta_log import reachable
         from lakehouse_cdc.silver.apply import stream as silver
-        from lakehouse_cdc.sinks.registry import sink_named
         from lakehouse_cdc.sinks.stream import start as start_sink
 
         spark, layout, place = self.spark, self.layout, self.checkpoint("bronze")
@@ -295,9 +305,8 @@ class Pipeline(RereadRequests):
                 streams.add(
                     silver.start(spark, layout, place, every_seconds=sinks_every, policy=policy, on_batch=silver_batch)
                 )
-            for name in self.config.target.sinks:
-                sink_of, place = sink_named(name)(spark, layout), self.checkpoint(f"sink-{name}")
-                streams.add(start_sink(spark, layout, place, sink_of, name=name, every_seconds=sinks_every))
+            for name, place, made in zip(self.config.sink_names, self.folders.sinks, self._sinks(), strict=True):
+                streams.add(start_sink(spark, layout, place, made, name=name, every_seconds=sinks_every))
             return streams.wait(until=paused)
 
     @property
@@ -393,11 +402,11 @@ class Pipeline(RereadRequests):
         """
         from lakehouse_cdc.ops.maintain import maintain
 
-        if vacuum and self.config.target.sinks:
+        if vacuum and self.config.sink_names:
             raise codes.VACUUM_WITH_SINKS.error(
                 "vacuum deletes files of bronze that a sink may not have read",
-                where="target.sinks",
-                hint="run maintain without vacuum, or take the sinks out of target.sinks",
+                where="target.sinks" if self.config.target.sinks else "sinks",
+                hint="run maintain without vacuum, or take the sinks out of target.sinks and sinks",
             )
         with self.failures(), self._writing("signal pause, then maintain, then signal resume"):
             return maintain(self.spark, self.layout, self.checkpoint("silver"), vacuum=vacuum)

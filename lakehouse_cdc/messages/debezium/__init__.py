@@ -6,9 +6,9 @@ Sources: Debezium's documentation of its MySQL connector ("Data change events", 
 `io.debezium.time.*` and `io.debezium.data.*`, `org.apache.kafka.connect.json.JsonConverter`, and the messages of a
 running connector (3.4.1.Final, MySQL 8.0).
 
-What is different here, for bronze does not have it, or has it otherwise: `source.pos` is the end of the transaction,
-not the beginning of the row's event, and `source.row` counts the rows of the transaction; `server_id` is 0, `thread`,
-`query` and `sequence` are null. A change of a key is d, tombstone and c, as in Debezium, but without the headers
+What is different here, for bronze does not have it, or has it otherwise: in the block `source`, `pos` is the end of the
+transaction, not the beginning of the row's event, and `row` counts the rows of the transaction; `server_id` is 0, and
+`thread`, `query` and `sequence` are null. A change of a key is d, tombstone and c, as in Debezium, without the headers
 `__debezium.newkey` and `__debezium.oldkey`. Defaults of columns are in no schema. Of a `d` whose row is not known
 `before` is null, or, without schemas, has the key's columns and null in all others: some readers refuse a `d` without.
 """
