@@ -187,7 +187,7 @@ def test_a_transaction_of_the_source_is_not_cut(into: Callable[..., Into]) -> No
 
     with hooked(counted):
         one.apply(None, last)
-    assert commits == 2  # the s, the row before and the five; the row after
+    assert commits == 3  # the s and the row before; the five; the row after
     one.require()
 
 
