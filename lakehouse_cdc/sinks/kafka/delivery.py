@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_cdc.errors import codes
+from lakehouse_cdc.errors import CdcError, codes
 from lakehouse_cdc.lake.failpoints import Door, commit_to
 from lakehouse_cdc.messages.change import Message
 from lakehouse_cdc.options.kinds import seconds
@@ -77,30 +77,23 @@ class Delivery:
 
     def _read_ledger(self, reasons: Reasons) -> Progress | None:
         """The last record that is committed; after `init_transactions` no other of ours is open."""
-        from confluent_kafka import Consumer, KafkaError, TopicPartition
+        from confluent_kafka import Consumer, TopicPartition
 
         settings = {
             **reasons.settings(), "group.id": f"{self.sink}.ledger", "enable.auto.commit": False,
             "isolation.level": "read_committed", "enable.partition.eof": True, "auto.offset.reset": "earliest",
         }  # fmt: skip
         consumer, last = Consumer(settings), None
+        until = time.monotonic() + self._seconds
         try:
             with calling("read the ledger", reasons.last):
                 consumer.assign([TopicPartition(self.ledger, 0, 0)])
-                until = time.monotonic() + self._seconds
-                while True:
-                    message = consumer.poll(0.2)
-                    if message is None:
-                        if time.monotonic() > until:
-                            raise codes.KAFKA_UNAVAILABLE.error("cannot read the ledger: no answer", where=self.ledger)
-                        continue
-                    error = message.error()
-                    if error is None:
+                while (message := consumer.poll(0.2)) is None or not _is_end(message):
+                    error = None if message is None else message.error()
+                    if message is not None and error is None:
                         last = message.value()
-                    elif error.code() == KafkaError._PARTITION_EOF:
-                        break
-                    elif not error.retriable():
-                        raise as_cdc_error(error, "read the ledger")
+                    elif time.monotonic() > until:  # until then a new topic may not be known to all brokers
+                        raise _unread(self.ledger, error, reasons.last())
         finally:
             consumer.close()
         return None if last is None else self._progress(last)
@@ -202,6 +195,20 @@ def _attempt(call: Callable[[], None]) -> KafkaError | None:
         failure: KafkaError = error.args[0]
         return failure
     return None
+
+
+def _is_end(message: Any) -> bool:
+    from confluent_kafka import KafkaError as Errors
+
+    error = message.error()
+    return error is not None and bool(error.code() == Errors._PARTITION_EOF)
+
+
+def _unread(ledger: str, error: KafkaError | None, reason: KafkaError | None) -> CdcError:
+    """Why the ledger has not been read to its end in time."""
+    if (known := error or reason) is not None:
+        return as_cdc_error(known, f"read the ledger {ledger}")
+    return codes.KAFKA_UNAVAILABLE.error("cannot read the ledger: no answer", where=ledger)
 
 
 def _size(message: Message) -> int:
