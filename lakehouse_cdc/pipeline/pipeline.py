@@ -243,15 +243,17 @@ class Pipeline(RereadRequests):
         with self._writing(_OTHER_RUN):
             return set_aside(self.spark, self.layout, self.folders, SourceOptions.parse(self.source_options()), error)
 
-    def _sinks(self) -> Iterator[Sink[Any]]:
-        """The sinks besides silver, in the order of `sink_folders`, each made as it is asked for."""
+    def _sinks(self, ending: ExitStack) -> Iterator[Sink[Any]]:
+        """The sinks besides silver, in the order of `sink_folders`; what they hold is given up at the end."""
         from lakehouse_cdc.sinks.kafka.sink import KafkaSink
         from lakehouse_cdc.sinks.registry import sink_named
 
         for name in self.config.target.sinks:
             yield sink_named(name)(self.spark, self.layout)
         for name, sink in self.config.sinks.items():
-            yield KafkaSink(self.spark, self.layout, name, sink.kafka)
+            made = KafkaSink(self.spark, self.layout, name, sink.kafka)
+            ending.callback(made.close)
+            yield made
 
     def _follow(
         self, every: tuple[float, float] | None, report: RunReport, ready: Ready, milestones: Milestones
@@ -279,7 +281,7 @@ class Pipeline(RereadRequests):
                 milestones.record.over()
             return every is not None and self.signals.paused
 
-        with self._writing(_OTHER_RUN), Streams() as streams:
+        with self._writing(_OTHER_RUN), ExitStack() as ending, Streams() as streams:
             milestones.streams_begin()
             reading = self._reading
             streams.add(
@@ -305,7 +307,7 @@ class Pipeline(RereadRequests):
                 streams.add(
                     silver.start(spark, layout, place, every_seconds=sinks_every, policy=policy, on_batch=silver_batch)
                 )
-            for name, place, made in zip(self.config.sink_names, self.folders.sinks, self._sinks(), strict=True):
+            for name, place, made in zip(self.config.sink_names, self.folders.sinks, self._sinks(ending), strict=True):
                 streams.add(start_sink(spark, layout, place, made, name=name, every_seconds=sinks_every))
             return streams.wait(until=paused)
 

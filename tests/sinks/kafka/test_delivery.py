@@ -132,6 +132,28 @@ def test_a_topic_is_made_as_configured(broker: Broker, sink: str) -> None:
     assert described is not None
 
 
+# Kafka's own UtilsTest.testMurmur2
+MURMUR2 = {
+    b"21": -973932308,
+    b"foobar": -790332482,
+    b"a-little-bit-long-string": -985981536,
+    b"a-little-bit-longer-string": -1486304829,
+    b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+    b"abc": 479470107,
+}
+
+
+def test_a_key_is_in_the_partition_that_the_java_client_chooses(broker: Broker, sink: str) -> None:
+    with delivery(broker, sink, partitions=7) as made:
+        topics, _ = made.open()
+        topics.require_rows(f"{sink}.t", keyed=True)
+        for key in MURMUR2:
+            made.send(f"{sink}.t", Message(key, b"v"))
+        made.commit(progress(len(MURMUR2)))
+    found = {record.key: record.partition for record in broker.records(f"{sink}.t")}
+    assert found == {key: (number & 0x7FFFFFFF) % 7 for key, number in MURMUR2.items()}
+
+
 def refused(made: Delivery, topic: str, of: Code[Any], *records: Message, keyed: bool = True) -> CdcError:
     def sent() -> None:
         topics, _ = made.open()
