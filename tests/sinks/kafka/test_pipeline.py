@@ -71,8 +71,9 @@ def last_rows(broker: Broker, topic: str, schema: TableSchema) -> dict[Any, Any]
     return held
 
 
+@pytest.mark.parametrize("deaths", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_each_change_is_there_once_and_a_compacted_topic_has_the_source_s_rows(
-    spark: SparkSession, mysql: MySqlServer, database: str, source: Any, broker: Broker, tmp_path: Path
+    spark: SparkSession, mysql: MySqlServer, database: str, source: Any, broker: Broker, tmp_path: Path, deaths: int
 ) -> None:
     prefix = f"e{uuid.uuid4().hex[:8]}"
     settings = {
@@ -84,7 +85,7 @@ def test_each_change_is_there_once_and_a_compacted_topic_has_the_source_s_rows(
     for number, statements in enumerate(((), *CHANGES)):
         for statement in statements:
             source.execute(statement)
-        dies(lake, number)
+        dies(lake, [number, 2 * number + 1, 3 * number + 2][:deaths])
     wanted = Counter(str(row.seq) for row in bronze(spark, lake).where("op IN ('r', 'c', 'u', 'd')").collect())
     resets = {str(row.seq) for row in bronze(spark, lake).where("op IN ('t', 'x')").collect()}
     topic = f"{prefix}.{database}.t"
@@ -125,9 +126,9 @@ def require_same_rows(broker: Broker, topic: str, schema: TableSchema, source: A
     assert found == wanted
 
 
-def dies(lake: Pipeline, number: int) -> None:
-    """A run that ends at one of its commits, another one at a later one, and one that reaches its end."""
-    for at in (number, 2 * number + 1):
-        with hooked(Dying(at)), suppress(CdcError):
+def dies(lake: Pipeline, at: list[int]) -> None:
+    """A run that ends at each of these moments, and one that reaches its end."""
+    for moment in at:
+        with hooked(Dying(moment)), suppress(CdcError):
             lake.run(once=True)
     lake.run(once=True)
