@@ -133,10 +133,15 @@ class Broker:
     def admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.address, "log_level": 0})
 
-    def topics(self) -> dict[str, int]:
-        """How many partitions each topic has."""
-        listed = self.admin().list_topics(timeout=30).topics
-        return {name: len(topic.partitions) for name, topic in listed.items()}
+    def topics(self, *names: str) -> dict[str, int]:
+        """How many partitions each of these topics has, which the broker may have just made."""
+        admin, until = self.admin(), time.monotonic() + 60
+        while True:
+            listed = admin.list_topics(timeout=30).topics
+            if listed.keys() >= {*names}:
+                return {name: len(listed[name].partitions) for name in names}
+            assert time.monotonic() < until, f"of {names} there are {[*listed]}"
+            time.sleep(0.1)
 
     def records(self, *topics: str, committed: bool = True) -> list[Record]:
         """All records of topics, by partition and offset: those that are committed, or all."""
