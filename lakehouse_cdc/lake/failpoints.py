@@ -1,4 +1,4 @@
-"""Named failpoints: before and after each commit of a table, and each file that stands for one.
+"""Named failpoints: before and after each commit of a table or a topic, and each file that stands for one.
 
 Purpose: tests let the process fail, or look, at exactly the moment between two commits. All commits are made by few
 functions (their doors), and each door is a failpoint, so a commit that is added later is covered, too. In production no
@@ -24,6 +24,8 @@ class Door(str, Enum):
     MERGE = "a MERGE"
     STATEMENT = "a statement changes columns, properties or values"
     FILE = "a file beside the checkpoint is written"
+    TOPIC = "a topic of Kafka is created"
+    RECORDS = "records are committed to Kafka"
 
 
 class Moment(str, Enum):
@@ -38,7 +40,7 @@ _hook: Hook | None = None
 
 
 def install(hook: Hook | None) -> None:
-    """Call `hook(door, moment, name)` at each failpoint of this process; `name` is the table's, or the file's.
+    """Call `hook(door, moment, name)` at each failpoint of this process; `name` is of the table, file, topic or sink.
 
     What it raises keeps a commit from being made, or comes after it was made. None takes the hook out. For tests.
     """

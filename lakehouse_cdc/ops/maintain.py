@@ -43,7 +43,7 @@ from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.apply import stream as silver
 from lakehouse_cdc.silver.tables.names import own_table
 from lakehouse_cdc.silver.tables.properties import CLUSTERED, own_properties
-from lakehouse_cdc.silver.tables.schema_cache import Schemas
+from lakehouse_cdc.sinks.schema_cache import Schemas
 
 FILE = 32 * 2**20  # bytes of a file of silver; of bronze, those that are smaller are put together
 _SPARE = 8  # so many files, and twice those that its bytes need, are few enough for a silver table

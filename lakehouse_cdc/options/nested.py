@@ -67,10 +67,13 @@ class ListOf(Kind[tuple[T_co, ...]]):
 
 
 class MapOf(Kind[dict[str, T]]):
-    """Names with a value each; no name begins with one of `reserved`, in any case."""
+    """Names with a value each, all of the kind `named`; no name begins with one of `reserved`, in any case."""
 
-    def __init__(self, value: Kind[T], *, names: str = "name", reserved: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, value: Kind[T], *, names: str = "name", reserved: tuple[str, ...] = (), named: Text | None = None
+    ) -> None:
         self.value, self.names = value, names
+        self._named = named or Text()
         self._reserved = "|".join(map(_in_any_case, reserved))
         self.title = f"{{{names}: {value.title}}}"
 
@@ -78,13 +81,15 @@ class MapOf(Kind[dict[str, T]]):
         if not isinstance(value, Mapping):
             raise Invalid(f"expected {{{self.names}: {self.value.title}}}")
         for name in value:
-            Text().check(name)
+            self._named.check(name)
             if self._reserved and re.match(self._reserved, name):
                 raise Invalid(f"{name} is set by lakehouse-cdc itself")
         return each((name, self.value, one) for name, one in value.items())
 
     def json_schema(self) -> JsonSchema:
-        names = {"propertyNames": {"not": {"pattern": f"^(?:{self._reserved})"}}} if self._reserved else {}
+        rules: JsonSchema = {"pattern": f"^(?:{self._named.pattern})$"} if self._named.pattern else {}
+        rules |= {"not": {"pattern": f"^(?:{self._reserved})"}} if self._reserved else {}
+        names = {"propertyNames": rules} if rules else {}
         return {"type": "object", "additionalProperties": self.value.json_schema(), **names}
 
 

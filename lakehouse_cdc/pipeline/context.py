@@ -97,7 +97,7 @@ class PipelineContext:
         return self.log
 
     def checkpoint(self, layer: str) -> str:
-        """The checkpoint of a stream: of a layer, bronze or silver, or of another sink, `sink-<name>`."""
+        """The checkpoint of a stream: of a layer, bronze or silver, or of a sink (see `sink_folders`)."""
         return str(self.state / layer)
 
     @property
@@ -108,8 +108,16 @@ class PipelineContext:
     @property
     def folders(self) -> Folders:
         """All of them."""
-        sinks = tuple(self.checkpoint(f"sink-{name}") for name in self.config.target.sinks)
+        sinks = tuple(map(self.checkpoint, self.sink_folders))
         return Folders(self.checkpoint("bronze"), self.checkpoint("silver"), self.schemas, sinks)
+
+    @property
+    def sink_folders(self) -> list[str]:
+        """Of each sink besides silver the name of its checkpoint: of `target.sinks` first, then of `sinks`."""
+        return [
+            *(f"sink-{name}" for name in self.config.target.sinks),
+            *(f"kafka-{name}" for name in self.config.sinks),
+        ]
 
     def _absolute(self, path: str) -> Path:
         return (self._home / path).resolve()

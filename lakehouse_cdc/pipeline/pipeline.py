@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from lakehouse_cdc.pipeline.start.silver_settings import SilverSettings
     from lakehouse_cdc.schema.table import TableSchema
     from lakehouse_cdc.silver.apply.stream import SilverBatch
+    from lakehouse_cdc.sinks.port import Sink
 
 _OTHER_RUN = "let the other run end, or end it (Ctrl-C)"
 T = TypeVar("T")
@@ -241,6 +242,18 @@ class Pipeline(RereadRequests):
         with self._writing(_OTHER_RUN):
             return set_aside(self.spark, self.layout, self.folders, SourceOptions.parse(self.source_options()), error)
 
+    def _sinks(self, ending: ExitStack) -> Iterator[Sink[Any]]:
+        """The sinks besides silver, in the order of `sink_folders`; what they hold is given up at the end."""
+        from lakehouse_cdc.sinks.kafka.sink import KafkaSink
+        from lakehouse_cdc.sinks.registry import sink_named
+
+        for name in self.config.target.sinks:
+            yield sink_named(name)(self.spark, self.layout)
+        for name, sink in self.config.sinks.items():
+            made = KafkaSink(self.spark, self.layout, name, sink.kafka)
+            ending.callback(made.close)
+            yield made
+
     def _follow(
         self, every: tuple[float, float] | None, report: RunReport, ready: Ready, milestones: Milestones
     ) -> bool:
@@ -252,7 +265,6 @@ class Pipeline(RereadRequests):
         from lakehouse_cdc.lake.checkpoint import Checkpoint
         from lakehouse_cdc.lake.delta_log import reachable
         from lakehouse_cdc.silver.apply import stream as silver
-        from lakehouse_cdc.sinks.registry import sink_named
         from lakehouse_cdc.sinks.stream import start as start_sink
 
         spark, layout, place = self.spark, self.layout, self.checkpoint("bronze")
@@ -268,7 +280,8 @@ class Pipeline(RereadRequests):
                 milestones.record.over()
             return every is not None and self.signals.paused
 
-        with self._writing(_OTHER_RUN), self._upkeep(report), Streams() as streams:
+        with self._writing(_OTHER_RUN), ExitStack() as ending, Streams() as streams:
+            ending.enter_context(self._upkeep(report))
             milestones.streams_begin()
             reading = self._reading
             streams.add(
@@ -294,9 +307,8 @@ class Pipeline(RereadRequests):
                 streams.add(
                     silver.start(spark, layout, place, every_seconds=sinks_every, policy=policy, on_batch=silver_batch)
                 )
-            for name in self.config.target.sinks:
-                sink_of, place = sink_named(name)(spark, layout), self.checkpoint(f"sink-{name}")
-                streams.add(start_sink(spark, layout, place, sink_of, name=name, every_seconds=sinks_every))
+            for name, place, made in zip(self.config.sink_names, self.folders.sinks, self._sinks(ending), strict=True):
+                streams.add(start_sink(spark, layout, place, made, name=name, every_seconds=sinks_every))
             return streams.wait(until=paused)
 
     @contextmanager
@@ -403,11 +415,11 @@ class Pipeline(RereadRequests):
         """
         from lakehouse_cdc.ops.maintain import maintain
 
-        if vacuum and self.config.target.sinks:
+        if vacuum and self.config.sink_names:
             raise codes.VACUUM_WITH_SINKS.error(
                 "vacuum deletes files of bronze that a sink may not have read",
-                where="target.sinks",
-                hint="run maintain without vacuum, or take the sinks out of target.sinks",
+                where="target.sinks" if self.config.target.sinks else "sinks",
+                hint="run maintain without vacuum, or take the sinks out of target.sinks and sinks",
             )
         with self.failures(), self._writing("signal pause, then maintain, then signal resume"):
             return maintain(self.spark, self.layout, self.checkpoint("silver"), vacuum=vacuum)

@@ -43,8 +43,8 @@ from lakehouse_cdc.silver.definition.transform import Transform
 from lakehouse_cdc.silver.forms.writers import multiset
 from lakehouse_cdc.silver.tables.names import own_table
 from lakehouse_cdc.silver.tables.properties import FrozenShape, own_properties
-from lakehouse_cdc.silver.tables.schema_cache import Schemas
 from lakehouse_cdc.silver.tables.table_definition import columns_of
+from lakehouse_cdc.sinks.schema_cache import Schemas
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """What takes committed batches of bronze onward: silver is the first sink.
 
 - `port`: the protocol, with its contract. `stream`: the stream that calls a sink.
-- `registry`: the sinks besides silver, by the names that the configuration gives (`target.sinks`).
+- `kafka`: topics of Kafka, `schema_cache`: the schemas that rows were written under.
+- `registry`: other sinks, by the names that the configuration gives (`target.sinks`).
 """

@@ -1,6 +1,6 @@
 """The sinks besides silver, by the names that `target.sinks` gives; see `docs/guides/add-a-sink.md`.
 
-Silver is not among them: it is configured by `target.silver` and `tables`.
+Silver and Kafka are not among them: they are configured by `target.silver` and `tables`, and by `sinks`.
 """
 
 from __future__ import annotations

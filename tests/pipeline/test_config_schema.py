@@ -43,6 +43,8 @@ VALUES: list[Any] = [
     {"delta.appendOnly": True}, {"DELTA.FEATURE.x": "y"}, {"delta.enableChangeDataFeed": True}, {"a": {"scd": 2}},
     {"a": {"scd": True}}, {"a": {"sdc": 1}}, "cdc_", "_" * 33, "1s", "0s", "0.5m", "500ms", "2 h", ".5s",
     "1.0000s", "3d", "s3a://lake/x", "file:///lake", "dbfs:/lake", "/Volumes/main/cdc", "C:/lake",
+    "at_least_once", "canal-json", "compact", "sasl_ssl", {"acks": 0}, {"Cleanup.Policy": "delete"}, {"a b": {}},
+    {"a": {"kafka": {"bootstrap_servers": "b:9092"}}}, {"a": {"kafka": {}}},
 ]  # fmt: skip
 
 
@@ -76,6 +78,9 @@ def with_value(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     *above, key = path.split(".") if path.startswith(("source", "target", "run")) else [path]
     if path.startswith("tables."):
         above, key = ["tables", "shop.*"], path.rpartition(".")[2]
+    if path.startswith("sinks."):
+        above, key = ["sinks", "events", "kafka"], path.rpartition(".")[2]
+        found.setdefault("sinks", {"events": {"kafka": {"bootstrap_servers": "b:9092"}}})
     section = found
     for part in above:
         section = section.setdefault(part, {})
@@ -89,7 +94,15 @@ def test_the_schema_is_one() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [*(option.path for option in TABLE), "source", "target", "tables", "tables.<pattern>.unknown", "source.unknown"],
+    [
+        *(option.path for option in TABLE),
+        "source",
+        "target",
+        "tables",
+        "sinks",
+        "tables.<pattern>.unknown",
+        "source.unknown",
+    ],
 )
 def test_each_value_of_each_option_is_judged_alike(path: str) -> None:
     validator, accepted = schema(), []
@@ -142,4 +155,6 @@ def test_every_option_of_the_source_can_be_set_in_the_file() -> None:
 
 
 def test_only_secrets_are_secret() -> None:
-    assert [option.path for option in TABLE if option.secret] == ["source.password", "source.mask_salt"]
+    assert [option.path for option in TABLE if option.secret] == [
+        "source.password", "source.mask_salt", "sinks.<name>.kafka.password", "sinks.<name>.kafka.key_password",
+    ]  # fmt: skip

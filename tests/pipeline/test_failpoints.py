@@ -38,7 +38,8 @@ def test_a_run_reaches_every_door(lake: Pipeline, run: Callable[..., None]) -> N
         lake.run(once=True)
         run(*CHANGES)
         lake.run(once=True)
-    assert {door for door, _, _ in counted.reached} == set(Door)
+    of_kafka = {Door.TOPIC, Door.RECORDS}  # tests/sinks/kafka
+    assert {door for door, _, _ in counted.reached} == set(Door) - of_kafka
     assert lake.verify().verified
 
 

@@ -99,7 +99,7 @@ def test_maintenance_with_sinks(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(SINKS, "counting", CountingSink)
     with_sinks = ["--set", "target.sinks=[counting]"]
     hint = lake.refused(2, codes.VACUUM_WITH_SINKS, "maintain", "--vacuum", *with_sinks)
-    assert hint == "run maintain without vacuum, or take the sinks out of target.sinks"
+    assert hint == "run maintain without vacuum, or take the sinks out of target.sinks and sinks"
     lake.call(0, "maintain", *with_sinks)
     lake.call(0, "maintain", "--vacuum")
     lake.continues()

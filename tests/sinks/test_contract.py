@@ -1,7 +1,8 @@
-"""The contract of `sinks.port.Sink`, one test that every sink passes: silver, and a sink that counts rows."""
+"""The contract of `sinks.port.Sink`, one test that every sink passes: silver, Kafka, and a sink that counts rows."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,15 +14,19 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import ConfigError
 from lakehouse_cdc.lake.commits import newest_first
-from lakehouse_cdc.model.changelog import fold
+from lakehouse_cdc.model.changelog import Op, fold
+from lakehouse_cdc.options.declaration import Section
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.apply.stream import SilverSink
+from lakehouse_cdc.sinks.kafka.options import KafkaConfig
+from lakehouse_cdc.sinks.kafka.sink import KafkaSink
 from lakehouse_cdc.sinks.port import CommittedBatch, Sink
 from lakehouse_cdc.sinks.registry import SINKS
 from lakehouse_cdc.sinks.stream import start
 from tests.support.bronze_writer import Lake
 from tests.support.counting_sink import CountingSink
+from tests.support.kafka_broker import Broker
 from tests.support.silver.changes import begin, delete, insert, table
 
 ONE = table("one")
@@ -57,6 +62,21 @@ SINKS_TESTED = {
 }
 
 
+def in_kafka(broker: Broker) -> SinkCase:
+    """Its effect are the changes that a consumer sees, each by its seq."""
+    name = f"c{uuid.uuid4().hex[:8]}"
+    config = Section(KafkaConfig).check(
+        {"bootstrap_servers": broker.address, "topic": f"{name}.{{database}}.{{table}}", "transaction_rows": 1}
+    )
+    return SinkCase(
+        lambda lake: KafkaSink(lake.spark, lake.layout, name, config),
+        lambda lake: sorted(
+            int(record.headers["seq"]) for record in broker.records(f"{name}.{ONE.name}") if record.value is not None
+        ),
+        lambda lake: sorted(change.seq for change in lake.written if change.op is not Op.SCHEMA),
+    )
+
+
 class Dying:
     """A sink whose process ends after its effect, or before it, in a batch of a given number."""
 
@@ -74,10 +94,10 @@ class Dying:
         return done
 
 
-@pytest.fixture(
-    params=[pytest.param(name, marks=[pytest.mark.long] if name == "silver" else []) for name in SINKS_TESTED]
-)
+@pytest.fixture(params=[pytest.param("silver", marks=[pytest.mark.long]), "counting", "kafka"])
 def tested(request: pytest.FixtureRequest) -> SinkCase:
+    if request.param == "kafka":
+        return in_kafka(request.getfixturevalue("broker"))
     return SINKS_TESTED[request.param]
 
 

@@ -17,7 +17,7 @@ from lakehouse_cdc.testing import MySqlServer
 def pipeline(
     spark: SparkSession | None, server: MySqlServer, database: str, home: Path, name: str = "shop", **changes: Any
 ) -> Pipeline:
-    """A pipeline over all tables of a database; `changes` go into source, target, run and tables."""
+    """A pipeline over all tables of a database; `changes` go into its sections."""
     target = {"path": "lakehouse", "bronze": "bronze", "silver": "silver", **changes.get("target", {})}
     config = PipelineConfig.parse(
         {
@@ -26,6 +26,7 @@ def pipeline(
             "target": {k: v for k, v in target.items() if v is not None},
             "run": changes.get("run", {}),
             "tables": changes.get("tables", {}),
+            "sinks": changes.get("sinks", {}),
         }
     )
     return Pipeline(config, spark, home=home)

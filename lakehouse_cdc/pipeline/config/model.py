@@ -20,6 +20,7 @@ from lakehouse_cdc.schema.selection import nearest
 from lakehouse_cdc.silver.definition.form import Form, form_named
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Metadata, Transform
+from lakehouse_cdc.sinks.kafka.options import SinkConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,11 @@ class PipelineConfig(Keys):
     tables: dict[str, TableConfig] = option(
         MapOf(Section(TableConfig), names="pattern"),
         "settings of tables, by a pattern on `database.table`",
+        default={}, changes=NEXT_RUN,
+    )  # fmt: skip
+    sinks: dict[str, SinkConfig] = option(
+        MapOf(Section(SinkConfig), names="name", named=Text(r"[A-Za-z0-9_-]{1,64}", "letters, digits, _ and -")),
+        "where bronze goes onward, by names of your own: see [Send to Kafka](../guides/send-to-kafka.md)",
         default={}, changes=NEXT_RUN,
     )  # fmt: skip
 
@@ -69,6 +75,11 @@ class PipelineConfig(Keys):
         if not self.source.mask_salt and any("hash" in t.masks.values() for t in self.tables.values()):
             return "a column is masked by hash: source.mask_salt must be given, such as ${env:NAME}"
         return ""
+
+    @property
+    def sink_names(self) -> tuple[str, ...]:
+        """Those of `target.sinks`, then those of `sinks`."""
+        return (*self.target.sinks, *self.sinks)
 
     def excluded(self, table: str) -> tuple[str, ...]:
         """The columns left out of `database.table`: of every pattern under `tables` that matches it."""

@@ -43,7 +43,7 @@ from lakehouse_cdc.silver.forms.writers.merge import FILES
 from lakehouse_cdc.silver.table_tasks.job import Runner, files_by_table, in_job
 from lakehouse_cdc.silver.table_tasks.work import Outcome, TableTask
 from lakehouse_cdc.silver.tables.names import SilverNames, known_source_tables
-from lakehouse_cdc.silver.tables.schema_cache import Schemas
+from lakehouse_cdc.sinks.schema_cache import Schemas
 
 _AGAIN = Op.END.value  # a table was read again
 _TRIES = 5  # of one table's part of a batch, beside somebody who puts files together

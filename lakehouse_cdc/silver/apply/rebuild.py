@@ -58,9 +58,9 @@ from lakehouse_cdc.silver.tables.properties import (
     held_by,
     own_properties,
 )
-from lakehouse_cdc.silver.tables.schema_cache import Schemas
 from lakehouse_cdc.silver.tables.table_definition import hand_to_spark, is_bare
 from lakehouse_cdc.silver.time_travel import past_schemas, schemas_in_force, schemas_of
+from lakehouse_cdc.sinks.schema_cache import Schemas
 from lakehouse_cdc.sinks.stream import source_notes
 
 _QUERY = "rebuild"  # in the place of a streaming query, in the notes of such a table's commits

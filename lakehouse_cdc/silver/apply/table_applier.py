@@ -55,7 +55,7 @@ from lakehouse_cdc.silver.tables.properties import (
     held_by_others,
     own_properties,
 )
-from lakehouse_cdc.silver.tables.schema_cache import Schemas
+from lakehouse_cdc.sinks.schema_cache import Schemas
 
 _Rows = Callable[[], DataFrame]
 

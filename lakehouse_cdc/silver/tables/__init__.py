@@ -5,5 +5,4 @@
 - `names`: which source table a silver table is of, where the names of several meet.
 - `tombstones`: the table of deleted keys and barriers beside each silver table.
 - `ledger`: for each batch the version of every table, and the source's position.
-- `schema_cache`: the schemas that a batch's rows were written under.
 """

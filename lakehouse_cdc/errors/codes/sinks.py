@@ -1,0 +1,77 @@
+"""Codes 71xx: what takes bronze onward, Kafka among it."""
+
+from lakehouse_cdc.errors.tree import Code, ConfigError, DefiniteError, Scope, TableError, TransientError
+
+MESSAGE_FORM_UNFIT = Code(
+    7101,
+    "message_form_unfit",
+    TableError,
+    Scope.TABLE,
+    "A format of messages cannot carry the columns of a table.",
+    "Exclude the column that the error names, or choose another format for the sink.",
+)
+
+KAFKA_UNAVAILABLE = Code(
+    7102,
+    "kafka_unavailable",
+    TransientError,
+    Scope.PIPELINE,
+    "The brokers cannot be reached, or cannot take records now.",
+    "Check bootstrap_servers of the sink, and that the brokers run and have replicas in sync; a run tries again.",
+)
+
+KAFKA_ACCESS_REFUSED = Code(
+    7103,
+    "kafka_access_refused",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The brokers refuse the user, or TLS fails.",
+    "Check security, mechanism, username, password and ca of the sink, and the user's rights on topics, transactional "
+    "ids and groups.",
+)
+
+KAFKA_FENCED = Code(
+    7104,
+    "kafka_fenced",
+    DefiniteError,
+    Scope.PIPELINE,
+    "Another process has begun to write for the same sink; nothing of this one counts since then.",
+    "End the other run of this pipeline, and run again.",
+)
+
+KAFKA_RECORD_TOO_LARGE = Code(
+    7105,
+    "kafka_record_too_large",
+    DefiniteError,
+    Scope.ROW,
+    "A message is larger than the producer, or the topic, takes.",
+    "Raise max.message.bytes of the topic, and message.max.bytes under producer of the sink; or exclude the column.",
+)
+
+KAFKA_TOPIC_UNUSABLE = Code(
+    7106,
+    "kafka_topic_unusable",
+    DefiniteError,
+    Scope.PIPELINE,
+    "A topic is missing, cannot be created, or refuses the records.",
+    "Correct topic, partitions, replication and topic_settings of the sink, or create the topic; of a table without a "
+    "key it cannot be compacted.",
+)
+
+KAFKA_LEDGER_LOST = Code(
+    7107,
+    "kafka_ledger_lost",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The ledger of a sink does not say how far it has got.",
+    "Restore the topic; or run once with delivery: at_least_once, which may repeat the last batch.",
+)
+
+KAFKA_SETTING_REFUSED = Code(
+    7108,
+    "kafka_setting_refused",
+    ConfigError,
+    Scope.PIPELINE,
+    "The client of Kafka, or a broker, refuses a setting of the sink.",
+    "Correct the setting that the error names, under producer or security of the sink.",
+)

@@ -1,0 +1,96 @@
+"""Key and value of Debezium's messages: the envelope, with and without schemas.
+
+The schema of a key is `<topic>.Key`, of a row `<topic>.Value`, of the whole `<topic>.Envelope` in version 2. The order
+of all fields is the connector's.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from lakehouse_cdc.messages.change import Message, RowChange, Settings, Writer, headers_of, with_tombstone
+from lakehouse_cdc.messages.debezium.columns import Form, form_of
+from lakehouse_cdc.messages.debezium.source import SCHEMA, Source
+from lakehouse_cdc.messages.texts import may_be_null, row_object
+from lakehouse_cdc.model.changelog import Op
+from lakehouse_cdc.schema.table import Column, TableSchema
+
+_TRANSACTION = {
+    "type": "struct",
+    "fields": [
+        {"type": "string", "optional": False, "field": "id"},
+        {"type": "int64", "optional": False, "field": "total_order"},
+        {"type": "int64", "optional": False, "field": "data_collection_order"},
+    ],
+    "optional": True,
+    "name": "event.block",
+    "version": 1,
+    "field": "transaction",
+}
+
+
+def writer(schema: TableSchema, settings: Settings) -> Writer:
+    """The messages of a table, see `lakehouse_cdc.messages.debezium`."""
+    forms = {column.name: form_of(column, exact=settings.exact) for column in schema.captured}
+    pieces = {name: form.piece for name, form in forms.items()}
+    key_pieces = {name: pieces[name] for name in schema.key}
+    source = Source(schema, settings)
+    before_key = after_key = before_value = after_value = ""
+    if settings.schemas:
+        key_schema = _struct(schema.key_columns, forms, f"{settings.topic}.Key", optional=False)
+        before_key, after_key = f'{{"schema":{_json(key_schema)},"payload":', "}"
+        before_value, after_value = f'{{"schema":{_json(_envelope(schema, forms, settings.topic))},"payload":', "}"
+
+    def deleted(change: RowChange) -> str:
+        if change.before is not None:
+            return row_object(pieces, change.before)
+        # the key is all that is known: no row of the schema, which may have columns that are never null
+        return "null" if settings.schemas else row_object(pieces, {**dict.fromkeys(pieces), **change.row})
+
+    def messages(change: RowChange, now_us: int) -> list[Message]:
+        key = None
+        if change.key is not None:
+            key = f"{before_key}{row_object(key_pieces, change.key)}{after_key}".encode()
+        before = after = "null"
+        if change.op is Op.DELETE:
+            before = deleted(change)
+        else:
+            after = row_object(pieces, change.row)
+            before = "null" if change.before is None else row_object(pieces, change.before)
+        value = (
+            f'{before_value}{{"before":{before},"after":{after},"source":{source.block(change)},'
+            f'"transaction":null,"op":"{change.op.value}","ts_ms":{now_us // 1000},"ts_us":{now_us},'
+            f'"ts_ns":{now_us * 1000}}}{after_value}'
+        )
+        return with_tombstone([Message(key, value.encode(), headers_of(change))], change, settings)
+
+    return messages
+
+
+def _struct(columns: tuple[Column, ...], forms: dict[str, Form], name: str, *, optional: bool) -> dict[str, Any]:
+    fields = [{**forms[column.name].schema(may_be_null(column)), "field": column.name} for column in columns]
+    return {"type": "struct", "fields": fields, "optional": optional, "name": name}
+
+
+def _envelope(schema: TableSchema, forms: dict[str, Form], topic: str) -> dict[str, Any]:
+    row = _struct(schema.captured, forms, f"{topic}.Value", optional=True)
+    times = [{"type": "int64", "optional": True, "field": name} for name in ("ts_ms", "ts_us", "ts_ns")]
+    return {
+        "type": "struct",
+        "fields": [
+            {**row, "field": "before"},
+            {**row, "field": "after"},
+            SCHEMA,
+            _TRANSACTION,
+            {"type": "string", "optional": False, "field": "op"},
+            *times,
+        ],
+        "optional": False,
+        "name": f"{topic}.Envelope",
+        "version": 2,
+    }
+
+
+def _json(schema: dict[str, Any]) -> str:
+    return json.dumps(schema, separators=(",", ":"), ensure_ascii=False)

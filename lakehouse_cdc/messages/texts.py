@@ -1,0 +1,99 @@
+"""Values as pieces of JSON. Each is composed as text, so that no number passes through a double.
+
+A piece is a function of a value that is not NULL. What a column holds is said by `schema.types.mapped`.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from json.encoder import encode_basestring
+from typing import Any
+
+import numpy as np
+
+from lakehouse_cdc.schema.masks import gives_text
+from lakehouse_cdc.schema.table import Column
+from lakehouse_cdc.schema.type_registry import Kind
+from lakehouse_cdc.schema.types import require
+
+Piece = Callable[[Any], str]
+quoted: Piece = encode_basestring
+_EPOCH = datetime(1970, 1, 1)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def source_type(column: Column) -> str:
+    """The type that decides how its values are written; "text" of one that is carried as text, or masked."""
+    return "text" if column.carried == "text" or gives_text(column) else column.type
+
+
+def may_be_null(column: Column) -> bool:
+    """Whether images may have NULL there, which masks and dates that no calendar has become."""
+    return column.nullable or column.carried == "null" or bool(column.mask)
+
+
+def kind_of(column: Column, table: str) -> Kind:
+    """How its values come in images."""
+    return require(column, table).kind
+
+
+def base64(value: bytes) -> str:
+    """The bytes in base64, in quotes."""
+    return f'"{b64encode(value).decode()}"'
+
+
+def number(value: Any) -> str:
+    """An integer or a decimal, all its digits; no exponent."""
+    return format(value, "f") if isinstance(value, Decimal) else str(int(value))
+
+
+def single(value: float) -> str:
+    """The shortest number that is the same in 32 bits."""
+    return str(np.float32(value))
+
+
+def floats(value: Iterable[float]) -> str:
+    """A VECTOR as a list of such."""
+    return f"[{','.join(map(single, value))}]"
+
+
+def iso_date(value: date) -> str:
+    """yyyy-mm-dd, without quotes."""
+    return value.isoformat()
+
+
+def moment(value: datetime, fraction: int, between: str, zone: str = "") -> str:
+    """A date and a time with `fraction` digits of a second, without quotes; one with a zone is in UTC as it is."""
+    text = value.replace(tzinfo=None).isoformat(between, "microseconds")
+    return text[: 20 + fraction if fraction else 19] + zone
+
+
+def micros_since_1970(value: datetime) -> int:
+    """As if it were in UTC, where it has no zone."""
+    return (value.replace(tzinfo=None) - _EPOCH) // _MICROSECOND
+
+
+def row_object(pieces: Mapping[str, Piece], image: Mapping[str, Any]) -> str:
+    """A JSON object with the columns that the image has, in the order of `pieces`."""
+    return f"{{{','.join(members(pieces, image))}}}"
+
+
+def members(pieces: Mapping[str, Piece], image: Mapping[str, Any]) -> list[str]:
+    """The same, each member by itself."""
+    return [
+        f"{quoted(name)}:{'null' if (value := image[name]) is None else piece(value)}"
+        for name, piece in pieces.items()
+        if name in image
+    ]
+
+
+def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The values before, of the columns whose values differ; 0.0 and -0.0 do."""
+    return {name: value for name, value in before.items() if name not in after or _differ(value, after[name])}
+
+
+def _differ(one: Any, other: Any) -> bool:
+    return bool(one != other) or (one == 0 and str(one) != str(other))

@@ -1,0 +1,129 @@
+"""What `sinks.<name>.kafka` says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from lakehouse_cdc.messages.formats import FormatName
+from lakehouse_cdc.options.declaration import NEVER, NEXT_RUN, Keys, Section, option
+from lakehouse_cdc.options.kinds import Choice, Duration, Flag, Integer, PropertyValue, SecretReference, Text
+from lakehouse_cdc.options.nested import MapOf
+from lakehouse_cdc.options.secrets import Secret
+
+Delivery = Literal["exactly_once", "at_least_once"]
+CleanupPolicy = Literal["delete", "compact", "compact,delete"]
+Protocol = Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]
+# what the sink's exactness, or the secrecy of its secrets, is made of
+_OWN_PRODUCER = (
+    "bootstrap.servers", "transactional.id", "transaction.timeout.ms", "enable.idempotence", "acks", "request.required",
+    "partitioner", "max.in.flight", "retries", "message.send.max.retries", "sasl.", "ssl.", "security.", "group.",
+    "isolation.level", "enable.",
+)  # fmt: skip
+_OWN_TOPIC = ("cleanup.policy", "min.insync.replicas")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaConfig(Keys):
+    """`sinks.<name>.kafka`: bronze's changes as messages."""
+
+    bootstrap_servers: str = option(Text(r"[^\s]+", "HOST:PORT, with commas between"), "the brokers", changes=NEXT_RUN)
+    topic: str = option(
+        Text(r"[\s\S]*\{table\}[\s\S]*", "a name that contains {table}"),
+        "topic of a table, made from `{database}` and `{table}`; two tables cannot share one. A character that a topic"
+        " cannot have is written as `_x0020_`",
+        default="{database}.{table}", changes=NEVER,
+    )  # fmt: skip
+    ddl_topic: str | None = option(
+        Text(), "topic of schema changes and truncations, of one partition",
+        default=None, otherwise="`<pipeline>.<name>.ddl`", changes=NEXT_RUN,
+    )  # fmt: skip
+    format: FormatName = option(
+        Choice[FormatName](get_args(FormatName)), "how a change is written", default="debezium-json", changes=NEXT_RUN
+    )
+    schemas: bool = option(
+        Flag(), "with `debezium-json`: key and value have their schemas", default=False, changes=NEXT_RUN
+    )
+    exact: bool = option(
+        Flag(),
+        "no value is lost or read as another one: see [Messages](../guides/send-to-kafka.md#values)",
+        default=False, changes=NEXT_RUN,
+    )  # fmt: skip
+    tombstones: bool = option(
+        Flag(), "a deletion is followed by a message without a value, which compaction needs",
+        default=True, changes=NEXT_RUN,
+    )  # fmt: skip
+    delivery: Delivery = option(
+        Choice[Delivery](get_args(Delivery)),
+        "`exactly_once`: by transactions, for consumers with `read_committed`; `at_least_once`: a crash repeats"
+        " messages, which the header `seq` shows",
+        default="exactly_once", changes=NEXT_RUN,
+    )  # fmt: skip
+    transaction_rows: int = option(
+        Integer("rows"),
+        "rows of a Kafka transaction, about: one ends where one of the source does",
+        default=100_000, changes=NEXT_RUN,
+    )  # fmt: skip
+    transaction_timeout: str = option(
+        Duration(),
+        "after this the brokers abort a transaction that is still open; at most their `transaction.max.timeout.ms`."
+        " It is how long consumers wait for a sink that has died and does not come back",
+        default="5m", changes=NEXT_RUN,
+    )  # fmt: skip
+    timeout: str = option(
+        Duration(), "how long the brokers may take to answer before it is an error", default="1m", changes=NEXT_RUN
+    )
+    create_topics: bool = option(Flag(), "topics that are missing are created", default=True, changes=NEXT_RUN)
+    partitions: int | None = option(
+        Integer("partitions"), "partitions of a topic that is created",
+        default=None, otherwise="the brokers' `num.partitions`", changes=NEXT_RUN,
+    )  # fmt: skip
+    replication: int | None = option(
+        Integer("replicas"), "replication factor of a topic that is created, the ledger among them",
+        default=None, otherwise="the brokers' `default.replication.factor`", changes=NEXT_RUN,
+    )  # fmt: skip
+    min_insync_replicas: int | None = option(
+        Integer("replicas"), "`min.insync.replicas` of a topic that is created",
+        default=None, otherwise="the brokers'", changes=NEXT_RUN,
+    )  # fmt: skip
+    cleanup_policy: CleanupPolicy = option(
+        Choice[CleanupPolicy](get_args(CleanupPolicy)),
+        "`cleanup.policy` of a topic that is created; of a table without a key it is always `delete`",
+        default="delete", changes=NEXT_RUN,
+    )  # fmt: skip
+    topic_settings: dict[str, bool | int | str] = option(
+        MapOf(PropertyValue(), names="setting", reserved=_OWN_TOPIC),
+        "other settings of a topic that is created, such as `retention.ms`", default={}, changes=NEXT_RUN,
+    )  # fmt: skip
+    producer: dict[str, bool | int | str] = option(
+        MapOf(PropertyValue(), names="setting", reserved=_OWN_PRODUCER),
+        "other settings of the producer, by librdkafka's names, such as `compression.type`",
+        default={}, changes=NEXT_RUN,
+    )  # fmt: skip
+    security: Protocol = option(
+        Choice[Protocol](get_args(Protocol)), "`security.protocol`", default="plaintext", changes=NEXT_RUN
+    )
+    mechanism: str | None = option(
+        Text(), "SASL mechanism, such as `SCRAM-SHA-512`", default=None, otherwise="none", changes=NEXT_RUN
+    )
+    username: str | None = option(Text(), "user of SASL", default=None, otherwise="none", changes=NEXT_RUN)
+    password: Secret = option(
+        SecretReference(), "its password, by reference", default=Secret(), otherwise="none", changes=NEXT_RUN
+    )
+    ca: str | None = option(
+        Text(), "file of the authorities that TLS trusts", default=None, otherwise="the system's", changes=NEXT_RUN
+    )
+    certificate: str | None = option(
+        Text(), "file of the client's certificate", default=None, otherwise="none", changes=NEXT_RUN
+    )
+    key: str | None = option(Text(), "file of its private key", default=None, otherwise="none", changes=NEXT_RUN)
+    key_password: Secret = option(
+        SecretReference(), "the key's password, by reference", default=Secret(), otherwise="none", changes=NEXT_RUN
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkConfig(Keys):
+    """`sinks.<name>`: one sink."""
+
+    kafka: KafkaConfig = option(Section(KafkaConfig), "topics of Kafka", changes=NEXT_RUN)

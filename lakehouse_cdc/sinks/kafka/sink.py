@@ -1,0 +1,164 @@
+"""The sink: batches of bronze as messages, each change once (see `lakehouse_cdc.sinks.kafka`)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from importlib.metadata import version
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.errors import codes
+from lakehouse_cdc.lake.engines.choice import engine_of
+from lakehouse_cdc.lake.tables import table_id
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.messages.change import Message, RowChange, Settings, Writer
+from lakehouse_cdc.messages.formats import FORMATS
+from lakehouse_cdc.model.changelog import Op
+from lakehouse_cdc.model.seq import POS, Rank, unpack
+from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.model.table_name import split
+from lakehouse_cdc.sinks.kafka.bronze_rows import Row, rows_in_order
+from lakehouse_cdc.sinks.kafka.delivery import Delivery
+from lakehouse_cdc.sinks.kafka.options import KafkaConfig
+from lakehouse_cdc.sinks.kafka.progress import Part, Progress, is_lost, parts
+from lakehouse_cdc.sinks.kafka.topics import TopicNames, Topics
+from lakehouse_cdc.sinks.port import CommittedBatch
+from lakehouse_cdc.sinks.schema_cache import Schemas
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Open:
+    """What a sink knows while its producer is the only one."""
+
+    topics: Topics
+    names: TopicNames
+    progress: Progress | None
+
+
+class KafkaSink:
+    """`sinks.<name>.kafka`. One process at a time is its writer; another one that begins ends it."""
+
+    def __init__(self, spark: SparkSession, layout: Layout, name: str, config: KafkaConfig) -> None:
+        self._spark, self._layout, self._config = spark, layout, config
+        self._delivery = Delivery(f"{layout.pipeline}.{name}", config)
+        self._schemas = Schemas(layout)
+        self._writers: dict[str, tuple[str, Writer]] = {}
+        self._open: _Open | None = None
+
+    def apply(self, batch: CommittedBatch) -> int:
+        """Send what the ledger does not have yet; the number of rows of bronze that were sent."""
+        try:
+            bronze = table_id(self._spark, self._layout.changes)
+            opened = self._opened()
+            self._require_ledger(opened.progress, bronze, batch.versions)
+            return sum(self._send(opened, part, bronze) for part in parts(opened.progress, bronze, batch.versions))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Give up the producer. What has been sent and is not committed is aborted."""
+        self._open = None
+        self._delivery.close()
+
+    def _opened(self) -> _Open:
+        if self._open is None:
+            topics, progress = self._delivery.open()
+            schemas = self._layout.schemas
+            tables = {row["source_table"] for row in engine_of(self._spark, schemas).read(schemas, ("source_table",))}
+            self._open = _Open(topics, TopicNames(self._config.topic, tables), progress)
+        return self._open
+
+    def _require_ledger(self, progress: Progress | None, bronze: str, versions: Versions) -> None:
+        if not is_lost(progress, bronze, versions):
+            return
+        if self._delivery.exactly_once:
+            raise codes.KAFKA_LEDGER_LOST.error(
+                "the ledger does not say how far this sink has got, which has sent batches before",
+                where=self._delivery.ledger,
+                hint="restore the topic; or run once with delivery: at_least_once, which may repeat the last batch",
+            )
+        _log.warning("%s does not say how far the sink has got: a batch may be repeated", self._delivery.ledger)
+
+    def _send(self, opened: _Open, part: Part, bronze: str) -> int:
+        """One part of a batch, in as many transactions as its rows need."""
+        versions, sent, count = part.versions, 0, 0
+        previous = 0
+
+        def commit(*, done: bool) -> None:
+            progress = Progress(bronze, versions.after, versions.last, count, done)
+            self._delivery.commit(progress)
+            opened.progress = progress
+
+        for row in rows_in_order(self._spark, self._layout, versions):
+            if sent >= self._config.transaction_rows and not _in_one_transaction(previous, row.seq):
+                commit(done=False)
+                sent = 0
+            count += 1
+            if count <= part.skip:
+                continue
+            for topic, message in self._messages(opened, row, versions):
+                self._delivery.send(topic, message)
+            sent, previous = sent + 1, row.seq
+        commit(done=True)
+        return count - part.skip
+
+    def _messages(self, opened: _Open, row: Row, versions: Versions) -> Iterator[tuple[str, Message]]:
+        if row.op is Op.END:
+            return
+        if row.op in (Op.SCHEMA, Op.TRUNCATE):
+            topic = self._config.ddl_topic or f"{self._delivery.sink}.ddl"
+            opened.topics.require_ddl(topic)
+            yield topic, ddl_message(row)
+            return
+        topic, writer = self._writer(opened, row, versions)
+        change = RowChange(row.seq, row.op, row.key, row.before, row.after, row.commit_us, row.file, row.pos, row.gtid)
+        for message in writer(change, time.time_ns() // 1000):
+            yield topic, message
+
+    def _writer(self, opened: _Open, row: Row, versions: Versions) -> tuple[str, Writer]:
+        """The topic of the row's table, which is there, and how its changes are written."""
+        if row.schema_id not in self._writers:
+            self._schemas.learn(self._spark, [row.schema_id], lambda: versions.rows(self._spark, self._layout.changes))
+            schema, topic, config = self._schemas[row.schema_id], opened.names.of(row.table), self._config
+            opened.topics.require_rows(topic, keyed=bool(schema.key))
+            settings = Settings(
+                self._layout.pipeline, topic, config.exact, config.schemas, config.tombstones, version("lakehouse-cdc")
+            )
+            self._writers[row.schema_id] = topic, FORMATS[config.format](schema, settings)
+        return self._writers[row.schema_id]
+
+
+def _in_one_transaction(one: int, other: int) -> bool:
+    """Whether two rows belong to one transaction of the source; what a snapshot reads belongs to none."""
+    return one // POS == other // POS and Rank.EVENT == unpack(one).rank == unpack(other).rank
+
+
+def ddl_message(row: Row) -> Message:
+    """A schema change or a truncation: an own form, whatever the format of rows is.
+
+    `schema` and `before` are as the s row has them (see `model.bronze_row`): `before` is null of a table's first, and
+    `schema` has no columns where the table is left off.
+    """
+    database, table = split(row.table)
+    value: dict[str, Any] = {
+        "type": "truncate" if row.op is Op.TRUNCATE else "schema", "database": database, "table": table,
+        "schema": row.after, "before": row.before, "schema_id": row.schema_id, "seq": str(row.seq),
+        "ts_us": row.commit_us, "file": row.file, "pos": row.pos, "gtid": row.gtid,
+    }  # fmt: skip
+    key = json.dumps({"database": database, "table": table}, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_json)
+    return Message(key.encode(), text.encode(), (("seq", str(row.seq).encode()),))
+
+
+def _json(value: Any) -> str:
+    assert isinstance(value, Decimal), type(value)
+    return format(value, "f")
