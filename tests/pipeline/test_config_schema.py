@@ -43,6 +43,9 @@ VALUES: list[Any] = [
     {"delta.appendOnly": True}, {"DELTA.FEATURE.x": "y"}, {"delta.enableChangeDataFeed": True}, {"a": {"scd": 2}},
     {"a": {"scd": True}}, {"a": {"sdc": 1}}, "cdc_", "_" * 33, "1s", "0s", "0.5m", "500ms", "2 h", ".5s",
     "1.0000s", "3d", "s3a://lake/x", "file:///lake", "dbfs:/lake", "/Volumes/main/cdc", "C:/lake",
+    "now", "earliest", "never", {"time": "2026-01-31T12:00:00Z"}, {"time": "2026-13-01T12:00:00Z"},
+    {"time": "2026-01-31"}, {"position": "bin.000042:4"}, {"position": "bin:4"}, {"position": "a", "gtid": "b"},
+    {"gtid": "0-1-42"}, {"gtid": ""}, {"gtid": 1},
 ]  # fmt: skip
 
 

@@ -62,6 +62,15 @@ def unknown_xa(at: Position) -> DefiniteError:
     )
 
 
+def xa_before_start(at: Position) -> DefiniteError:
+    """An XA COMMIT after the place where a stream is to begin, of what was prepared before the oldest file."""
+    return codes.XA_PREPARED_EARLIER.error(
+        "an XA transaction is committed that was prepared before the oldest file of the log",
+        where=str(at),
+        hint=f"set source.start to {{position: {at}}} or later",
+    )
+
+
 def unreadable_xa(session: Session, start: Offset | None, end: Offset) -> DefiniteError | None:
     """Whether rows that take effect on the way to `end` were prepared in a file that is gone.
 

@@ -7,7 +7,7 @@ remembered from the last committed offset (`origin`) on, which lets a batch be c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -52,6 +52,32 @@ class Mark:
     rows: int
 
 
+@dataclass(frozen=True)
+class Transaction:
+    """One that ended after the origin: where, its GTID (source "" for none), its commit time in microseconds."""
+
+    end: Position
+    source: str
+    number: int
+    commit_us: int
+
+
+class Mapped(dict[str, TableSchema]):
+    """Captures nothing, and notes which tables have rows: of each the position where the first ones are, in `first`.
+
+    A scanner asks a mapping for the name in each table map whose bytes it has not seen.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first: dict[str, Position] = {}
+        self.scanned: Callable[[], Position]
+
+    def __contains__(self, name: object) -> bool:
+        self.first.setdefault(str(name), self.scanned())
+        return False
+
+
 class _Ended:
     """The transactions that ended after the origin; one array a field, in log order."""
 
@@ -89,7 +115,8 @@ class Tail:
 
     `schemas` are the captured tables by name; without them nothing is counted, and statements on tables for which
     `matches` is true are found all the same. `prepared` are the XA transactions that the offset at `origin` lists.
-    What happens to such transactions is kept in `xa`.
+    What happens to such transactions is kept in `xa`. `mapped` is for a tail without schemas: it learns which tables
+    have rows, and where.
     """
 
     def __init__(
@@ -101,6 +128,7 @@ class Tail:
         gtids: GtidSet | None = None,
         schemas: Sequence[TableSchema] = (),
         prepared: Sequence[Prepared] = (),
+        mapped: Mapped | None = None,
     ) -> None:
         self.origin = origin
         self._origin_gtids = gtids
@@ -120,12 +148,14 @@ class Tail:
         self._names = {self._cased(schema.name) for schema in schemas}
         self._scanner = BinlogScanner(
             origin,
-            {s.name: s for s in schemas},
+            {s.name: s for s in schemas} if mapped is None else mapped,
             watched=matches,
             gtids=gtids,
             lower_case=self._lower_case,
             checked=False,
         )
+        if mapped is not None:
+            mapped.scanned = lambda: self._scanner.position
         try:
             self._dump = BinlogDump(session.connection, origin, server_id=options.server_ids[0])
             self._created[origin.number] = self._first_format()
@@ -148,6 +178,13 @@ class Tail:
                 self._take(scan)
             if self._scanner.created is not None:
                 self._created[here.number] = self._scanner.created
+
+    def pass_header(self) -> Position:
+        """Read a file's first events, for a tail that begins with it: what was executed before is known then."""
+        while not self._scanner.gtids_complete:
+            here = self._scanner.position
+            self.advance(Position(here.file, here.pos + 1))  # to the end of the next event
+        return self._scanner.position
 
     def _full(self, max_rows: int | None, max_bytes: int | None) -> bool:
         return (max_rows is not None and self._ended.rows >= max_rows) or (
@@ -226,6 +263,14 @@ class Tail:
         last = self._gtid_of(count - 1) if count else ""
         commit_ts = int(ended["commit_us"][count - 1]) if count else 0
         return Mark(position, gtids, last, commit_ts, int(ended["rows"][:count].sum()))
+
+    def transactions(self, first: int = 0) -> Iterator[Transaction]:
+        """Those that ended after the origin, in their order, but for the first ones."""
+        columns = self._ended.columns()
+        fields = (columns[name][first:].tolist() for name in ("file", "end", "source", "number", "commit_us"))
+        for file, end, source, number, commit_us in zip(*fields, strict=True):
+            name = self._sources[source] if source >= 0 else ""
+            yield Transaction(Position(file_name(self.origin.base, file), end), name, number, commit_us)
 
     @property
     def scanned(self) -> Position:
