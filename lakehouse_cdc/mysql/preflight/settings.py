@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lakehouse_cdc.errors import Code, DefiniteError, Scope, codes
+from lakehouse_cdc.model.log_retention import AGE, DAY, DAYS, Retention
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.connection.session import Session, Version
 
 Severity = Literal["ok", "warning", "error"]
-DAY = 86_400
 _RECONNECT = "then let the sessions that write connect again; on a managed server, set it in the parameter group"
 
 
@@ -146,21 +146,23 @@ def _server_id(settings: Settings) -> Finding:
     return Finding("server_id", "ok", f"server_id is {value}")
 
 
-def _retention(settings: Settings) -> Finding:
-    days = float(settings.get("expire_logs_days", "0"))
-    seconds = int(settings.get("binlog_expire_logs_seconds", "0")) or DAY * days
-    if not seconds or settings.get("binlog_expire_logs_auto_purge", "ON") == "OFF":
-        return Finding("retention", "ok", "the server keeps its binlog files until somebody purges them")
+def retention(settings: Settings, kept: Retention) -> Finding:
+    """How long the server keeps its binlog, by its own limits."""
+    seconds, most = kept.seconds, f"up to {kept.bytes:,} bytes ({kept.by_size})" if kept.bytes is not None else ""
+    size = f", {most}" if most else ""
+    if seconds is None:
+        return Finding("retention", "ok", f"the server keeps its binlog files {most or 'until somebody purges them'}")
     if seconds < DAY:
-        name, value = "binlog_expire_logs_seconds", "259200"
-        if name not in settings.values:
-            name, value = "expire_logs_days", "3"
+        hint = "CALL mysql.rds_set_configuration('binlog retention hours', 72)"
+        if kept.by_age in (AGE, DAYS):
+            hint = settings.remedy(AGE, "259200") if AGE in settings.values else settings.remedy(DAYS, "3")
         return Finding(
             "retention", "warning",
-            f"binlog files are purged after {seconds / 3600:.1f} hours: a longer pause of the stream would be a gap",
-            f"{settings.remedy(name, value)} (three days), or more",
+            f"binlog files are purged after {seconds / 3600:.1f} hours{size}: a longer pause of the stream would be a"
+            " gap",
+            f"{hint} (three days), or more",
         )  # fmt: skip
-    return Finding("retention", "ok", f"the server keeps its binlog files for {seconds / DAY:.1f} days")
+    return Finding("retention", "ok", f"the server keeps its binlog files for {seconds / DAY:.1f} days{size}")
 
 
 def _gtids(settings: Settings) -> Finding:
@@ -201,7 +203,6 @@ _JUDGES: tuple[Callable[[Settings], Finding], ...] = (
     _checksum,
     _encryption,
     _server_id,
-    _retention,
     _gtids,
     _durability,
 )

@@ -67,7 +67,7 @@ class _Survey:
 
 
 def started_offset(options: SourceOptions, session: Session, floor: Floor, tables: Tables) -> Offset:
-    """The first offset of a stream that begins where `options.start_point` says.
+    """The first offset of a stream that begins where the options say.
 
     A table that cannot be captured, or whose columns there are not known, is quarantined. Raises DefiniteError as
     `first_offset` does, and where the log has no such place, or changes after it of which nothing can be made.

@@ -14,14 +14,13 @@ from types import TracebackType
 import numpy as np
 import numpy.typing as npt
 
-from lakehouse_cdc.images.binlog.words import FORMAT, HEADER
 from lakehouse_cdc.images.program import ProgramSet
 from lakehouse_cdc.images.rows.decode import count_rows
 from lakehouse_cdc.model.gtid import GtidSet, gtid_text
 from lakehouse_cdc.model.position import FIRST_EVENT, Position, file_name
 from lakehouse_cdc.model.table_name import split
 from lakehouse_cdc.model.xa import Prepared
-from lakehouse_cdc.mysql.binlog.boundary import Cutter
+from lakehouse_cdc.mysql.binlog.boundary import Cutter, made_at
 from lakehouse_cdc.mysql.binlog.compression.columns import countable
 from lakehouse_cdc.mysql.binlog.dump import BinlogDump
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement, Scan, gtid_set
@@ -228,13 +227,9 @@ class Tail:
 
     def _first_format(self) -> int:
         """When the file of the origin was made: the header time of its format description, which comes first."""
-        while True:
+        while (seconds := made_at(self._rest)) is None:
             self._rest = np.concatenate((self._rest, self._dump.read()))
-            at = 0
-            while at + HEADER <= self._rest.size:
-                if int(self._rest[at + 4]) == FORMAT:
-                    return int.from_bytes(self._rest[at : at + 4].tobytes(), "little")
-                at += int.from_bytes(self._rest[at + 9 : at + 13].tobytes(), "little")
+        return seconds
 
     # ------------------------------------------------------------------ what is known
 
