@@ -49,7 +49,7 @@ COLUMNS: Columns = (
     ("bronze_version", "bigint"),  # the commit that holds it; of silver, the last one in it
     ("position", "struct<epoch: int, server_uuid: string, file: string, pos: bigint>"),
     ("commit_ts", "timestamp"),  # of the last transaction up to there
-    ("lag_seconds", "double"),  # from that to `at`
+    ("lag_seconds", "double"),  # from that to `at`; of the source, since all that was committed was in bronze
     ("seconds", "double"),  # that the batch took, from its first row on
     ("rows", "bigint"),  # without schemas
     ("ops", "map<string, bigint>"),
@@ -155,11 +155,13 @@ class Metrics:
                     ops[op] += rows
                     if op != _SCHEMA:
                         tables[table] += rows
+        behind = max(0.0, now - at.time / 1e6) if at.commit_ts else None
+        if layer == "source" and self._look is not None:
+            behind = self._look.lag.seconds
         row: tuple[Any, ...] = (
             _moment(now), layer, batch, version, (at.epoch, at.server_uuid, at.file, at.pos),
             _moment(at.time / 1e6) if at.commit_ts else None,
-            max(0.0, now - at.time / 1e6) if at.commit_ts else None,
-            seconds, None if tables is None else sum(tables.values()),
+            behind, seconds, None if tables is None else sum(tables.values()),
             None if ops is None else dict(ops), None if tables is None else dict(tables),
         )  # fmt: skip
         with self._lock:

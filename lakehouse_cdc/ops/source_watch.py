@@ -26,6 +26,7 @@ from lakehouse_cdc.mysql.log_view import LogView, retention_of
 from lakehouse_cdc.source.state.state_store import write_whole
 
 _EVERY = 10.0  # seconds between two looks
+_PAUSE = 60.0  # seconds after a look that failed: a server that is away may take its time to say so
 _NOTED_EVERY = 60.0  # seconds between two notes of the same kind
 _WARNED_EVERY = 3600.0
 _SETTINGS_EVERY = 600.0
@@ -88,6 +89,7 @@ class SourceWatch:
             self.last = self._look(point, now)
         except CdcError as error:
             _log.debug("the source's log cannot be looked at now: %s", error)
+            self._looked = now + _PAUSE - _EVERY
             self.close()
             return None
         self._note(point, now)

@@ -7,6 +7,7 @@ different moments then; positions are exact, each for itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +15,7 @@ from typing import Any, Literal
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.bronze.redaction import redactions
+from lakehouse_cdc.errors import CdcError
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.bronze_row import PARTITION
@@ -137,7 +139,10 @@ def status(
         tables = _with_silver(spark, layout, SilverNames(layout, offset.tables, policy), tables)
     seen = 0.0 if noted is None else caught_up_at(noted, point)
     behind = None if logs is None else lag(point, logs.sizes, logs.now, caught_up_at=seen)
-    kept = None if logs is None else logs.headroom(offset.oldest_needed.file)
+    kept = None
+    if logs is not None:
+        with suppress(CdcError):  # a file may be purged while it is asked for
+            kept = logs.headroom(offset.oldest_needed.file)
     texts = dict(zip(("passed_over", "read_again"), offset.texts, strict=True))
     silver_point = None if applied is None else applied.source_point
     passed = tuple(map(str, sorted(signals.passed(offset.epoch))))

@@ -180,6 +180,26 @@ def _gtids(settings: Settings) -> Finding:
     )  # fmt: skip
 
 
+def _failover(settings: Settings) -> Finding:
+    """What a failover would mean: only GTIDs say what another server has of what was captured here."""
+    refused = "a stream does not follow it by itself (source.on_gap: resnapshot reads all tables again)"
+    lacking = []
+    logs = settings.get("log_replica_updates") or settings.get("log_slave_updates", "OFF")
+    if not settings.is_mariadb:
+        wanted = [("gtid_mode", "ON"), ("enforce_gtid_consistency", "ON")]
+        lacking = [f"{name} is not ON" for name, value in wanted if settings.get(name).upper() != value]
+    if logs != "ON":
+        lacking.append(f"log_{'slave' if settings.is_mariadb else 'replica'}_updates is not ON")
+    if lacking:
+        return Finding(
+            "failover", "ok", f"after a failover nothing says what the new server lacks, since {', '.join(lacking)};"
+            f" {refused}",
+        )  # fmt: skip
+    return Finding(
+        "failover", "ok", f"after a failover to a replica with GTIDs the error names what it lacks; {refused}"
+    )
+
+
 def _durability(settings: Settings) -> Finding:
     names = ("sync_binlog", "innodb_flush_log_at_trx_commit")
     weak = [name for name in names if settings.get(name, "1") != "1"]
@@ -204,5 +224,6 @@ _JUDGES: tuple[Callable[[Settings], Finding], ...] = (
     _encryption,
     _server_id,
     _gtids,
+    _failover,
     _durability,
 )
