@@ -76,14 +76,14 @@ def started_offset(options: SourceOptions, session: Session, floor: Floor, table
     start = StartSearch(options, session, server.log_position(session).position).position()
     oldest = server.binary_logs(session)[0][0]
     offset = _offset_at(options, session, floor, tables, start, first=start.file)
-    found = _survey(options, session, tables, offset)
-    if (found.foreign_xa or found.hidden_xa) and start.file != oldest:
+    surveyed = _survey(options, session, tables, offset)
+    if (surveyed.foreign_xa or surveyed.hidden_xa) and start.file != oldest:
         offset = _offset_at(options, session, floor, tables, start, first=oldest)
-        found = _survey(options, session, tables, offset)
-    if found.foreign_xa:
-        raise gaps.xa_before_start(found.foreign_xa)
-    reasons = {name: why for name, why in reasons.items() if name in found.schemas}
-    return with_tables(offset, tables, found.schemas, found.faults, reasons, stops, others=found.born)
+        surveyed = _survey(options, session, tables, offset)
+    if surveyed.foreign_xa:
+        raise gaps.xa_before_start(surveyed.foreign_xa)
+    reasons = {name: why for name, why in reasons.items() if name in surveyed.schemas}
+    return with_tables(offset, tables, surveyed.schemas, surveyed.faults, reasons, stops, others=surveyed.born)
 
 
 def _offset_at(
