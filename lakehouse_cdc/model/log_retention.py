@@ -1,6 +1,6 @@
 """How long a server keeps the binlog that a stream still needs: the rules by which it purges files, and what is left.
 
-A server purges whole files, the oldest first, and only when it ends one, starts or is told to; MariaDB from 11.4 on
+A server purges whole files, the oldest first, and only when it ends one, starts or is asked to; MariaDB from 11.4 on
 also waits until replicas are connected (slave_connections_needed_for_purge). So each answer is the earliest moment, not
 the expected one.
 
@@ -9,7 +9,7 @@ the expected one.
 - By size: files go while all that are left are larger than the limit. So a file stays until those from it on, as they
   grow, exceed the limit.
 
-A limit of 0 is none, but for what Amazon RDS is told by its own setting: there NULL is "as soon as possible".
+A limit of 0 is none, but for Amazon RDS' own setting: there NULL is "as soon as possible".
 
 Sources: MySQL Reference Manual, binlog_expire_logs_seconds, expire_logs_days and binlog_expire_logs_auto_purge;
 MariaDB documentation, binlog_expire_logs_seconds and max_binlog_total_size (its other name is Percona Server's,

@@ -80,7 +80,7 @@ def retention_of(session: Session) -> Retention:
 
 
 def _of_rds(session: Session) -> dict[str, str | None] | None:
-    """What Amazon RDS is told by its own procedures; None for another server, or where the user may not see it."""
+    """What the procedures of Amazon RDS have set; None for another server, or where the user may not see it."""
     try:
         rows = session.query("SELECT name, value FROM mysql.rds_configuration")
     except DefiniteError as error:

@@ -44,7 +44,7 @@ from lakehouse_cdc.silver.apply.stream import SilverBatch
 
 COLUMNS: Columns = (
     ("at", "timestamp"),  # when the batch was in
-    ("layer", "string"),  # bronze or silver; source: how far bronze was behind, between batches
+    ("layer", "string"),  # bronze or silver; source: the lag of bronze between batches
     ("batch", "bigint"),
     ("bronze_version", "bigint"),  # the commit that holds it; of silver, the last one in it
     ("position", "struct<epoch: int, server_uuid: string, file: string, pos: bigint>"),

@@ -72,7 +72,7 @@ def test_what_this_server_keeps(any_stage: Stage) -> None:
         stage.run(f"SET GLOBAL {name} = {before}")
 
 
-def test_what_rds_is_told(tmp_path: Path) -> None:
+def test_what_rds_is_set_to(tmp_path: Path) -> None:
     with start_or_skip("mysql-8.0") as server:
         for stage in on_stage(server, "on_rds", tmp_path):
             stage.run("CREATE TABLE mysql.rds_configuration (name VARCHAR(64), value VARCHAR(64), description TEXT)")
