@@ -85,19 +85,19 @@ class Metrics:
         self._held = _newest_with_rows(spark, layout)
         self._look: Look | None = None
         self._source_row = -float("inf")
-        self._written = time.monotonic()
         if exists(spark, layout.metrics):
             self._with_later_columns()
             require_ours(spark, layout.metrics, COLUMNS, pipeline=layout.pipeline)
-            return
-        create(
-            spark,
-            layout.metrics,
-            COLUMNS,
-            pipeline=layout.pipeline,
-            comment="For each batch its rows and seconds, and how far behind the source it left its layer.",
-            properties={"delta.appendOnly": "true", "delta.autoOptimize.autoCompact": "true"},
-        )
+        else:
+            create(
+                spark,
+                layout.metrics,
+                COLUMNS,
+                pipeline=layout.pipeline,
+                comment="For each batch its rows and seconds, and how far behind the source it left its layer.",
+                properties={"delta.appendOnly": "true", "delta.autoOptimize.autoCompact": "true"},
+            )
+        self._written = time.monotonic()
 
     def _with_later_columns(self) -> None:
         """Give a table of an earlier release the columns that it lacks."""
