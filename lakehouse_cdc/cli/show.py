@@ -15,13 +15,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.mysql.uncaptured import sentences
 from lakehouse_cdc.pipeline.report import Progress, VerifyReport
 from lakehouse_cdc.silver.definition.engine import DELTALAKE
 
 if TYPE_CHECKING:
     from lakehouse_cdc.ops.last_error import LastError
-    from lakehouse_cdc.ops.status import Lag, Status
+    from lakehouse_cdc.ops.status import Status
     from lakehouse_cdc.verify.compare import NotRepresentable, TableResult
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
@@ -137,7 +138,7 @@ class Screen:
             headings.append("engine")
             rows = [[*row, table.engine] for row, table in zip(rows, status.tables.values(), strict=True)]
         self.table(status.pipeline, headings, rows)
-        self.say(f"bronze is at {status.bronze.file}:{status.bronze.pos}, {_lag(status.lag)}")
+        self._behind(status, status.bronze)
         if status.silver is not None:
             self.say(f"silver is at {status.silver.file}:{status.silver.pos}")
         if any(status.texts.values()):
@@ -155,6 +156,14 @@ class Screen:
         self.quarantined({name: t.quarantined for name, t in status.tables.items() if t.quarantined})
         self.uncaptured(status.uncaptured or {})
         self.last_error(status.last_error)
+
+    def _behind(self, status: Status, bronze: SourcePoint) -> None:
+        lag = "the source cannot be reached" if status.lag is None else status.lag.sentence
+        self.say(f"bronze is at {bronze.file}:{bronze.pos}, {lag}")
+        if (kept := status.retention) is not None and kept.scarce:
+            self.say(kept.sentence, "warning", _STYLES["warning"])
+        elif kept is not None:
+            self.say(kept.sentence)
 
     def _in_clear(self, table: str, columns: Sequence[str]) -> None:
         what = f"bronze holds values of {', '.join(columns)} of {table} from before they were hidden"
@@ -183,14 +192,6 @@ def _outcome(result: TableResult) -> str:
     if unheld := sum(one.values for one in result.not_representable):
         parts.append(f"{unheld:,} not representable")
     return ", ".join(parts) or "equal"
-
-
-def _lag(lag: Lag | None) -> str:
-    if lag is None:
-        return "the source cannot be reached"
-    if lag.bytes is None:
-        return "a file that the source no longer has"
-    return f"{lag.bytes:,} bytes of binlog ({lag.seconds:,.0f} s) behind the source" if lag.bytes else "all there is"
 
 
 class Ticker:

@@ -43,6 +43,14 @@ def _merge(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
     return tuple(out)
 
 
+def _without(spans: Iterable[Interval], others: Iterable[Interval]) -> list[Interval]:
+    """What is in the first intervals and not in the second."""
+    left = list(spans)
+    for first, end in others:
+        left = [part for a, b in left for part in ((a, min(b, first)), (max(a, end), b)) if part[0] < part[1]]
+    return left
+
+
 class GtidSet:
     """An immutable set of GTIDs.
 
@@ -102,6 +110,12 @@ class GtidSet:
     def add(self, source: str, number: int) -> GtidSet:
         """This set and one GTID more."""
         return self.union(GtidSet({source: [(number, number + 1)]}))
+
+    def minus(self, other: GtidSet) -> GtidSet:
+        """The GTIDs of this set that `other` lacks. (Of MariaDB's, what a position is ahead of another one.)"""
+        return GtidSet(
+            {source: _without(spans, other._sources.get(source, ())) for source, spans in self._sources.items()}
+        )
 
     def contains(self, other: GtidSet) -> bool:
         """True if every GTID of `other` is in this set."""

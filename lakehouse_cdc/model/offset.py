@@ -107,6 +107,11 @@ class Offset:
         return Seq(self.epoch, self.position.number, self.seq_position.pos, rank, ordinal).pack()
 
     @property
+    def oldest_needed(self) -> Position:
+        """Where the binlog begins that what comes next may still read: rows, windows of reads, and XA transactions."""
+        return min([self.position, self.floor, *(p.begin for p in self.prepared if p.rows)])
+
+    @property
     def captured(self) -> dict[str, TableState]:
         """The tables that are followed."""
         return {name: state for name, state in self.tables.items() if state.captured}

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 
 from lakehouse_cdc.errors import DefiniteError, codes
+from lakehouse_cdc.model.gtid import GtidSet
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.table_name import join, split
 from lakehouse_cdc.mysql.connection.session import Session
@@ -110,6 +111,18 @@ def replica_lags(session: Session) -> list[int | None]:
 def executed_contains(session: Session, gtid_set: str) -> bool:
     """Whether every GTID of the set is executed, that is committed and visible. The empty set is."""
     return bool(session.scalar("SELECT GTID_SUBSET(%s, @@GLOBAL.gtid_executed)", [gtid_set]))
+
+
+def executed_gtids(session: Session) -> tuple[GtidSet, GtidSet | None]:
+    """The transactions that the server has executed, and those that are in its binlog no more; None: not known.
+
+    MariaDB's: the last ones of each domain and server in its log, and those that it has applied as a replica.
+    """
+    if session.is_mariadb:
+        logged, applied = session.one("SELECT @@GLOBAL.gtid_binlog_state, @@GLOBAL.gtid_slave_pos")
+        return GtidSet.parse(str(logged or "")).union(GtidSet.parse(str(applied or ""))), None
+    executed, purged = session.one("SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged")
+    return GtidSet.parse(str(executed)), GtidSet.parse(str(purged))
 
 
 def prepared_xids(session: Session) -> set[str] | None:

@@ -27,26 +27,41 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.bronze.sink import BronzeBatch
 from lakehouse_cdc.lake.commits import newest_first
-from lakehouse_cdc.lake.tables import Columns, append, create, exists, require_ours
+from lakehouse_cdc.lake.tables import (
+    Columns,
+    alter,
+    append,
+    create,
+    exists,
+    held_columns,
+    require_ours,
+    require_owner,
+)
 from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.ops.source_watch import Look
 from lakehouse_cdc.silver.apply.stream import SilverBatch
 
 COLUMNS: Columns = (
     ("at", "timestamp"),  # when the batch was in
-    ("layer", "string"),  # bronze or silver
+    ("layer", "string"),  # bronze or silver; source: the lag of bronze between batches
     ("batch", "bigint"),
     ("bronze_version", "bigint"),  # the commit that holds it; of silver, the last one in it
     ("position", "struct<epoch: int, server_uuid: string, file: string, pos: bigint>"),
     ("commit_ts", "timestamp"),  # of the last transaction up to there
-    ("lag_seconds", "double"),  # from that to `at`
+    ("lag_seconds", "double"),  # from that to `at`; of the source, since all that was committed was in bronze
     ("seconds", "double"),  # that the batch took, from its first row on
     ("rows", "bigint"),  # without schemas
     ("ops", "map<string, bigint>"),
     ("tables", "map<string, bigint>"),
+    ("lag_bytes", "bigint"),  # of binlog that bronze lacks, as far as was seen last
+    ("caught_up_seconds", "double"),  # since bronze last had everything, 0 while it has
+    ("retention_seconds", "double"),  # for which the server keeps at least the binlog that is needed; NULL: no limit
 )
+_LATER = {"lag_bytes", "caught_up_seconds", "retention_seconds"}  # which tables of earlier releases lack
 _DDL = ", ".join(f"{name} {kind}" for name, kind in COLUMNS)
 _EVERY_SECONDS = 60.0
+_SOURCE_EVERY = 600.0
 _MOST = 100_000  # rows that wait, while they cannot be written
 _SCHEMA = "s"
 _NONE = 2**62
@@ -68,18 +83,38 @@ class Metrics:
         self._counted: dict[int, _Counts] = {}  # by commit of bronze, those that silver has not had yet
         self._since, self._last = -1, -1  # what has rows after the one and up to the other is counted
         self._held = _newest_with_rows(spark, layout)
-        self._written = time.monotonic()
+        self._look: Look | None = None
+        self._source_row = -float("inf")
         if exists(spark, layout.metrics):
+            self._with_later_columns()
             require_ours(spark, layout.metrics, COLUMNS, pipeline=layout.pipeline)
-            return
-        create(
-            spark,
-            layout.metrics,
-            COLUMNS,
-            pipeline=layout.pipeline,
-            comment="For each batch its rows and seconds, and how far behind the source it left its layer.",
-            properties={"delta.appendOnly": "true", "delta.autoOptimize.autoCompact": "true"},
-        )
+        else:
+            create(
+                spark,
+                layout.metrics,
+                COLUMNS,
+                pipeline=layout.pipeline,
+                comment="For each batch its rows and seconds, and how far behind the source it left its layer.",
+                properties={"delta.appendOnly": "true", "delta.autoOptimize.autoCompact": "true"},
+            )
+        self._written = time.monotonic()
+
+    def _with_later_columns(self) -> None:
+        """Give a table of an earlier release the columns that it lacks."""
+        table = self._layout.metrics
+        held = {name for name, _ in held_columns(self._spark, table)}
+        if missing := [f"{name} {kind}" for name, kind in COLUMNS if name in _LATER - held]:
+            require_owner(self._spark, table, self._layout.pipeline)
+            alter(self._spark, table, f"ALTER TABLE {table.sql} ADD COLUMNS ({', '.join(missing)})")
+
+    def looked(self, look: Look) -> None:
+        """The run has looked at the source's log. A row by itself is made of it now and then only."""
+        with self._lock:
+            self._look = look
+            if time.monotonic() - self._source_row < _SOURCE_EVERY:
+                return
+            self._source_row = time.monotonic()
+        self._enter("source", None, None, look.point, None, None)
 
     def bronze(self, batch: BronzeBatch) -> None:
         """Bronze has committed a batch."""
@@ -102,7 +137,13 @@ class Metrics:
         self._enter("silver", batch.batch, batch.bronze_version, batch.source_point, batch.seconds, counts)
 
     def _enter(
-        self, layer: str, batch: int, version: int, at: SourcePoint, seconds: float, counts: _Counts | None
+        self,
+        layer: str,
+        batch: int | None,
+        version: int | None,
+        at: SourcePoint,
+        seconds: float | None,
+        counts: _Counts | None,
     ) -> None:
         now = time.time()
         tables: Counter[str] | None = None
@@ -114,14 +155,18 @@ class Metrics:
                     ops[op] += rows
                     if op != _SCHEMA:
                         tables[table] += rows
-        row = (
+        behind = max(0.0, now - at.time / 1e6) if at.commit_ts else None
+        if layer == "source" and self._look is not None:
+            behind = self._look.lag.seconds
+        row: tuple[Any, ...] = (
             _moment(now), layer, batch, version, (at.epoch, at.server_uuid, at.file, at.pos),
             _moment(at.time / 1e6) if at.commit_ts else None,
-            max(0.0, now - at.time / 1e6) if at.commit_ts else None,
-            seconds, None if tables is None else sum(tables.values()),
+            behind, seconds, None if tables is None else sum(tables.values()),
             None if ops is None else dict(ops), None if tables is None else dict(tables),
         )  # fmt: skip
         with self._lock:
+            look = self._look
+            row += (None,) * 3 if look is None or layer == "silver" else _seen(look, at)
             self._waiting.append(row)
             del self._waiting[:-_MOST]
 
@@ -161,6 +206,13 @@ def _sum(parts: list[_Counts]) -> _Counts:
         for table, ops in part.items():
             counts.setdefault(table, Counter()).update(ops)
     return counts
+
+
+def _seen(look: Look, at: SourcePoint) -> tuple[int | None, float | None, float | None]:
+    """What was seen of the log: bronze has moved since, unless it is where it was then."""
+    if at == look.point:
+        return look.lag.bytes, look.lag.caught_up_seconds, look.headroom.seconds
+    return None, None, look.headroom.seconds
 
 
 def _moment(seconds: float) -> datetime:

@@ -6,22 +6,28 @@ different moments then; positions are exact, each for itself.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.bronze.redaction import redactions
+from lakehouse_cdc.errors import CdcError
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import SourcePoint
+from lakehouse_cdc.model.log_retention import Headroom
+from lakehouse_cdc.model.source_lag import Lag, lag
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.model.table_state import Cursor, Dropped, TableState
 from lakehouse_cdc.model.way_out import silver_reason
+from lakehouse_cdc.mysql.log_view import LogView
 from lakehouse_cdc.ops.last_error import LastError
+from lakehouse_cdc.ops.source_watch import caught_up_at
 from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.silver.apply import stream as silver
 from lakehouse_cdc.silver.definition.policy import Policy
@@ -57,19 +63,9 @@ class TableStatus:
 
 
 @dataclass(frozen=True)
-class Lag:
-    """How far bronze is behind: bytes of binlog, and seconds since the commit of the last transaction that it holds.
-
-    0 seconds where no byte is missing. `bytes` is None where the server no longer has the file.
-    """
-
-    bytes: int | None
-    seconds: float
-
-
-@dataclass(frozen=True)
 class Status:
-    """All of it; `bronze` and `silver` are None before their first batch, `lag` where the source was not asked.
+    """All of it; `bronze` and `silver` are None before their first batch, `lag` and `retention` where the source was
+    not asked: how far bronze is behind, and how long the binlog is there that it still needs.
 
     `uncaptured` is what matches and is not captured, with the reasons; None where the source was not asked. `texts`
     counts the statements logged as text that were `passed_over`, and those for which tables were `read_again`.
@@ -80,6 +76,7 @@ class Status:
     bronze: SourcePoint | None = None
     silver: SourcePoint | None = None
     lag: Lag | None = None
+    retention: Headroom | None = None
     tables: dict[str, TableStatus] = field(default_factory=dict)
     uncaptured: dict[str, str] | None = None
     texts: dict[str, int] = field(default_factory=dict)
@@ -103,14 +100,16 @@ def status(
     bronze_checkpoint: str,
     silver_checkpoint: str,
     schemas: str,
-    logs: Sequence[tuple[str, int]] | None,
+    logs: LogView | None,
     choice: Choice,
     policy: Callable[[str], Policy] = lambda _: Policy(),
+    *,
+    noted: Path | None = None,
 ) -> Status:
     """The state of the pipeline.
 
-    `schemas` is the source's folder beside the checkpoints; `logs` are the binlog files that the server has, with sizes
-    (None: not known); `choice` is what the configuration hides.
+    `schemas` is the source's folder beside the checkpoints; `logs` is what the server says of its binlog (None: not
+    known); `choice` is what the configuration hides; in the folder `noted` runs note when there was nothing more.
     """
     place = Checkpoint(bronze_checkpoint)
     batch = place.last_commit()
@@ -138,11 +137,16 @@ def status(
         tables[name] = replace(table, asked=name in asked)
     if layout.silver is not None:
         tables = _with_silver(spark, layout, SilverNames(layout, offset.tables, policy), tables)
-    lag = None if logs is None else _lag(point, logs)
+    seen = 0.0 if noted is None else caught_up_at(noted, point)
+    behind = None if logs is None else lag(point, logs.sizes, logs.now, caught_up_at=seen)
+    kept = None
+    if logs is not None:
+        with suppress(CdcError):  # a file may be purged while it is asked for
+            kept = logs.headroom(offset.oldest_needed.file)
     texts = dict(zip(("passed_over", "read_again"), offset.texts, strict=True))
     silver_point = None if applied is None else applied.source_point
     passed = tuple(map(str, sorted(signals.passed(offset.epoch))))
-    return Status(layout.pipeline, point, silver_point, lag, tables, texts=texts, passed=passed)
+    return Status(layout.pipeline, point, silver_point, behind, kept, tables, texts=texts, passed=passed)
 
 
 def _snapshot(state: TableState) -> Snapshot:
@@ -180,12 +184,3 @@ def _held(spark: SparkSession, layout: Layout, name: str, place: Table, table: T
         table = replace(table, snapshot="quarantined", quarantined=held.quarantine.reason)
     ignored = held.frozen.ignored if held.frozen is not None else ()
     return replace(table, silver_rows=rows, ignored=ignored, engine=held.engine)
-
-
-def _lag(point: SourcePoint, logs: Sequence[tuple[str, int]]) -> Lag:
-    age = max(0.0, time.time() - point.time / 1e6)
-    names = [name for name, _ in logs]
-    if point.file not in names:
-        return Lag(None, age)
-    bytes_left = sum(size for _, size in logs[names.index(point.file) :]) - point.pos
-    return Lag(max(0, bytes_left), age if bytes_left > 0 else 0.0)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from lakehouse_cdc.model.start_point import PLACES, WORDS, StartValue
 from lakehouse_cdc.options.secrets import REFERENCE, Secret
 from lakehouse_cdc.schema.masks import LEAST_KEPT, MOST_KEPT, SIDES, parsed
 
@@ -290,6 +291,29 @@ class Mask(Kind[Any]):
         some = [{"properties": {side: {"minimum": LEAST_KEPT}}, "required": [side]} for side in SIDES]
         kept = {"type": "object", "properties": dict.fromkeys(SIDES, count), "additionalProperties": False}
         return {"anyOf": [{"enum": [None, "null", "hash"]}, {**kept, "anyOf": some}]}
+
+
+class StartPlace(Kind[StartValue]):
+    """Where in the log a stream begins: see `model.start_point`. The value stays as it was written."""
+
+    title = "`now`, `earliest`, `{time: ...}`, `{position: FILE:POS}` or `{gtid: SET}`"
+
+    def check(self, value: Any) -> StartValue:
+        if isinstance(value, str) and value in WORDS:
+            return value
+        if not isinstance(value, dict) or len(value) != 1 or not value.keys() <= PLACES.keys():
+            raise Invalid(f"expected {' or '.join(WORDS)}, or one of {', '.join(PLACES)} with its value")
+        [(name, text)] = value.items()
+        pattern, expected = next(place for kind, place in PLACES.items() if kind == name)
+        return {name: Text(pattern, expected).check(text)}
+
+    def of_text(self, text: str) -> StartValue:
+        return super().of_text(text) if text.lstrip().startswith("{") else self.check(text.lower())
+
+    def json_schema(self) -> JsonSchema:
+        places = {kind: Text(pattern).json_schema() for kind, (pattern, _) in PLACES.items()}
+        one = {"type": "object", "properties": places, "additionalProperties": False}
+        return {"anyOf": [{"enum": list(WORDS)}, {**one, "minProperties": 1, "maxProperties": 1}]}
 
 
 class PropertyValue(Kind[bool | int | str]):

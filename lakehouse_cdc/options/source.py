@@ -10,11 +10,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
+from lakehouse_cdc.model.start_point import StartValue
 from lakehouse_cdc.mysql.connection.tls import MODES, Tls
 from lakehouse_cdc.options.declaration import NEVER, NEXT_RUN, REREAD, Keys, option
-from lakehouse_cdc.options.kinds import Choice, Integer, Mask, Number, SecretReference, Text, Url
+from lakehouse_cdc.options.kinds import Choice, Integer, Mask, Number, SecretReference, StartPlace, Text, Url
 from lakehouse_cdc.options.nested import ListOf, MapOf
 from lakehouse_cdc.options.secrets import Secret
 from lakehouse_cdc.schema.column_choice import GeneratedColumns
@@ -30,6 +31,13 @@ CarriedAs = Literal["text", "native"]
 COLUMNS = ListOf(Text())
 
 
+def start_contradiction(start: StartValue, snapshot: Snapshot) -> str:
+    """Why a start does not go with what is read of existing rows; '' where it does."""
+    if start == "now" or snapshot == "never":
+        return ""
+    return f"start is where changes begin that no snapshot is under; it needs snapshot: never, not {snapshot}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tuning:
     """What the file and the source's options say in the same words."""
@@ -38,6 +46,12 @@ class Tuning:
         Choice[Snapshot](get_args(Snapshot)),
         "`initial`: existing rows, then changes; `never`: changes only; `only`: existing rows only",
         default="initial", spark="snapshot", changes=NEXT_RUN,
+    )  # fmt: skip
+    start: StartValue = option(
+        StartPlace(),
+        "with `snapshot: never`, where the changes begin: at the end of the log; with the oldest event that the server"
+        " has; with the first transaction of a time; at a position; or after what a GTID set holds",
+        default="now", spark="start", changes=NEVER,
     )  # fmt: skip
     on_gap: OnGap = option(
         Choice[OnGap](get_args(OnGap)),
@@ -153,6 +167,18 @@ class Server(Keys):
 @dataclass(frozen=True, kw_only=True)
 class SourceConfig(Tuning, Server):
     """`source`: where the rows are read."""
+
+    json_rules: ClassVar = (
+        {  # a start in the past is one of changes alone
+            "anyOf": [
+                {"properties": {"start": {"const": "now"}}},
+                {"required": ["snapshot"], "properties": {"snapshot": {"const": "never"}}},
+            ]
+        },
+    )
+
+    def contradiction(self) -> str:
+        return start_contradiction(self.start, self.snapshot)
 
     retry_seconds: float = option(
         Number("seconds"),

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from lakehouse_cdc.errors import CdcError, TransientError, codes
 from lakehouse_cdc.model.belonging import Silver
+from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.mysql.catalog import read_catalog
 from lakehouse_cdc.mysql.connection.session import connect
 from lakehouse_cdc.mysql.estimates import estimates
+from lakehouse_cdc.mysql.log_view import LogView
 from lakehouse_cdc.mysql.preflight import checks
 from lakehouse_cdc.mysql.preflight.settings import Finding
-from lakehouse_cdc.mysql.server import binary_logs
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
 from lakehouse_cdc.ops import last_error
 from lakehouse_cdc.pipeline import target_checks
@@ -38,7 +39,7 @@ from lakehouse_cdc.pipeline.start.configuration_changes import configuration_cha
 from lakehouse_cdc.schema.declared_key import with_key
 from lakehouse_cdc.schema.representation import carry
 from lakehouse_cdc.schema.selection import Selection, glob_hint
-from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.options import SourceOptions, replica_ids
 from lakehouse_cdc.source.requests.set_aside import SetAside
 from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.planned_configuration import digest
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from lakehouse_cdc.bronze.sink import Ready
     from lakehouse_cdc.ops.as_of import Reach
     from lakehouse_cdc.ops.maintain import Maintained
+    from lakehouse_cdc.ops.source_watch import SourceWatch
     from lakehouse_cdc.ops.status import Status
     from lakehouse_cdc.pipeline.start.silver_settings import SilverSettings
     from lakehouse_cdc.schema.table import TableSchema
@@ -209,6 +211,7 @@ class Pipeline(RereadRequests):
             from lakehouse_cdc.ops.metrics import Metrics
 
             report.metrics = Metrics(self.spark, self.layout)
+        report.watch = self._source_watch()
         try:
             follow = partial(self._follow, every, report, ready, milestones)
             persistent = partial(self._persistently, follow, report, milestones.record)
@@ -217,8 +220,18 @@ class Pipeline(RereadRequests):
                     report.tick()
                     time.sleep(_REST_SECONDS)
         finally:
+            report.watch.close()
             if report.metrics is not None:
                 report.metrics.flush()
+
+    def _source_watch(self) -> SourceWatch:
+        from lakehouse_cdc.lake.checkpoint import Checkpoint
+        from lakehouse_cdc.ops.source_watch import SourceWatch
+
+        options, place = SourceOptions.parse(self.source_options()), Checkpoint(self.checkpoint("bronze"))
+        batch = place.last_commit()
+        point = None if batch is None else SourcePoint.of_offset(place.offset(batch))
+        return SourceWatch(self._connection(), next(replica_ids(options.server_ids)), self.state, point)
 
     def _persistently(
         self, does: Callable[[], T], report: RunReport, record: last_error.Record, *, waits: bool = True
@@ -454,12 +467,14 @@ class Pipeline(RereadRequests):
         from lakehouse_cdc.ops.status import status
 
         logs, left_out = None, None
+        with self.failures():
+            options = SourceOptions.parse(self.source_options())
         with suppress(TransientError), connect(self._connection()) as session:
-            logs, left_out = binary_logs(session), uncaptured(session, Selection(self.config.source.tables))
+            logs = LogView.of(session, next(replica_ids(options.server_ids)))
+            left_out = uncaptured(session, Selection(self.config.source.tables))
         with self.failures():
             places = self.checkpoint("bronze"), self.checkpoint("silver"), self.schemas
-            hidden = SourceOptions.parse(self.source_options()).choice
-            state = status(self.spark, self.layout, *places, logs, hidden, self.config.policy)
+            state = status(self.spark, self.layout, *places, logs, options.choice, self.config.policy, noted=self.state)
         selection = Selection(self.config.source.tables)
         tables = {
             name: replace(table, snapshot="left out", quarantined="")

@@ -16,6 +16,7 @@ from lakehouse_cdc.mysql.uncaptured import Uncaptured
 if TYPE_CHECKING:
     from lakehouse_cdc.bronze.sink import BronzeBatch
     from lakehouse_cdc.ops.metrics import Metrics
+    from lakehouse_cdc.ops.source_watch import SourceWatch
     from lakehouse_cdc.ops.upkeep import Upkeep
     from lakehouse_cdc.silver.apply.stream import SilverBatch
     from lakehouse_cdc.verify.compare import TableResult
@@ -42,6 +43,7 @@ class RunReport:
         self._progress = progress
         self.metrics: Metrics | None = None  # which gets each batch, too,
         self.upkeep: Upkeep | None = None  # and this each batch of bronze
+        self.watch: SourceWatch | None = None  # which looks at the source between batches
         self.rows: dict[str, Counter[str]] = {}
         self.batches: Counter[str] = Counter()
         self.source_point: dict[str, Any] | None = None
@@ -55,6 +57,8 @@ class RunReport:
 
     def bronze(self, batch: BronzeBatch) -> None:
         """Bronze committed a batch."""
+        if self.watch is not None:
+            self.watch.moved(batch.source_point)
         if self.metrics is not None:
             self.metrics.bronze(batch)
         if self.upkeep is not None:
@@ -78,6 +82,9 @@ class RunReport:
 
     def tick(self) -> None:
         """Nothing has happened for a moment."""
+        look = None if self.watch is None else self.watch.tick()
+        if look is not None and self.metrics is not None:
+            self.metrics.looked(look)
         if self.metrics is not None:
             self.metrics.tick()
 

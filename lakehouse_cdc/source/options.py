@@ -13,12 +13,21 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.model.start_point import NOW, StartPoint
 from lakehouse_cdc.model.table_name import last_match
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions
 from lakehouse_cdc.options.declaration import Option, declared_in, nearest
 from lakehouse_cdc.options.kinds import Invalid
 from lakehouse_cdc.options.nested import MapOf
-from lakehouse_cdc.options.source import CapturedTable, OnError, Places, SchemaChanges, SourceConfig, Tuning
+from lakehouse_cdc.options.source import (
+    CapturedTable,
+    OnError,
+    Places,
+    SchemaChanges,
+    SourceConfig,
+    Tuning,
+    start_contradiction,
+)
 from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.masks import HASH, LEAST_SALT, parsed, salted
 from lakehouse_cdc.schema.representation import Rules
@@ -39,11 +48,13 @@ class SourceOptions(Tuning, Places):
     `tables` are patterns on `database.table`, `!` excludes; `choice` says which columns are captured, and which masked
     (exclude, include, masks, generated); `mask_salt` is what hashes are made with (option maskSecret: Spark shows no
     value of an option with such a name); `server_ids` an inclusive range of replica ids that nobody else uses; `rules`
-    say how columns are carried (zeroDates, typeMap, types). `schema_changes`, `on_error` and `keys` are by pattern.
+    say how columns are carried (zeroDates, typeMap, types). `start_point` is what `start` says. `schema_changes`,
+    `on_error` and `keys` are by pattern.
     """
 
     connection: ConnectionOptions
     tables: tuple[str, ...]
+    start_point: StartPoint = NOW
     choice: Choice = field(default_factory=Choice)
     mask_salt: str = field(default="", repr=False)
     rules: Rules = field(default_factory=Rules)
@@ -63,9 +74,12 @@ class SourceOptions(Tuning, Places):
         salt = str(given.get("mask_salt", ""))
         defaults = {path: option.default for path, option in PLAIN.items()}
         read = {**defaults, **given}
+        if what := start_contradiction(read["start"], read["snapshot"]):
+            raise codes.SETTINGS_CONTRADICT.error(what, where="source.start", hint="choose one of the two")
         same = {one.name: read[one.name] for keys in (Tuning, Places) for one in fields(keys)}
         return cls(
             **same,
+            start_point=StartPoint.of(read["start"]),
             connection=ConnectionOptions.from_url(
                 read["url"], password=str(read["password"]), tls=read["tls"], tls_ca=read["tls_ca"] or ""
             ),

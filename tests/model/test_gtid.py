@@ -97,3 +97,9 @@ def test_one_gtid_is_written_as_its_server_does() -> None:
 def test_what_is_not_a_set_is_refused(text: str) -> None:
     with pytest.raises(DefiniteError, match="GTID set"):
         GtidSet.parse(text)
+
+
+@given(sets, sets)
+def test_minus_is_what_the_other_lacks(a: GtidSet, b: GtidSet) -> None:
+    assert members(a.minus(b)) == members(a) - members(b)
+    assert bool(a.minus(b)) != b.contains(a)

@@ -12,10 +12,13 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from lakehouse_cdc.bronze.sink import BronzeBatch
 from lakehouse_cdc.bronze.tables import create_bronze
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.lake.tables import exists
+from lakehouse_cdc.lake.tables import create, exists
 from lakehouse_cdc.model.commit_note import SourcePoint
+from lakehouse_cdc.model.log_retention import Headroom
+from lakehouse_cdc.model.source_lag import Lag
 from lakehouse_cdc.model.table_layout import Layout
-from lakehouse_cdc.ops.metrics import Metrics
+from lakehouse_cdc.ops.metrics import COLUMNS, Metrics
+from lakehouse_cdc.ops.source_watch import Look
 from lakehouse_cdc.silver.apply.stream import SilverBatch
 from lakehouse_cdc.testing import MySqlServer, Shop, ShopWriter
 from tests.support.pipelines import bronze as changes
@@ -156,7 +159,7 @@ def test_a_run_tells_of_all_its_batches(spark: SparkSession, mysql: MySqlServer,
             reports = [lake.run(once=True) for _ in range(2)]
     finally:
         shop.drop()
-    found = read(spark, lake.layout)
+    found = read(spark, lake.layout).where("layer <> 'source'")
     for layer in ("bronze", "silver"):
         assert found.where(f"layer = '{layer}'").count() == sum(report.batches[layer] for report in reports)
     held = changes(spark, lake).where("op <> 's'").groupBy("source_table").count().collect()
@@ -179,3 +182,32 @@ def test_a_run_tells_of_all_its_batches(spark: SparkSession, mysql: MySqlServer,
 def test_without_them_there_is_no_table(spark: SparkSession, layout: Layout) -> None:
     create_bronze(spark, layout)
     assert not exists(spark, layout.metrics)
+
+
+def look(lag_bytes: int, seconds: float | None = 3600.0) -> Look:
+    return Look(time.time(), standing(), Lag(lag_bytes, 7.0, 6.0), Headroom(seconds, "age"))
+
+
+def test_what_was_seen_of_the_log(spark: SparkSession, layout: Layout) -> None:
+    metrics, seen = Metrics(spark, layout), look(1000)
+    metrics.looked(seen)
+    metrics.looked(seen)  # not again so soon
+    metrics.bronze(of_bronze(1, {"shop.a": {"c": 1}}, seen.point))
+    metrics.bronze(of_bronze(2, {"shop.a": {"c": 1}}))  # which is further than what was seen
+    metrics.silver(of_silver(0, None, 2))
+    metrics.flush()
+    assert rows(spark, layout)[0].lag_seconds == 7.0
+    found = [(row.layer, row.lag_bytes, row.caught_up_seconds, row.retention_seconds) for row in rows(spark, layout)]
+    assert found == [
+        ("source", 1000, 6.0, 3600.0), ("bronze", 1000, 6.0, 3600.0), ("bronze", None, None, 3600.0),
+        ("silver", None, None, None),
+    ]  # fmt: skip
+
+
+def test_a_table_of_an_earlier_release_gets_the_columns(spark: SparkSession, layout: Layout) -> None:
+    create(spark, layout.metrics, COLUMNS[:-3], pipeline="shop", comment="", properties={"delta.appendOnly": "true"})
+    metrics = Metrics(spark, layout)
+    metrics.looked(look(5))
+    metrics.flush()
+    assert [row.lag_bytes for row in rows(spark, layout)] == [5]
+    Metrics(spark, layout)

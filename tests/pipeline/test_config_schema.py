@@ -45,6 +45,9 @@ VALUES: list[Any] = [
     "1.0000s", "3d", "s3a://lake/x", "file:///lake", "dbfs:/lake", "/Volumes/main/cdc", "C:/lake",
     "at_least_once", "canal-json", "compact", "sasl_ssl", {"acks": 0}, {"Cleanup.Policy": "delete"}, {"a b": {}},
     {"a": {"kafka": {"bootstrap_servers": "b:9092"}}}, {"a": {"kafka": {}}},
+    "now", "earliest", "never", {"time": "2026-01-31T12:00:00Z"}, {"time": "2026-13-01T12:00:00Z"},
+    {"time": "2026-01-31"}, {"position": "bin.000042:4"}, {"position": "bin:4"}, {"position": "a", "gtid": "b"},
+    {"gtid": "0-1-42"}, {"gtid": ""}, {"gtid": 1},
 ]  # fmt: skip
 
 

@@ -280,3 +280,21 @@ TABLE_STATE_UNREADABLE = Code(
     "The checkpoint holds a state of a table that no release writes.",
     f"Restore the checkpoint as it was; or: {_KEEP}.",
 )
+
+START_UNAVAILABLE = Code(
+    3031,
+    "start_unavailable",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The log has no such place as source.start names: it was purged, is not written yet, or lies inside a transaction.",
+    "Set source.start to a place that the error names.",
+)
+
+START_BEFORE_DROP = Code(
+    3032,
+    "start_before_drop",
+    DefiniteError,
+    Scope.PIPELINE,
+    "After source.start there are changes of tables that were dropped or renamed since: nothing says what they mean.",
+    "Set source.start to a later place, or leave these tables out (source.tables).",
+)

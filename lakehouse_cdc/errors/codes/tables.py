@@ -264,3 +264,12 @@ TABLE_READ_REFUSED = Code(
     "The server refuses to show the rows of a table.",
     f"Read the server's message in the error, and change what it names; then: {_READ_AGAIN}.",
 )
+
+SCHEMA_NOT_KNOWN = Code(
+    4030,
+    "schema_not_known",
+    DefiniteError,
+    Scope.TABLE,
+    "The columns that a table had at a place in the log are not known, and there is no snapshot in place of its rows.",
+    f"Begin after the statement that the error names (source.start); or leave out what was before: {_READ_AGAIN}.",
+)

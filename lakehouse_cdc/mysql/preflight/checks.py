@@ -18,7 +18,8 @@ from lakehouse_cdc.mysql.catalog import Catalog, read_catalog
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.connection.tls import VERIFYING
 from lakehouse_cdc.mysql.literals import for_statements, quoted
-from lakehouse_cdc.mysql.preflight.settings import Finding, Settings, judge
+from lakehouse_cdc.mysql.log_view import retention_of
+from lakehouse_cdc.mysql.preflight.settings import Finding, Settings, judge, retention
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, sentences, some
 from lakehouse_cdc.schema import types
 from lakehouse_cdc.schema.column_choice import Choice, left_out
@@ -47,6 +48,7 @@ def check(
         return findings
     settings = Settings.of(session)
     findings += [_encryption(session), _authentication(session), *judge(settings)]
+    findings.append(retention(settings, retention_of(session)))
     findings += [_semi_sync(session, settings), _prepared(session)]
     rights = _rights(session)
     findings += rights

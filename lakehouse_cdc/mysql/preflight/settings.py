@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lakehouse_cdc.errors import Code, DefiniteError, Scope, codes
+from lakehouse_cdc.model.log_retention import AGE, DAY, DAYS, Retention
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.connection.session import Session, Version
 
 Severity = Literal["ok", "warning", "error"]
-DAY = 86_400
 _RECONNECT = "then let the sessions that write connect again; on a managed server, set it in the parameter group"
 
 
@@ -146,21 +146,23 @@ def _server_id(settings: Settings) -> Finding:
     return Finding("server_id", "ok", f"server_id is {value}")
 
 
-def _retention(settings: Settings) -> Finding:
-    days = float(settings.get("expire_logs_days", "0"))
-    seconds = int(settings.get("binlog_expire_logs_seconds", "0")) or DAY * days
-    if not seconds or settings.get("binlog_expire_logs_auto_purge", "ON") == "OFF":
-        return Finding("retention", "ok", "the server keeps its binlog files until somebody purges them")
+def retention(settings: Settings, kept: Retention) -> Finding:
+    """How long the server keeps its binlog, by its own limits."""
+    seconds, most = kept.seconds, f"up to {kept.bytes:,} bytes ({kept.by_size})" if kept.bytes is not None else ""
+    size = f", {most}" if most else ""
+    if seconds is None:
+        return Finding("retention", "ok", f"the server keeps its binlog files {most or 'until somebody purges them'}")
     if seconds < DAY:
-        name, value = "binlog_expire_logs_seconds", "259200"
-        if name not in settings.values:
-            name, value = "expire_logs_days", "3"
+        hint = "CALL mysql.rds_set_configuration('binlog retention hours', 72)"
+        if kept.by_age in (AGE, DAYS):
+            hint = settings.remedy(AGE, "259200") if AGE in settings.values else settings.remedy(DAYS, "3")
         return Finding(
             "retention", "warning",
-            f"binlog files are purged after {seconds / 3600:.1f} hours: a longer pause of the stream would be a gap",
-            f"{settings.remedy(name, value)} (three days), or more",
+            f"binlog files are purged after {seconds / 3600:.1f} hours{size}: a longer pause of the stream would be a"
+            " gap",
+            f"{hint} (three days), or more",
         )  # fmt: skip
-    return Finding("retention", "ok", f"the server keeps its binlog files for {seconds / DAY:.1f} days")
+    return Finding("retention", "ok", f"the server keeps its binlog files for {seconds / DAY:.1f} days{size}")
 
 
 def _gtids(settings: Settings) -> Finding:
@@ -176,6 +178,26 @@ def _gtids(settings: Settings) -> Finding:
         f"gtid_mode is {mode}: that a commit is visible is known by {by}, and the stream cannot be carried over to"
         " another server",
     )  # fmt: skip
+
+
+def _failover(settings: Settings) -> Finding:
+    """What a failover would mean: only GTIDs say what another server has of what was captured here."""
+    refused = "a stream does not follow it by itself (source.on_gap: resnapshot reads all tables again)"
+    lacking = []
+    logs = settings.get("log_replica_updates") or settings.get("log_slave_updates", "OFF")
+    if not settings.is_mariadb:
+        wanted = [("gtid_mode", "ON"), ("enforce_gtid_consistency", "ON")]
+        lacking = [f"{name} is not ON" for name, value in wanted if settings.get(name).upper() != value]
+    if logs != "ON":
+        lacking.append(f"log_{'slave' if settings.is_mariadb else 'replica'}_updates is not ON")
+    if lacking:
+        return Finding(
+            "failover", "ok", f"after a failover nothing says what the new server lacks, since {', '.join(lacking)};"
+            f" {refused}",
+        )  # fmt: skip
+    return Finding(
+        "failover", "ok", f"after a failover to a replica with GTIDs the error names what it lacks; {refused}"
+    )
 
 
 def _durability(settings: Settings) -> Finding:
@@ -201,7 +223,7 @@ _JUDGES: tuple[Callable[[Settings], Finding], ...] = (
     _checksum,
     _encryption,
     _server_id,
-    _retention,
     _gtids,
+    _failover,
     _durability,
 )

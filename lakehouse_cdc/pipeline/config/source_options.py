@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from lakehouse_cdc.model.start_point import option_text
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions
 from lakehouse_cdc.mysql.connection.tls import authorities
 from lakehouse_cdc.options.declaration import declared_in
@@ -13,7 +14,7 @@ from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.masks import parsed
 
-_MADE_HERE = {"url", "password", "tables", "tls_ca", "mask_salt"}
+_MADE_HERE = {"url", "password", "tables", "start", "tls_ca", "mask_salt"}
 
 
 def source_options(config: PipelineConfig, home: Path, schemas: str) -> dict[str, str]:
@@ -36,6 +37,7 @@ def source_options(config: PipelineConfig, home: Path, schemas: str) -> dict[str
         "url": source.url,
         "password": source.password.reveal(),
         "tables": json.dumps(source.tables),
+        "start": option_text(source.start),
         "schemaFolder": schemas,
         **{option.spark: json.dumps(values[option.path]) for option in declared_in(CapturedTable)},
         **{

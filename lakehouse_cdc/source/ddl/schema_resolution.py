@@ -71,7 +71,10 @@ def resolved(
             continue
         if effect.kind == "create":
             born = _born(session, tables, tail, statement, start.tables.get(effect.table), effect.table)
-            outcome += [replace(effect, change=store.put(born))] if born else []
+            if born is not None:
+                outcome.append(replace(effect, change=store.put(born)))
+            elif tables.options.snapshot == "never":
+                outcome += _refused_birth(session, tables, store, statement, start.tables.get(effect.table), effect)
             continue
         if tables.options.stops_at_changes(effect.table):
             what = f"{effect.table} was changed: {tables.options.shown(statement.text)}"
@@ -238,14 +241,45 @@ def _born(
     return None if _altered_since(session, tail, statement, schema) else schema
 
 
+def _refused_birth(
+    session: Session,
+    tables: Tables,
+    store: SchemaStore,
+    statement: LoggedStatement,
+    before: TableState | None,
+    birth: Effect,
+) -> list[Effect]:
+    """The effect of `statement` where a table was born in it whose columns are not known, and no snapshot follows.
+
+    None where nothing is there to be quarantined, or the end of the log says what is wrong with it.
+    """
+    name = birth.table
+    if before is not None and isinstance(before.phase, Quarantined):
+        return []
+    try:
+        schema = tables.fresh(session, name)
+    except DefiniteError as fault:
+        _log.warning("%s was created at %s and is not followed from there on: %s", name, statement.position, fault.what)
+        return []
+    error = codes.SCHEMA_NOT_KNOWN.error(
+        f"{name} was created at {statement.position} and altered since: its columns in between are not known",
+        where=name,
+        hint="its rows are not read from there on",
+    )
+    if tables.options.stops(name):
+        raise error
+    change = SchemaChange.leaving(None, schema, reason(error.code, error.what, error.hint, name))
+    return [Effect("quarantine", name, store.put_change(change))]
+
+
 def _altered_since(session: Session, tail: Tail, statement: LoggedStatement, schema: TableSchema) -> bool:
     """Whether DDL after `statement` touched the table before the catalog was asked, or may have."""
     wait_for_ddl(session, [schema])
     tail.advance(server.log_position(session).position)
-    return any(not _silent(later, schema, session) for later in tail.naming(schema.name, after=statement.position))
+    return any(not is_silent(later, schema, session) for later in tail.naming(schema.name, after=statement.position))
 
 
-def _silent(later: LoggedStatement, schema: TableSchema, session: Session) -> bool:
+def is_silent(later: LoggedStatement, schema: TableSchema, session: Session) -> bool:
     """Whether a statement leaves the table its name and its columns, whatever they are."""
     if later.statement.kind is StatementKind.TRUNCATE or later.statement.if_absent or later.statement.repairs:
         return True

@@ -44,15 +44,19 @@ from lakehouse_cdc.schema.table import Column
 _BIRTHS = 8  # tables
 
 
-def to_follow(statements: Sequence[LoggedStatement]) -> list[LoggedStatement]:
+def to_follow(statements: Sequence[LoggedStatement], *, never: bool = False) -> list[LoggedStatement]:
     """Those of the statements after a position at which a batch must end.
 
     A batch for each of many tables that are created would take longer than to read them all in one, when it is their
-    turn: more than a few are not followed from their birth.
+    turn: more than a few are not followed from their birth. But each is where tables are `never` read.
     """
     effective = [statement for statement in statements if statement.effects != ()]
     births = [statement for statement in effective if {e.kind for e in statement.effects or ()} == {"create"}]
-    return effective if len(births) <= _BIRTHS else [statement for statement in effective if statement not in births]
+    return (
+        effective
+        if never or len(births) <= _BIRTHS
+        else [statement for statement in effective if statement not in births]
+    )
 
 
 def with_cursors_put_back(
@@ -127,7 +131,8 @@ def _event(
         case "create":
             return TableBorn(effect.change, snapshots=not never, floor=floor)
         case "drop" | "quarantine":
-            return left(change_of(effect.change).reason)
+            change = change_of(effect.change)
+            return left(change.reason, change.schema.id)
         case "again":
             return RowsChanged(seq, floor)
         case "alter":
@@ -137,9 +142,9 @@ def _event(
             return TableTruncated(floor)
 
 
-def left(reason: str) -> TableDropped | TableRefused:
+def left(reason: str, schema: str = "") -> TableDropped | TableRefused:
     """What it is to a table that it is not followed any more: for that reason, or, '', since it is gone."""
-    return TableRefused(reason) if reason else TableDropped()
+    return TableRefused(reason, schema) if reason else TableDropped()
 
 
 def _same_order(change: SchemaChange) -> bool:

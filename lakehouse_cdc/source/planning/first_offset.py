@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from lakehouse_cdc.errors import codes
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.clock import SLACK, Bounds
 from lakehouse_cdc.model.offset import Identity, Offset
 from lakehouse_cdc.model.position import FIRST_EVENT, Position
@@ -23,11 +23,12 @@ from lakehouse_cdc.model.way_out import reason
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.preflight import checks
+from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.captured_tables import Tables
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.settling.clock_observations import sight
 from lakehouse_cdc.source.settling.settled_position import Floor
-from lakehouse_cdc.source.tail.log_tail import Tail
+from lakehouse_cdc.source.tail.log_tail import Mark, Tail
 from lakehouse_cdc.source.test_hooks import Step, reached
 
 _PATIENCE = 600.0  # seconds that what is prepared may take to end
@@ -49,13 +50,7 @@ def first_offset(
     `known`, of which bronze has rows, cannot.
     """
 
-    def stops(name: str) -> bool:
-        return name in known or options.stops(name)
-
-    findings = checks.check(session, tables.selection, options.choice, options.keys)
-    checks.require(findings, stops)
-    refusals = {f.name: reason(f.code, f.what, f.hint, f.name) for f in findings if f.is_of_table}
-    reasons = {**failed, **refusals}
+    stops, reasons = refusals(options, session, tables, known, failed)
     reached(Step.BEFORE_POSITION)
     seen = sight(session)  # all beyond the position that is chosen is beyond this one, too
     file = seen.tip.file
@@ -73,27 +68,69 @@ def first_offset(
             if not tail.statements(after=mark.position):
                 break
             tip = now  # DDL came between W and the schemas: begin again after it
-        identity = Identity(session.server_uuid, mark.position.file, tail.created(mark.position))
-        prepared = tail.xa.open_at(mark.position)
-        # a file without a transaction says no more than when it was begun
-        commit_ts = mark.commit_ts or tail.created(mark.position) * 1_000_000
-        bounds = Bounds().later(by=sight(session).until, after=seen.since - SLACK, stamp=commit_ts)
-    offset = Offset(
+        offset = offset_at(session, tail, mark, epoch, logged_after=seen.since - SLACK)
+    return with_tables(offset, tables, schemas, faults, reasons, stops)
+
+
+def refusals(
+    options: SourceOptions,
+    session: Session,
+    tables: Tables,
+    known: Collection[str] = (),
+    failed: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[Callable[[str], bool], dict[str, str]]:
+    """Whether a table that cannot be captured stops the stream, and the tables that the checks of a server refuse."""
+
+    def stops(name: str) -> bool:
+        return name in known or options.stops(name)
+
+    findings = checks.check(session, tables.selection, options.choice, options.keys)
+    checks.require(findings, stops)
+    refused = {f.name: reason(f.code, f.what, f.hint, f.name) for f in findings if f.is_of_table}
+    return stops, {**failed, **refused}
+
+
+def offset_at(session: Session, tail: Tail, mark: Mark, epoch: int, *, logged_after: int = 0) -> Offset:
+    """The offset at a settled mark of a tail that began with the mark's file, or before, and yet without tables.
+
+    `logged_after`: all beyond the mark was logged after that time, in microseconds since 1970.
+    """
+    created = tail.created(mark.position)
+    # a file without a transaction says no more than when it was begun
+    commit_ts = mark.commit_ts or created * 1_000_000
+    return Offset(
         epoch=epoch,
-        identity=identity,
+        identity=Identity(session.server_uuid, mark.position.file, created),
         position=mark.position,
         floor=mark.position,
         gtid_set=str(mark.gtids),
         last_gtid=mark.last_gtid,
         commit_ts=commit_ts,
-        prepared=prepared,
-        bounds=bounds,
+        prepared=tail.xa.open_at(mark.position),
+        bounds=Bounds().later(by=sight(session).until, after=logged_after, stamp=commit_ts),
     )
+
+
+def with_tables(
+    offset: Offset,
+    tables: Tables,
+    schemas: Mapping[str, TableSchema],
+    faults: Mapping[str, DefiniteError],
+    reasons: Mapping[str, str],
+    stops: Callable[[str], bool],
+    *,
+    others: int = 0,
+) -> Offset:
+    """`offset` with the tables that begin there; those with a fault or a reason are quarantined.
+
+    Raises a fault that stops the stream, and one of them where no table can be captured, nor one of so many `others`.
+    """
     first = offset.next_reading(None)
     for name, fault in faults.items():
-        if stops(name) or len(faults) == len(schemas):
+        if stops(name) or len(faults) == len(schemas) + others:
             raise fault
-    reasons |= {name: reason(fault.code, fault.what, fault.hint, name) for name, fault in faults.items()}
+    of_faults = {name: reason(fault.code, fault.what, fault.hint, name) for name, fault in faults.items()}
+    reasons = {**reasons, **of_faults}
     states = {
         name: advanced(
             None,

@@ -87,7 +87,8 @@ class LogProgress:
             tail.advance(end, max_rows=max_rows, max_bytes=max_bytes)
         self._texts.look(self._open.session(), tail, start, near=tail.reached(tip), passed=self._passed)
         statements = self._texts.understood(map(self._with_effects, tail.statements(after=start.position)))
-        effective = to_follow(statements)
+        never = self._open.options.snapshot == "never"
+        effective = to_follow(statements, never=never)
         stop, failed = self._before_failures(end)
         mark, effects = self._mark(effective, stop, tip, limits)
         if failed and not effects and mark.position == stop:
@@ -101,7 +102,7 @@ class LogProgress:
         offset = self._texts.kept(self._offset_at(mark))
         if failed and offset.position == start.position:
             offset = offset.next_turn()  # what was emitted of these tables at this very position comes before their end
-        back, never = self._texts.doubtful_tables(), self._open.options.snapshot == "never"
+        back = self._texts.doubtful_tables()
         offset = with_cursors_put_back(offset, effective, self._keyless, back)
         offset = after = followed(offset, together(texts, effects), self._store.change, never=never)
         offset = without_dropped(offset, [one for one in statements if one.position <= mark.position], effects)

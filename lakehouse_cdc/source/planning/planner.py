@@ -32,6 +32,7 @@ from lakehouse_cdc.source.planning.first_offset import first_offset, read_again
 from lakehouse_cdc.source.planning.log_progress import LogProgress, Progress
 from lakehouse_cdc.source.planning.new_tables import with_new_tables
 from lakehouse_cdc.source.planning.split_plan import Cut, KeyCuts
+from lakehouse_cdc.source.planning.started_offset import started_offset
 from lakehouse_cdc.source.requests import repairs
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.source.requests.set_aside import Note, SetAside
@@ -241,6 +242,8 @@ class Planner:
     def _first(self, epoch: int, known: Collection[str] = ()) -> Offset:
         self.close()
         floor = self._open.floor(None)
+        if epoch == 1 and self._options.start_point.kind != "now":
+            return started_offset(self._options, self._open.session(), floor, self._tables)
         failed = {note.table: note.reason for note in self._set_aside.open() if note.table not in known}
         return first_offset(self._options, self._open.session(), floor, self._tables, epoch, known=known, failed=failed)
 

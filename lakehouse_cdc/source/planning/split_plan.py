@@ -121,7 +121,8 @@ def _ddl(start: Offset, end: Offset, stamp: Stamp, schema_of: SchemaOf, change_o
     emptied = [end.tables[effect.table].schema for effect in end.ddl if effect.kind == "truncate"]
     if emptied:
         splits.append(TruncateSplit(stamp, tuple(map(schema_of, emptied))))
-    changed = [e for e in end.ddl if e.kind in ("alter", "drop", "quarantine") and start.tables[e.table].published]
+    known = {name for name, state in start.tables.items() if state.published}
+    changed = [e for e in end.ddl if e.kind in ("alter", "drop", "quarantine") and e.table in known]
     if changed:
         splits.append(AlterSplit(stamp, tuple(change_of(effect.change) for effect in changed)))
     return splits

@@ -20,13 +20,14 @@ from lakehouse_cdc.model.path_element import fitted
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.state_machine import advance
 from lakehouse_cdc.model.table_events import RereadAsked
-from lakehouse_cdc.model.table_state import Dropped
+from lakehouse_cdc.model.table_state import Dropped, Streaming
 from lakehouse_cdc.source.state.state_store import mounted, write_whole
 
 _REQUEST = "snapshot-"
 _REPAIR = "repair-"
 _PAUSED = "paused"
 _PASSED = "passed-"
+_RETRY = "retry"
 
 
 class Signals:
@@ -38,6 +39,10 @@ class Signals:
     def request(self, table: str) -> None:
         """Ask for `database.table` to be read again, as of now."""
         self._note(table, "")
+
+    def retry(self, table: str) -> None:
+        """Ask for a quarantined table to be tried again. Where there are no snapshots, none is taken of it, either."""
+        self._note(table, _RETRY)
 
     def drop(self, table: str) -> None:
         """The request is void."""
@@ -67,7 +72,8 @@ class Signals:
         """`offset`, which follows `start`, with a new pass for the tables asked for.
 
         A table that is just being read has to be complete first; a request for one that is not captured is void, and
-        so is, at the end of the log (`near`), where it was tried, one for a table that still cannot be.
+        so is, at the end of the log (`near`), where it was tried, one for a table that still cannot be. One that was
+        quarantined and is not read by itself is read in the next batch.
         """
         for name, noted in self.requests().items():
             state, before = offset.tables.get(name), start.tables.get(name)
@@ -76,7 +82,8 @@ class Signals:
             if state is None or isinstance(state.phase, Dropped) or done or (refused and near):
                 self._path(name).unlink(missing_ok=True)
             elif name in start.quarantined and not refused:
-                self._note(name, str(state.since))  # it is read again as it is
+                if noted == _RETRY or not isinstance(state.phase, Streaming):
+                    self._note(name, str(state.since))  # it is read again as it is
             elif state.done and state.captured and (before is None or before.complete):
                 seq = offset.next_reading(state)
                 self._note(name, str(seq))

@@ -139,7 +139,7 @@ class SetAside:
             if note.state == "applied" and table in start.quarantined and rereads(table) and note.reread_due(now):
                 recent = tuple(at for at in note.rereads if at > now - _DAY)
                 self._write(replace(note, rereads=(*recent, now)))
-                self._signals.request(table)
+                self._signals.retry(table)
             to_apply += [note] if note.state == "open" else []
         return to_apply
 
@@ -148,7 +148,7 @@ class SetAside:
         for table, note in self.notes().items():
             if note.state == "applied" and note.digest != digest:
                 self._write(replace(note, digest=digest))
-                self._signals.request(table)
+                self._signals.retry(table)
 
     def _write(self, note: Note) -> None:
         write_whole(self._path(note.table), json.dumps(asdict(note)))

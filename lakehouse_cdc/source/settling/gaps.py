@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakehouse_cdc.errors import DefiniteError, codes
+from lakehouse_cdc.model.failover import Comparison
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql import server
@@ -19,11 +20,14 @@ _READ_AGAIN = "set source.on_gap: resnapshot, which reads all tables again in a 
 
 
 def other_server(session: Session, start: Offset) -> DefiniteError | None:
-    """Whether the session reached another server than the one that the offset is of."""
+    """Whether the session reached another server than the one that the offset is of, and what that one lacks."""
     if session.server_uuid == start.identity.server_uuid:
         return None
+    what = f"the server is another one: {session.server_uuid}, the checkpoint is of {start.identity.server_uuid}"
+    if held := start.gtids():
+        what = f"{what}; {Comparison.of(held, *server.executed_gtids(session)).sentence}"
     return codes.SERVER_REPLACED.error(
-        f"the server is another one: {session.server_uuid}, the checkpoint is of {start.identity.server_uuid}",
+        what,
         where=str(start.position),
         hint=f"point source.url at the old server; or {_READ_AGAIN}",
     )
@@ -59,6 +63,15 @@ def unknown_xa(at: Position) -> DefiniteError:
         "an XA transaction is committed that was prepared before the stream began",
         where=str(at),
         hint=f"GRANT XA_RECOVER_ADMIN ON *.* TO the user of the source, and {_READ_AGAIN}",
+    )
+
+
+def xa_before_start(at: Position) -> DefiniteError:
+    """An XA COMMIT after the place where a stream is to begin, of what was prepared before the oldest file."""
+    return codes.XA_PREPARED_EARLIER.error(
+        "an XA transaction is committed that was prepared before the oldest file of the log",
+        where=str(at),
+        hint=f"set source.start to {{position: {at}}} or later",
     )
 
 

@@ -7,21 +7,20 @@ remembered from the last committed offset (`origin`) on, which lets a batch be c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
 import numpy as np
 import numpy.typing as npt
 
-from lakehouse_cdc.images.binlog.words import FORMAT, HEADER
 from lakehouse_cdc.images.program import ProgramSet
 from lakehouse_cdc.images.rows.decode import count_rows
 from lakehouse_cdc.model.gtid import GtidSet, gtid_text
 from lakehouse_cdc.model.position import FIRST_EVENT, Position, file_name
 from lakehouse_cdc.model.table_name import split
 from lakehouse_cdc.model.xa import Prepared
-from lakehouse_cdc.mysql.binlog.boundary import Cutter
+from lakehouse_cdc.mysql.binlog.boundary import Cutter, made_at
 from lakehouse_cdc.mysql.binlog.compression.columns import countable
 from lakehouse_cdc.mysql.binlog.dump import BinlogDump
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement, Scan, gtid_set
@@ -50,6 +49,32 @@ class Mark:
     last_gtid: str
     commit_ts: int
     rows: int
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """One that ended after the origin: where, its GTID (source "" for none), its commit time in microseconds."""
+
+    end: Position
+    source: str
+    number: int
+    commit_us: int
+
+
+class Mapped(dict[str, TableSchema]):
+    """Captures nothing, and notes which tables have rows: of each the position where the first ones are, in `first`.
+
+    A scanner asks a mapping for the name in each table map whose bytes it has not seen.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first: dict[str, Position] = {}
+        self.scanned: Callable[[], Position]
+
+    def __contains__(self, name: object) -> bool:
+        self.first.setdefault(str(name), self.scanned())
+        return False
 
 
 class _Ended:
@@ -89,7 +114,8 @@ class Tail:
 
     `schemas` are the captured tables by name; without them nothing is counted, and statements on tables for which
     `matches` is true are found all the same. `prepared` are the XA transactions that the offset at `origin` lists.
-    What happens to such transactions is kept in `xa`.
+    What happens to such transactions is kept in `xa`. `mapped` is for a tail without schemas: it learns which tables
+    have rows, and where.
     """
 
     def __init__(
@@ -101,6 +127,7 @@ class Tail:
         gtids: GtidSet | None = None,
         schemas: Sequence[TableSchema] = (),
         prepared: Sequence[Prepared] = (),
+        mapped: Mapped | None = None,
     ) -> None:
         self.origin = origin
         self._origin_gtids = gtids
@@ -120,12 +147,14 @@ class Tail:
         self._names = {self._cased(schema.name) for schema in schemas}
         self._scanner = BinlogScanner(
             origin,
-            {s.name: s for s in schemas},
+            {s.name: s for s in schemas} if mapped is None else mapped,
             watched=matches,
             gtids=gtids,
             lower_case=self._lower_case,
             checked=False,
         )
+        if mapped is not None:
+            mapped.scanned = lambda: self._scanner.position
         try:
             self._dump = BinlogDump(session.connection, origin, server_id=options.server_ids[0])
             self._created[origin.number] = self._first_format()
@@ -148,6 +177,13 @@ class Tail:
                 self._take(scan)
             if self._scanner.created is not None:
                 self._created[here.number] = self._scanner.created
+
+    def pass_header(self) -> Position:
+        """Read a file's first events, for a tail that begins with it: what was executed before is known then."""
+        while not self._scanner.gtids_complete:
+            here = self._scanner.position
+            self.advance(Position(here.file, here.pos + 1))  # to the end of the next event
+        return self._scanner.position
 
     def _full(self, max_rows: int | None, max_bytes: int | None) -> bool:
         return (max_rows is not None and self._ended.rows >= max_rows) or (
@@ -191,13 +227,9 @@ class Tail:
 
     def _first_format(self) -> int:
         """When the file of the origin was made: the header time of its format description, which comes first."""
-        while True:
+        while (seconds := made_at(self._rest)) is None:
             self._rest = np.concatenate((self._rest, self._dump.read()))
-            at = 0
-            while at + HEADER <= self._rest.size:
-                if int(self._rest[at + 4]) == FORMAT:
-                    return int.from_bytes(self._rest[at : at + 4].tobytes(), "little")
-                at += int.from_bytes(self._rest[at + 9 : at + 13].tobytes(), "little")
+        return seconds
 
     # ------------------------------------------------------------------ what is known
 
@@ -226,6 +258,14 @@ class Tail:
         last = self._gtid_of(count - 1) if count else ""
         commit_ts = int(ended["commit_us"][count - 1]) if count else 0
         return Mark(position, gtids, last, commit_ts, int(ended["rows"][:count].sum()))
+
+    def transactions(self, first: int = 0) -> Iterator[Transaction]:
+        """Those that ended after the origin, in their order, but for the first ones."""
+        columns = self._ended.columns()
+        fields = (columns[name][first:].tolist() for name in ("file", "end", "source", "number", "commit_us"))
+        for file, end, source, number, commit_us in zip(*fields, strict=True):
+            name = self._sources[source] if source >= 0 else ""
+            yield Transaction(Position(file_name(self.origin.base, file), end), name, number, commit_us)
 
     @property
     def scanned(self) -> Position:

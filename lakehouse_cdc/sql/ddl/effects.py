@@ -41,7 +41,7 @@ def effects(
     if statement.kind not in (StatementKind.TABLE_DDL, StatementKind.TRUNCATE):
         raise NotUnderstood
     outcome = []
-    held = _held(statement)
+    held = names_after(statement)
     for name in dict.fromkeys(statement.tables):
         schema = tables.get(name)
         if schema is None and statement.creates and name not in statement.unions and wanted(name):
@@ -67,7 +67,7 @@ def _of_rows(statement: Statement, schema: TableSchema) -> list[Effect]:
     return [Effect("again", schema.name)] if schema.locked else []
 
 
-def _held(statement: Statement) -> dict[str, str]:
+def names_after(statement: Statement) -> dict[str, str]:
     """Which of the tables that are named, by its old name, has which name afterwards."""
     if statement.drops:
         return {}

@@ -1,0 +1,176 @@
+"""The first offset of a stream without snapshots that begins in the past, where the option `start` says.
+
+**What has to be known.** A row in the log is read by the columns that its table had when it was written. The catalog
+says what they are now, at the end of the log. So the log is read from the start on to that end, without its rows: each
+statement that may change a table, and where the first rows of each table are.
+
+- A table that no such statement names has the columns that it has now. (An index, a TRUNCATE or a CREATE TABLE IF NOT
+  EXISTS changes none.) It begins at the start.
+- The last such statement created the table, empty, and the rows of its name are all after that: the table is not there
+  at the start, and begins where it was born, as any table does that is created while a stream runs.
+- Any other has columns at the start that nobody knows: it is quarantined there. `signal snapshot` reads it as it is.
+- Rows of a table that was dropped or renamed after them could be of any columns. There is no table to quarantine, and a
+  stream that passed them over would lose them in silence. So such a start is refused, by the names of the tables.
+
+The binlog's own metadata (binlog_row_metadata = FULL) is not needed for this, and would not be enough: it says nothing
+of generated columns, nor of a table that was not written. Where it is there, each row is compared with it when it is
+read, as ever.
+
+**What the offset holds.** The GTID set at the start is what its file begins with and the transactions up to the start,
+never what the user wrote, so that nothing is missing from it. An XA transaction that is open there may have been
+prepared in an older file: where its commit shows up after the start, or XA RECOVER lists it, the log is read from its
+oldest file on. The floor is the start: nothing is read as of an earlier position.
+
+Guards: tests/source/test_start.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from lakehouse_cdc.errors import DefiniteError, codes
+from lakehouse_cdc.model.offset import Offset
+from lakehouse_cdc.model.position import FIRST_EVENT, Position
+from lakehouse_cdc.model.table_name import split
+from lakehouse_cdc.mysql import server
+from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
+from lakehouse_cdc.mysql.catalog import read_catalog
+from lakehouse_cdc.mysql.connection.session import Session
+from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.source.captured_tables import Tables, wait_for_ddl
+from lakehouse_cdc.source.ddl.schema_resolution import is_silent
+from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.planning.first_offset import offset_at, refusals, with_tables
+from lakehouse_cdc.source.planning.start_search import StartSearch
+from lakehouse_cdc.source.settling import gaps
+from lakehouse_cdc.source.settling.settled_position import Floor
+from lakehouse_cdc.source.tail.log_tail import Mapped, Tail
+from lakehouse_cdc.sql.ddl.effects import names_after
+
+_LISTED = 5  # names in an error
+
+
+@dataclass(frozen=True)
+class _Survey:
+    """What the log from a start on says: the tables that begin there, why some cannot, and how many are born later.
+
+    `foreign_xa`: the first commit of an XA transaction that was prepared before the start's file began. `hidden_xa`:
+    one that is prepared and not decided on may have been.
+    """
+
+    schemas: Mapping[str, TableSchema]
+    faults: Mapping[str, DefiniteError]
+    born: int
+    foreign_xa: Position | None
+    hidden_xa: bool
+
+
+def started_offset(options: SourceOptions, session: Session, floor: Floor, tables: Tables) -> Offset:
+    """The first offset of a stream that begins where the options say.
+
+    A table that cannot be captured, or whose columns there are not known, is quarantined. Raises DefiniteError as
+    `first_offset` does, and where the log has no such place, or changes after it of which nothing can be made.
+    """
+    stops, reasons = refusals(options, session, tables)
+    start = StartSearch(options, session, server.log_position(session).position).position()
+    oldest = server.binary_logs(session)[0][0]
+    offset = _offset_at(options, session, floor, tables, start, first=start.file)
+    surveyed = _survey(options, session, tables, offset)
+    if (surveyed.foreign_xa or surveyed.hidden_xa) and start.file != oldest:
+        offset = _offset_at(options, session, floor, tables, start, first=oldest)
+        surveyed = _survey(options, session, tables, offset)
+    if surveyed.foreign_xa:
+        raise gaps.xa_before_start(surveyed.foreign_xa)
+    reasons = {name: why for name, why in reasons.items() if name in surveyed.schemas}
+    return with_tables(offset, tables, surveyed.schemas, surveyed.faults, reasons, stops, others=surveyed.born)
+
+
+def _offset_at(
+    options: SourceOptions, session: Session, floor: Floor, tables: Tables, start: Position, *, first: str
+) -> Offset:
+    """The offset at `start`, by the log from the beginning of the file `first` on, without tables."""
+    with Tail(options, Position(first, FIRST_EVENT), matches=tables.selection.matches) as tail:
+        tail.pass_header()
+        tail.advance(start)
+        mark = tail.mark(until=start)
+        floor.saw(mark.position, mark.gtids, decided=tail.xa.decided(mark.position))
+        floor.wait_for(mark.position)
+        return offset_at(session, tail, mark, epoch=1)
+
+
+def _survey(options: SourceOptions, session: Session, tables: Tables, offset: Offset) -> _Survey:
+    """Read the log from `offset` to its end, where the catalog says what the tables are."""
+    start, mapped = offset.position, Mapped()
+    with Tail(
+        options, start, matches=tables.selection.matches, gtids=offset.gtids(), prepared=offset.prepared, mapped=mapped
+    ) as tail:
+        end = server.log_position(session).position
+        while True:
+            tail.advance(end)
+            catalog = read_catalog(session, tables.selection, options.choice)
+            schemas, faults = tables.matching(session)
+            wait_for_ddl(session, schemas.values())
+            listed = server.prepared_xids(session) or set()
+            now = server.log_position(session).position
+            tail.advance(now)
+            if not tail.statements(after=end):
+                break
+            end = now  # DDL came meanwhile: what was read may be of before it
+        rows = {name: at for name, at in mapped.first.items() if tables.selection.matches(name)}
+        _require_readable(tail.statements(after=start), rows, {*schemas, *catalog.uncaptured.all})
+        there, unknown = dict(schemas), {}
+        for name, schema in schemas.items():
+            changes = [one for one in tail.naming(name, after=start) if not is_silent(one, schema, session)]
+            if not changes:
+                continue
+            last = changes[-1]
+            if last.statement.creates and name in last.statement.tables and _is_after(rows.get(name), last.position):
+                del there[name]
+            else:
+                unknown[name] = _not_known(name, last)
+        return _Survey(
+            schemas=there,
+            faults={**{name: fault for name, fault in faults.items() if name in there}, **unknown},
+            born=len(schemas) - len(there),
+            foreign_xa=tail.xa.first_unknown(after=start),
+            hidden_xa=bool(listed - {p.xid for p in tail.xa.open_at(now)} - tail.xa.decided(now)),
+        )
+
+
+def _is_after(row: Position | None, position: Position) -> bool:
+    return row is None or row >= position
+
+
+def _require_readable(
+    statements: Iterable[LoggedStatement], rows: Mapping[str, Position], there: Iterable[str]
+) -> None:
+    """Raise DefiniteError where there are rows of a table that was dropped, renamed or replaced after them."""
+    names, last = set(rows) - set(there), None
+    for logged in statements:
+        statement = logged.statement
+        after = names_after(statement)
+        gone = {name for name in statement.tables if after.get(name) != name}
+        gone |= {name for name in rows if split(name)[0] in statement.databases}
+        lost = {name for name in gone if name in rows and rows[name] < logged.position}
+        names |= lost
+        last = logged.position if lost else last
+    if names:
+        shown = ", ".join(sorted(names)[:_LISTED]) + (
+            f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+        )
+        later = f"set source.start to {{position: {last}}} or later; or " if last is not None else ""
+        leave = ", ".join(f'"!{name}"' for name in sorted(names)[:_LISTED])
+        raise codes.START_BEFORE_DROP.error(
+            f"after source.start there are changes of tables that were dropped or renamed since: {shown}",
+            where="source.start",
+            hint=f"{later}leave them out: {leave} under source.tables",
+        )
+
+
+def _not_known(name: str, last: LoggedStatement) -> DefiniteError:
+    return codes.SCHEMA_NOT_KNOWN.error(
+        f"{name} was altered after the start, at {last.position}: its columns before are not known",
+        where=name,
+        hint=f"reset the pipeline and begin at {last.position} or later (source.start), or do without those changes",
+    )
