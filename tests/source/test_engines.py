@@ -20,7 +20,7 @@ from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.schema.engines import LOCKED
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.source.reading import keyless_snapshot_read
+from lakehouse_cdc.source.reading import views_of_rows
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
@@ -248,7 +248,7 @@ def test_a_write_between_the_look_at_the_log_and_the_lock(
             stage.run(sql)
         return True
 
-    monkeypatch.setattr(keyless_snapshot_read, moment, acting)
+    monkeypatch.setattr(views_of_rows, moment, acting)
     before = stage.images()
     driver = stage.driver()
     stage.snapshot(driver)
