@@ -197,16 +197,14 @@ def key_in_bronze(table: str, log: list[Change]) -> list[str]:
 def key_of(world: World, table: Table) -> list[str]:
     """The primary key's columns, else those of the first unique index over columns that are NOT NULL, as it is now.
 
-    Without the end of a period, which the server puts into each. Hash indexes over two zeros are no keys.
+    Without the end of a period, which the server puts into each. A unique index over prefixes is no key.
     """
-    if table.engine == "MEMORY" and {"float", "double"} & {*table.kinds}:
-        return []
     found = world.run(f"SHOW INDEX FROM `{table.database}`.`{table.name}` WHERE NON_UNIQUE = 0")
     indexes: dict[str, list[Any]] = {}
     for row in found:
         indexes.setdefault(row[2], []).append(row)
     for name in sorted(indexes, key=lambda name: name != "PRIMARY"):
-        if all(row[9] != "YES" for row in indexes[name]):
+        if all(row[9] != "YES" and (name == "PRIMARY" or row[7] is None) for row in indexes[name]):
             return [row[4] for row in indexes[name] if row[4] not in table.period]
     return []
 
