@@ -67,17 +67,18 @@ def measure(server: MySqlServer, folder: Path, rate: int, seconds: int, every_se
     report = pipeline.verify()
     assert report.verified, report.to_json()
     assert read(spark, pipeline.layout.changes).where("op IN ('c', 'u', 'd')").count() == written.rows
-    return _latency(spark, pipeline, rate, begun)
+    return waited(spark, pipeline, LIVE.name, rate, begun)
 
 
-def _latency(spark: SparkSession, pipeline: Pipeline, rate: int, begun: float) -> Latency:
-    layout, table = pipeline.layout, pipeline.layout.silver_table(LIVE.name)
+def waited(spark: SparkSession, pipeline: Pipeline, name: str, rate: int, begun: float) -> Latency:
+    """How long the changes of a table waited that were made from a time on."""
+    layout, table = pipeline.layout, pipeline.layout.silver_table(name)
     made = {
         row["version"]: row["timestamp"].timestamp()
         for row in delta_table(spark, table).history().select("version", "timestamp").collect()
     }
     entered = (
-        read(spark, layout.ledger).selectExpr("commit_ts", f"tables['{LIVE.name}'] AS version").orderBy("seq").collect()
+        read(spark, layout.ledger).selectExpr("commit_ts", f"tables['{name}'] AS version").orderBy("seq").collect()
     )
     until = np.array([row["commit_ts"].timestamp() for row in entered])
     visible = np.array([made[row["version"]] for row in entered])
@@ -87,10 +88,10 @@ def _latency(spark: SparkSession, pipeline: Pipeline, rate: int, begun: float) -
     batch = np.searchsorted(until, at)
     assert len(at), "no change was counted"
     assert batch.max() < len(until), "the ledger does not tell of every change"
-    waited = visible[batch] - at
-    p50, p99 = np.percentile(waited, [50, 99])
+    each = visible[batch] - at
+    p50, p99 = np.percentile(each, [50, 99])
     return Latency(
-        rate, len(at), round(float(p50), 2), round(float(p99), 2), round(float(waited.max()), 2), len(np.unique(batch))
+        rate, len(at), round(float(p50), 2), round(float(p99), 2), round(float(each.max()), 2), len(np.unique(batch))
     )
 
 

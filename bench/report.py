@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench import cost_report, latency_report, many_tables_report, merge_report, speed_report
+from bench import (
+    cost_report,
+    keyless_report,
+    latency_report,
+    many_tables_report,
+    merge_report,
+    speed_report,
+    whole_server_report,
+)
 
 _SECTIONS = {
     "speed": speed_report.section,
@@ -15,6 +23,8 @@ _SECTIONS = {
     "cost": cost_report.section,
     "merge": merge_report.section,
     "many_tables": many_tables_report.section,
+    "keyless": keyless_report.section,
+    "whole_server": whole_server_report.section,
 }
 _CHARTS = {"speed": speed_report.chart, "latency": latency_report.chart, "merge": merge_report.chart}
 _HEAD = "# What was measured\n\nEach part was written by the command in it, and is repeated by it.\n"

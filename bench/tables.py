@@ -28,10 +28,14 @@ def connected(port: int) -> pymysql.Connection[Any]:
 
 @dataclass(frozen=True)
 class Workload:
-    """A table: its columns as (name, MySQL type, Flink type, SQL of `n` and its hash `h`); the first one is the key."""
+    """A table: its columns as (name, MySQL type, Flink type, SQL of `n` and its hash `h`); the first one is the key.
+
+    Not `keyed`: that column has an index that is not unique, and the table no key.
+    """
 
     table: str
     columns: tuple[tuple[str, str, str, str], ...]
+    keyed: bool = True
 
     @property
     def name(self) -> str:
@@ -46,11 +50,12 @@ class Workload:
     def create(self, server: MySqlServer, rows: int) -> None:
         """The table anew, with rows 1 to `rows`."""
         columns = ", ".join(f"{name} {type}" for name, type, _, _ in self.columns)
+        key = f"{'PRIMARY KEY' if self.keyed else 'KEY'} ({self.columns[0][0]})"
         with closing(server.connect(autocommit=True, charset="utf8mb4")) as connection, connection.cursor() as cursor:
             cursor.execute(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
             cursor.execute(f"USE {DATABASE}")
             cursor.execute(f"DROP TABLE IF EXISTS {self.table}")
-            cursor.execute(f"CREATE TABLE {self.table} ({columns}, PRIMARY KEY ({self.columns[0][0]})) CHARSET utf8mb4")
+            cursor.execute(f"CREATE TABLE {self.table} ({columns}, {key}) CHARSET utf8mb4")
             cursor.execute(f"SET cte_max_recursion_depth = {_AT_ONCE + 1}")
             for first in range(1, rows + 1, _AT_ONCE):
                 cursor.execute(self.insert(first, min(first + _AT_ONCE - 1, rows)))
@@ -108,4 +113,6 @@ TEXT = Workload(
 BULK, SMALL, WARM, LIVE, FEW, MANY, ONE = (
     replace(CUSTOMER, table=f"customer_{kind}") for kind in ("bulk", "small", "warm", "live", "few", "many", "one")
 )
-BY_NAME = {workload.name: workload for workload in (CUSTOMER, WIDE, TEXT, BULK, SMALL, WARM, LIVE, FEW, MANY, ONE)}
+KEYED, KEYLESS = (replace(CUSTOMER, table=f"customer_{kind}", keyed=kind == "keyed") for kind in ("keyed", "keyless"))
+_ALL = (CUSTOMER, WIDE, TEXT, BULK, SMALL, WARM, LIVE, FEW, MANY, ONE, KEYED, KEYLESS)
+BY_NAME = {workload.name: workload for workload in _ALL}

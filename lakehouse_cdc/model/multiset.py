@@ -2,15 +2,15 @@
 
 The as-of rule (see `model.as_of_rule`) looks at what the log says of a *key*, and needs not know what the SELECT
 happened to see. Without a key nothing says which of the rows that are alike an event concerns, so here the SELECT has
-to be one of which that is known: a consistent view that holds all transactions of the table up to some place in the log
-and none after it (see `source.settling.consistent_view`, which proves that before the SELECT). Let H be that place,
-and W <= H.
+to be one of which that is known: for each transaction that touches rows of one image, whether the view holds it (see
+`source.settling.consistent_view`, which proves that before the SELECT).
 
 A transaction turns the multiset M of a table's rows into M - before images + after images, as sums of signed counts:
-no event says more than that one row of these bytes went and one of those came. So the rows at W are the rows at H
-minus every after image and plus every before image of (W, H]. Sums do not depend on the order, nor on whether a count
-is below zero on the way; but the result is a multiset of rows that existed, so a count below zero in it proves that the
-view, the log and the schema do not belong together.
+no event says more than that one row of these bytes went and one of those came. So the rows at W are the rows of a view
+minus every after image and plus every before image of what it holds of the log after W, and plus and minus those of
+what it lacks of the log up to W. Sums do not depend on the order, nor on whether a count is below zero on the way; but
+the result is a multiset of rows that existed, so a count below zero in it proves that the view, the log and the schema
+do not belong together. Each image has a sum of its own, so each may be that of another view.
 
 Excluded columns do not matter: leaving columns out maps each row to a row, and so each multiset to one, and sums to
 sums. Two rows that differ in these columns alone become two alike, and an update of these alone is -1 and +1 of one.

@@ -47,6 +47,19 @@ def select_list(schema: TableSchema) -> str:
     return ", ".join(quoted(c.name) for c in schema.captured)
 
 
+def estimated_rows(session: Session, column: str, table: str) -> int:
+    """About how many rows the table has, as the optimizer sees its index now: not to be relied on for correctness.
+
+    `column` of it is quoted, `table` is what follows FROM. INFORMATION_SCHEMA.TABLES is no source for it: from 8.0 on
+    it may repeat for a day what it said before, such as 0 for a table that has been filled since
+    (information_schema_stats_expiry).
+    """
+    row = session.one(f"EXPLAIN FORMAT=TRADITIONAL SELECT {column} FROM {table}")
+    if len(row) not in _EXPLAINED_ROWS:
+        raise codes.SERVER_ANSWER_UNEXPECTED.error(f"an EXPLAIN of {len(row)} columns is not known", where=table)
+    return int(row[_EXPLAINED_ROWS[len(row)]] or 0)
+
+
 class KeySpace:
     """The keys of one table. Raises DefiniteError for a table without a key, or a type that cannot be in one."""
 
@@ -176,17 +189,8 @@ class KeySpace:
         return None if lowest is None or highest is None else (lowest, highest)
 
     def estimate(self, session: Session) -> int:
-        """About how many rows the table has, as the optimizer sees its index now: not to be relied on for correctness.
-
-        INFORMATION_SCHEMA.TABLES is no source for it: from 8.0 on it may repeat for a day what it said before, such as
-        0 for a table that has been filled since (information_schema_stats_expiry).
-        """
-        row = session.one(f"EXPLAIN FORMAT=TRADITIONAL SELECT {self._names[0]} FROM {self.by_key}")
-        if len(row) not in _EXPLAINED_ROWS:
-            raise codes.SERVER_ANSWER_UNEXPECTED.error(
-                f"an EXPLAIN of {len(row)} columns is not known", where=self._schema.name
-            )
-        return int(row[_EXPLAINED_ROWS[len(row)]] or 0)
+        """See `estimated_rows`."""
+        return estimated_rows(session, self._names[0], self.by_key)
 
     def _one(self, session: Session, where: str, direction: str, skip: int) -> Cursor | None:
         """The key after `skip` others, in the index's order (forced: a smaller index would be sorted as a whole)."""

@@ -18,7 +18,7 @@ from lakehouse_cdc.schema.versioning import Versioning
 
 Carried = Literal["", "text", "null"]
 Generated = Literal["", "same", "session", "virtual", "unlogged"]
-_INEXACT = ("float", "double")
+INEXACT = ("float", "double")
 _ONLY_IF_SET = ("values", "carried", "mask", "generated", "compressed")
 
 
@@ -141,7 +141,7 @@ class TableSchema:
 
         Ranges need an index of the whole columns, and values that a condition in SQL repeats exactly.
         """
-        if self.key_given or self.prefixed or any(column.type in _INEXACT for column in self.key_columns):
+        if self.key_given or self.prefixed or any(column.type in INEXACT for column in self.key_columns):
             return ()
         return self.key
 

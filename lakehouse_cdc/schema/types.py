@@ -16,6 +16,7 @@ from lakehouse_cdc.schema.masks import gives_text, kept, unmasked
 from lakehouse_cdc.schema.representation import DATES
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.type_registry import TYPES, Kind
+from lakehouse_cdc.schema.unique_key import tells_zeros_apart
 
 MAX_DECIMAL = 38  # digits of a Delta and of a VARIANT decimal
 
@@ -89,7 +90,8 @@ def faults(schema: TableSchema) -> list[DefiniteError]:
 
     That is each captured column that `mapped` does not know, that has no value to capture, or another one in each
     session (a TIMESTAMP in a file of text), or a mask that its type cannot have, and each column of the key that is
-    excluded, masked or an ENUM whose values are not distinguished by their labels. A table needs no key to be captured.
+    excluded, masked, a number of which an index has both zeros, or an ENUM whose values are not distinguished by their
+    labels. A table needs no key to be captured.
     """
     name = schema.name
     problems = [_unsupported(column, name) for column in schema.captured if mapped(column) is None]
@@ -113,6 +115,15 @@ def faults(schema: TableSchema) -> list[DefiniteError]:
         if schema.engine == CSV and column.type == "timestamp"
     ]
     of_key = "key" if schema.key_given else "primary key"
+    problems += [
+        codes.TABLE_UNSUPPORTED.error(
+            f"the {of_key} of {name} holds {column.name} {column.declared}: MEMORY has 0.0 and -0.0 as two keys",
+            where=name,
+            hint=f"give the table another engine, or {_leave_out(name)}",
+        )
+        for column in schema.key_columns
+        if tells_zeros_apart(schema, column)
+    ]
     problems += [fault for column in schema.key_columns if (fault := _key_fault(column, name, of_key)) is not None]
     return problems
 

@@ -9,7 +9,10 @@ Nor is it one where the configuration leaves out, masks or carries otherwise one
 without a key, as it is in a schema that an earlier release stored, until a statement alters the table and the catalog
 is asked. A table never gets another key without being read again under it.
 
-Guards: tests/source/test_unique_key.py.
+MEMORY's hash indexes hold 0.0 and -0.0 as two values, which are one to everybody who compares them: there an index over
+a FLOAT or DOUBLE is none, and a primary key over one is refused (see `schema.types`).
+
+Guards: tests/source/test_unique_key.py, tests/source/test_engines.py.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from lakehouse_cdc.schema.table import Column, TableSchema, UniqueIndex
+from lakehouse_cdc.schema.engines import MEMORY
+from lakehouse_cdc.schema.table import INEXACT, Column, TableSchema, UniqueIndex
 
 
 def usable(index: UniqueIndex, columns: Collection[Column]) -> bool:
@@ -46,7 +50,14 @@ def keyed_by_unique(schema: TableSchema) -> TableSchema:
     parts = [by_name[name] for name in schema.unique.columns]
     if any(not part.captured or part.mask or (part.type == "enum" and "" in part.values) for part in parts):
         return schema
+    if any(tells_zeros_apart(schema, part) for part in parts):
+        return schema
     return replace(schema, key=schema.unique.columns)
+
+
+def tells_zeros_apart(schema: TableSchema, column: Column) -> bool:
+    """Whether an index of the table may hold 0.0 and -0.0 of this column as two values."""
+    return schema.engine == MEMORY and column.type in INEXACT
 
 
 def is_unique_key(schema: TableSchema) -> bool:

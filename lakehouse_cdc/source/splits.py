@@ -13,6 +13,7 @@ from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.model.table_state import Cursor
 from lakehouse_cdc.model.xa import Prepared
+from lakehouse_cdc.mysql.value_range import RangeIndex
 from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.bronze_rows import Stamp
@@ -59,7 +60,7 @@ class SnapshotSplit(InputPartition):
     """as_of(table, [lo, hi), W): W is in the stamp, the floor is at or before it. None is unbounded.
 
     `prepared` are the XA transactions that are open at the floor. `texts` says which statements logged as text may
-    change the table.
+    change the table. `by`: the range is of values of that index's column, of a table without a key.
     """
 
     stamp: Stamp
@@ -70,6 +71,7 @@ class SnapshotSplit(InputPartition):
     hi: Cursor | None
     prepared: tuple[Prepared, ...] = ()
     texts: TextGuard = UNKNOWN
+    by: RangeIndex | None = None
 
 
 @dataclass

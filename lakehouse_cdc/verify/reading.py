@@ -31,11 +31,11 @@ from lakehouse_cdc.model.multiset import rollback
 from lakehouse_cdc.model.own_columns import longer_than_any
 from lakehouse_cdc.model.variant import decode
 from lakehouse_cdc.mysql.connection.session import Session, connect, translated
-from lakehouse_cdc.mysql.key_range import KeySpace, place
+from lakehouse_cdc.mysql.key_range import KeySpace
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.source.options import SourceOptions
-from lakehouse_cdc.source.reading.keyless_snapshot_read import Past, whole
 from lakehouse_cdc.source.reading.snapshot_read import keys_in_range, looked_at
+from lakehouse_cdc.source.reading.views_of_rows import Part, parts_of
 from lakehouse_cdc.source.settling.identity import check_identity
 from lakehouse_cdc.source.splits import SnapshotSplit
 from lakehouse_cdc.verify.columns import form, is_json, of_image, of_server, selected
@@ -182,40 +182,46 @@ def _at_w(
 def _whole_at_w(
     split: SnapshotSplit, session: Session, options: SourceOptions, server_id: int, texts: Texts
 ) -> Iterator[pa.RecordBatch] | None:
-    """The same of a table without a key: those of a view, without what came after W, and with what went there."""
+    """The same of a table without a key: those of views, without what came after W, and with what went there."""
+    metadata = row_metadata(split.schema)
 
-    def select(data: Session, opened: Callable[[], None]) -> Any:
+    def printed(image: bytes) -> pa.RecordBatch:
+        return texts.of_images([decode(image, metadata)])
+
+    def kind(image: bytes) -> tuple[Any, ...]:
+        return _row(printed(image))[0]
+
+    def select(data: Session, rows: str, opened: Callable[[], None]) -> Any:
         spool: Any = tempfile.TemporaryFile()  # noqa: SIM115
         with pa.ipc.new_stream(pa.PythonFile(spool, "w"), texts.arrow) as writer:
-            for rows in _printed(data, f"SELECT {texts.select_list} FROM {place(split.schema)}", texts, opened):
-                writer.write_batch(rows)
+            for piece in _printed(data, f"SELECT {texts.select_list} FROM {rows}", texts, opened):
+                writer.write_batch(piece)
         inside: Any = data.connection
         inside.use_unicode = True
         spool.seek(0)
         return spool
 
-    read = whole(split, session, options, server_id, select)
-    return None if read is None else _rolled_back(split, *read, texts)
+    parts = parts_of(split, session, options, server_id, select, kind)
+    return None if parts is None else (rows for part in parts for rows in _rolled_back(part, printed))
 
 
-def _rolled_back(split: SnapshotSplit, spool: Any, past: Past, texts: Texts) -> Iterator[pa.RecordBatch]:
-    metadata = row_metadata(split.schema)
-    counts = rollback(past.events)
-    images = {image: texts.of_images([decode(image, metadata)]) for image in counts}
+def _rolled_back(part: Part[Any], printed: Callable[[bytes], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    counts = rollback(part.events)
+    images = {image: printed(image) for image in counts}
     came = Counter[tuple[Any, ...]]()
     for image, n in counts.items():
         if n < 0:
             came[_row(images[image])[0]] += -n
-    with spool, pa.ipc.open_stream(pa.PythonFile(spool, "r")) as pieces:
+    with part.selected as spool, pa.ipc.open_stream(pa.PythonFile(spool, "r")) as pieces:
         for rows in pieces:
-            yield rows if not came else _without(rows, came)
+            yield rows if not came and part.counts_all else _without(rows, came, part)
     for image, n in counts.items():
         for _ in range(n):
             yield images[image]
 
 
-def _without(rows: pa.RecordBatch, came: Counter[tuple[Any, ...]]) -> pa.RecordBatch:
-    """The rows without those of `came` that are among them, which are taken out of it.
+def _without(rows: pa.RecordBatch, came: Counter[tuple[Any, ...]], part: Part[Any]) -> pa.RecordBatch:
+    """The rows that count, without those of `came` that are among them, which are taken out of it.
 
     One that is not among them stays in `came`: the row that the server printed for it stays, and is a difference.
     """
@@ -223,8 +229,8 @@ def _without(rows: pa.RecordBatch, came: Counter[tuple[Any, ...]]) -> pa.RecordB
     for row in _row(rows):
         mine = came[row] > 0
         came[row] -= mine
-        keep.append(not mine)
-    return rows.filter(pa.array(keep))
+        keep.append(not mine and part.counts(row))
+    return rows.filter(pa.array(keep, pa.bool_()))
 
 
 def _row(rows: pa.RecordBatch) -> list[tuple[Any, ...]]:

@@ -12,7 +12,7 @@ import pytest
 
 from bench import writer
 from bench.report import results
-from bench.tables import LIVE
+from bench.tables import KEYLESS, LIVE
 from lakehouse_cdc.testing import MySqlServer
 
 
@@ -23,6 +23,11 @@ def test_the_writer_keeps_its_rate(mysql: MySqlServer) -> None:
     with mysql.connect() as connection, connection.cursor() as cursor:
         cursor.execute(f"SELECT COUNT(*), SUM(c_login = 'seen') FROM {LIVE.name}")
         assert cursor.fetchall() == ((200, 200),)
+    KEYLESS.create(mysql, 300)
+    changes, _ = writer.write(mysql.port, KEYLESS.name, 200, 1, 300)
+    with mysql.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(f"SELECT COUNT(*), COUNT(DISTINCT c_customer_sk), SUM(c_login = 'seen') FROM {KEYLESS.name}")
+        assert (changes, cursor.fetchall()) == (200, ((400, 400, 100),))
         cursor.execute("DROP DATABASE bench")
     with pytest.raises(ValueError, match="at least 100"):
         writer.write(mysql.port, LIVE.name, 99, 1)

@@ -16,7 +16,7 @@ from lakehouse_cdc.model.multiset import remaining
 from lakehouse_cdc.mysql.binlog.compression import columns
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source import retry
-from lakehouse_cdc.source.reading import keyless_snapshot_read
+from lakehouse_cdc.source.reading import views_of_rows
 from lakehouse_cdc.source.requests.set_aside import SetAside
 from lakehouse_cdc.source.settling import consistent_view, table_locks
 from lakehouse_cdc.source.spark.stream import MySqlCdcSource
@@ -551,7 +551,7 @@ def test_a_table_without_a_key_that_is_written_all_the_time(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, way_out: str
 ) -> None:
     """Whenever a view of it is made; and patience is short."""
-    monkeypatch.setattr(keyless_snapshot_read, "_PATIENCE", 0.3)
+    monkeypatch.setattr(views_of_rows, "_PATIENCE", 0.3)
     monkeypatch.setattr(retry, "_WAITS", ())
     stage.create("u", rows=3)
     stage.run("CREATE TABLE t (a INT NOT NULL)")

@@ -17,11 +17,14 @@ import pytest
 from lakehouse_cdc.model.changelog import Op, fold
 from lakehouse_cdc.model.multiset import remaining
 from lakehouse_cdc.model.seq import Rank, Seq
-from lakehouse_cdc.mysql.connection.session import Session
+from lakehouse_cdc.mysql.catalog import read_tables
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
 from lakehouse_cdc.schema.engines import LOCKED
+from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.source.reading import keyless_snapshot_read
+from lakehouse_cdc.source.reading import views_of_rows
 from lakehouse_cdc.source.requests.requests import Signals
+from lakehouse_cdc.source.settling import table_locks
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.testing.versions import MARIADB
 from tests.support.servers import connected, start_or_skip
@@ -57,10 +60,14 @@ def same(stage: Stage, driver: Driver, table: str = "t") -> None:
 def _played(server: MySqlServer, folder: Path, seed: int, **more: Any) -> None:
     rng = random.Random(seed)
     kinds = [kind for kind in kinds_of(server) if "text" not in kind and "blob" not in kind]  # not in MEMORY
-    rng.shuffle(kinds)
     engines = [engine for engine in engines_of(server) if engine != "CSV"]
     rng.shuffle(engines)
-    shapes = [(kinds[0],), tuple(kinds[1:3]), (KEYLESS, "few"), (UNIQUE, kinds[3])]
+    while True:
+        rng.shuffle(kinds)
+        shapes = [(kinds[0],), tuple(kinds[1:3]), (KEYLESS, "few"), (UNIQUE, kinds[3])]
+        in_memory = [shape for i, shape in enumerate(shapes) if engines[i % len(engines)] == "MEMORY"]
+        if not any({"float", "double"} & {*shape} for shape in in_memory):  # two zeros: see below
+            break
     play(server, folder, shapes, seed, engines=engines, **more)
 
 
@@ -248,7 +255,7 @@ def test_a_write_between_the_look_at_the_log_and_the_lock(
             stage.run(sql)
         return True
 
-    monkeypatch.setattr(keyless_snapshot_read, moment, acting)
+    monkeypatch.setattr(views_of_rows, moment, acting)
     before = stage.images()
     driver = stage.driver()
     stage.snapshot(driver)
@@ -292,6 +299,27 @@ def test_rows_that_are_shown_and_not_logged_yet(any_stage: Stage, key: str, tmp_
     same(stage, driver)
     for offset, size in offsets:
         exact_at(stage, offset, driver.log[:size], until(events.log, offset), keyed=key == "key")
+
+
+@pytest.mark.parametrize("any_server", MARIADB, indirect=True)
+def test_a_thread_that_shows_rows_before_it_logs_them_is_waited_for(any_stage: Stage) -> None:
+    """It has the table open for five minutes after its last row, or until the tables are flushed."""
+    stage = any_stage
+    create(stage, "MyISAM", "none", rows=0)
+    stage.run("INSERT DELAYED INTO t VALUES (1, 1)")
+    waited = 0
+
+    def sleep(_: float) -> None:
+        nonlocal waited
+        waited += 1
+        stage.run("FLUSH TABLES")
+
+    options = ConnectionOptions(host="127.0.0.1", port=stage.server.port, user="root", password="")
+    with connect(options) as session:
+        [schema] = read_tables(session, Selection([stage.name()])).values()
+        table_locks.wait_for_delayed(session, schema, sleep=sleep)
+    assert waited
+    assert stage.images().total() == 1
 
 
 def _delayed(stage: Stage, number: int, stopped: threading.Event) -> None:
@@ -544,3 +572,26 @@ def test_a_timestamp_in_a_file_of_text(any_stage: Stage) -> None:
     stage.run("UPDATE t SET id = 2")
     stage.drain_twice(driver)
     assert [dict(image)["id"] for image in remaining(c for c in driver.log if c.table == stage.name())] == [2]
+
+
+@pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
+def test_zeros_of_both_signs_in_memory(any_stage: Stage, kind: str) -> None:
+    """A hash index has both: they are two rows, of a table without a key. A primary key that has both is refused."""
+    stage = any_stage
+    stage.run(f"CREATE TABLE t (a {kind} NOT NULL, v INT, UNIQUE (a) USING HASH) ENGINE = MEMORY")
+    stage.run(f"CREATE TABLE u (a {kind} NOT NULL, v INT, PRIMARY KEY (a) USING HASH) ENGINE = MEMORY")
+    stage.run("INSERT IGNORE INTO t VALUES (0e0, 1), (-0e0, 1)")
+    rows = stage.images().total()
+    assert rows == 2 or stage.server.version in MARIADB  # one of these takes both literals for 0.0
+    driver = stage.driver()
+    stage.drain(driver)
+    stage.run("UPDATE t SET v = 2 WHERE v = 1 LIMIT 1")
+    stage.drain_twice(driver)
+    assert stage.images().total() == rows
+    same(stage, driver)
+    assert "0.0 and -0.0 as two keys" in driver.offset["tables"][stage.name("u")]["quarantined"]
+    stage.run("DELETE FROM t WHERE v = 2")
+    stage.run("ALTER TABLE t ENGINE = InnoDB")
+    stage.run("UPDATE t SET v = 3")
+    stage.drain_twice(driver)
+    stage.same_rows(driver)

@@ -19,8 +19,8 @@ from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.multiset import remaining
 from lakehouse_cdc.model.position import Position
-from lakehouse_cdc.source.reading.keyless_snapshot_read import Past
 from lakehouse_cdc.source.reading.log_batch import LogPart
+from lakehouse_cdc.source.reading.views_of_rows import Past
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.source.settling import consistent_view
 from lakehouse_cdc.source.settling.consistent_view import View
@@ -124,17 +124,30 @@ class Part:
         return pa.array([None], pa.string())
 
 
-def test_a_view_of_which_it_is_not_known_what_it_holds_is_in_doubt() -> None:
-    """It is not known of an event between the ends of a view without GTIDs; one up to W must be in it."""
+def test_a_row_of_which_it_is_not_known_whether_a_view_holds_it_is_in_doubt() -> None:
+    """It is not known of an event between the ends of a view without GTIDs."""
     low, high, after = (Position("binlog.000001", pos) for pos in (50, 90, 91))
-    split = SimpleNamespace(stamp=SimpleNamespace(position=low))
+    split = SimpleNamespace(stamp=SimpleNamespace(position=low), schema=None, lo=None, hi=None, by=None)
     for at, doubt in ((low, False), (Position("binlog.000001", 70), True), (high, True), (after, False)):
         past = Past(cast(SnapshotSplit, split), View(high, low=low, xids=frozenset()))
         past.take(cast(LogPart, Part(at)))
-        assert past.doubt == doubt
-    past = Past(cast(SnapshotSplit, split), View(Position("binlog.000001", 40)))
-    past.take(cast(LogPart, Part(low)))
-    assert past.doubt
+        assert past.doubtful_of(None) == ({b"after": b"after"} if doubt else {})
+        assert past.doubtful_of({b"other": b"other"}) == {}
+
+
+def test_what_a_view_lacks_is_added_and_what_it_has_too_much_is_taken_back() -> None:
+    low, between, high = (Position("binlog.000001", pos) for pos in (50, 60, 90))
+    split = SimpleNamespace(stamp=SimpleNamespace(position=between), schema=None, lo=None, hi=None, by=None)
+    for exact, at, event in (
+        (high, between, None),
+        (high, high, (None, b"after")),
+        (low, between, (b"after", None)),
+        (low, high, None),
+    ):
+        past = Past(cast(SnapshotSplit, split), View(high, low=low, exact=exact, xids=frozenset()))
+        past.take(cast(LogPart, Part(at)))
+        assert past.doubtful_of(None) == {}
+        assert past.part(None, None, {}).events == ([] if event is None else [event])
 
 
 def test_what_a_view_holds() -> None:

@@ -233,6 +233,26 @@ def test_the_end_of_a_period_may_be_excluded(any_stage: Stage) -> None:
     assert images_of(stage.name(), driver.log) == [(("id", 1), ("v", 2))]
 
 
+def test_the_times_of_versions_are_not_in_the_order_of_the_log(any_stage: Stage) -> None:
+    """They are when statements began: so versions from before the capture have no place among those since."""
+    stage = any_stage
+    driver = begun(
+        stage,
+        "CREATE TABLE t (id INT PRIMARY KEY, v INT) WITH SYSTEM VERSIONING",
+        "INSERT INTO t VALUES (1, 1), (2, 1)",
+    )
+    with closing(connected(stage.server, database=stage.database)) as other:
+        cursor = other.cursor()
+        cursor.execute("BEGIN")
+        cursor.execute("UPDATE t SET v = 2 WHERE id = 1")
+        stage.run("UPDATE t SET v = 2 WHERE id = 2")
+        other.commit()
+    stage.drain_twice(driver)
+    logged = [dict(c.after)["id"] for c in sorted(driver.log, key=lambda c: c.seq) if c.op is Op.UPDATE]
+    assert logged == [2, 1]
+    assert [row[0] for row in stage.run("SELECT id FROM t ORDER BY row_start")] == [1, 2]
+
+
 def test_partitions_of_the_past(any_stage: Stage) -> None:
     """That the server adds by itself, and that are dropped with what has ended."""
     stage = any_stage

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.schema.table import Column, TableSchema, UniqueIndex
 from lakehouse_cdc.sql.ddl.alter import altered
 from lakehouse_cdc.sql.ddl.column_type import Given
 from lakehouse_cdc.sql.ddl.statement_session import StatementSession
@@ -86,6 +86,15 @@ def test_nothing_changes(sql: str) -> None:
 )  # fmt: skip
 def test_rows_are_not_proven_to_be_kept(sql: str) -> None:
     assert not altered(sql, TABLE, Given(mariadb=False, logs_generated=True)).kept
+
+
+def test_a_unique_index_goes_with_the_last_of_its_columns() -> None:
+    code = Column("code", "int", nullable=False)
+    of_one, of_two = UniqueIndex("u", ("code",)), UniqueIndex("u", ("code", "id"))
+    for index, known in ((of_one, True), (of_two, False)):  # what is left of it may be one over fewer columns
+        before = replace(TABLE, columns=(ID, NAME, AT, code), key=(), unique=index, more_unique=False)
+        after = altered("ALTER TABLE t DROP COLUMN code", before, STRICT)
+        assert (after.schema.unique, after.schema.more_unique, after.key_known) == (None, not known, known)
 
 
 @pytest.mark.parametrize(

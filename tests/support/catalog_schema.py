@@ -23,10 +23,13 @@ def plain(schema: TableSchema) -> TableSchema:
 def said_of(said: Altered, after: TableSchema) -> TableSchema:
     """The schema that is said, without the columns that a stream leaves out where nothing else is configured.
 
-    Where it is not known which unique index can be the key, with that of the catalog.
+    Where it is not known which unique index can be the key, with that of the catalog. There may be other indexes where
+    there are none any more: they are not followed one by one.
     """
     schema = Choice().chosen(plain(said.schema))
-    return schema if said.key_known else replace(schema, unique=after.unique, more_unique=after.more_unique)
+    if not said.key_known:
+        return replace(schema, unique=after.unique, more_unique=after.more_unique)
+    return replace(schema, more_unique=after.more_unique) if schema.more_unique and not after.key else schema
 
 
 def added(after: TableSchema, said: Altered) -> list[str]:

@@ -141,7 +141,7 @@ KEYLESS_TABLE_BUSY = Code(
     "keyless_table_busy",
     TransientError,
     Scope.TABLE,
-    "A table without a primary key was written at every moment at which it was to be read.",
+    "Rows of a table without a primary key were written at every moment at which they were to be read.",
     "Let its writers pause for a moment, or give the table a primary key; it is read again.",
 )
 

@@ -5,11 +5,14 @@ has forgotten its cuts (a replay) asks the server again, and the splits, cut oth
 
 A task holds all rows of a chunk until its window is read, so chunks are sized by bytes: of a table with wide rows they
 have fewer. Each costs some queries, a task, and a file of bronze, so of a table with narrow rows they have more.
+
+A table without a key is read in one batch, for all its rows are to be of one position; in that batch it is read in
+ranges of values, where it is long and has an index for them (see `mysql.value_range`). These are no part of an offset.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 
 from lakehouse_cdc.errors import DefiniteError, codes
@@ -20,14 +23,16 @@ from lakehouse_cdc.model.table_state import Cursor, PutBack, TableState
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.key_range import KeySpace
+from lakehouse_cdc.mysql.value_range import ValueSpace, range_index
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.options import SourceOptions
-from lakehouse_cdc.source.planning.split_plan import KeyCuts
+from lakehouse_cdc.source.planning.split_plan import Cuts, KeyCuts
 from lakehouse_cdc.source.planning.throttle import Throttle
 from lakehouse_cdc.source.state.state_store import SchemaStore
 
 _MOST_ROWS = 250_000  # in a chunk that is sized by bytes
 _DOUBTFUL_ROWS = 1_000  # an estimate of fewer may be of a table whose rows were deleted, and whose space is kept
+_MOST_RANGES = 64  # of a table without a key, all of which are read in one batch
 _ROWS = 50_000  # in a chunk of a table of whose rows the server does not know how long they are
 
 
@@ -40,12 +45,13 @@ class Chunks:
         self._clock = clock
         self._throttle = Throttle(options, clock)
         self._cuts: dict[str, list[Cursor]] = {}
+        self._values: dict[str, Cuts] = {}
         self._key_spaces: dict[str, KeySpace] = {}
         self._rows: dict[str, int] = {}
 
     def forget(self) -> None:
         """Another batch is planned."""
-        self._cuts = {}
+        self._cuts, self._values = {}, {}
         self._rows = {schema: rows for schema, rows in self._rows.items() if rows >= _DOUBTFUL_ROWS}
 
     def move(self, session: Session, offset: Offset, max_rows: int | None) -> Offset:
@@ -67,6 +73,8 @@ class Chunks:
                     return offset
                 state = offset.tables[name]
                 cut = self._cut(session, state)
+                if self._is_keyless(state.schema):
+                    self._values[name] = self._value_cuts(session, self._store.get(state.schema))
                 if cut is not None:
                     self._cuts.setdefault(name, []).append(cut)
                 planned = LastChunkPlanned() if cut is None else ChunkPlanned(cut)
@@ -77,9 +85,9 @@ class Chunks:
     def _cut(self, session: Session, state: TableState) -> Cursor | None:
         """The next chunk's upper bound, None for the last; that of a cursor that was put back is where it had been.
 
-        A table without a primary key is one chunk (see `reading.keyless_snapshot_read`).
+        A table without a primary key is read in one batch (see `reading.keyless_snapshot_read`).
         """
-        if not self._store.get(state.schema).range_key:
+        if self._is_keyless(state.schema):
             return None
         if isinstance(state.phase, PutBack):
             return None if state.phase.passed is True else state.phase.passed
@@ -90,6 +98,19 @@ class Chunks:
             if error.code is not codes.TABLE_DAMAGED:
                 raise
             return None  # the reader of the chunk says so, and it is that table's trouble
+
+    def _is_keyless(self, schema_id: str) -> bool:
+        return not self._store.get(schema_id).range_key
+
+    def _value_cuts(self, session: Session, schema: TableSchema) -> Cuts:
+        """Where a table without a key is cut, if it is long and has an index of use for that."""
+        deadline = self._clock() + self._options.plan_seconds
+        with suppress(DefiniteError):  # the table may be gone since; the reader of the split finds out why
+            if (index := range_index(session, schema)) is not None:
+                space, rows = ValueSpace(schema, index), self._chunk_rows(session, schema.id)
+                cuts = space.cuts(session, rows, _MOST_RANGES, lambda: self._clock() > deadline)
+                return Cuts(cuts, index) if cuts else Cuts()
+        return Cuts()
 
     def _chunk_rows(self, session: Session, schema_id: str) -> int:
         """How many rows a chunk of the table has."""
@@ -105,26 +126,28 @@ class Chunks:
     def remembered(self) -> KeyCuts:
         """The cuts of the batch that was planned last."""
 
-        def cuts_of(schema: TableSchema, lo: Cursor | None, hi: Cursor | None) -> Sequence[Cursor]:
+        def cuts_of(schema: TableSchema, lo: Cursor | None, hi: Cursor | None) -> Cuts:
+            if not schema.range_key:
+                return self._values.get(schema.name, Cuts())
             cuts = self._cuts.get(schema.name, [])
-            return cuts if hi is None else cuts[:-1]
+            return Cuts(cuts if hi is None else cuts[:-1])
 
         return cuts_of
 
     def from_now(self, session: Session) -> KeyCuts:
         """Cuts between any two cursors, as the table is now."""
 
-        def cuts_of(schema: TableSchema, lo: Cursor | None, hi: Cursor | None) -> Sequence[Cursor]:
-            cuts: list[Cursor] = []
+        def cuts_of(schema: TableSchema, lo: Cursor | None, hi: Cursor | None) -> Cuts:
             if not schema.range_key:
-                return cuts
+                return self._value_cuts(session, schema)
+            cuts: list[Cursor] = []
             space, rows = self._keys(schema.id), self._chunk_rows(session, schema.id)
             with suppress(DefiniteError):  # the table may be gone since; the reader of the split finds out why
                 while (lo := space.cut(session, lo, rows)) is not None:
                     if hi is not None and not space.below(session, [lo], hi)[0]:
                         break
                     cuts.append(lo)
-            return cuts
+            return Cuts(cuts)
 
         return cuts_of
 

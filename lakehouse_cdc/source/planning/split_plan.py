@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import NamedTuple
 
 from lakehouse_cdc.model.key_repair import Repair
 from lakehouse_cdc.model.offset import Offset
@@ -17,6 +18,7 @@ from lakehouse_cdc.model.position import FIRST_EVENT, Position, file_name
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.model.table_state import CaughtUp, Cursor, Dropped, PutBack, RepairRead, Streaming, TableState
 from lakehouse_cdc.model.xa import Prepared, open_at
+from lakehouse_cdc.mysql.value_range import RangeIndex
 from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.bronze_rows import Stamp
@@ -35,9 +37,16 @@ from lakehouse_cdc.source.splits import (
 SchemaOf = Callable[[str], TableSchema]  # schema id -> schema
 ChangeOf = Callable[[str], SchemaChange]  # its fingerprint -> the change
 RepairOf = Callable[[str], Repair]  # its fingerprint -> the repair
-KeyCuts = Callable[[TableSchema, Cursor | None, Cursor | None], Sequence[Cursor]]
+KeyCuts = Callable[[TableSchema, Cursor | None, Cursor | None], "Cuts"]
 Cut = tuple[Position, Sequence[Prepared]]  # where a piece of the binlog begins, and the XA transactions open there
 LogCuts = Callable[[Offset, Offset], Sequence[Cut]]  # the first cut is the start itself
+
+
+class Cuts(NamedTuple):
+    """Where a range is cut: at keys, or at values of an index where the table has no key."""
+
+    at: Sequence[Cursor] = ()
+    by: RangeIndex | None = None
 
 
 def plan(
@@ -148,10 +157,11 @@ def _snapshot(
     lo = (before.cursor or None) if before else None
     hi = None if state.done else state.cursor
     floor = _floor(state, end)
-    bounds = [lo, *key_cuts(schema, lo, hi), hi]
+    cuts = key_cuts(schema, lo, hi)
+    bounds = [lo, *cuts.at, hi]
     stamp = stamp_of(end, state.since)
     prepared = open_at(end.prepared, floor)
-    return [SnapshotSplit(stamp, end.identity, schema, floor, a, b, prepared) for a, b in pairwise(bounds)]
+    return [SnapshotSplit(stamp, end.identity, schema, floor, *ab, prepared, by=cuts.by) for ab in pairwise(bounds)]
 
 
 def _repair(

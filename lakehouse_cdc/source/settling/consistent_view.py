@@ -6,11 +6,12 @@ in the position before it is visible, and does not say at which position a view 
 touches the table there are three answers. The view surely holds it: that is proven before the view is made, by what
 `settled_position` knows as proofs (GTIDs that are executed, statements that waited in a commit and have ended, age). It
 surely does not: only MariaDB shows it, whose consistent snapshots name their position. Or it is not known, and then the
-view is of no use, and another one is made. None of that is guessed from the rows.
+view is of no use for the rows that the transaction touches: they are read from another one (see
+`reading.views_of_rows`). None of that is guessed from the rows.
 
 Between the proof and the position that is read after the view there are two statements, so the doubt is about the
-transactions that are in their commit at that moment, and a view without a doubtful one is soon found where the table
-is not written at all times. (`age` proves what is older than its margin alone, so it needs a table that rests as long.)
+transactions that are in their commit at that moment. (`age` proves what is older than its margin alone, so it is about
+all that are younger.)
 
 XA transactions are outside of what waits in a commit, and of MariaDB's order; see `settled_position` for XA RECOVER.
 """

@@ -54,7 +54,7 @@ def _kept(
     names = [a.new for a in todo if isinstance(a, RenameIndex) and _same(a.old, unique.name)]
     index = UniqueIndex([unique.name, *names][-1], columns)
     if len(columns) < len(unique.columns) or not usable(index, after.columns):
-        return None, True
+        return None, bool(columns)  # without any column it goes with the last of them
     return index, False
 
 

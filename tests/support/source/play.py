@@ -71,7 +71,7 @@ def check(driver: Driver, world: World) -> None:
     again = {change.table for change in driver.log if change.op is Op.SCHEMA and change.before and not kept(change)}
     if world.ddl.keys() - {"truncate"}:  # keys that a chunk has not emitted may be updated before they come again
         again |= {table for table, _, _ in world.doubtful}
-    again |= keyless | (rekeyed if "key" in world.ddl else set())
+    again |= keyless | {table for table in rekeyed if "key" in world.ddl or not key_in_bronze(table, driver.log)}
     assert invalid(c for c in without_doubtful(driver.log, world) if c.table not in again) is None
 
 
@@ -190,21 +190,21 @@ def finish(driver: Driver, world: World) -> None:
 
 def key_in_bronze(table: str, log: list[Change]) -> list[str]:
     """The key's columns as the table's last schema has them."""
-    last = max((c for c in log if c.table == table and c.op is Op.SCHEMA), key=lambda change: change.seq)
-    return list(dict(last.after)["key"])
+    last = max((c for c in log if c.table == table and c.op is Op.SCHEMA), key=lambda c: c.seq, default=None)
+    return [] if last is None else list(dict(last.after)["key"])
 
 
 def key_of(world: World, table: Table) -> list[str]:
     """The primary key's columns, else those of the first unique index over columns that are NOT NULL, as it is now.
 
-    Without the end of a period, which the server puts into each.
+    Without the end of a period, which the server puts into each. A unique index over prefixes is no key.
     """
     found = world.run(f"SHOW INDEX FROM `{table.database}`.`{table.name}` WHERE NON_UNIQUE = 0")
     indexes: dict[str, list[Any]] = {}
     for row in found:
         indexes.setdefault(row[2], []).append(row)
     for name in sorted(indexes, key=lambda name: name != "PRIMARY"):
-        if all(row[9] != "YES" for row in indexes[name]):
+        if all(row[9] != "YES" and (name == "PRIMARY" or row[7] is None) for row in indexes[name]):
             return [row[4] for row in indexes[name] if row[4] not in table.period]
     return []
 

@@ -1,0 +1,35 @@
+"""Which rows of a table without a key a split has: all of them, or those of a range of values."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+from lakehouse_cdc.images.program import row_metadata
+from lakehouse_cdc.model.variant import decode
+from lakehouse_cdc.mysql.key_range import place
+from lakehouse_cdc.mysql.value_range import ValueSpace, alike
+from lakehouse_cdc.source.splits import SnapshotSplit
+
+
+class RangeOfRows:
+    """The rows of one split."""
+
+    def __init__(self, split: SnapshotSplit) -> None:
+        self._schema, self._lo, self._hi = split.schema, split.lo, split.hi
+        self._space = None if split.by is None else ValueSpace(split.schema, split.by)
+
+    def holds(self, image: bytes | None) -> bool:
+        """Whether the row of an image is one of them."""
+        if self._space is None:
+            return True
+        return image is not None and self._space.holds(decode(image, row_metadata(self._schema)), self._lo, self._hi)
+
+    def rows(self, wanted: Mapping[Hashable, bytes] | None) -> str:
+        """What follows FROM to have them, or at least those of them that have such images."""
+        conditions = [] if self._space is None else [self._space.where(self._lo, self._hi)]
+        if wanted is not None:
+            metadata = row_metadata(self._schema)
+            conditions.append(alike(self._schema, [decode(image, metadata) for image in wanted.values()]))
+        table = place(self._schema) if self._space is None else self._space.by_index
+        given = " AND ".join(condition for condition in conditions if condition)
+        return f"{table} WHERE {given}" if given else table
