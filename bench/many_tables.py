@@ -202,7 +202,10 @@ def main() -> None:
     plan = Plan(asked.tables or plan.tables, asked.counted or plan.counted, plan.merges, engines, asked.form)
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
         runs, merge = run(plan, Path(scratch))
-    data = {"machine": machine(), "rows": _ROWS, "merge": merge, "runs": [asdict(one) for one in runs]}
+    data = {
+        "machine": machine(), "rows": _ROWS, "merge": merge, "runs": [asdict(one) for one in runs],
+        "asked": f"--tables {plan.tables} --counted {plan.counted} --form {plan.form}",
+    }  # fmt: skip
     if asked.write is not None:
         write(asked.write, "many_tables", data)
     print(json.dumps(data) if asked.json else results("many_tables", data), flush=True)

@@ -13,7 +13,8 @@ def section(data: Mapping[str, Any]) -> str:
     lines = [
         f"## One change in each of {data['runs'][0]['tables']} tables",
         "",
-        f"`uv run python -m bench.many_tables`, {told(data['machine'])}. Silver tables of {data['rows']} rows, a warm",
+        f"`uv run python -m bench.many_tables`, with `{data['asked']}`, {told(data['machine'])}.",
+        f"Silver tables of {data['rows']} rows, a warm",
         "process: the seconds of the first load, which makes the tables, and of silver's batch, the median and the",
         f"slowest, and the median in MERGEs of one row that bare Spark makes beside it ({data['merge']} s each). Each",
         "table was compared with the source at the end.",

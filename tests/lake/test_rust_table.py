@@ -104,6 +104,13 @@ def test_an_upsert_that_changes_nothing_is_a_commit_as_well(tmp_path: Path) -> N
     assert held(tmp_path / "t") == {1: ("a", 5)}
 
 
+def test_rows_that_a_merge_wrote_are_read_by_their_texts(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", (1, "a", 5), (2, "b", 5))
+    table.merge(merge_of((1, "c", 6), (3, "d", 6)), once(0))
+    among = "Größe", pa.array(["b", "c", "x"])
+    assert sorted(opened(tmp_path / "t").rows(["k", "Größe"], None, among).column("k").to_pylist()) == [1, 2]
+
+
 def test_a_batch_is_committed_once_and_says_what_it_is(tmp_path: Path) -> None:
     table = made(tmp_path / "t")
     table.merge(merge_of((1, "a", 5)), once(4))

@@ -30,6 +30,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakehouse_cdc.lake.bare import BARE
 from lakehouse_cdc.lake.failpoints import Door, commit_to
@@ -126,9 +127,19 @@ class RustTable:
         last = self._table.transaction_version(once.application)
         return last is not None and int(last) >= once.batch
 
-    def rows(self, columns: Sequence[str], where: Any = None) -> pa.Table:
-        """Those columns of all rows for which the expression of Arrow's datasets holds."""
-        return self._table.to_pyarrow_dataset().to_table(columns=list(columns), filter=where)
+    def rows(self, columns: Sequence[str], where: Any = None, among: tuple[str, pa.Array] | None = None) -> pa.Table:
+        """Those columns of all rows for which the expression of Arrow's datasets holds.
+
+        `among`: of rows that have one of those values in a column, which is read. Where MERGEs have written texts,
+        Arrow's datasets cannot compare them, for their files' bounds are of another type: they are so here.
+        """
+        scanner = self._table.to_pyarrow_dataset().scanner(columns=list(columns), filter=where)
+        if among is None:
+            return scanner.to_table()
+        name, values = among
+        values = values.cast(scanner.projected_schema.field(name).type)
+        found = (batch.filter(pc.is_in(batch.column(name), value_set=values)) for batch in scanner.to_batches())
+        return pa.Table.from_batches(found, schema=scanner.projected_schema)
 
     def sizes(self) -> list[int]:
         """The bytes of each file."""

@@ -18,8 +18,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import reduce
-from operator import and_
 from typing import Any
 
 import numpy as np
@@ -138,9 +136,15 @@ class Folded(ABC):
     def _batch(self, task: TableTask, table: RustTable) -> _Batch:
         changes, images, places = self._read(task)
         key, (columns, where) = list(task.schema.key), self._columns(task)
-        wanted = [where, *([] if self.barriers else _near(changes.keys, table, task))]
-        where = reduce(and_, [one for one in wanted if one is not None], pc.scalar(True))
-        known = table.rows(list(dict.fromkeys([*key, *columns, task.own.seq, task.own.commit_ts])), where)
+        among = None
+        if not self.barriers:
+            ranged = range_of(changes.keys, task.schema)  # by which files are left out
+            if ranged is not None:
+                near = (pc.field(key[0]) >= ranged[1]) & (pc.field(key[0]) <= ranged[2])
+                where = near if where is None else where & near
+            among = key[0], pc.unique(changes.keys.column(key[0]))
+        read = list(dict.fromkeys([*key, *columns, task.own.seq, task.own.commit_ts]))
+        known = table.rows(read, where, among)
         if len(known) > _MOST_ROWS:
             raise NotOurs("so many rows are looked at by Spark")
         of_known = known.select(key).cast(changes.keys.schema)
@@ -155,17 +159,6 @@ class Folded(ABC):
         times = _times(known.column(task.own.seq), known.column(task.own.commit_ts))
         times |= _times(changes.seqs, changes.times) | {one.seq: one.commit_ts for one in self.barriers}
         return _Batch(changes, images, places, known, keys, known_keys, times)
-
-
-def _near(keys: pa.Table, table: RustTable, task: TableTask) -> list[Any]:
-    """What rows of these keys, and not many others, have in common: the first column, and the range of that."""
-    if not len(keys):
-        return [pc.scalar(False)]
-    first = task.schema.key[0]
-    values = pc.unique(keys.column(first)).cast(table.schema.field(first).type)
-    ranged = range_of(keys, task.schema)  # by which files are left out
-    near = [] if ranged is None else [pc.field(first) >= ranged[1], pc.field(first) <= ranged[2]]
-    return [*near, pc.field(first).isin(values)]
 
 
 def _times(seqs: Any, times: Any) -> dict[int, int]:

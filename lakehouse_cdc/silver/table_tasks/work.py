@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _MOST_BYTES = 1 << 30  # of a table, of which a MERGE here may have to write each file again
 _TABLE_ROWS = 5_000  # that are read in the time that a table takes without any
 _NONE = Guards()
-_OF_FORMS = {"timestamp": TIME, MOMENT: pa.struct([("seq", SEQ), ("commit_ts", TIME)])}
+OF_FORMS = {"timestamp": TIME, MOMENT: pa.struct([("seq", SEQ), ("commit_ts", TIME)])}  # types of columns of forms
 
 
 class GaveUp(Exception):
@@ -148,7 +148,7 @@ def _require_plain(task: TableTask, table: RustTable) -> None:
         raise GaveUp("statistics are kept of other columns than expected, of which some would be wrong")
     held = {field.name: field.type for field in table.schema}
     wanted = {c.name: arrow_type(require(c, task.schema.name)) for c in task.schema.captured}
-    wanted |= {name: _OF_FORMS[kind] for name, kind in task.of_form}
+    wanted |= {name: OF_FORMS[kind] for name, kind in task.of_form}
     wanted |= {task.own.seq: SEQ, task.own.commit_ts: TIME}
     if {name: kind for name, kind in held.items() if name not in task.kept} != wanted:
         raise GaveUp("the table has other columns than expected")

@@ -61,9 +61,9 @@ class OrderedWriter(ABC):
     def _add(self, session: SparkSession, part: TableBatch, rows: DataFrame, note: CommitNote) -> None:
         """Apply a batch that is newer than all that the table holds, if that is anything (`has_rows`)."""
 
-    @abstractmethod
     def _work(self, part: TableBatch) -> Work:
-        """What a task does in the place of `_add`."""
+        """What a task does in the place of `_add`. For forms that are `by_deltalake`."""
+        raise NotImplementedError(self._form)
 
     @abstractmethod
     def _rewrite(self, session: SparkSession, whole: DataFrame, note: CommitNote) -> None:
