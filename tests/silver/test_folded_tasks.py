@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -208,3 +210,20 @@ def test_a_delete_of_which_there_is_no_image_is_sparks(tmp_path: Path) -> None:
     missed = [Change(seq(4, Rank.READ), Op.DELETE, ONE.name, (key,)) for key in (1, 2)]
     applied(place.task(missed, 1))
     assert place.found() == {(ONE.name, (1,)): (missed[0].seq, commit_time(missed[0].seq), IMAGE)}
+
+
+ENDLESS = """
+import time
+from lakehouse_cdc.silver.table_tasks import work
+work._tried = lambda task: time.sleep(task)
+work.run([0, 0], 30)
+print("two were done", flush=True)
+work.run([0, 60], 1)
+"""
+
+
+@pytest.mark.process
+def test_a_table_that_takes_for_ever_ends_the_process_which_says_where_it_was() -> None:
+    ran = subprocess.run([sys.executable, "-c", ENDLESS], capture_output=True, text=True, check=False, timeout=120)
+    assert (ran.returncode, ran.stdout) == (1, "two were done\n")
+    assert "in run" in ran.stderr

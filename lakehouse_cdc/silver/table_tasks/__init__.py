@@ -20,6 +20,7 @@ Why it holds:
 - **Nothing is half done.** A task gives up before it commits at anything that is not the plain case, and says why; so
   it does where deltalake fails, at any point. Spark then does the part, of which the steps that are in are skipped.
   What keeps memory of a table between batches takes the tombstones' guards from the answer, or looks again.
+- **Nothing waits for ever.** A task that takes too long ends its process, the job fails, and all of it is Spark's.
 - **Tasks that run twice**, or that nobody waits for any more, commit what is not committed yet, or are refused (see
   `lake.direct.rust_table`).
 - **Order.** Forms that depend on the order of changes take here only a batch that is newer than all that the table

@@ -6,6 +6,7 @@ A task opens the table, sees that it is what the driver took it for, and does th
 
 from __future__ import annotations
 
+import faulthandler
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 1 << 30  # of a table, of which a MERGE here may have to write each file again
 _TABLE_ROWS = 5_000  # that are read in the time that a table takes without any
+_LONGEST = 1200.0  # seconds for a table; a MERGE into one as large as is taken here needs some tens
 _NONE = Guards()
 OF_FORMS = {"timestamp": TIME, MOMENT: pa.struct([("seq", SEQ), ("commit_ts", TIME)])}  # types of columns of forms
 
@@ -109,9 +111,20 @@ class TaskWriter(Protocol):
         """A task has done it."""
 
 
-def run(tasks: Sequence[TableTask]) -> list[Outcome]:
-    """Do them one after the other. A table that fails is Spark's, whatever the reason, and no other's trouble."""
-    return [_tried(task) for task in tasks]
+def run(tasks: Sequence[TableTask], longest: float = _LONGEST) -> list[Outcome]:
+    """Do them one after the other. A table that fails is Spark's, whatever the reason, and no other's trouble.
+
+    In a process for which tasks alone are done: where a table takes `longest` seconds, it ends, and says where it was.
+    Threads of a library may wait for each other for ever, and Python cannot end such a call. The job then fails.
+    """
+    outcomes = []
+    for task in tasks:
+        faulthandler.dump_traceback_later(longest, exit=True, file=2)  # stderr
+        try:
+            outcomes.append(_tried(task))
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+    return outcomes
 
 
 def _tried(task: TableTask) -> Outcome:
