@@ -1,11 +1,12 @@
 """One change in each of many tables: what silver's batch costs by either engine, in MERGEs of one row by bare Spark.
 
-    uv run python -m bench.many_tables [--quick] [--json] [--tables 100] [--engines auto] [--counted 3] [--write bench]
+    uv run python -m bench.many_tables [--quick] [--json] [--tables 100] [--engines auto] [--counted 3] [--form history]
+        [--write bench]
 
 The tables are those of a real server, read into bronze by the pipeline itself. Silver is kept twice from the same
-bronze, by `engine: spark` and by `engine: auto`, each by an applier and a ledger that live on from batch to batch. One
-batch of each is not counted. Beside them, in the same session, a table of as many rows takes a MERGE of one row as
-people write it by hand. At the end each silver table is compared with the source.
+bronze, by `engine: spark` and by `engine: auto`, each by an applier and a ledger that live on from batch to batch. The
+first batch makes and loads the tables; one more of each is not counted. Beside them, in the same session, a table of as
+many rows takes a MERGE of one row as people write it by hand. At the end each silver table is compared with the source.
 """
 
 from __future__ import annotations
@@ -35,12 +36,14 @@ from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.runtime.session import local_session
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.engine import Configured
+from lakehouse_cdc.silver.definition.form import form_named, form_of_columns
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.tables.ledger import Ledger
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.workers.launcher import programs
 
 ENGINES: tuple[Configured, ...] = ("spark", "auto")
+_FORMS = ("current", "soft_deletes", "history")
 _ROWS = 500
 
 
@@ -52,6 +55,7 @@ class Plan:
     counted: int = 3
     merges: int = 10
     engines: tuple[Configured, ...] = ENGINES
+    form: str = "current"
 
 
 QUICK = Plan(tables=3, counted=1, merges=2)
@@ -59,10 +63,12 @@ QUICK = Plan(tables=3, counted=1, merges=2)
 
 @dataclass(frozen=True)
 class Run:
-    """What one engine takes for a batch, the median and the slowest, and the median in bare MERGEs."""
+    """What one engine takes for the first load, and for a batch: the median, the slowest, the median in bare MERGEs."""
 
     engine: str
+    form: str
     tables: int
+    load: float
     seconds: float
     slowest: float
     merges: float
@@ -71,9 +77,9 @@ class Run:
 class Silver:
     """The silver tables by one engine, from a pipeline's bronze."""
 
-    def __init__(self, spark: SparkSession, bronze: Layout, engine: Configured) -> None:
+    def __init__(self, spark: SparkSession, bronze: Layout, engine: Configured, form: str) -> None:
         self.layout = Layout(bronze.pipeline, bronze=bronze.bronze, silver=f"silver_{engine}", path=bronze.path)
-        policy = Policy(engine=engine)
+        policy = Policy(engine=engine, form=form_named(form))
         self._applier = Applier(spark, self.layout, policy=lambda _: policy)
         self._ledger, self._spark = Ledger(spark, self.layout), spark
         self._batch, self._after = 0, -1
@@ -102,10 +108,12 @@ def run(plan: Plan, folder: Path) -> tuple[list[Run], float]:
         target = {"path": str(folder / "lake"), "bronze": "bronze"}
         pipeline = Pipeline(PipelineConfig.parse({"name": "bench", "source": source, "target": target}), spark)
         pipeline.run(once=True)
-        silvers = {engine: Silver(spark, pipeline.layout, engine) for engine in plan.engines}
+        silvers = {engine: Silver(spark, pipeline.layout, engine, plan.form) for engine in plan.engines}
+        loads = {}
         for engine, silver in silvers.items():
-            _say(f"{engine}: {plan.tables} tables of {_ROWS} rows loaded in {silver.follow():.1f} s")
-        times: dict[str, list[float]] = {engine: [] for engine in plan.engines}
+            loads[engine] = silver.follow()
+            _say(f"{engine}: {plan.tables} tables of {_ROWS} rows loaded in {loads[engine]:.1f} s")
+        times: dict[Configured, list[float]] = {engine: [] for engine in plan.engines}
         for i in range(plan.counted + 1):
             _change(server, plan.tables, i)
             pipeline.run(once=True)
@@ -116,10 +124,11 @@ def run(plan: Plan, folder: Path) -> tuple[list[Run], float]:
         for silver in silvers.values():
             _require_right(spark, server, silver.layout, plan.tables)
     runs = []
-    for name, each in times.items():
-        counted = each[1:]
+    for engine in plan.engines:
+        counted, load = times[engine][1:], round(loads[engine], 1)
         median = statistics.median(counted)
-        runs.append(Run(name, plan.tables, round(median, 2), round(max(counted), 2), round(median / merge, 1)))
+        seconds = round(median, 2), round(max(counted), 2), round(median / merge, 1)
+        runs.append(Run(engine, plan.form, plan.tables, load, *seconds))
     return runs, round(merge, 2)
 
 
@@ -166,7 +175,9 @@ def _bare_merge(spark: SparkSession, folder: Path, times: int) -> float:
 
 def _require_right(spark: SparkSession, server: MySqlServer, layout: Layout, tables: int) -> None:
     for name in _names(tables):
-        rows = read(spark, layout.silver_table(f"bench.{name}")).selectExpr("id", "v", "name", "price").toArrow()
+        frame, own = read(spark, layout.silver_table(f"bench.{name}")), layout.own
+        current = frame.where(form_of_columns(frame.columns, own).is_current(own))
+        rows = current.selectExpr("id", "v", "name", "price").toArrow()
         held = sorted(tuple(row.values()) for row in rows.to_pylist())
         with closing(server.connect()) as connection, connection.cursor() as cursor:
             cursor.execute(f"SELECT id, v, name, price FROM bench.{name} ORDER BY id")
@@ -183,14 +194,18 @@ def main() -> None:
     parser.add_argument("--tables", type=int, help="so many tables")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, help="these alone")
     parser.add_argument("--counted", type=int, help="so many batches count")
+    parser.add_argument("--form", default=Plan.form, choices=_FORMS, help="what silver keeps of rows")
     parser.add_argument("--write", type=Path, help="a folder for RESULTS.md and many_tables.json")
     asked = parser.parse_args()
     plan = QUICK if asked.quick else Plan()
     engines = tuple(asked.engines or plan.engines)
-    plan = Plan(asked.tables or plan.tables, asked.counted or plan.counted, plan.merges, engines)
+    plan = Plan(asked.tables or plan.tables, asked.counted or plan.counted, plan.merges, engines, asked.form)
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
         runs, merge = run(plan, Path(scratch))
-    data = {"machine": machine(), "rows": _ROWS, "merge": merge, "runs": [asdict(one) for one in runs]}
+    data = {
+        "machine": machine(), "rows": _ROWS, "merge": merge, "runs": [asdict(one) for one in runs],
+        "asked": f"--tables {plan.tables} --counted {plan.counted} --form {plan.form}",
+    }  # fmt: skip
     if asked.write is not None:
         write(asked.write, "many_tables", data)
     print(json.dumps(data) if asked.json else results("many_tables", data), flush=True)

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.cleanup.trash import throw_away
-from lakehouse_cdc.lake.cleanup.unfinished_tables import is_unfinished, remove_unfinished
+from lakehouse_cdc.lake.cleanup.unfinished_tables import has_version, is_unfinished, remove_unfinished
 from lakehouse_cdc.lake.failpoints import Door, commit_to
 from lakehouse_cdc.model.table_layout import PIPELINE, Table, literal, quoted
 
@@ -34,7 +34,8 @@ def exists(spark: SparkSession, table: Table) -> bool:
     """
     if table.path is None:
         return bool(spark.catalog.tableExists(table.sql))
-    if delta_log.is_known(table) or DeltaTable.isDeltaTable(spark, table.path):
+    # Delta remembers of a log that it had no version; another than it may have written one since
+    if delta_log.is_known(table) or has_version(table.path) or DeltaTable.isDeltaTable(spark, table.path):
         return True
     if is_unfinished(table.path):
         return False

@@ -13,7 +13,7 @@ the reading, whose rank says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,20 +30,23 @@ class Version:
     image: Any
 
 
-History = dict[tuple[str, Hashable], list[Version]]  # (table, key) -> its versions in order
+Name = tuple[str, Hashable]  # (table, key)
+History = dict[Name, list[Version]]  # its versions in order
 
 
 def _whole(image: Any) -> Any:
     return image
 
 
-def histories(changes: Iterable[Change], tracked: Callable[[Any], Any] = _whole) -> History:
+def histories(
+    changes: Iterable[Change], tracked: Callable[[Any], Any] = _whole, before: History | None = None
+) -> History:
     """Every version after all `changes`, whatever order they are given in.
 
     `tracked` gives the part of an image of which a change begins a version. Changes of a schema are passed over: no
-    row changes by them.
+    row changes by them. `before` are the versions that there were; of those that had ended none needs to be among them.
     """
-    versions_of: History = {}
+    versions_of: History = {name: list(versions) for name, versions in (before or {}).items()}
     for change in sorted(changes, key=lambda c: c.seq):
         if change.op is Op.TRUNCATE:
             _end_older(versions_of, change, change.seq)
@@ -65,9 +68,12 @@ class Kept:
     image: Any
 
 
-def kept(changes: Iterable[Change]) -> dict[tuple[str, Hashable], Kept]:
-    """What soft deletes keep of each (table, key) after all `changes`, whatever order they are given in."""
-    rows: dict[tuple[str, Hashable], Kept] = {}
+def kept(changes: Iterable[Change], before: Mapping[Name, Kept] | None = None) -> dict[Name, Kept]:
+    """What soft deletes keep of each (table, key) after all `changes`, whatever order they are given in.
+
+    `before` is what they kept until then.
+    """
+    rows = dict(before or {})
     for change in sorted(changes, key=lambda c: c.seq):
         if change.op in (Op.TRUNCATE, Op.END):
             than = change.seq if change.op is Op.TRUNCATE else int(change.after)

@@ -13,7 +13,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
-from lakehouse_cdc.lake.direct.rust_table import MANY, Merge, Once, RustTable, literal
+from lakehouse_cdc.lake.direct.rust_table import MANY, Merge, Once, RustTable, Upsert, literal, of_source, of_target
 from lakehouse_cdc.lake.failpoints import Door, Moment
 from tests.support.crash_points import Crash, failing_at, hooked
 
@@ -76,6 +76,39 @@ def test_a_merge_is_what_the_model_says_whatever_it_is_given(tmp_path: Path) -> 
                 model.pop(key, None)
                 model |= {} if value is None else {key: (value, seq)}
         assert held(tmp_path / "t") == model, batch
+
+
+def upsert_of(*changes: tuple[int, str | None, int]) -> Upsert:
+    """Of rows that are older than the change: None takes the seq alone. Others are inserted."""
+    rows = merge_of(*changes)
+    gone, columns = of_source("gone"), ["k", "Größe", "_seq"]
+    older = f"{of_target('_seq')} < {of_source('_seq')}"
+    return Upsert(rows.rows, ["k"], older, [(f"NOT {gone}", columns), (gone, ["_seq"])], (f"NOT {gone}", columns))
+
+
+def test_an_upsert_takes_the_first_update_whose_condition_holds_of_rows_that_match(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", (1, "a", 5), (2, "b", 10**30), (3, "c", 5))
+    table.upsert(upsert_of((1, "z", 6), (2, None, 10**30 + 1), (4, "d", 6), (5, None, 6)), once(0))
+    assert held(tmp_path / "t") == {1: ("z", 6), 2: ("b", 10**30 + 1), 3: ("c", 5), 4: ("d", 6)}
+
+
+def test_an_upsert_that_changes_nothing_is_a_commit_as_well(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", (1, "a", 5))
+    before = table.version
+    table.upsert(upsert_of((7, None, 9)), once(0))
+    assert (table.version, opened(tmp_path / "t").version) == (before + 1, before + 1)
+    assert opened(tmp_path / "t").has(once(0))
+    [last, *_] = DeltaTable(str(tmp_path / "t")).history()
+    assert last["userMetadata"] == once(0).note
+    table.upsert(upsert_of((1, "z", 6)), once(0))
+    assert held(tmp_path / "t") == {1: ("a", 5)}
+
+
+def test_rows_that_a_merge_wrote_are_read_by_their_texts(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", (1, "a", 5), (2, "b", 5))
+    table.merge(merge_of((1, "c", 6), (3, "d", 6)), once(0))
+    among = "Größe", pa.array(["b", "c", "x"])
+    assert sorted(opened(tmp_path / "t").rows(["k", "Größe"], None, among).column("k").to_pylist()) == [1, 2]
 
 
 def test_a_batch_is_committed_once_and_says_what_it_is(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from tests.mutations.mutation import Mutation
 _REBUILD = "tests/silver/test_rebuild.py"
 _LATE = "tests/silver/test_tombstones.py::test_an_older_change_does_not_bring_a_deleted_key_back"
 _COPIES = "tests/silver/test_copies.py::test_the_copy_that_came_last_goes_first_and_what_is_read_again_continues"
+_OUT_OF_ORDER = "tests/silver/test_late_batches.py::test_versions_are_those_of_the_order_whatever_order_they_come_in"
 _MERGES = "tests/lake/test_rust_table.py::test_a_merge_is_what_the_model_says_whatever_it_is_given"
 
 TABLES = (
@@ -106,18 +107,18 @@ TABLES = (
     Mutation(
         name="tombstones-in-tasks",
         rule="A change that is older than the delete of its key does not bring the row back where a task applies it.",
-        file="lakehouse_cdc/silver/table_tasks/work.py",
+        file="lakehouse_cdc/silver/table_tasks/current.py",
         function="_survivors",
-        old="    if before.delete < task.first:\n",
+        old="    if before.delete < work.first:\n",
         new="    if True:\n",
         tests=(_LATE,),
     ),
     Mutation(
         name="horizon-in-tasks",
         rule="After tombstones were pruned, changes up to the newest of them are ignored by a task, too.",
-        file="lakehouse_cdc/silver/table_tasks/work.py",
+        file="lakehouse_cdc/silver/table_tasks/current.py",
         function="_survivors",
-        old="    if before.horizon >= task.first:\n",
+        old="    if before.horizon >= work.first:\n",
         new="    if False:\n",
         tests=(_LATE,),
     ),
@@ -126,7 +127,7 @@ TABLES = (
         rule="A MERGE by deltalake moves no row backwards.",
         file="lakehouse_cdc/lake/direct/rust_table.py",
         function="RustTable.merge",
-        old='        newer = f"{_of_source(merge.seq)} > {_of_target(merge.seq)}"\n',
+        old='        newer = f"{of_source(merge.seq)} > {of_target(merge.seq)}"\n',
         new='        newer = "true"\n',
         tests=(_MERGES,),
     ),
@@ -147,6 +148,42 @@ TABLES = (
         old="        return BARE.issuperset([*protocol.writer_features, *(protocol.reader_features or ())])\n",
         new="        return True\n",
         tests=("tests/lake/test_rust_table.py::test_a_table_that_got_a_feature_is_not_bare",),
+    ),
+    Mutation(
+        name="no-change-is-a-commit",
+        rule="A batch that depends on the order leaves a commit, also where it changes nothing.",
+        file="lakehouse_cdc/lake/direct/rust_table.py",
+        function="RustTable.upsert",
+        old="        if self.version == before:\n",
+        new="        if False:\n",
+        tests=("tests/lake/test_rust_table.py::test_an_upsert_that_changes_nothing_is_a_commit_as_well",),
+    ),
+    Mutation(
+        name="one-makes-a-table",
+        rule="A bare table that is there by the time of its first commit is not replaced.",
+        file="lakehouse_cdc/lake/direct/creation.py",
+        function="create_bare",
+        old="            os.link(temporary, version)\n",
+        new="            os.replace(temporary, version)\n",
+        tests=("tests/lake/test_creation.py::test_one_that_somebody_else_makes_at_the_same_time_stays",),
+    ),
+    Mutation(
+        name="order-in-tasks",
+        rule="A task applies to a table that depends on the order only a batch that is newer than all it holds.",
+        file="lakehouse_cdc/silver/apply/table_applier.py",
+        function="TableApplier.task",
+        old="        if held.form.depends_on_order and not self._is_next(versions.after, note):\n",
+        new="        if False:\n",
+        tests=(_OUT_OF_ORDER,),
+    ),
+    Mutation(
+        name="new-in-whole",
+        rule="A task fills a new table only where the batch is all that bronze has of it.",
+        file="lakehouse_cdc/silver/apply/table_applier.py",
+        function="TableApplier._looked_at",
+        old="            if why or sum(file.rows for file in files) > _MOST_AT_FIRST or not is_new():\n",
+        new="            if why or sum(file.rows for file in files) > _MOST_AT_FIRST:\n",
+        tests=("tests/silver/test_new_tables.py::test_a_table_that_was_moved_away_is_built_from_all_that_bronze_has",),
     ),
     Mutation(
         name="copies-count-once",
@@ -207,8 +244,8 @@ TABLES = (
         rule="Versions of a batch that is not newer than the table are made again from bronze.",
         file="lakehouse_cdc/silver/apply/table_applier.py",
         function="TableApplier._order",
-        old="if begun or (after is not None and after >= newest):",
-        new="if True:",
+        old="        if self._is_next(after, note):\n",
+        new="        if True:\n",
         tests=("tests/silver/test_late_batches.py::test_versions_are_those_of_the_order_whatever_order_they_come_in",),
     ),
     Mutation(

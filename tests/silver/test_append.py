@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.lake.commits import history
+from lakehouse_cdc.lake.commits import history, newest_version
 from lakehouse_cdc.lake.tables import exists
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Change, Op
@@ -17,17 +17,22 @@ from lakehouse_cdc.model.multiset import remaining
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
+from lakehouse_cdc.silver.definition.engine import Configured
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.forms import APPEND, HISTORY
 from tests.support.bronze_writer import Lake
 from tests.support.silver.changes import apply, begin, seq
+from tests.support.silver.engines import here, writers
 from tests.support.silver.schema_changes import altered
 
 LOG = TableSchema("shop", "log", (Column("n", "int"), Column("text", "varchar", charset="utf8mb4", length=20)), ())
 
 
-def appending(spark: SparkSession, lake: Lake) -> Applier:
-    return Applier(spark, lake.layout, policy=lambda _: Policy(form=APPEND))
+ENGINES = [pytest.param("spark", marks=pytest.mark.long), "auto"]
+
+
+def appending(spark: SparkSession, lake: Lake, engine: Configured = "spark") -> Applier:
+    return Applier(spark, lake.layout, policy=lambda _: Policy(form=APPEND, engine=engine), run_tasks=here)
 
 
 def came(pos: int, n: int, op: Op = Op.INSERT, **more: Any) -> Change:
@@ -58,8 +63,8 @@ def wanted(changes: list[Change]) -> Counter[Any]:
     )
 
 
-@pytest.mark.long
-def test_rows_come_once_in_whatever_batches(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rows_come_once_in_whatever_batches(spark: SparkSession, tmp_path: Path, engine: Configured) -> None:
     lake = Lake(spark, tmp_path, {LOG.name: LOG})
     batches = [
         [begin(LOG), *(came(2, n % 2, Op.READ) for n in range(5))],
@@ -69,22 +74,23 @@ def test_rows_come_once_in_whatever_batches(spark: SparkSession, tmp_path: Path)
         [end(11, 10), came(12, 1)],
         [truncated(13), end(15, 14), came(16, 2), came(17, 2)],
     ]
-    applier, versions, at = appending(spark, lake), list[int](), list[Counter[Any]]()
+    applier, versions, at = appending(spark, lake, engine), list[int](), list[Counter[Any]]()
     for batch in batches:
         versions.append(apply(lake, applier, batch, versions[-1] if versions else None))
         at.append(counted(lake.rows(LOG.name)))
         assert at[-1] == wanted([c for b in batches[: len(at)] for c in b]), len(at)
     assert at[-1] == {(("n", 2), ("text", None)): 2}
     table = lake.layout.silver_table(LOG.name)
+    assert ("deltalake" in writers(table, newest_version(spark, table))) == (engine == "auto")
     # replayed by the same query, each changes nothing; by another one, from any place, the table comes out the same
     for number, last in enumerate(versions):
         one = Versions(versions[number - 1] if number else None, last)
         if number == 5:
             before = len(history(spark, table))
-            appending(spark, lake).apply(one, lake.note(one))
+            appending(spark, lake, engine).apply(one, lake.note(one))
             assert len(history(spark, table)) == before
         if number in (1, 3):
-            appending(spark, lake).apply(one, lake.note(one, query=f"of an older checkpoint {number}"))
+            appending(spark, lake, engine).apply(one, lake.note(one, query=f"of an older checkpoint {number}"))
             assert counted(lake.rows(LOG.name)) == at[-1]
     # as of any place, from a version of the table or from bronze alone
     for pos, number in ((2, 0), (4, 1), (8, 2), (12, 4)):
@@ -92,12 +98,13 @@ def test_rows_come_once_in_whatever_batches(spark: SparkSession, tmp_path: Path)
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("engine", ["spark", "auto"])
 @pytest.mark.parametrize(("op", "verb"), [(Op.UPDATE, "updated"), (Op.DELETE, "deleted")])
 def test_an_update_quarantines_the_table_until_it_is_read_again(
-    spark: SparkSession, tmp_path: Path, op: Op, verb: str
+    spark: SparkSession, tmp_path: Path, op: Op, verb: str, engine: Configured
 ) -> None:
     lake = Lake(spark, tmp_path, {LOG.name: LOG})
-    applier = appending(spark, lake)
+    applier = appending(spark, lake, engine)
     first = apply(lake, applier, [begin(LOG), came(2, 1), came(3, 1)], None)
     image = {"n": 1, "text": None}
     odd = Change(seq(4), op, LOG.name, None, image, {**image, "text": "x"} if op is Op.UPDATE else None)
@@ -106,7 +113,7 @@ def test_an_update_quarantines_the_table_until_it_is_read_again(
     assert counted(lake.rows(LOG.name)) == {(("n", 1), ("text", None)): 2}
     third = apply(lake, applier, [came(6, 7)], second)
     assert LOG.name in applier.quarantined
-    applier = appending(spark, lake)  # a new process tries, and finds the same
+    applier = appending(spark, lake, engine)  # a new process tries, and finds the same
     fourth = apply(lake, applier, [came(7, 8)], third)
     assert LOG.name in applier.quarantined
     apply(lake, applier, [*(came(8, n, Op.READ) for n in (1, 6, 7, 8)), end(9, 8)], fourth)

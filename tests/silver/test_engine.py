@@ -14,23 +14,25 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.errors import TransientError
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.commits import newest_version
-from lakehouse_cdc.lake.tables import alter, require_owner
+from lakehouse_cdc.lake.tables import alter, exists, require_owner
 from lakehouse_cdc.lake.versions import Versions
-from lakehouse_cdc.model.changelog import fold
+from lakehouse_cdc.model.changelog import Change, fold
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.apply.rebuild import rebuild, rebuilds
 from lakehouse_cdc.silver.definition.engine import DELTALAKE, ENGINE, SPARK, why_spark
+from lakehouse_cdc.silver.definition.form import Form, form_named
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Transform
-from lakehouse_cdc.silver.forms import CURRENT, HISTORY, SOFT_DELETES
+from lakehouse_cdc.silver.forms import APPEND, CURRENT, HISTORY, MULTISET, SOFT_DELETES
 from lakehouse_cdc.silver.table_tasks import work
 from lakehouse_cdc.silver.tables.table_definition import hand_to_spark
 from tests.support.bronze_writer import Lake
 from tests.support.crash_points import Counted, hooked
 from tests.support.silver.changes import N, apply, begin, delete, insert, table
 from tests.support.silver.engines import here, writers
+from tests.support.silver.folds import check
 from tests.support.silver.histories import TEXT
 from tests.support.silver.schema_changes import altered, held_rows, update
 
@@ -47,8 +49,9 @@ PLACES = {
 POLICIES = {
     "by default": Policy(),
     "configured": Policy(engine="spark"),
-    "history": replace(AUTO, form=HISTORY),
-    "soft deletes": replace(AUTO, form=SOFT_DELETES),
+    "copies": replace(AUTO, form=MULTISET),
+    "versions of copies": replace(AUTO, form=form_named("multiset_history")),
+    "copies with soft deletes": replace(AUTO, form=form_named("multiset_soft_deletes")),
     "renamed": replace(AUTO, transform=Transform(rename={"n": "m"})),
     "clustered": replace(AUTO, cluster_by=("n",)),
     "frozen": replace(AUTO, freezes=True),
@@ -63,8 +66,13 @@ COLUMNS = {
 }
 
 
+FORMS = {"current": CURRENT, "soft deletes": SOFT_DELETES, "history": HISTORY}
+forms = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
+
+
 def test_a_plain_table_is_deltalakes_and_what_it_may_be_called_is_not_narrow() -> None:
-    assert why_spark(AUTO, HERE, ONE) == ""
+    for form in (*FORMS.values(), APPEND):
+        assert why_spark(replace(AUTO, form=form), HERE, ONE) == ""
     names = ("n1", "Größe", "select", "1st", "a-b", "$")
     assert why_spark(AUTO, HERE, table("one", *(Column(name, "int") for name in names))) == ""
     assert why_spark(AUTO, replace(HERE, root="/home/jürgen o-1.2", name="Größe 2"), ONE) == ""
@@ -104,19 +112,29 @@ def last_writer(lake: Lake) -> str:
     return writers(place, newest_version(lake.spark, place))[-1]
 
 
-def is_bare(lake: Lake) -> list[bool]:
-    """Of the silver table, and of its tombstones."""
-    states = (delta_log.state(lake.spark, one(ONE.name)) for one in (lake.layout.silver_table, lake.layout.tombstones))
-    return [state is not None and state.bare for state in states]
+def is_bare(lake: Lake) -> set[bool]:
+    """Of the silver table, and of its tombstones, where there are any."""
+    places = [one(ONE.name) for one in (lake.layout.silver_table, lake.layout.tombstones)]
+    states = [delta_log.state(lake.spark, place) for place in places if exists(lake.spark, place)]
+    return {state is not None and state.bare for state in states}
 
 
-def begun(spark: SparkSession, folder: Path) -> tuple[Lake, int]:
+def gone(pos: int, key: int, n: int) -> Change:
+    return replace(delete(ONE, pos, key), before={"id": key, "n": n})
+
+
+def begun(spark: SparkSession, folder: Path, policy: Policy = AUTO) -> tuple[Lake, int]:
     """A table that deltalake keeps, after two batches; the last version of bronze that it holds."""
     lake = Lake(spark, folder, {ONE.name: ONE})
-    first = apply(lake, applier(lake), [begin(ONE), insert(ONE, 2, 1, n=1), insert(ONE, 2, 2, n=2)], None)
-    second = apply(lake, applier(lake), [update(ONE, 3, {"id": 1, "n": 1}, n=5), delete(ONE, 3, 2)], first)
-    assert (engine(lake), last_writer(lake), is_bare(lake)) == (DELTALAKE, "deltalake", [True, True])
+    first = apply(lake, applier(lake, policy), [begin(ONE), insert(ONE, 2, 1, n=1), insert(ONE, 2, 2, n=2)], None)
+    second = apply(lake, applier(lake, policy), [update(ONE, 3, {"id": 1, "n": 1}, n=5), gone(3, 2, 2)], first)
+    assert (engine(lake), last_writer(lake), is_bare(lake)) == (DELTALAKE, "deltalake", {True})
     return lake, second
+
+
+def keys(lake: Lake) -> set[int]:
+    """Those of the rows as they are now."""
+    return {image["id"] for _, image in lake.rows(ONE.name)}
 
 
 RENAMED = table("one", Column("m", "smallint"))
@@ -132,13 +150,21 @@ HANDED_OVER: dict[str, tuple[TableSchema, dict[str, str], Policy]] = {
 }
 
 
-@pytest.mark.parametrize("case", ["a rename", *(pytest.param(n, marks=pytest.mark.long) for n in [*HANDED_OVER][1:])])
+SHORT = [("a rename", CURRENT), ("a rename", HISTORY)]
+
+
+@pytest.mark.parametrize(
+    ("case", "form"),
+    [*SHORT, *(pytest.param(n, f, marks=pytest.mark.long) for n in HANDED_OVER for f in FORMS.values()
+               if (n, f) not in SHORT)],
+)  # fmt: skip
 def test_a_change_that_needs_a_feature_hands_the_table_to_spark_wherever_it_crashes(
-    spark: SparkSession, tmp_path: Path, seed: int, case: str
+    spark: SparkSession, tmp_path: Path, seed: int, case: str, form: Form
 ) -> None:
     """Each commit of the change fails once, before or after it is made, up to a number that is drawn."""
     new, origin, policy = HANDED_OVER[case]
-    lake, after = begun(spark, tmp_path)
+    policy = replace(policy, form=form)
+    lake, after = begun(spark, tmp_path, policy)
     values = {c.name: 7 for c in new.captured[1:]}
     change = altered(ONE, new, 4, **origin)
     versions = Versions(after, lake.commit([change, insert(new, 5, 3, **values)]).version)
@@ -151,14 +177,14 @@ def test_a_change_that_needs_a_feature_hands_the_table_to_spark_wherever_it_cras
                 continue
             break
     applier(lake, policy).apply(versions, note)
-    assert (engine(lake), is_bare(lake)) == (SPARK, [False, False])
+    assert (engine(lake), is_bare(lake)) == (SPARK, {False})
     last = apply(lake, applier(lake, policy), [delete(new, 6, 1), insert(new, 6, 4, **values)], versions.last)
     assert (engine(lake), last_writer(lake)) == (SPARK, "spark")
-    assert {key for _, key in lake.silver(ONE.name)} == {(3,), (4,)}
+    assert keys(lake) == {3, 4}
     # an old batch once more, by an applier that knows nothing
     again = Versions(after, last)
     applier(lake, policy).apply(again, lake.note(again, query="older"))
-    assert {key for _, key in lake.silver(ONE.name)} == {(3,), (4,)}
+    assert keys(lake) == {3, 4}
 
 
 def test_an_addition_and_a_column_that_is_kept_leave_the_table_to_deltalake(
@@ -178,24 +204,41 @@ def test_an_addition_and_a_column_that_is_kept_leave_the_table_to_deltalake(
     assert held_rows(lake, ONE.name, "id", "n", "t") == [(1, 6, None), (3, 3, "x"), (9, 9, None)]
 
 
-@pytest.mark.parametrize("steps", [(replace(AUTO, form=SOFT_DELETES), AUTO)], ids=["there and back"])
-def test_a_table_that_is_built_again_in_another_form_is_sparks_for_good(
+RENAMING = replace(AUTO, transform=Transform(rename={"n": "m"}))
+
+
+@pytest.mark.parametrize("steps", [(RENAMING, AUTO)], ids=["there and back"])
+def test_a_table_that_is_built_again_as_one_of_sparks_is_so_for_good(
     spark: SparkSession, tmp_path: Path, steps: tuple[Policy, ...]
 ) -> None:
     lake, after = begun(spark, tmp_path)
     for policy in steps:
         assert [one.source_table for one in rebuilds(spark, lake.layout, dict.fromkeys([ONE.name], policy).__getitem__)]
         assert rebuild(spark, lake.layout, ONE.name, policy, after) is None
-        assert (engine(lake), is_bare(lake)[0]) == (SPARK, False)
+        assert (engine(lake), is_bare(lake)) == (SPARK, {False})
     apply(lake, applier(lake), [insert(ONE, 5, 3, n=3)], after)
     assert last_writer(lake) == "spark"
+    assert lake.silver(ONE.name) == fold(lake.written)
+
+
+@pytest.mark.parametrize("form", [pytest.param(HISTORY, marks=pytest.mark.long), SOFT_DELETES])
+def test_a_bare_table_that_is_built_again_in_another_form_stays_deltalakes(
+    spark: SparkSession, tmp_path: Path, form: Form
+) -> None:
+    lake, after = begun(spark, tmp_path)
+    for policy in (replace(AUTO, form=form), AUTO):
+        assert rebuild(spark, lake.layout, ONE.name, policy, after) is None
+        assert (engine(lake), is_bare(lake)) == (DELTALAKE, {True})
+        rows = [update(ONE, after + 9, {"id": 1, "n": 5}, n=5), insert(ONE, after + 9, after + 9, n=3)]
+        after = apply(lake, applier(lake, policy), rows, after)
+        assert last_writer(lake) == "deltalake"
     assert lake.silver(ONE.name) == fold(lake.written)
 
 
 def test_a_bare_table_that_is_built_again_stays_deltalakes(spark: SparkSession, tmp_path: Path) -> None:
     lake, after = begun(spark, tmp_path)
     assert rebuild(spark, lake.layout, ONE.name, AUTO, after) is None
-    assert (engine(lake), is_bare(lake)) == (DELTALAKE, [True, True])
+    assert (engine(lake), is_bare(lake)) == (DELTALAKE, {True})
     apply(lake, applier(lake), [update(ONE, 5, {"id": 1, "n": 5}, n=8), insert(ONE, 5, 3, n=3)], after)
     assert last_writer(lake) == "deltalake"
     assert lake.silver(ONE.name) == fold(lake.written)
@@ -227,15 +270,17 @@ def test_what_somebody_else_does_to_the_table_in_between(spark: SparkSession, tm
     assert lake.silver(ONE.name) == fold(lake.written)
 
 
+@forms
 def test_a_table_that_has_grown_becomes_sparks(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: Form
 ) -> None:
-    lake, after = begun(spark, tmp_path)
+    policy = replace(AUTO, form=form)
+    lake, after = begun(spark, tmp_path, policy)
     monkeypatch.setattr(work, "_MOST_BYTES", 100)
-    last = apply(lake, applier(lake), [insert(ONE, 5, 3, n=3), delete(ONE, 5, 1)], after)
-    assert (engine(lake), last_writer(lake), is_bare(lake)) == (SPARK, "spark", [False, False])
-    apply(lake, applier(lake), [insert(ONE, 6, 1, n=3)], last)
-    assert lake.silver(ONE.name) == fold(lake.written)
+    last = apply(lake, applier(lake, policy), [insert(ONE, 5, 3, n=3), gone(5, 1, 5)], after)
+    assert (engine(lake), last_writer(lake), is_bare(lake)) == (SPARK, "spark", {False})
+    apply(lake, applier(lake, policy), [insert(ONE, 6, 1, n=3)], last)
+    check(lake, lake.written, policy)
 
 
 def test_a_setting_that_is_taken_back_leaves_the_table_as_it_is_and_to_spark(

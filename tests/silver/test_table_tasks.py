@@ -19,9 +19,11 @@ from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.seq import Rank, Seq
+from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.forms import HISTORY, SOFT_DELETES
 from lakehouse_cdc.silver.table_tasks.job import in_job
 from tests.silver.test_first_load import EVERY, ID, KEYED_BY, begin, plain, reads, rows_of
 from tests.support.bronze_writer import Lake
@@ -32,6 +34,15 @@ from tests.support.silver.folds import check, check_as_of
 from tests.support.silver.histories import KINDS, generated
 
 AUTO = Policy(engine="auto")
+SOME = ("tiny", "moment", "text", "d", "price")
+POLICIES = {
+    "current": AUTO,
+    "soft deletes": replace(AUTO, form=SOFT_DELETES),
+    "history": replace(AUTO, form=HISTORY),
+    "history of some": replace(AUTO, form=HISTORY, track=SOME),
+    "history of none": replace(AUTO, form=HISTORY, track=()),
+}
+forms = pytest.mark.parametrize("policy", [*POLICIES.values()][:3], ids=[*POLICIES][:3])
 
 
 @contextmanager
@@ -44,43 +55,50 @@ def lake_with(spark: SparkSession, rng: random.Random, tables: int, length: int)
         yield lake, [c for _, changes in drawn for c in changes]
 
 
-def in_order_with_crashes(spark: SparkSession, seed: int, *, tables: int, parts: int) -> None:
+def places_of(layout: Layout, name: str, policy: Policy) -> list[Table]:
+    """The silver table, and that of its tombstones, if it has any."""
+    return [layout.silver_table(name), *[layout.tombstones(name)] * policy.form.has_tombstones]
+
+
+def in_order_with_crashes(spark: SparkSession, seed: int, policy: Policy, *, tables: int, parts: int) -> None:
     """After each batch silver is the fold of all up to it, though steps have failed, and engines taken turns."""
     rng = random.Random(seed)
     run = at_times(rng, rng.choice([0.0, 0.3]))
     with lake_with(spark, rng, tables, 40 * parts) as (lake, changes):
 
         def new_applier() -> Applier:
-            return Applier(spark, lake.layout, policy=lambda _: AUTO, run_tasks=run)
+            return Applier(spark, lake.layout, policy=lambda _: policy, run_tasks=run)
 
         for _ in applied(lake, changes, parts, rng, new_applier):
-            check(lake, lake.written, AUTO)
-            check_as_of(lake, rng, AUTO.transform)
-        places = [of(name) for name in lake.schemas for of in (lake.layout.silver_table, lake.layout.tombstones)]
+            check(lake, lake.written, policy)
+            check_as_of(lake, rng, policy.transform)
+        places = [place for name in lake.schemas for place in places_of(lake.layout, name, policy)]
         assert any("deltalake" in writers(place, newest_version(spark, place)) for place in places)
         for place in places:
             require_true_bounds(place)
 
 
-def out_of_order(spark: SparkSession, seed: int, *, tables: int, parts: int) -> None:
+def out_of_order(spark: SparkSession, seed: int, policy: Policy, *, tables: int, parts: int) -> None:
     """Batches in any order, some of them twice, by either engine, end at the fold of all."""
     rng = random.Random(seed)
     run = at_times(rng, 0.3)
 
     def new_applier() -> Applier:
-        return Applier(spark, lake.layout, policy=lambda _: AUTO, run_tasks=run)
+        return Applier(spark, lake.layout, policy=lambda _: policy, run_tasks=run)
 
     with lake_with(spark, rng, tables, 40 * parts) as (lake, changes):
         shuffled(lake, changes, parts, rng, new_applier)
-        check(lake, changes, AUTO)
+        check(lake, changes, policy)
 
 
-def test_every_batch_ends_at_the_fold_whatever_crashes(spark: SparkSession, seed: int) -> None:
-    in_order_with_crashes(spark, seed, tables=2, parts=3)
+@forms
+def test_every_batch_ends_at_the_fold_whatever_crashes(spark: SparkSession, seed: int, policy: Policy) -> None:
+    in_order_with_crashes(spark, seed, policy, tables=2, parts=3)
 
 
-def test_batches_in_any_order_end_at_the_fold(spark: SparkSession, seed: int) -> None:
-    out_of_order(spark, seed, tables=2, parts=4)
+@forms
+def test_batches_in_any_order_end_at_the_fold(spark: SparkSession, seed: int, policy: Policy) -> None:
+    out_of_order(spark, seed, policy, tables=2, parts=4)
 
 
 @pytest.mark.long
@@ -88,7 +106,7 @@ def test_batches_in_any_order_end_at_the_fold(spark: SparkSession, seed: int) ->
 @runs(8)
 @given(seed=seeds)
 def test_every_batch_ends_at_the_fold_at_length(spark: SparkSession, seed: int) -> None:
-    in_order_with_crashes(spark, seed, tables=KINDS, parts=6)
+    in_order_with_crashes(spark, seed, random.Random(seed).choice([*POLICIES.values()]), tables=KINDS, parts=6)
 
 
 @pytest.mark.long
@@ -96,20 +114,22 @@ def test_every_batch_ends_at_the_fold_at_length(spark: SparkSession, seed: int) 
 @runs(8)
 @given(seed=seeds)
 def test_batches_in_any_order_end_at_the_fold_at_length(spark: SparkSession, seed: int) -> None:
-    out_of_order(spark, seed, tables=KINDS, parts=8)
+    out_of_order(spark, seed, random.Random(seed).choice([*POLICIES.values()]), tables=KINDS, parts=8)
 
 
 def test_one_job_does_the_tables_of_a_batch_and_no_merge_is_left_to_spark(spark: SparkSession, seed: int) -> None:
-    """In Spark's own workers; each table has a commit of the batch, made by deltalake, and the ledger's version."""
+    """In Spark's own workers, tables of several forms; each has a commit of deltalake's, and the ledger's version."""
     rng = random.Random(seed)
     with lake_with(spark, rng, 4, 60) as (lake, changes):
         cut = split_up(changes, 3, rng)
-        applier = Applier(spark, lake.layout, policy=lambda _: AUTO, run_tasks=in_job)
+        policies = dict(zip(lake.schemas, POLICIES.values(), strict=False))
+        applier = Applier(spark, lake.layout, policy=policies.__getitem__, run_tasks=in_job)
         done = None
         for part in cut:
             versions = Versions(done, lake.commit(part).version)
             touched = applier.apply(versions, lake.note(versions))
-            check(lake, lake.written, AUTO)
+            for name, policy in policies.items():
+                check(lake, lake.written, policy, [name])
             if done is not None:
                 assert applier.versions.keys() == set(touched)
                 for name, version in applier.versions.items():
@@ -120,8 +140,9 @@ def test_one_job_does_the_tables_of_a_batch_and_no_merge_is_left_to_spark(spark:
             assert "deltalake" in writers(table, newest_version(spark, table)), name
 
 
+@forms
 def test_values_and_keys_of_every_kind_are_the_same_by_either_engine(
-    spark: SparkSession, tmp_path: Path, seed: int
+    spark: SparkSession, tmp_path: Path, seed: int, policy: Policy
 ) -> None:
     """First read, then updated, deleted and inserted; each value as Spark shows it."""
     rng, others = random.Random(seed), {c.name: c for c in EVERY_KIND}
@@ -129,8 +150,8 @@ def test_values_and_keys_of_every_kind_are_the_same_by_either_engine(
     schemas = [plain_names(one, [])[0] for one in (EVERY, *keyed)]
     lake = Lake(spark, tmp_path, {schema.name: schema for schema in schemas}, batches=1)
     theirs = replace(lake.layout, silver="theirs")
-    ours = Applier(spark, lake.layout, policy=lambda _: AUTO, run_tasks=here)
-    by_spark = Applier(spark, theirs)
+    ours = Applier(spark, lake.layout, policy=lambda _: policy, run_tasks=here)
+    by_spark = Applier(spark, theirs, policy=lambda _: replace(policy, engine="spark"))
     rows = {schema.name: rows_of(schema, rng, 40) for schema in schemas}
     first = [change for one in schemas for change in (begin(one), *reads(one, rows[one.name]))]
     then = [change for one in schemas for change in changed(rng, one, rows[one.name])]
@@ -144,7 +165,7 @@ def test_values_and_keys_of_every_kind_are_the_same_by_either_engine(
             found, wanted = (read(spark, table) for table in tables)
             assert found.schema == wanted.schema
             assert plain(found) == plain(wanted)
-            for place in (lake.layout.silver_table(schema.name), lake.layout.tombstones(schema.name)):
+            for place in places_of(lake.layout, schema.name, policy):
                 require_true_bounds(place)
         done = versions.last
     assert ours.versions.keys() == lake.schemas.keys()

@@ -24,8 +24,13 @@ def is_unfinished(folder: str) -> bool:
     """Whether the folder holds the log of a table that has no version, and nothing else."""
     if not os.path.isdir(folder) or os.listdir(folder) != [LOG]:
         return False
+    return os.path.isdir(os.path.join(folder, LOG)) and not has_version(folder)
+
+
+def has_version(folder: str) -> bool:
+    """Whether the folder, which is one of this machine, holds the log of a table that has a version."""
     log = os.path.join(folder, LOG)
-    return os.path.isdir(log) and not any(map(_VERSION.match, os.listdir(log)))
+    return os.path.isdir(log) and any(map(_VERSION.match, os.listdir(log)))
 
 
 def remove_unfinished(folder: str) -> None:

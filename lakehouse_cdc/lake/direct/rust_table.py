@@ -30,6 +30,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakehouse_cdc.lake.bare import BARE
 from lakehouse_cdc.lake.failpoints import Door, commit_to
@@ -63,6 +64,22 @@ class Merge:
     deleted: str
     within: tuple[str, str, str] | None = None
     below: int = 0
+
+
+@dataclass(frozen=True)
+class Upsert:
+    """A MERGE of `rows` by `key` into those rows of the table for which `matches` holds, too.
+
+    Of a row that matches, the columns of the first of `updates` are taken over whose condition holds; of another, those
+    of `inserts`, if its condition does. Conditions are SQL over `of_source` and `of_target`. `within` is as of `Merge`.
+    """
+
+    rows: pa.Table
+    key: Sequence[str]
+    matches: str
+    updates: Sequence[tuple[str, Sequence[str]]]
+    inserts: tuple[str, Sequence[str]]
+    within: tuple[str, str, str] | None = None
 
 
 class RustTable:
@@ -110,9 +127,19 @@ class RustTable:
         last = self._table.transaction_version(once.application)
         return last is not None and int(last) >= once.batch
 
-    def rows(self, columns: Sequence[str], where: Any = None) -> pa.Table:
-        """Those columns of all rows for which the expression of Arrow's datasets holds."""
-        return self._table.to_pyarrow_dataset().to_table(columns=list(columns), filter=where)
+    def rows(self, columns: Sequence[str], where: Any = None, among: tuple[str, pa.Array] | None = None) -> pa.Table:
+        """Those columns of all rows for which the expression of Arrow's datasets holds.
+
+        `among`: of rows that have one of those values in a column, which is read. Where MERGEs have written texts,
+        Arrow's datasets cannot compare them, for their files' bounds are of another type: they are so here.
+        """
+        scanner = self._table.to_pyarrow_dataset().scanner(columns=list(columns), filter=where)
+        if among is None:
+            return scanner.to_table()
+        name, values = among
+        values = values.cast(scanner.projected_schema.field(name).type)
+        found = (batch.filter(pc.is_in(batch.column(name), value_set=values)) for batch in scanner.to_batches())
+        return pa.Table.from_batches(found, schema=scanner.projected_schema)
 
     def sizes(self) -> list[int]:
         """The bytes of each file."""
@@ -120,7 +147,7 @@ class RustTable:
         return [int(size) for size in files.column("size_bytes").to_pylist()]
 
     def append(self, rows: pa.Table, once: Once) -> None:
-        """One commit, unless the batch has been committed."""
+        """One commit, also of no rows, unless the batch has been committed."""
         from deltalake import write_deltalake
 
         if not self.has(once):
@@ -131,23 +158,46 @@ class RustTable:
         """One commit, or none where nothing changes, unless the batch has been committed."""
         if self.has(once):
             return
-        statement = self._table.merge(
-            merge.rows, _matches(merge), source_alias=_SOURCE, target_alias=_TARGET,
-            commit_properties=_properties(once),
-        )  # fmt: skip
-        values = {quoted(name): _of_source(name) for name in merge.rows.column_names if name != merge.deleted}
-        newer = f"{_of_source(merge.seq)} > {_of_target(merge.seq)}"
-        gone = _of_source(merge.deleted)
+        statement = self._statement(merge.rows, merge.key, None if merge.below else merge.within, [], once)
+        values = _values([name for name in merge.rows.column_names if name != merge.deleted])
+        newer = f"{of_source(merge.seq)} > {of_target(merge.seq)}"
+        gone = of_source(merge.deleted)
         statement = (
             statement.when_matched_delete(f"{gone} AND {newer}")
             .when_matched_update(values, f"NOT {gone} AND {newer}")
             .when_not_matched_insert(values, f"NOT {gone}")
         )
         if merge.below:
-            older = f"{_of_target(merge.seq)} < {literal(Decimal(merge.below), pa.decimal128(38, 0))}"
+            older = f"{of_target(merge.seq)} < {literal(Decimal(merge.below), pa.decimal128(38, 0))}"
             statement = statement.when_not_matched_by_source_delete(older)
         with commit_to(Door.MERGE, self._name):
             statement.execute()
+
+    def upsert(self, upsert: Upsert, once: Once) -> None:
+        """One commit, also where nothing changes, unless the batch has been committed."""
+        if self.has(once):
+            return
+        statement = self._statement(upsert.rows, upsert.key, upsert.within, [upsert.matches], once)
+        for condition, columns in upsert.updates:
+            statement = statement.when_matched_update(_values(columns), condition)
+        condition, columns = upsert.inserts
+        statement, before = statement.when_not_matched_insert(_values(columns), condition), self.version
+        with commit_to(Door.MERGE, self._name):
+            statement.execute()
+        if self.version == before:
+            self.append(self.schema.empty_table(), once)
+
+    def _statement(
+        self, rows: pa.Table, key: Sequence[str], within: tuple[str, str, str] | None, more: Sequence[str], once: Once
+    ) -> Any:
+        same = [f"{of_target(name)} = {of_source(name)}" for name in key]
+        if within is not None:
+            name, least, greatest = within
+            same += [f"{of_target(name)} >= {least}", f"{of_target(name)} <= {greatest}"]
+        return self._table.merge(
+            rows, " AND ".join([*same, *more]), source_alias=_SOURCE, target_alias=_TARGET,
+            commit_properties=_properties(once),
+        )  # fmt: skip
 
     def put_together(self) -> None:
         """Make few files of many small ones, in a commit without a note, which changes no row."""
@@ -176,17 +226,15 @@ def literal(value: Any, kind: pa.DataType) -> str:
     return f"CAST('{value}' AS {names[kind]})"
 
 
-def _matches(merge: Merge) -> str:
-    same = [f"{_of_target(name)} = {_of_source(name)}" for name in merge.key]
-    if merge.within is not None and not merge.below:
-        name, least, greatest = merge.within
-        same += [f"{_of_target(name)} >= {least}", f"{_of_target(name)} <= {greatest}"]
-    return " AND ".join(same)
+def _values(names: Sequence[str]) -> dict[str, str]:
+    return {quoted(name): of_source(name) for name in names}
 
 
-def _of_source(name: str) -> str:
+def of_source(name: str) -> str:
+    """A column of the rows that are merged, in SQL."""
     return f"{_SOURCE}.{quoted(name)}"
 
 
-def _of_target(name: str) -> str:
+def of_target(name: str) -> str:
+    """A column of the table, in the SQL of a MERGE."""
     return f"{_TARGET}.{quoted(name)}"

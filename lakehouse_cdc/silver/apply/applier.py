@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import CdcError, DefiniteError, codes
-from lakehouse_cdc.lake.direct.file_listing import Listed
+from lakehouse_cdc.lake.direct.file_listing import LONG, Listed
 from lakehouse_cdc.lake.spark_errors import first_line, is_conflict
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Op
@@ -115,11 +115,12 @@ class Applier:
         """Do what tasks can; the tables that are done with, and those of which something failed after that."""
         self._versions = {}
         possible = [part for part in parts if self._policy(part.table).engine == "auto"]
-        files = files_by_table(self._spark, self._layout, versions) if possible else {}
+        files = files_by_table(self._spark, self._layout, versions) if possible else None
         if not files:
             return set(), []
+        older = _Older(self._spark, self._layout, versions.after)
         futures = [
-            self._pool.submit(self._planned, part, versions, note, files[part.table])
+            self._pool.submit(self._planned, part, versions, note, files[part.table], older)
             for part in possible
             if part.table in files
         ]
@@ -130,15 +131,19 @@ class Applier:
         return {one.name for one in outcomes if not one.gave_up} | {name for name, _ in failures}, failures
 
     def _planned(
-        self, part: TableBatch, versions: Versions, note: CommitNote, files: Sequence[Listed]
+        self, part: TableBatch, versions: Versions, note: CommitNote, files: Sequence[Listed], older: _Older
     ) -> tuple[TableApplier, TableTask] | None:
         """Who keeps the table, and what a task is to do of its part; None where Spark is to do it."""
+
+        def is_new() -> bool:
+            return older.has_none(part.table) and self._met(()).taken(self._session(), part.table) is None
+
         keeper = self._keepers.pop(part.table, None)
         known = keeper is not None
         if keeper is None:
             keeper = self._keeper(part.table)
         try:
-            task = keeper.task(self._session(), part, versions, note, files)
+            task = keeper.task(self._session(), part, versions, note, files, is_new)
         except Exception as error:  # whatever is wrong, Spark's way to do it says so
             _log.info("the part of %s is Spark's: %s", part.table, error)
             return None
@@ -237,6 +242,25 @@ class Applier:
                 self._of_thread.session.conf.set(name, value)
         session: SparkSession = self._of_thread.session
         return session
+
+
+class _Older:
+    """What bronze had before a batch, `after` being its last version then; looked up once, when it is asked for."""
+
+    def __init__(self, spark: SparkSession, layout: Layout, after: int | None) -> None:
+        self._spark, self._layout, self._after = spark, layout, after
+        self._tables: frozenset[str] | None = frozenset() if after is None else None
+        self._asked, self._asking = after is None, threading.Lock()
+
+    def has_none(self, table: str) -> bool:
+        """Whether there surely was nothing of the source table."""
+        with self._asking:
+            if not self._asked:
+                self._asked = True
+                if self._after is not None and self._after < LONG:
+                    files = files_by_table(self._spark, self._layout, Versions(None, self._after))
+                    self._tables = None if files is None else frozenset(files)
+        return self._tables is not None and table not in self._tables
 
 
 def _raise(failed: Sequence[tuple[str, Exception]]) -> None:

@@ -38,7 +38,7 @@ from lakehouse_cdc.silver.batch.batch_from_files import parts_of
 from lakehouse_cdc.silver.batch.computed_columns import derived
 from lakehouse_cdc.silver.batch.contents import SchemaBoundary, Segment, TableBatch, split
 from lakehouse_cdc.silver.definition.column_mapping import Shape
-from lakehouse_cdc.silver.definition.engine import DELTALAKE
+from lakehouse_cdc.silver.definition.engine import DELTALAKE, why_spark
 from lakehouse_cdc.silver.definition.form import Writer, WriterArguments
 from lakehouse_cdc.silver.definition.policy import Policy, require_names_free, require_usable_name
 from lakehouse_cdc.silver.evolution.steps import Phase
@@ -58,6 +58,7 @@ from lakehouse_cdc.silver.tables.properties import (
 from lakehouse_cdc.sinks.schema_cache import Schemas
 
 _Rows = Callable[[], DataFrame]
+_MOST_AT_FIRST = 50_000  # rows that one task puts into a new table; more of them are loaded by several
 
 
 class AnotherForm(Exception):
@@ -106,25 +107,35 @@ class TableApplier:
         self._after, self._newest = versions.last, note
 
     def task(
-        self, session: SparkSession, part: TableBatch, versions: Versions, note: CommitNote, files: Sequence[Listed]
+        self,
+        session: SparkSession,
+        part: TableBatch,
+        versions: Versions,
+        note: CommitNote,
+        files: Sequence[Listed],
+        is_new: Callable[[], bool],
     ) -> TableTask | None:
-        """What a task is to do of the part; None where it is `apply`'s. Nothing is changed.
+        """What a task is to do of the part; None where it is `apply`'s. Nothing is changed, but a table may be made.
 
-        `files` are all of bronze in those commits that are the table's. After an exception the keeper is of no more
-        use; after None it may be used if it was before.
+        `files` are all of bronze in those commits that are the table's. `is_new`: bronze has no others of it, and there
+        may be a table. After an exception the keeper is of no more use; after None it may be used if it was before.
         """
-        if part.changes or part.left or not (part.has_rows or part.barrier) or self._policy.engine != "auto":
+        if part.changes or part.left or self._policy.engine != "auto":
             return None
         if self._held is None:
             with delta_log.asked_once():
-                self._held = self._looked_at(session, part, versions)
+                self._held = self._looked_at(session, part, versions, files, is_new)
         if self._held is None:
             return None
         held, writer = self._held, self._writer
-        begins = min([part.first] * part.has_rows + [barrier.seq for barrier in part.barriers])
-        if not held.settled or held.engine != DELTALAKE or begins <= held.applied:
+        begins = [part.first] * part.has_rows + [barrier.seq for barrier in part.barriers]
+        if not begins and self._newest is not None:
+            return None
+        if not held.settled or held.engine != DELTALAKE or min(begins, default=part.end) <= held.applied:
             return None
         if not isinstance(writer, TaskWriter) or not writer.shape.plain:
+            return None
+        if held.form.depends_on_order and not self._is_next(versions.after, note):
             return None
         schema = writer.shape.rows
         if schema.key_given and "r" in part.ops:
@@ -132,18 +143,33 @@ class TableApplier:
         table_definition.require_same(schema, {i: self._schemas[i] for i in sorted(part.schema_ids)})
         return writer.task(part, files, self._holding(held, note, note.source_point.seq))
 
-    def _looked_at(self, session: SparkSession, part: TableBatch, versions: Versions) -> Held | None:
+    def _looked_at(
+        self,
+        session: SparkSession,
+        part: TableBatch,
+        versions: Versions,
+        files: Sequence[Listed],
+        is_new: Callable[[], bool],
+    ) -> Held | None:
         """What the table says of itself, where tasks may apply a batch, and the keeper is ready then."""
         held = held_by(session, self._layout, self._name)
-        if held is None or not held.settled or held.engine != DELTALAKE or self._held_up_to(held, versions) is None:
+        if held is None or held.untouched:
+            schema = self._schemas[min(part.schema_ids)]
+            why = why_spark(self._configured.for_schema(schema), self._table, schema)
+            if why or sum(file.rows for file in files) > _MOST_AT_FIRST or not is_new():
+                return None
+            self._held_up_to(held, versions)
+            held = None if held is None else replace(held, building=False)
+        elif not held.settled or held.engine != DELTALAKE or self._held_up_to(held, versions) is None:
             return None
         self._range = versions
         return self._open(session, held, part, partial(self._rows, session, versions))
 
     def outgrew(self, session: SparkSession, note: CommitNote) -> None:
         """Have Spark keep the table from now on. The keeper is of no more use."""
+        beside = [self._layout.tombstones(self._name)] * self._policy.form.has_tombstones
         with noting(session, note):
-            for table in (self._layout.tombstones(self._name), self._table):
+            for table in (*beside, self._table):
                 table_definition.hand_to_spark(session, table)
 
     def did(self, session: SparkSession, outcome: Outcome, versions: Versions, note: CommitNote) -> None:
@@ -196,10 +222,16 @@ class TableApplier:
         newest, last = self._newest.bronze_version or 0, note.bronze_version or 0
         if last < newest:
             note = replace(note, source_point=self._newest.source_point, bronze_version=newest)
-        begun = (note.query, note.batch) == (self._newest.query, self._newest.batch)
-        if begun or (after is not None and after >= newest):
+        if self._is_next(after, note):
             return note, None
         return note, self._rows(session, Versions(None, max(last, newest)))
+
+    def _is_next(self, after: int | None, note: CommitNote) -> bool:
+        """Whether the batch is newer than all that the table holds, or is the one that it was given last."""
+        if self._newest is None:
+            return True
+        begun = (note.query, note.batch) == (self._newest.query, self._newest.batch)
+        return begun or (after is not None and after >= (self._newest.bronze_version or 0))
 
     def _holding(self, held: Held, note: CommitNote, seq: int = 0) -> CommitNote:
         """What a commit says after which the table holds all up to `seq`, or what it held before if that is more."""

@@ -24,6 +24,7 @@ class Append(Form):
     comment = "as it is now, without a key"
     properties: ClassVar[Mapping[str, str]] = {SCD: "1", DELETES: "none"}
     needs_key = False
+    by_deltalake = True
     auto_cdc_refusal = ("a table without a key", "AUTO CDC finds a row by its key")
 
     def require_fit(self, schema: TableSchema) -> None:

@@ -25,6 +25,7 @@ class History(Form):
     comment = f"in every version, from {START_AT} to {END_AT}"
     properties: ClassVar[Mapping[str, str]] = {SCD: "2"}
     has_versions = True
+    by_deltalake = True
     not_verified = "ended versions are not compared: the source has only the rows of now"
     scd_type = 2
 

@@ -25,6 +25,7 @@ class CopiesForm(Form):
 
     needs_key = False
     counts_copies = True
+    by_deltalake = False  # the digest is of values as Spark prints them
     auto_cdc_refusal = ("a table without a key", "AUTO CDC finds a row by its key")
 
     def columns(self, own: OwnColumns) -> tuple[tuple[str, str], ...]:

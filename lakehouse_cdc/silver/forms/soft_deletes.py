@@ -24,6 +24,7 @@ class SoftDeletes(Form):
     comment = "as it is now, with the rows that are gone, and since when"
     properties: ClassVar[Mapping[str, str]] = {SCD: "1", DELETES: "soft"}
     marks_deletes = True
+    by_deltalake = True
     not_verified = "rows that are marked as deleted are not compared: the source has them no more"
     auto_cdc_refusal = ("deletes: soft", "AUTO CDC deletes a row or keeps it, but does not mark it")
 

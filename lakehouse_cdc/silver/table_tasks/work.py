@@ -1,30 +1,28 @@
 """What a task is given for one silver table, what it does, and what it answers.
 
-It does what `forms.writers.current` does, with deltalake in the place of Spark: the tombstones of the batch, then one
-commit to the table. See the package for why either may do any batch.
+A task opens the table, sees that it is what the driver took it for, and does the `Work` of its form (`current`,
+`folded`, `appended`), which ends with one commit to the table. See the package for why either engine may do any batch.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from decimal import Decimal
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakehouse_cdc.images.typed.columns import arrow_type
-from lakehouse_cdc.lake.direct.rust_table import Merge, Once, RustTable, literal
-from lakehouse_cdc.model.own_columns import OwnColumns, longer_than_any
+from lakehouse_cdc.lake.direct.rust_table import Once, RustTable
+from lakehouse_cdc.model.own_columns import OwnColumns
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.definition.engine import DELTALAKE, ENGINE
+from lakehouse_cdc.silver.definition.form import MOMENT
 from lakehouse_cdc.silver.load.bronze_images import SEQ, TIME
-from lakehouse_cdc.silver.table_tasks.changes import Changes, rank_in, same_keys
-from lakehouse_cdc.silver.tables.guards import BARRIER, BOUNDED, DELETE, HORIZON, Guards
+from lakehouse_cdc.silver.tables.guards import Guards
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,11 +31,11 @@ if TYPE_CHECKING:
     from lakehouse_cdc.model.commit_note import CommitNote
     from lakehouse_cdc.silver.batch.contents import TableBatch
 
-_DELETED = longer_than_any("_lakehouse_cdc_deleted")
 _MOST_BYTES = 1 << 30  # of a table, of which a MERGE here may have to write each file again
 _TABLE_ROWS = 5_000  # that are read in the time that a table takes without any
+_LONGEST = 1200.0  # seconds for a table; a MERGE into one as large as is taken here needs some tens
 _NONE = Guards()
-_RANGED = (pa.types.is_integer, pa.types.is_date)
+OF_FORMS = {"timestamp": TIME, MOMENT: pa.struct([("seq", SEQ), ("commit_ts", TIME)])}  # types of columns of forms
 
 
 class GaveUp(Exception):
@@ -48,15 +46,20 @@ class Outgrown(GaveUp):
     """The table is so large that a MERGE which writes whole files again costs too much."""
 
 
+class Work(Protocol):
+    """What is done with the table of a task, by its form."""
+
+    def apply(self, task: TableTask, table: RustTable) -> Outcome:
+        """Do it, in one commit to the table. Raises GaveUp, NotOurs, or an error of deltalake's."""
+
+
 @dataclass(frozen=True)
 class TableTask:
     """The part of a batch that is one table's.
 
-    `files` are the paths of its files below the folder of `bronze`; `first` is the least seq of its changes, `barrier`
-    that below which no row survives, or 0. `kept` are columns that the table has beside those of `schema`; they are
-    NULL in every row that is written. `bounded` is Delta's list of the columns that have statistics. `guards` are those
-    of its tombstones, None where the task is to read them. `old` are the microseconds since 1970 before which
-    tombstones are to be pruned, None where it is not time to look.
+    `files` are the paths of its files below the folder of `bronze`, which hold `rows` rows. `of_form` are the columns
+    that its form adds, and their types. `kept` are columns that the table has beside those of `schema`; they are NULL
+    in every row that is written. `bounded` is Delta's list of the columns that have statistics. `merges` is the commit.
     """
 
     name: str
@@ -64,23 +67,26 @@ class TableTask:
     files: tuple[str, ...]
     rows: int
     table: str
-    tombstones: str
     schema: TableSchema
     schema_ids: frozenset[str]
     own: OwnColumns
+    of_form: tuple[tuple[str, str], ...]
     kept: frozenset[str]
     bounded: str
-    first: int
-    barrier: int
-    buries: Once
     merges: Once
-    guards: Guards | None
-    old: int | None
+    work: Work
+
+    def with_kept(self, rows: pa.Table, table: RustTable) -> pa.Table:
+        """Rows with the columns that the table keeps, too."""
+        kinds = {field.name: field.type for field in table.schema}
+        for name in sorted(self.kept):
+            rows = rows.append_column(pa.field(name, kinds[name]), pa.nulls(len(rows), kinds[name]))
+        return rows
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a task has done of a table: it is at that version, with tombstones of these guards.
+    """What a task has done of a table: it is at that version, with tombstones of these guards, if it has any.
 
     `prunable`: there are tombstones that are old. `gave_up` says why Spark is to do it; the rest then says nothing, but
     for `outgrown`: the table is to be Spark's from now on.
@@ -105,9 +111,20 @@ class TaskWriter(Protocol):
         """A task has done it."""
 
 
-def run(tasks: Sequence[TableTask]) -> list[Outcome]:
-    """Do them one after the other. A table that fails is Spark's, whatever the reason, and no other's trouble."""
-    return [_tried(task) for task in tasks]
+def run(tasks: Sequence[TableTask], longest: float = _LONGEST) -> list[Outcome]:
+    """Do them one after the other. A table that fails is Spark's, whatever the reason, and no other's trouble.
+
+    In a process for which tasks alone are done: where a table takes `longest` seconds, it ends, and says where it was.
+    Threads of a library may wait for each other for ever, and Python cannot end such a call. The job then fails.
+    """
+    outcomes = []
+    for task in tasks:
+        faulthandler.dump_traceback_later(longest, exit=True, file=2)  # stderr
+        try:
+            outcomes.append(_tried(task))
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+    return outcomes
 
 
 def _tried(task: TableTask) -> Outcome:
@@ -127,111 +144,29 @@ def gave_up(task: TableTask, error: BaseException) -> Outcome:
 
 def applied(task: TableTask) -> Outcome:
     """Do one. Raises GaveUp, NotOurs, or an error of deltalake's."""
-    table, graves = RustTable(task.table, _name(task.table)), RustTable(task.tombstones, _name(task.tombstones))
-    _require_plain(task, table, graves)
-    guards = task.guards if task.guards is not None else _guards(graves)
-    if not table.has(task.merges):
-        changes = Changes.read(task.bronze, task.files, task.schema, task.schema_ids)
-        latest = changes.latest()
-        own = _bury(task, graves, changes, latest)
-        # those of this very batch may be among them, where it comes again: they overtake none of its own deletes
-        survivors = _survivors(task, graves, changes, latest, guards, own)
-        guards = guards.joined(own)
-        if len(survivors) or task.barrier:
-            table.merge(_merge(task, table, changes, survivors), task.merges)
-            table.put_together()
-            graves.put_together()
-    else:
-        guards = _guards(graves)
-    return Outcome(task.name, table.version, guards, _prunable(task, graves))
+    table = RustTable(task.table, name_of(task.table))
+    _require_plain(task, table)
+    return task.work.apply(task, table)
 
 
-def _name(path: str) -> str:
+def name_of(path: str) -> str:
+    """The name of the table in that folder."""
     return path.rpartition("/")[2]
 
 
-def _require_plain(task: TableTask, table: RustTable, graves: RustTable) -> None:
-    if table.properties.get(ENGINE) != DELTALAKE or not (table.bare and graves.bare):
-        raise GaveUp("the table, or that of its tombstones, is Spark's")
-    if (table.bounded, graves.bounded) != (task.bounded, BOUNDED):
+def _require_plain(task: TableTask, table: RustTable) -> None:
+    if table.properties.get(ENGINE) != DELTALAKE or not table.bare:
+        raise GaveUp("the table is Spark's")
+    if table.bounded != task.bounded:
         raise GaveUp("statistics are kept of other columns than expected, of which some would be wrong")
     held = {field.name: field.type for field in table.schema}
     wanted = {c.name: arrow_type(require(c, task.schema.name)) for c in task.schema.captured}
+    wanted |= {name: OF_FORMS[kind] for name, kind in task.of_form}
     wanted |= {task.own.seq: SEQ, task.own.commit_ts: TIME}
     if {name: kind for name, kind in held.items() if name not in task.kept} != wanted:
         raise GaveUp("the table has other columns than expected")
     if sum(table.sizes()) > _MOST_BYTES:
         raise Outgrown("so large a table is Spark's")
-
-
-def _guards(graves: RustTable) -> Guards:
-    greatest = graves.rows(["op", "seq"]).group_by("op").aggregate([("seq", "max")]).to_pylist()
-    return Guards.of({row["op"]: int(row["seq_max"]) for row in greatest})
-
-
-def _bury(task: TableTask, graves: RustTable, changes: Changes, latest: pa.Array) -> Guards:
-    """Append the batch's deletes and its barrier; the guards that these are."""
-    gone = latest.filter(changes.deleted.take(latest))
-    keys = changes.keys.take(gone).combine_chunks()
-    op = [DELETE] * len(gone) + [BARRIER] * bool(task.barrier)
-    seqs = pa.concat_arrays([changes.seqs.take(gone), pa.array([Decimal(task.barrier)][: bool(task.barrier)], SEQ)])
-    if not op:
-        return Guards()
-    held = graves.schema
-    kind = held.field("key").type
-    if {f.name for f in kind} != set(keys.column_names):
-        raise GaveUp("the tombstones are of another key")
-    columns = [keys.column(f.name).cast(f.type).combine_chunks() for f in kind]
-    structs = pa.StructArray.from_arrays(columns, fields=list(kind))
-    now = datetime.now(timezone.utc)
-    rows = {
-        "op": pa.array(op, pa.string()),
-        "key": pa.concat_arrays([structs, pa.nulls(len(op) - len(gone), kind)]),
-        "seq": seqs,
-        "applied_at": pa.array([now] * len(op), TIME),
-    }
-    graves.append(pa.table(rows), task.buries)
-    last = int(pc.max(changes.seqs).as_py()) if len(gone) else -1
-    return Guards(delete=last, barrier=task.barrier)
-
-
-def _survivors(
-    task: TableTask, graves: RustTable, changes: Changes, latest: pa.Array, before: Guards, own: Guards
-) -> pa.Array:
-    """Those of the last changes that nothing earlier applied has overtaken."""
-    barrier = max(before.barrier, own.barrier)
-    if barrier > task.first:
-        latest = latest.filter(pc.greater_equal(changes.seqs.take(latest), pa.scalar(Decimal(barrier), SEQ)))
-    if before.horizon >= task.first:
-        latest = latest.filter(pc.greater(changes.seqs.take(latest), pa.scalar(Decimal(before.horizon), SEQ)))
-    if before.delete < task.first:
-        return latest
-    first = pa.scalar(Decimal(task.first), SEQ)
-    buried = graves.rows(["key", "seq"], (pc.field("op") == DELETE) & (pc.field("seq") >= first))
-    later = rank_in(changes.keys.take(latest), same_keys(buried, changes.keys.schema), buried.column("seq"))
-    seqs, deleted = changes.seqs.take(latest), changes.deleted.take(latest)
-    overtaken = pc.fill_null(pc.less(seqs, later), False)
-    return latest.filter(pc.or_(deleted, pc.invert(overtaken)))
-
-
-def _merge(task: TableTask, table: RustTable, changes: Changes, survivors: pa.Array) -> Merge:
-    rows = changes.rows(survivors, task.own, _DELETED)
-    kinds = {field.name: field.type for field in table.schema}
-    for name in sorted(task.kept):
-        rows = rows.append_column(pa.field(name, kinds[name]), pa.nulls(len(rows), kinds[name]))
-    first = task.schema.key[0]
-    within, kind = None, rows.schema.field(first).type
-    if len(rows) and any(is_kind(kind) for is_kind in _RANGED):
-        ends = pc.min_max(rows.column(first)).as_py()
-        within = (first, literal(ends["min"], kind), literal(ends["max"], kind))
-    return Merge(rows, task.schema.key, task.own.seq, _DELETED, within, task.barrier)
-
-
-def _prunable(task: TableTask, graves: RustTable) -> bool:
-    if task.old is None:
-        return False
-    limit = pa.scalar(task.old, TIME)
-    return len(graves.rows(["op"], (pc.field("op") != HORIZON) & (pc.field("applied_at") < limit))) > 0
 
 
 def micros_ago(days: float) -> int:

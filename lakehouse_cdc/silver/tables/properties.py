@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
@@ -98,6 +98,7 @@ class Held:
     `rebuilding`: it is to be replaced, whatever is configured; `redacted`: that is so since bronze was redacted. `last`
     is the note of its newest commit, None for a table to which no batch has been applied; `through` the newest that its
     commits say, or 0. `base` is the schema whose columns a table has that several go into. `engine` is what keeps it.
+    `in_steps`: it says that several commits build it.
     """
 
     schema_id: str | None
@@ -117,6 +118,12 @@ class Held:
     rebuilding: bool = False
     redacted: bool = False
     engine: str = SPARK
+    in_steps: bool = False
+
+    @property
+    def untouched(self) -> bool:
+        """Whether the table is there, and nothing else has happened to it: nor is it being built in several commits."""
+        return self.last is None and not self.in_steps and replace(self, building=False).settled
 
     @property
     def applied(self) -> int:
@@ -159,6 +166,7 @@ class Held:
             rebuilding=REBUILDING in properties,
             redacted=properties.get(REBUILDING) == REDACTED,
             engine=properties.get(ENGINE, SPARK),
+            in_steps=properties.get(BUILDING) == "true",
         )
 
 

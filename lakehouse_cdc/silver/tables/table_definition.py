@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake import delta_log
+from lakehouse_cdc.lake.direct.creation import create_bare
 from lakehouse_cdc.lake.tables import (
     Columns,
     create,
@@ -65,8 +66,8 @@ _PROPERTIES = {
     "delta.feature.timestampNtz": "supported",
     "delta.autoOptimize.autoCompact": "true",
 }
+_NTZ = {"delta.feature.timestampNtz": "supported"}
 _BARE_PROPERTIES = {  # of tables that deltalake keeps; either engine then makes checkpoints as often
-    "delta.feature.timestampNtz": "supported",
     "delta.autoOptimize.autoCompact": "true",
     "delta.checkpointInterval": "10",
 }
@@ -130,14 +131,15 @@ def make(
         own |= {f"{name}@{table.part}": value for name, value in of_part.items()} | {BASE: shape.base.id}
         own = {name: value for name, value in own.items() if name not in (SCHEMA_ID, SCHEMA_SEQ, BUILDING)}
         declared, partition = [(table.own.source_table, "string"), *declared], [table.own.source_table]
-    create(
-        spark, table, declared, pipeline=layout.pipeline, partition_by=partition, cluster_by=policy.cluster_by,
-        properties={
-            **(_BARE_PROPERTIES if bare else _PROPERTIES), **policy.properties, SOURCE: mark_of(table, schema.name),
-            **own, **form.properties,
-        },
-        comment=f"{schema.name} {form.comment}; {table.own.meaning}",
-    )  # fmt: skip
+    own = {**policy.properties, SOURCE: mark_of(table, schema.name), **own, **form.properties}
+    comment = f"{schema.name} {form.comment}; {table.own.meaning}"
+    if bare and not any(name.lower().startswith("delta.") for name in policy.properties):
+        create_bare(table, declared, pipeline=layout.pipeline, comment=comment, properties={**_BARE_PROPERTIES, **own})
+    else:  # also where Delta is to see whether its properties are right
+        create(
+            spark, table, declared, pipeline=layout.pipeline, partition_by=partition, cluster_by=policy.cluster_by,
+            properties={**(_BARE_PROPERTIES | _NTZ if bare else _PROPERTIES), **own}, comment=comment,
+        )  # fmt: skip
     return DELTALAKE if bare else SPARK
 
 
@@ -151,11 +153,14 @@ def _make_tombstones(spark: SparkSession, layout: Layout, schema: TableSchema, *
         tombstones.empty(spark, beside, schema)
         state = delta_log.state(spark, beside)
         return bare and state is not None and state.bare and state.properties.get(STATISTICS) == BOUNDED
-    create(
-        spark, beside, tombstones.columns(schema), pipeline=layout.pipeline,
-        properties={**(_BARE_PROPERTIES | {STATISTICS: BOUNDED} if bare else _PROPERTIES), SOURCE: schema.name},
-        comment=f"Keys deleted from {schema.name}, so that an older change cannot bring them back.",
-    )  # fmt: skip
+    declared, mark = tombstones.columns(schema), {SOURCE: schema.name}
+    comment = f"Keys deleted from {schema.name}, so that an older change cannot bring them back."
+    if bare:
+        mark |= {**_BARE_PROPERTIES, STATISTICS: BOUNDED}
+        create_bare(beside, declared, pipeline=layout.pipeline, comment=comment, properties=mark)
+    else:
+        mark |= _PROPERTIES
+        create(spark, beside, declared, pipeline=layout.pipeline, comment=comment, properties=mark)
     return bare
 
 

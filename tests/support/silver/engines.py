@@ -66,9 +66,10 @@ def plain_names(schema: TableSchema, changes: Sequence[Change]) -> tuple[TableSc
 
 
 def writers(table: Table, version: int) -> list[str]:
-    """Who made each commit up to that version."""
-    infos = [commit_info(table, one) or {} for one in range(version + 1)]
-    return ["deltalake" if "delta-rs" in str(info.get("engineInfo")) else "spark" for info in infos]
+    """Who made each commit up to that version: spark, deltalake, or nobody but us (the first alone)."""
+    infos = [str((commit_info(table, one) or {}).get("engineInfo")) for one in range(version + 1)]
+    names = {"delta-rs": "deltalake", "lakehouse-cdc": "us"}
+    return [next((name for mark, name in names.items() if mark in info), "spark") for info in infos]
 
 
 def require_true_bounds(table: Table) -> None:
@@ -83,7 +84,7 @@ def require_true_bounds(table: Table) -> None:
     for path, text in live.items():
         stats, rows = json.loads(text, parse_float=Decimal), pq.read_table(place / unquote(path), partitioning=None)
         assert stats["numRecords"] == rows.num_rows
-        assert not {"_seq", "seq", "key"} & stats["minValues"].keys()
+        assert not {"_seq", "seq", "key", "__START_AT", "__END_AT", "_deleted_at"} & stats["minValues"].keys()
         for name, least in stats["minValues"].items():
             ends = pc.min_max(rows.column(name)).as_py()
             if isinstance(ends["min"], datetime):

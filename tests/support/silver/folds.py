@@ -80,8 +80,8 @@ def seen(transform: Transform, changes: Iterable[Change]) -> list[Change]:
     return found
 
 
-def check(lake: Lake, changes: list[Change], policy: Policy) -> None:
-    """Silver is the fold of those changes."""
+def check(lake: Lake, changes: list[Change], policy: Policy, tables: Iterable[str] | None = None) -> None:
+    """Silver is the fold of those changes, in each of the tables, or in all."""
     changes = seen(policy.transform, changes)
 
     def tracked(image: Any) -> Any:
@@ -99,7 +99,7 @@ def check(lake: Lake, changes: list[Change], policy: Policy) -> None:
         asked = lake.kept
     else:
         wanted, asked = fold(changes), lake.silver
-    for table in lake.schemas:
+    for table in lake.schemas if tables is None else tables:
         assert asked(table) == {name: row for name, row in wanted.items() if name[0] == table}
 
 

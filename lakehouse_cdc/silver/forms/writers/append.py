@@ -25,6 +25,8 @@ from lakehouse_cdc.silver.batch.computed_columns import filtered
 from lakehouse_cdc.silver.batch.contents import TableBatch, split
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.forms.writers.incremental_writer import OrderedWriter
+from lakehouse_cdc.silver.table_tasks.appended import Appended
+from lakehouse_cdc.silver.table_tasks.work import Work
 
 
 class AppendWriter(OrderedWriter):
@@ -47,6 +49,9 @@ class AppendWriter(OrderedWriter):
         )
         with committing(session, note, self._step()):
             execute_merge(statement, self._table)
+
+    def _work(self, part: TableBatch) -> Work:
+        return Appended(part.barrier)
 
     def _rewrite(self, session: SparkSession, whole: DataFrame, note: CommitNote) -> None:
         part = split(whole).get(self._schema.name)

@@ -12,9 +12,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse_cdc.lake.commits import application
 from lakehouse_cdc.lake.direct.file_listing import Listed
-from lakehouse_cdc.lake.direct.rust_table import Once
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.silver.batch import typed_columns
@@ -22,10 +20,11 @@ from lakehouse_cdc.silver.batch.contents import Segment, TableBatch
 from lakehouse_cdc.silver.definition.form import Form, WriterArguments
 from lakehouse_cdc.silver.forms.writers.merge import bounds_of, load, merge
 from lakehouse_cdc.silver.load.direct_load import load_files
+from lakehouse_cdc.silver.table_tasks.current import Current
+from lakehouse_cdc.silver.table_tasks.job import once, task_of
 from lakehouse_cdc.silver.table_tasks.work import Outcome, TableTask, micros_ago
 from lakehouse_cdc.silver.tables import tombstones
 from lakehouse_cdc.silver.tables.guards import Guards
-from lakehouse_cdc.silver.tables.table_definition import statistics
 
 _DAY = 86400.0
 
@@ -64,29 +63,16 @@ class TableWriter:
 
     def task(self, part: TableBatch, files: Sequence[Listed], note: CommitNote) -> TableTask:
         """The same as something for a task to do, of a part without a change of the schema; those are its files."""
-        schema = self._schema
-        buries, merges = (
-            Once(application(note, self._step(what)), note.batch, note.text()) for what in ("tombstones", "rows")
-        )
-        return TableTask(
-            name=schema.name,
-            bronze=str(self._layout.changes.path),
-            files=tuple(file.path for file in files),
-            rows=sum(file.rows for file in files),
-            table=str(self._table.path),
+        work = Current(
             tombstones=str(self._graves.path),
-            schema=schema,
-            schema_ids=part.schema_ids,
-            own=self._table.own,
-            kept=frozenset(self._kept),
-            bounded=statistics(schema, schema.key, form=self._form, own=self._table.own, bare=True),
             first=part.first,
             barrier=part.barrier,
-            buries=buries,
-            merges=merges,
+            buries=once(note, self._step("tombstones")),
             guards=self._known,
             old=micros_ago(self._keep_days) if self._prunes else None,
         )
+        merges = once(note, self._step("rows"))
+        return task_of(self._layout, self._schema, self._form, self._kept, part, files, merges, work)
 
     def did(self, session: SparkSession, outcome: Outcome) -> None:
         """A task has done it."""

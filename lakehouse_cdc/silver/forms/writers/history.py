@@ -31,6 +31,8 @@ from lakehouse_cdc.silver.definition.form import OPEN, Form, WriterArguments
 from lakehouse_cdc.silver.forms.writers.incremental_writer import OrderedWriter
 from lakehouse_cdc.silver.forms.writers.merge import Bounds, bounds_of, merge_versions
 from lakehouse_cdc.silver.forms.writers.versions import first_read, open_versions, taken_away, versions, whole_key
+from lakehouse_cdc.silver.table_tasks.folded import Versions
+from lakehouse_cdc.silver.table_tasks.work import Work
 
 
 class HistoryWriter(OrderedWriter):
@@ -81,6 +83,9 @@ class HistoryWriter(OrderedWriter):
         changed = versions(changes, before, barriers, self.shape, self._track).where("moved")
         step = self._step()
         merge_versions(session, changed, self._table, self.shape, note, step, barriers=barriers, bounds=bounds)
+
+    def _work(self, part: TableBatch) -> Work:
+        return Versions(part.barriers, None if self._track is None else tuple(self._track))
 
     def _rewrite(self, session: SparkSession, whole: DataFrame, note: CommitNote) -> None:
         part = split(whole).get(self._schema.name)

@@ -33,6 +33,8 @@ from lakehouse_cdc.silver.definition.form import Form, WriterArguments
 from lakehouse_cdc.silver.forms.writers.incremental_writer import OrderedWriter
 from lakehouse_cdc.silver.forms.writers.merge import Bounds, bounds_of, merge_marked
 from lakehouse_cdc.silver.forms.writers.versions import taken_away
+from lakehouse_cdc.silver.table_tasks.folded import Marked
+from lakehouse_cdc.silver.table_tasks.work import Work
 
 _CHANGE = ("seq", "commit_ts")
 _KNOWN = "row IS NOT NULL"
@@ -69,6 +71,9 @@ class SoftWriter(OrderedWriter):
             session, last, self._table, self.shape, note, self._step(),
             kept=self._kept, barriers=barriers, bounds=bounds,
         )  # fmt: skip
+
+    def _work(self, part: TableBatch) -> Work:
+        return Marked(part.barriers)
 
     def _rewrite(self, session: SparkSession, whole: DataFrame, note: CommitNote) -> None:
         part = split(whole).get(self._schema.name)

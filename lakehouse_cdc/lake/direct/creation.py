@@ -1,0 +1,92 @@
+"""A bare table is made by writing its first version, as the format says (Delta protocol, "Delta Log Entries",
+"Change Metadata", "Protocol Evolution"): of Spark's CREATE TABLE most of the time goes into making states of the table.
+
+Invariant: there is no such table, or it is whole; one that is there stays as it is, also if it is made meanwhile.
+
+Why it holds: the version is written under another name, and linked to its own. The link is made or refused by the file
+system in one step, as "mutual exclusion" demands of writers of a log; before it there is no version, so no table.
+What a crash leaves until then is a log without a version, which the next attempt removes (`cleanup`).
+
+Guards: tests/lake/test_creation.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+
+from lakehouse_cdc.lake.bare import BARE
+from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG, remove_unfinished
+from lakehouse_cdc.lake.failpoints import Door, commit_to
+from lakehouse_cdc.lake.tables import PIPELINE, Columns
+from lakehouse_cdc.model.table_layout import Table
+
+_READER_FEATURES = ["timestampNtz"]  # of those in `lake.bare`
+
+
+def create_bare(table: Table, columns: Columns, *, pipeline: str, comment: str, properties: Mapping[str, str]) -> None:
+    """Create the table in its folder, empty, owned by `pipeline`, and with each of the features that a bare table has.
+
+    One that is there stays. `properties` are written as they are: Delta's own must have their names and values as Delta
+    writes them. For the tables' only writer, as `tables.create` is.
+    """
+    folder = str(table.path)
+    remove_unfinished(folder)
+    log = os.path.join(folder, LOG)
+    if os.path.isdir(log):
+        return
+    os.makedirs(log)
+    version = os.path.join(log, f"{0:020}.json")
+    temporary = os.path.join(log, f".making-{uuid.uuid4()}")
+    try:
+        with open(temporary, "x", encoding="utf-8") as out:
+            out.write(_version(columns, comment, {PIPELINE: pipeline, **properties}))
+            out.flush()
+            os.fsync(out.fileno())
+        with commit_to(Door.CREATE, table.name), suppress(FileExistsError):
+            os.link(temporary, version)
+    finally:
+        os.unlink(temporary)
+    _sync(log)
+
+
+def _version(columns: Columns, comment: str, properties: Mapping[str, str]) -> str:
+    now = round(time.time() * 1000)
+    metadata = {
+        "id": str(uuid.uuid4()),
+        "description": comment,
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": _schema(tuple(columns)),
+        "partitionColumns": [],
+        "configuration": dict(properties),
+        "createdTime": now,
+    }
+    protocol = {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": _READER_FEATURES,
+        "writerFeatures": sorted(BARE),
+    }
+    info = {"timestamp": now, "operation": "CREATE TABLE", "operationParameters": {}, "engineInfo": "lakehouse-cdc"}
+    actions = ({"commitInfo": info}, {"metaData": metadata}, {"protocol": protocol})
+    return "".join(json.dumps(action, ensure_ascii=False) + "\n" for action in actions)
+
+
+@cache
+def _schema(columns: tuple[tuple[str, str], ...]) -> str:
+    from pyspark.sql.types import DataType, StructField, StructType
+
+    return StructType([StructField(name, DataType.fromDDL(kind)) for name, kind in columns]).json()
+
+
+def _sync(folder: str) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
