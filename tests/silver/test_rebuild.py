@@ -29,7 +29,7 @@ from tests.support.bronze_writer import Lake, images
 from tests.support.crash_points import Crash, failing_at, failing_at_random
 from tests.support.silver.changes import N, begin, delete, insert, seq, table
 from tests.support.silver.crashes import runs, seeds, split_up
-from tests.support.silver.folds import check, lake_with, policies, seen, view
+from tests.support.silver.folds import TRACKED, check, lake_with, policies, seen, tracking, view
 
 
 def follow(spark: SparkSession, lake: Lake, policy: Policy, done: int | None) -> None:
@@ -38,14 +38,16 @@ def follow(spark: SparkSession, lake: Lake, policy: Policy, done: int | None) ->
         assert rebuild(spark, lake.layout, one.source_table, policy, done) is None
 
 
-def any_policy(rng: random.Random) -> Policy:
-    return replace(policies(rng), freezes=False)
+def any_policy(rng: random.Random, tracked: tuple[str, ...] | None) -> Policy:
+    """`tracked` stays: another `track` is for later versions, and nothing is built again for it."""
+    return tracking(replace(policies(rng), freezes=False), tracked)
 
 
 def with_changed_policies(spark: SparkSession, seed: int, *, tables: int, parts: int, length: int) -> None:
     """After each batch silver is the fold of all up to it, as configured now, whatever failed on the way."""
     rng = random.Random(seed)
-    policy = any_policy(rng)
+    tracked = rng.choice(TRACKED)
+    policy = any_policy(rng, tracked)
     with lake_with(spark, rng, tables, length * parts, policy) as (lake, changes):
         done: int | None = None
         transforms: list[Transform] = []
@@ -57,12 +59,12 @@ def with_changed_policies(spark: SparkSession, seed: int, *, tables: int, parts:
                     done = versions.last
                 except TransientError:
                     pass  # some tables hold the batch, or a part of it
-            before, policy = policy, any_policy(rng)
+            before, policy = policy, any_policy(rng, tracked)
             with failing_at_random(rng, 0.1):
                 try:
                     follow(spark, lake, policy, done)
                 except Crash:
-                    policy = rng.choice([before, policy, any_policy(rng)])  # the user changes it once more
+                    policy = rng.choice([before, policy, any_policy(rng, tracked)])  # the user changes it once more
             lake.seen = partial(view, policy.transform)
             follow(spark, lake, policy, done)
             assert not rebuilds(spark, lake.layout, partial(_same, policy))

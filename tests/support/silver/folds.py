@@ -103,14 +103,21 @@ def check(lake: Lake, changes: list[Change], policy: Policy, tables: Iterable[st
         assert asked(table) == {name: row for name, row in wanted.items() if name[0] == table}
 
 
+TRACKED: list[tuple[str, ...] | None] = [None, (), ("tiny", "ü. `x`"), ("moment", "text", "d", "price")]
+
+
 def policies(rng: random.Random) -> Policy:
     """Tables of any form, each by itself or all in one; versions are of all columns or of some."""
     form = rng.choice([CURRENT, SOFT_DELETES, HISTORY])  # the keys of these histories are what others lack
     transform = rng.choice([NOTHING, replace(TRANSFORM, filter=None if form is SOFT_DELETES else TRANSFORM.filter)])
-    some = rng.choice([None, (), ("tiny", "ü. `x`"), ("moment", "text", "d", "price")])
-    track = None if some is None else tuple(map(transform.silver_name, some))
-    track = track if form is HISTORY else None
-    return Policy(form=form, track=track, transform=transform, freezes=rng.random() < 0.4)
+    policy = Policy(form=form, transform=transform, freezes=rng.random() < 0.4)
+    return tracking(policy, rng.choice(TRACKED))
+
+
+def tracking(policy: Policy, columns: tuple[str, ...] | None) -> Policy:
+    """The same; a form with versions has one for each change of these of the source's columns (None: of all)."""
+    names = None if columns is None else tuple(map(policy.transform.silver_name, columns))
+    return replace(policy, track=names if policy.form is HISTORY else None)
 
 
 def check_as_of(lake: Lake, rng: random.Random, transform: Transform) -> None:
