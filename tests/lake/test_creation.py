@@ -84,7 +84,7 @@ def test_a_crash_leaves_a_table_or_none(spark: SparkSession, tmp_path: Path, mom
     assert held_columns(spark, table) == plain(COLUMNS)
 
 
-def test_one_that_is_there_stays(tmp_path: Path) -> None:
+def test_one_that_is_there_stays(spark: SparkSession, tmp_path: Path) -> None:
     table = place(tmp_path)
     make(table)
     log = Path(str(table.path)) / "_delta_log"
@@ -96,7 +96,7 @@ def test_one_that_is_there_stays(tmp_path: Path) -> None:
     assert [path.name for path in log.iterdir()] == [f"{7:020}.json"]
 
 
-def test_one_that_somebody_else_makes_at_the_same_time_stays(tmp_path: Path) -> None:
+def test_one_that_somebody_else_makes_at_the_same_time_stays(spark: SparkSession, tmp_path: Path) -> None:
     """It is there when ours is about to be committed."""
     table = place(tmp_path)
     log = Path(str(table.path)) / "_delta_log"

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.direct.file_listing import Listed
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.commit_note import CommitNote
@@ -63,7 +64,7 @@ class OrderedWriter(ABC):
 
     def _work(self, part: TableBatch) -> Work:
         """What a task does in the place of `_add`. For forms that are `by_deltalake`."""
-        raise NotImplementedError(self._form)
+        raise codes.INVARIANT_BROKEN.error(f"no task applies batches to a table of the form {self._form}")
 
     @abstractmethod
     def _rewrite(self, session: SparkSession, whole: DataFrame, note: CommitNote) -> None:
