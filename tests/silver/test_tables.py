@@ -45,6 +45,19 @@ def test_one_bad_table_fails_the_batch_but_not_the_others(spark: SparkSession, t
     assert all(lake.silver(s.name) == {(s.name, (1,)): (seq(2), {"id": 1})} for s in (good, taken, foreign))
 
 
+def test_a_table_of_many_json_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """What Spark makes of a row grows with their number, and does not double with each."""
+    names = [f"j{n}" for n in range(30)]
+    one = table("one", *(Column(name, "json") for name in names))
+    lake = Lake(spark, tmp_path, {one.name: one})
+    rows = {key: dict.fromkeys(names, f'{{"a": {key}}}') for key in (1, 2)}
+    done = apply(lake, Applier(spark, lake.layout), [begin(one), insert(one, 2, 1, **rows[1])], None)
+    apply(lake, Applier(spark, lake.layout), [insert(one, 3, 2, **rows[2]), delete(one, 4, 1)], done)
+    held = read(spark, lake.layout.silver_table(one.name))
+    [row] = held.selectExpr("id", *(f"to_json({name}) AS {name}" for name in names)).collect()
+    assert row.asDict() == {"id": 2, **dict.fromkeys(names, '{"a":2}')}
+
+
 @pytest.mark.long
 def test_a_table_moved_away_is_built_anew_from_all_of_bronze(spark: SparkSession, tmp_path: Path) -> None:
     one = table("one")

@@ -108,10 +108,11 @@ def laid_out(shape: Shape, own: OwnColumns) -> list[SparkColumn]:
 def _of_source(changes: DataFrame, shape: Shape) -> DataFrame:
     """`after` as the struct `row` of those of silver's columns that are the source's."""
     schema = shape.rows
-    row = F.expr(f"CAST(after AS {_struct(schema, schema.captured)})")
+    row = image = F.expr(f"CAST(after AS {_struct(schema, schema.captured)})")
     for column in schema.captured:
         if require(column, schema.name).kind is Kind.JSON:
-            row = row.withField(quoted(column.name), F.parse_json(row.getField(column.name)))
+            # of the image: what refers to the row so far would be twice as large with each column
+            row = row.withField(quoted(column.name), F.parse_json(image.getField(column.name)))
     selected = changes.select(*(name for name in changes.columns if name != "after"), row.alias("row"))
     return selected if shape.plain else selected.withColumn("row", _shaped("row", shape, shape.schema.captured))
 
