@@ -7,8 +7,8 @@ statement that may change a table, and where the first rows of each table are.
 - A table that no such statement names has the columns that it has now. (An index, a TRUNCATE or a CREATE TABLE IF NOT
   EXISTS changes none.) It begins at the start.
 - The last such statement created the table, empty, and the rows of its name are all after that: the table is not there
-  at the start, and begins where it was born, as any table does that is created while a stream runs. (Not one that CREATE
-  TABLE ... SELECT fills in the same transaction: no batch ends between the two.)
+  at the start, and begins where it was born, as any table does that is created while a stream runs. (One that CREATE
+  TABLE ... SELECT fills in the same transaction does not: no batch ends between the two.)
 - Any other has columns at the start that nobody knows: it is quarantined there. `signal snapshot` reads it as it is.
 - Rows of a table that was dropped or renamed after them could be of any columns. There is no table to quarantine, and a
   stream that passed them over would lose them in silence. So such a start is refused, by the names of the tables. Rows
