@@ -81,9 +81,16 @@ class Names:
 
     def mentions(self, table: str) -> bool:
         """Whether `table` (`database.table`) is mentioned in any use, or its database may be."""
+        return self._may_use(table, USES)
+
+    def may_write(self, table: str) -> bool:
+        """Whether `table` (`database.table`) is mentioned as written, or its database may be."""
+        return self._may_use(table, ("write",))
+
+    def _may_use(self, table: str, uses: Iterable[Use]) -> bool:
         database, name = split(table)
         node = lower(database), lower(name)
-        return any((use, *node) in self.nodes for use in USES) or self.may_mean(database, name)
+        return any((use, *node) in self.nodes for use in uses) or self.may_mean(database, name)
 
     def meets(self, nodes: Iterable[Node]) -> bool:
         """Whether the name of one of `nodes` is among the words."""

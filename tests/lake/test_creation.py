@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake import delta_log
-from lakehouse_cdc.lake.direct.creation import create_bare
+from lakehouse_cdc.lake.direct.creation import create_bare, has_links
 from lakehouse_cdc.lake.direct.rust_table import Once, RustTable
 from lakehouse_cdc.lake.failpoints import Door, Moment
 from lakehouse_cdc.lake.tables import create, delta_table, exists, held_columns, plain, read, require_owner
@@ -94,6 +95,18 @@ def test_one_that_is_there_stays(spark: SparkSession, tmp_path: Path) -> None:
     os.rename(log / f"{0:020}.json", log / f"{7:020}.json")  # of a table whose log was cleaned up
     make(table)
     assert [path.name for path in log.iterdir()] == [f"{7:020}.json"]
+
+
+def test_some_file_systems_have_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = place(tmp_path / "new")
+    assert has_links(table)
+
+    def refused(source: str, target: str) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted", source, None, target)
+
+    monkeypatch.setattr(os, "link", refused)
+    assert not has_links(table)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_one_that_somebody_else_makes_at_the_same_time_stays(spark: SparkSession, tmp_path: Path) -> None:

@@ -36,6 +36,15 @@ PLANNING = (
         tests=("tests/source/test_start.py::test_rows_of_a_table_that_is_gone_are_not_passed_over",),
     ),
     Mutation(
+        name="start-after-a-prepare",
+        rule="Rows that were prepared before the start of a stream, and take effect after it, are not passed over.",
+        file="lakehouse_cdc/source/planning/first_rows.py",
+        function="first_rows",
+        old="            rows |= dict.fromkeys(mapped_before.first, tail.origin)",
+        new="            pass",
+        tests=("tests/source/test_start.py::test_rows_that_were_prepared_before_it_are_not_passed_over",),
+    ),
+    Mutation(
         name="birth-without-snapshots",
         rule="Without snapshots, a table whose columns at its birth are not known is quarantined.",
         file="lakehouse_cdc/source/ddl/schema_resolution.py",

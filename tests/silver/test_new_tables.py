@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import shutil
 from collections.abc import Iterator, Sequence
@@ -174,3 +176,17 @@ def test_a_name_that_another_table_has_is_not_taken(spark: SparkSession, tmp_pat
     apply(lake, ours, [begin(two, 3), insert(two, 4, 2, n=2)], first)
     assert [*ours.quarantined] == [two.name]
     assert [image for _, image in lake.rows(one.name)] == [{"id": 1, "n": 1}]
+
+
+def test_where_files_cannot_be_linked_tables_are_sparks(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(source: str, target: str) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted", source, None, target)
+
+    monkeypatch.setattr(os, "link", refused)
+    lake = lake_of(spark, tmp_path)
+    first = apply(lake, applier(lake), FIRST, None)
+    apply(lake, applier(lake), [insert(SCHEMAS["current"], 7, 2, n=9)], first)
+    require_right(lake)
+    assert of_all(lake) == {"spark"}

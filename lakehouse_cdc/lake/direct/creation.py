@@ -7,6 +7,9 @@ Why it holds: the version is written under another name, and linked to its own. 
 system in one step, as "mutual exclusion" demands of writers of a log; before it there is no version, so no table.
 What a crash leaves until then is a log without a version, which the next attempt removes (`cleanup`).
 
+Some file systems have no links (`has_links`): those of many networks and of FUSE. deltalake commits by them as well, so
+a table there is Spark's.
+
 Guards: tests/lake/test_creation.py.
 """
 
@@ -53,6 +56,23 @@ def create_bare(table: Table, columns: Columns, *, pipeline: str, comment: str, 
     finally:
         os.unlink(temporary)
     _sync(log)
+
+
+def has_links(table: Table) -> bool:
+    """Whether files in the folder that the table's is in can be linked, which is tried."""
+    folder = os.path.dirname(str(table.path))
+    os.makedirs(folder, exist_ok=True)
+    one, other = (os.path.join(folder, f".linking-{uuid.uuid4()}") for _ in range(2))
+    try:
+        open(one, "x").close()
+        os.link(one, other)
+    except OSError:
+        return False
+    finally:
+        for path in (one, other):
+            with suppress(OSError):
+                os.unlink(path)
+    return True
 
 
 def _version(columns: Columns, comment: str, properties: Mapping[str, str]) -> str:

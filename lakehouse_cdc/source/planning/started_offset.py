@@ -7,10 +7,13 @@ statement that may change a table, and where the first rows of each table are.
 - A table that no such statement names has the columns that it has now. (An index, a TRUNCATE or a CREATE TABLE IF NOT
   EXISTS changes none.) It begins at the start.
 - The last such statement created the table, empty, and the rows of its name are all after that: the table is not there
-  at the start, and begins where it was born, as any table does that is created while a stream runs.
+  at the start, and begins where it was born, as any table does that is created while a stream runs. (One that CREATE
+  TABLE ... SELECT fills in the same transaction does not: no batch ends between the two.)
 - Any other has columns at the start that nobody knows: it is quarantined there. `signal snapshot` reads it as it is.
 - Rows of a table that was dropped or renamed after them could be of any columns. There is no table to quarantine, and a
-  stream that passed them over would lose them in silence. So such a start is refused, by the names of the tables.
+  stream that passed them over would lose them in silence. So such a start is refused, by the names of the tables. Rows
+  count that were prepared before the start and take effect after it, and those of a statement logged as text, too
+  (`first_rows`).
 
 The binlog's own metadata (binlog_row_metadata = FULL) is not needed for this, and would not be enough: it says nothing
 of generated columns, nor of a table that was not written. Where it is there, each row is compared with it when it is
@@ -42,6 +45,7 @@ from lakehouse_cdc.source.captured_tables import Tables, wait_for_ddl
 from lakehouse_cdc.source.ddl.schema_resolution import is_silent
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.planning.first_offset import offset_at, refusals, with_tables
+from lakehouse_cdc.source.planning.first_rows import first_rows
 from lakehouse_cdc.source.planning.start_search import StartSearch
 from lakehouse_cdc.source.settling import gaps
 from lakehouse_cdc.source.settling.settled_position import Floor
@@ -117,15 +121,16 @@ def _survey(options: SourceOptions, session: Session, tables: Tables, offset: Of
             if not tail.statements(after=end):
                 break
             end = now  # DDL came meanwhile: what was read may be of before it
-        rows = {name: at for name, at in mapped.first.items() if tables.selection.matches(name)}
-        _require_readable(tail.statements(after=start), rows, {*schemas, *catalog.uncaptured.all})
+        statements = tail.statements(after=start)
+        rows = first_rows(options, tables.selection.matches, tail, mapped, offset.prepared, statements)
+        _require_readable(statements, rows, {*schemas, *catalog.uncaptured.all})
         there, unknown = dict(schemas), {}
         for name, schema in schemas.items():
             changes = [one for one in tail.naming(name, after=start) if not is_silent(one, schema, session)]
             if not changes:
                 continue
             last = changes[-1]
-            if last.statement.creates and name in last.statement.tables and _is_after(rows.get(name), last.position):
+            if _creates(last, name) and _is_after(rows.get(name), last.position):
                 del there[name]
             else:
                 unknown[name] = _not_known(name, last)
@@ -136,6 +141,11 @@ def _survey(options: SourceOptions, session: Session, tables: Tables, offset: Of
             foreign_xa=tail.xa.first_unknown(after=start),
             hidden_xa=bool(listed - {p.xid for p in tail.xa.open_at(now)} - tail.xa.decided(now)),
         )
+
+
+def _creates(logged: LoggedStatement, name: str) -> bool:
+    """Whether a stream that comes to the statement follows the table from there on: not if it fills the table, too."""
+    return any(effect.kind == "create" and effect.table == name for effect in logged.effects or ())
 
 
 def _is_after(row: Position | None, position: Position) -> bool:
