@@ -39,6 +39,7 @@ _INTEGERS = {INT8: 1, INT16: 2, INT32: 4, INT64: 8}
 _DECIMALS = {DECIMAL4: (4, 9), DECIMAL8: (8, 18), DECIMAL16: (16, 38)}  # bytes, digits
 _EPOCH = datetime(1970, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
+_DAYS_OF_400_YEARS = 146_097
 
 
 def header(primitive: int) -> int:
@@ -89,6 +90,21 @@ def decode(value: bytes, metadata: bytes) -> Any:
         return _read(value, 0, _names(metadata))
     except (IndexError, struct.error, UnicodeDecodeError, OverflowError, RecursionError) as error:
         raise codes.VARIANT_UNREADABLE.error(f"not a VARIANT that can be read: {error}") from error
+
+
+def moment_text(value: bytes) -> str:
+    """A date ("2024-02-29"), or a date and time with six digits of a second, in UTC; of year 0, too, unlike `decode`.
+
+    Raises DefiniteError for any other value.
+    """
+    kind, number = value[0] >> 2, int.from_bytes(value[1:], "little", signed=True)
+    if kind not in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
+        raise codes.VARIANT_UNREADABLE.error("a VARIANT is no date or time")
+    span = timedelta(days=number) if kind == DATE else timedelta(microseconds=number)
+    early = 400 if span < datetime.min - _EPOCH else 0  # the calendar repeats itself after 400 years
+    moment = _EPOCH + (span + timedelta(days=_DAYS_OF_400_YEARS if early else 0))
+    text = f"{moment.year - early:04d}{moment.isoformat(' ', 'microseconds')[4:]}"
+    return text[:10] if kind == DATE else text
 
 
 def fields(value: bytes, metadata: bytes) -> dict[str, bytes]:

@@ -100,7 +100,7 @@ def component(column: Column, value: Any) -> Any:
     if kind == "text" and isinstance(value, str):
         # CHAR holds no trailing spaces; with one, a bound under a NO PAD collation has no one place in the index
         return value.rstrip(" ") if column.type == "char" else value
-    if kind in ("time", "address") and isinstance(value, str):
+    if kind in ("time", "address", "decimal") and isinstance(value, str):  # a decimal of more than 38 digits
         return value
     if kind == "binary" and isinstance(value, bytes):
         return value.hex().upper()

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakehouse_cdc.model.table_state import Cursor
+from lakehouse_cdc.model.variant import decode, encode, moment_text
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.key_range import estimated_rows, place
-from lakehouse_cdc.mysql.literals import component, literal, ordinal, quoted, received, selected
+from lakehouse_cdc.mysql.literals import component, form, literal, ordinal, quoted, received, selected
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.type_registry import TYPES
 
@@ -30,6 +31,7 @@ _FORMS = ("integer", "decimal", "date", "moment", "time")
 _LABELLED = ("enum", "set")  # integers to the server; an image has the labels, as they are in the schema
 _MOST_ROWS = 500  # that one condition names
 _MOST_CHARACTERS = 64 << 10
+_NULL, _NO_NAMES = encode(None)
 
 
 @dataclass(frozen=True)
@@ -83,12 +85,12 @@ class ValueSpace:
             return f"({conditions[0]} OR {self._name} IS NULL)"
         return " AND ".join(conditions)
 
-    def holds(self, row: Mapping[str, Any], lo: Cursor | None, hi: Cursor | None) -> bool:
-        """Whether a decoded image is in the range."""
-        value = row[self._column.name]
+    def holds(self, row: Mapping[str, bytes], lo: Cursor | None, hi: Cursor | None) -> bool:
+        """Whether an image is in the range, of which the fields are given (see `model.variant`)."""
+        value = _component(self._column, row[self._column.name])
         if value is None:
             return lo is None
-        at = ordinal(self._column, component(self._column, value))
+        at = ordinal(self._column, value)
         low, high = (None if bound is None else ordinal(self._column, bound[0]) for bound in (lo, hi))
         return (low is None or low <= at) and (high is None or at < high)
 
@@ -124,8 +126,11 @@ class ValueSpace:
         return literal(self._column, value)
 
 
-def alike(schema: TableSchema, rows: Sequence[Mapping[str, Any]]) -> str:
-    """A condition that holds for all rows with images like these, and perhaps for others; "" where it holds for all."""
+def alike(schema: TableSchema, rows: Sequence[Mapping[str, bytes]]) -> str:
+    """A condition that holds for all rows with images like these, and perhaps for others; "" where it holds for all.
+
+    The images are given by their fields.
+    """
     columns = comparable(schema)
     if not columns or len(rows) > _MOST_ROWS:
         return ""
@@ -133,7 +138,16 @@ def alike(schema: TableSchema, rows: Sequence[Mapping[str, Any]]) -> str:
     return f"({condition})" if len(condition) <= _MOST_CHARACTERS else ""
 
 
-def _equal(columns: Sequence[Column], row: Mapping[str, Any]) -> Iterator[str]:
+def _equal(columns: Sequence[Column], row: Mapping[str, bytes]) -> Iterator[str]:
     for column in columns:
-        value, name = row[column.name], quoted(column.name)
-        yield f"{name} IS NULL" if value is None else f"{name} = {literal(column, component(column, value))}"
+        value, name = _component(column, row[column.name]), quoted(column.name)
+        yield f"{name} IS NULL" if value is None else f"{name} = {literal(column, value)}"
+
+
+def _component(column: Column, field: bytes) -> Any:
+    """The component for a field of an image, None for NULL."""
+    if form(column) in ("date", "moment") and field != _NULL:
+        text = moment_text(field)
+        return text[: 20 + column.fraction] if column.fraction else text[:19]
+    value = decode(field, _NO_NAMES)
+    return None if value is None else component(column, value)

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.variant_utils import VariantUtils
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.model.variant import decode, encode, metadata
+from lakehouse_cdc.model.variant import decode, encode, metadata, moment_text
 
 # pyspark's own decoder; it is annotated to give str, but it gives any value
 to_python: Callable[[bytes, bytes], Any] = VariantUtils.to_python
@@ -84,6 +84,25 @@ def test_pyspark_reads_the_same_decimal(value: Decimal) -> None:
 def test_large_objects(value: dict[str, int]) -> None:
     value = {k: v % 2**63 for k, v in value.items()}
     assert decode(*encode(value)) == to_python(*encode(value)) == value
+
+
+@given(st.dates() | st.datetimes() | ZONED)
+def test_dates_and_times_as_text(value: date | datetime) -> None:
+    plain = value.replace(tzinfo=None) if isinstance(value, datetime) else value
+    text = plain.isoformat(" ", "microseconds") if isinstance(plain, datetime) else plain.isoformat()
+    assert moment_text(encode(value)[0]) == text
+
+
+def test_dates_of_the_year_zero_as_text() -> None:
+    for days, text in (
+        (-719528, "0000-01-01"),
+        (-719468, "0000-03-01"),
+        (-719163, "0000-12-31"),
+        (-719162, "0001-01-01"),
+    ):
+        day, second = days.to_bytes(4, "little", signed=True), (days * 86400 + 1) * 10**6
+        assert moment_text(bytes([11 << 2]) + day) == text
+        assert moment_text(bytes([13 << 2]) + second.to_bytes(8, "little", signed=True)) == f"{text} 00:00:01.000000"
 
 
 @given(st.binary(max_size=40), st.binary(max_size=20))

@@ -29,6 +29,7 @@ ORDERED = {  # a column's type, and some of its values in their order
     "INT": ["-2147483648", "-1", "0", "1", "7", "2147483647"],
     "BIGINT UNSIGNED": ["0", "9223372036854775807", "9223372036854775808", "18446744073709551615"],
     "DECIMAL(6,2)": ["-9999.99", "-10.00", "-2.50", "0.00", "2.50", "10.00"],
+    "DECIMAL(40,1)": [f"-{'9' * 39}.9", "-0.1", "0.0", "0.1", f"{'9' * 39}.8", f"{'9' * 39}.9"],
     "DATE": ["'1000-01-01'", "'1999-12-31'", "'2024-02-29'", "'9999-12-31'"],
     "DATETIME(3)": ["'1000-01-01 00:00:00'", "'2024-02-29 12:00:00.001'", "'2024-02-29 12:00:00.002'"],
 }
@@ -141,6 +142,46 @@ def test_a_column_that_is_not_carried_as_it_is_cuts_nothing(stage: Stage) -> Non
     )
     assert driver.plan()
     assert [part.by for part in splits(driver)] == [None]
+
+
+@pytest.mark.parametrize("engine", ["InnoDB", "MyISAM"])
+@pytest.mark.parametrize("ddl", ["DROP INDEX a ON t", "ALTER TABLE t DROP INDEX a, ADD INDEX c (a)", "invisible"])
+def test_an_index_that_is_gone_when_a_range_is_read(any_stage: Stage, ddl: str, engine: str) -> None:
+    stage = any_stage
+    stage.run(f"CREATE TABLE t (a INT, b INT, KEY a (a)) ENGINE = {engine}")
+    stage.run(f"INSERT INTO t VALUES {', '.join(f'({n % 30}, {n})' for n in range(40))}")
+    before, driver = stage.images(), stage.driver()
+    assert driver.plan()
+    assert len(splits(driver)) > 2
+    if ddl == "invisible":
+        with suppress(pymysql.err.ProgrammingError):  # MySQL 5.7 has none
+            state = "IGNORED" if stage.server.version.startswith("mariadb") else "INVISIBLE"
+            stage.run(f"ALTER TABLE t ALTER INDEX a {state}")
+    else:
+        stage.run(ddl)
+    driver.batch()
+    assert read(driver) == before
+    stage.drain_twice(driver)
+    same(stage, driver)
+
+
+@pytest.mark.parametrize("index", ["a", "d", "m", ""])
+def test_dates_of_the_year_zero(any_stage: Stage, at: Callable[..., None], index: str) -> None:
+    """Which Python has not, and MySQL has: as bounds, in rows that are written meanwhile, and in those in doubt."""
+    stage = any_stage
+    stage.run(f"CREATE TABLE t (a INT, d DATE, m DATETIME(3){f', KEY ({index})' if index else ''})")
+    days = ["0000-01-01", "0000-03-01", "0000-12-31", "0001-01-01", "9999-12-31"]
+    rows = [f"({n}, '{day}', '{day} 01:02:03.456')" for n, day in enumerate(days * 6)]
+    stage.run(f"INSERT INTO t VALUES {', '.join(rows)}")
+    driver = stage.driver()
+
+    def act() -> None:
+        stage.run("UPDATE t SET a = a + 10, d = '0000-03-02', m = '0000-03-02' ORDER BY RAND() LIMIT 3")
+
+    at(Step.BEFORE_SELECT, act, times=10)
+    assert driver.plan()
+    assert (len(splits(driver)) > 2) == bool(index)
+    assert sum(batch.num_rows for batch in driver.read()) == 30 + 1  # and the schema
 
 
 @pytest.mark.parametrize("settle", ["gtid", "process", "age"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 
 from lakehouse_cdc.images.program import row_metadata
-from lakehouse_cdc.model.variant import decode
+from lakehouse_cdc.model.variant import fields
 from lakehouse_cdc.mysql.key_range import place
 from lakehouse_cdc.mysql.value_range import ValueSpace, alike
 from lakehouse_cdc.source.splits import SnapshotSplit
@@ -22,14 +22,19 @@ class RangeOfRows:
         """Whether the row of an image is one of them."""
         if self._space is None:
             return True
-        return image is not None and self._space.holds(decode(image, row_metadata(self._schema)), self._lo, self._hi)
+        return image is not None and self._space.holds(fields(image, row_metadata(self._schema)), self._lo, self._hi)
 
-    def rows(self, wanted: Mapping[Hashable, bytes] | None) -> str:
+    @property
+    def has_index(self) -> bool:
+        """Whether an index is named, which may be gone by the time of a SELECT."""
+        return self._space is not None
+
+    def rows(self, wanted: Mapping[Hashable, bytes] | None, *, by_index: bool = True) -> str:
         """What follows FROM to have them, or at least those of them that have such images."""
         conditions = [] if self._space is None else [self._space.where(self._lo, self._hi)]
         if wanted is not None:
             metadata = row_metadata(self._schema)
-            conditions.append(alike(self._schema, [decode(image, metadata) for image in wanted.values()]))
-        table = place(self._schema) if self._space is None else self._space.by_index
+            conditions.append(alike(self._schema, [fields(image, metadata) for image in wanted.values()]))
+        table = self._space.by_index if self._space is not None and by_index else place(self._schema)
         given = " AND ".join(condition for condition in conditions if condition)
         return f"{table} WHERE {given}" if given else table

@@ -161,6 +161,15 @@ class _Reader(Generic[Selected]):
         self._split, self._session, self._options, self._server_id = split, session, options, server_id
         self._select, self._kind, self._range = select, kind, RangeOfRows(split)
 
+    def _selected(self, data: Session, wanted: Kinds | None, opened: Callable[[], None]) -> Selected:
+        """The rows that are wanted; without the index where that is refused: it may be gone, or invisible, by now."""
+        try:
+            return self._select(data, self._range.rows(wanted), opened)
+        except DefiniteError as error:
+            if error.code is not codes.STATEMENT_REFUSED or not self._range.has_index:
+                raise
+            return self._select(data, self._range.rows(wanted, by_index=False), opened)
+
     def _past(self, view: View, failure: CdcError | None) -> Past | None:
         """None where DDL of the table lies after W, else raises `failure` if there is one."""
         past = Past(self._split, view, self._kind)
@@ -196,7 +205,7 @@ class _InViews(_Reader[Selected]):
                 if some or not doubtful:
                     break
                 attempts.pause()
-            selected = self._select(data, self._range.rows(wanted), lambda: None)
+            selected = self._selected(data, wanted, lambda: None)
             views.end()
         return selected, past
 
@@ -228,13 +237,13 @@ class _UnderLocks(_Reader[Selected]):
             proof = choose_proof(self._session, self._options.settle, self._options.settle_seconds)
             self._attempts = _Attempts(self._split.schema.name, *proof)
         while True:
-            read = self._read(self._range.rows(wanted), self._attempts.made >= _WITHOUT_LOCK)
+            read = self._read(wanted, self._attempts.made >= _WITHOUT_LOCK)
             if read is None or wanted is None or len(read[1].doubtful_of(wanted)) < len(wanted):
                 self._attempts.made += 1
                 return read
             self._attempts.pause()
 
-    def _read(self, rows: str, lock: bool) -> tuple[Selected, Past] | None:
+    def _read(self, wanted: Kinds | None, lock: bool) -> tuple[Selected, Past] | None:
         schema, session = self._split.schema, self._session
         low = server.log_position(session).position
         high: Position | None = None
@@ -254,7 +263,7 @@ class _UnderLocks(_Reader[Selected]):
                     high = low
                 else:
                     settled = has_settled(session, schema)
-                selected = self._select(data, rows, opened)
+                selected = self._selected(data, wanted, opened)
                 failure = None if settled else unsettled(schema)
             except DefiniteError as error:  # the table may be gone, or another: the binlog shows which
                 failure = error
