@@ -6,8 +6,9 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +73,17 @@ def read(driver: Driver) -> Counter[Any]:
     return Counter(c.after for c in rows if c.seq == max(c.seq for c in rows))
 
 
+def in_text(rows: Mapping[Any, int]) -> Counter[Any]:
+    """The same, with numbers as text, as an image has decimals of more than 38 digits."""
+    texts = Counter[Any]()
+    for row, times in rows.items():
+        texts[tuple((name, str(value) if isinstance(value, int | Decimal) else value) for name, value in row)] += times
+    return texts
+
+
 def same(stage: Stage, driver: Driver) -> None:
-    assert remaining(c for c in driver.log if c.table == stage.name()) == stage.images()
+    held = remaining(c for c in driver.log if c.table == stage.name())
+    assert in_text(held) == in_text(stage.images())
 
 
 @pytest.mark.parametrize("seed", range(len(ORDERED)))
@@ -100,7 +110,7 @@ def test_each_row_is_in_one_range(any_stage: Stage, at: Callable[..., None], see
         rows.append(len(splits(driver)))
 
     driver.batch(between=replayed)
-    assert read(driver) == before
+    assert in_text(read(driver)) == in_text(before)
     stage.drain_twice(driver)
     same(stage, driver)
 
