@@ -1,4 +1,4 @@
-"""How far a layer is behind its source, in bytes of binlog and in seconds, also while nothing is written.
+"""The lag of a layer after its source, in bytes of binlog and in seconds, also while nothing is written.
 
 Everything that was committed up to two moments is surely in it: the commit of its last transaction, and the last time
 at which somebody saw that the log had nothing more. The later one counts. So the seconds do not jump when a source that

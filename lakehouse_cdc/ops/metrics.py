@@ -155,13 +155,13 @@ class Metrics:
                     ops[op] += rows
                     if op != _SCHEMA:
                         tables[table] += rows
-        behind = max(0.0, now - at.time / 1e6) if at.commit_ts else None
+        lag_seconds = max(0.0, now - at.time / 1e6) if at.commit_ts else None
         if layer == "source" and self._look is not None:
-            behind = self._look.lag.seconds
+            lag_seconds = self._look.lag.seconds
         row: tuple[Any, ...] = (
             _moment(now), layer, batch, version, (at.epoch, at.server_uuid, at.file, at.pos),
             _moment(at.time / 1e6) if at.commit_ts else None,
-            behind, seconds, None if tables is None else sum(tables.values()),
+            lag_seconds, seconds, None if tables is None else sum(tables.values()),
             None if ops is None else dict(ops), None if tables is None else dict(tables),
         )  # fmt: skip
         with self._lock:

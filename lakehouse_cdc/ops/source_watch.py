@@ -1,4 +1,4 @@
-"""A run's look at the source's log beside its streams: how far bronze is behind, and for how long the log is kept.
+"""A run's look at the source's log beside its streams: bronze's lag, and for how long the log is kept.
 
 Batches say nothing of it while nothing is written, and nothing of a log that is about to be purged. So every ten
 seconds the files and the server's clock are asked for, in a session of its own. When bronze has all that there was at a

@@ -65,7 +65,7 @@ class TableStatus:
 @dataclass(frozen=True)
 class Status:
     """All of it; `bronze` and `silver` are None before their first batch, `lag` and `retention` where the source was
-    not asked: how far bronze is behind, and how long the binlog is there that it still needs.
+    not asked: bronze's lag, and how long the binlog is there that it still needs.
 
     `uncaptured` is what matches and is not captured, with the reasons; None where the source was not asked. `texts`
     counts the statements logged as text that were `passed_over`, and those for which tables were `read_again`.
@@ -138,7 +138,7 @@ def status(
     if layout.silver is not None:
         tables = _with_silver(spark, layout, SilverNames(layout, offset.tables, policy), tables)
     seen = 0.0 if noted is None else caught_up_at(noted, point)
-    behind = None if logs is None else lag(point, logs.sizes, logs.now, caught_up_at=seen)
+    lagging = None if logs is None else lag(point, logs.sizes, logs.now, caught_up_at=seen)
     kept = None
     if logs is not None:
         with suppress(CdcError):  # a file may be purged while it is asked for
@@ -146,7 +146,7 @@ def status(
     texts = dict(zip(("passed_over", "read_again"), offset.texts, strict=True))
     silver_point = None if applied is None else applied.source_point
     passed = tuple(map(str, sorted(signals.passed(offset.epoch))))
-    return Status(layout.pipeline, point, silver_point, behind, kept, tables, texts=texts, passed=passed)
+    return Status(layout.pipeline, point, silver_point, lagging, kept, tables, texts=texts, passed=passed)
 
 
 def _snapshot(state: TableState) -> Snapshot:

@@ -138,8 +138,8 @@ class RustTable:
             return scanner.to_table()
         name, values = among
         values = values.cast(scanner.projected_schema.field(name).type)
-        found = (batch.filter(pc.is_in(batch.column(name), value_set=values)) for batch in scanner.to_batches())
-        return pa.Table.from_batches(found, schema=scanner.projected_schema)
+        chosen = (batch.filter(pc.is_in(batch.column(name), value_set=values)) for batch in scanner.to_batches())
+        return pa.Table.from_batches(chosen, schema=scanner.projected_schema)
 
     def sizes(self) -> list[int]:
         """The bytes of each file."""
