@@ -37,17 +37,6 @@ def stage(own: MySqlServer, tmp_path: Path) -> Iterator[Stage]:
     yield from on_stage(own, f"gaps_{next(_numbers)}", tmp_path)
 
 
-def purge(stage: Stage) -> str:
-    """All files but the newest, which is a new one; the name of the one that was written before."""
-    file = stage.position()[0]
-    stage.run("FLUSH BINARY LOGS")
-    until = time.monotonic() + 60
-    while file in (row[0] for row in stage.run("SHOW BINARY LOGS")):
-        assert time.monotonic() < until, "the file stays in use"
-        stage.run(f"PURGE BINARY LOGS TO '{stage.position()[0]}'")  # passes over a file that a dump is sent from
-    return file
-
-
 def reset(stage: Stage) -> None:
     """The log begins anew under its old names; not in the second in which its first file was made."""
     time.sleep(1.1)
@@ -139,7 +128,7 @@ def test_a_planned_batch_is_refused_by_another_server(stage: Stage, mysql: MySql
 @remedy(codes.POSITION_PURGED)
 def test_a_purged_file_is_named_with_the_way_out(stage: Stage) -> None:
     driver = running(stage)
-    file = purge(stage)
+    file = stage.purge()
     driver.restart()
     with pytest.raises(DefiniteError, match=f"{file} was purged") as refused:
         driver.plan()
@@ -319,7 +308,7 @@ def test_after_a_gap_a_new_epoch_reads_all_again(stage: Stage, how: str, restart
         driver.restart()
     gap_writes(stage)
     if how == "purged":
-        purge(stage)
+        stage.purge()
     else:
         reset(stage)
         if how != "reset":
@@ -347,7 +336,7 @@ def test_a_batch_that_was_planned_when_the_purge_came_yields_nothing(stage: Stag
     if spans:  # the planned end can be read from, the rows before it cannot
         stage.run(f"PURGE BINARY LOGS TO '{stage.position()[0]}'")
     else:
-        purge(stage)
+        stage.purge()
     for _ in range(restarts):
         driver.restart()
         assert driver.read() == []
@@ -368,7 +357,7 @@ def test_a_masked_column_that_got_another_name_in_the_gap_stops_the_stream(stage
     driver = running(stage, onGap="resnapshot", masks=json.dumps({f"{stage.database}.*": masks}))
     driver.reader.stop()
     stage.run("ALTER TABLE t CHANGE v w INT")
-    purge(stage)
+    stage.purge()
     driver.restart()
     with pytest.raises(DefiniteError, match=r"the masked column v of .* is gone, .* w is another one") as caught:
         driver.batch()
@@ -392,7 +381,7 @@ def test_a_table_that_was_altered_in_the_gap(stage: Stage) -> None:
     driver.reader.stop()
     gap_writes(stage)
     stage.run("ALTER TABLE t CHANGE v w BIGINT, ADD COLUMN n INT DEFAULT 3")
-    purge(stage)
+    stage.purge()
     driver.restart()
     stage.drain(driver)
     stage.same(driver, "t", "other")
@@ -413,7 +402,7 @@ def test_a_table_that_was_dropped_in_the_gap(stage: Stage, again: str) -> None:
     born = ["CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (10, 5), (11, 5)"]
     for sql in ["UPDATE t SET v = 3", "DROP TABLE t", *(born if again == "before" else [])]:
         stage.run(sql)
-    purge(stage)
+    stage.purge()
     driver.restart()
     stage.drain(driver)
     for sql in born if again == "after" else []:
@@ -432,7 +421,7 @@ def test_a_gap_in_the_middle_of_the_snapshot(stage: Stage) -> None:
     driver.batch()
     driver.reader.stop()
     gap_writes(stage)
-    purge(stage)
+    stage.purge()
     driver.restart()
     stage.snapshot(driver)
     healed(stage, driver, epoch=2)
@@ -442,12 +431,12 @@ def test_another_gap_in_the_pass_after_a_gap(stage: Stage) -> None:
     driver = running(stage, onGap="resnapshot")
     driver.reader.stop()
     gap_writes(stage)
-    purge(stage)
+    stage.purge()
     driver.restart()
     assert driver.batch()
     driver.reader.stop()
     stage.run("DELETE FROM t WHERE id = 0")
-    purge(stage)
+    stage.purge()
     driver.restart()
     assert driver.batch()
     assert driver.offset["epoch"] == 3
@@ -460,7 +449,7 @@ def test_the_same_gap_without_resnapshot_stops_a_planned_batch_by_name(stage: St
     stage.run("UPDATE t SET v = 2")
     assert driver.plan()
     driver.reader.stop()
-    file = purge(stage)
+    file = stage.purge()
     driver.restart()
     with pytest.raises(DefiniteError, match=f"{file} was purged"):
         driver.read()

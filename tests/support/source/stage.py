@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -46,6 +47,20 @@ class Stage:
 
     def position(self) -> tuple[str, int]:
         return binlog_end(self.connection)
+
+    def purge(self) -> str:
+        """All files of the binlog but the newest, which is a new one; the name of the one that was written before."""
+        file = self.position()[0]
+        if self.server.version == "mariadb-11":
+            self.run("SET GLOBAL slave_connections_needed_for_purge = 0")
+        self.run("FLUSH BINARY LOGS")
+        until = time.monotonic() + 60
+        while file in (row[0] for row in self.run("SHOW BINARY LOGS")):
+            assert time.monotonic() < until, "the file stays in use"
+            # passes over a file that a dump is sent from, or (MariaDB, for a moment) that a recovery may need
+            self.run(f"PURGE BINARY LOGS TO '{self.position()[0]}'")
+            time.sleep(0.05)
+        return file
 
     def options(self, **more: str) -> dict[str, str]:
         return {
