@@ -319,6 +319,21 @@ def test_prepared_transactions_are_seen_with_the_right_alone(root: Session, own:
         assert "XA_RECOVER_ADMIN" in found(check(session, SHOP), "xa").hint
 
 
+@pytest.mark.parametrize("any_server", ["mysql-5.7"], indirect=True)
+def test_the_order_of_xa_commits_on_5_7(any_server: MySqlServer, any_database: str) -> None:
+    selection = Selection([f"{any_database}.*"])
+    with connect(ConnectionOptions.from_url(any_server.url)) as session:
+        session.query(f"CREATE TABLE {any_database}.t (id INT PRIMARY KEY)")
+        commits = int(session.one("SHOW GLOBAL STATUS LIKE 'Com_xa_commit'")[1])
+        before = found(check(session, selection), "xa_order")
+        insert = f"INSERT INTO {any_database}.t VALUES (1)"
+        for statement in ("XA START 'order'", insert, "XA END 'order'", "XA PREPARE 'order'", "XA COMMIT 'order'"):
+            session.query(statement)
+        after = found(check(session, selection), "xa_order")
+    assert before.severity == ("warning" if commits else "ok")
+    assert (after.severity, after.what.split()[0]) == ("warning", str(commits + 1))
+
+
 def test_rights_by_a_role(root: Session, own: MySqlServer) -> None:
     root.query("CREATE ROLE capture")
     root.query("GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO capture")

@@ -50,6 +50,8 @@ def check(
     findings += [_encryption(session), _authentication(session), *judge(settings)]
     findings.append(retention(settings, retention_of(session)))
     findings += [_semi_sync(session, settings), _prepared(session)]
+    if not session.is_mariadb and session.version < (8, 0, 0):
+        findings.append(_order_of_xa(session))
     rights = _rights(session)
     findings += rights
     catalog = read_catalog(session, selection, choice)
@@ -127,6 +129,22 @@ def _prepared(session: Session) -> Finding:
         what = f"{len(prepared)} XA transactions are prepared: the first start may wait until they have ended"
         return Finding("xa", "warning", what, "XA COMMIT or XA ROLLBACK what was left behind (XA RECOVER lists it)")
     return Finding("xa", "ok", "no XA transaction is prepared")
+
+
+def _order_of_xa(session: Session) -> Finding:
+    """MySQL 5.7 commits in InnoDB first where another session ends an XA transaction, and releases the locks by that.
+
+    So a row may be seen, and even changed by the next transaction, before the XA COMMIT is in the binlog.
+    """
+    commits = int(session.one("SHOW GLOBAL STATUS LIKE 'Com_xa_commit'")[1])
+    if not commits:
+        return Finding("xa_order", "ok", "no XA COMMIT since the server started")
+    return Finding(
+        "xa_order", "warning", f"{commits} XA COMMITs since the server started: MySQL 5.7 may log one after"
+        " changes that waited for it, where another session commits than the one that prepared",
+        "upgrade to MySQL 8.0; until then commit in the session that prepares, or compare from time to time, by"
+        " lakehouse-cdc verify --repair -c pipeline.yml",
+    )  # fmt: skip
 
 
 def _rights(session: Session) -> list[Finding]:
