@@ -114,16 +114,16 @@ def faults(schema: TableSchema) -> list[DefiniteError]:
         for column in schema.captured
         if schema.engine == CSV and column.type == "timestamp"
     ]
-    of_key = "key" if schema.key_given else "primary key"
     problems += [
         codes.TABLE_UNSUPPORTED.error(
-            f"the {of_key} of {name} holds {column.name} {column.declared}: MEMORY has 0.0 and -0.0 as two keys",
+            f"the key of {name} holds {column.name} {column.declared}: MEMORY has 0.0 and -0.0 as two keys",
             where=name,
-            hint=f"give the table another engine, or {_leave_out(name)}",
+            hint=f"take key out of tables.{name}, give the table another engine, or {_leave_out(name)}",
         )
         for column in schema.key_columns
         if tells_zeros_apart(schema, column)
     ]
+    of_key = "key" if schema.key_given else "primary key"
     problems += [fault for column in schema.key_columns if (fault := _key_fault(column, name, of_key)) is not None]
     return problems
 

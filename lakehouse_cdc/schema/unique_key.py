@@ -10,7 +10,7 @@ without a key, as it is in a schema that an earlier release stored, until a stat
 is asked. A table never gets another key without being read again under it.
 
 MEMORY's hash indexes hold 0.0 and -0.0 as two values, which are one to everybody who compares them: there an index over
-a FLOAT or DOUBLE is none, and a primary key over one is refused (see `schema.types`).
+a FLOAT or DOUBLE is none, not even the primary key. What such a table's indexes are is asked again when it is altered.
 
 Guards: tests/source/test_unique_key.py, tests/source/test_engines.py.
 """
@@ -43,7 +43,12 @@ def with_unique(schema: TableSchema, indexes: Sequence[UniqueIndex], count: int)
 
 
 def keyed_by_unique(schema: TableSchema) -> TableSchema:
-    """The schema with its unique index as the key, where it has no other and the index can be one."""
+    """The schema with its unique index as the key, where it has no other and the index can be one.
+
+    A primary key that holds one row twice is taken from it.
+    """
+    if schema.primary_key and any(tells_zeros_apart(schema, column) for column in schema.key_columns):
+        return replace(schema, key=(), prefixed=False, more_unique=None)
     if schema.key or schema.key_given or schema.unique is None:
         return schema
     by_name = {column.name: column for column in schema.columns}

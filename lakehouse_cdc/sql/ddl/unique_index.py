@@ -26,8 +26,9 @@ def with_unique_after(
     if before.key:
         return after, False  # what there was beside the primary key
     new = [action for action in todo if isinstance(action, Unique)]
-    if before.more_unique is None:  # an earlier release has not asked
-        return after, not new and not any(isinstance(action, DropIndex) for action in todo)
+    if before.more_unique is None:  # an earlier release has not asked, or an index is no key in this engine
+        same_engine = before.engine == after.engine
+        return after, same_engine and not new and not any(isinstance(action, DropIndex) for action in todo)
     unique, lost = _kept(before.unique, after, origin, todo)
     more = before.more_unique or lost
     # the index of some columns that are altered may be one that was not usable
