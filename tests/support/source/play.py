@@ -189,9 +189,9 @@ def finish(driver: Driver, world: World) -> None:
 
 
 def key_in_bronze(table: str, log: list[Change]) -> list[str]:
-    """The key's columns as the table's last schema has them."""
+    """The key's columns as the table's last schema has them; none of a table that is dropped."""
     last = max((c for c in log if c.table == table and c.op is Op.SCHEMA), key=lambda c: c.seq, default=None)
-    return [] if last is None else list(dict(last.after)["key"])
+    return [] if last is None else list(dict(last.after).get("key", ()))
 
 
 def key_of(world: World, table: Table) -> list[str]:
