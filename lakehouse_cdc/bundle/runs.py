@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _LOOKED_AT = 25  # runs of a job, newest first; also the most that a page has
 _NO_RUN = {"SKIPPED", "MAX_CONCURRENT_RUNS_EXCEEDED", "MAX_JOB_QUEUE_SIZE_EXCEEDED", "DISABLED"}
-_NOT_BEGUN = {"UPSTREAM_FAILED", "UPSTREAM_CANCELED", "UPSTREAM_EXCLUDED"}  # tasks, for what another one came to
 _WELL = {"SUCCESS", "USER_CANCELED"}
 _UPDATE_ENDS = {"COMPLETED", "FAILED", "CANCELED"}
 _DEVELOPMENT = re.compile(r"^\[(?P<target>\S+) [^\]]*\] (?P<name>.*)$", re.DOTALL)
@@ -130,9 +129,12 @@ def _printed(workspace: WorkspaceClient, run: BaseRun) -> str:
     from databricks.sdk.errors.base import DatabricksError
 
     causes: dict[str, None] = {}  # attempts of one task fail alike
+    tasks: list[RunTask] = []
     with suppress(DatabricksError):
-        for task in workspace.jobs.get_run(run.run_id).tasks or () if run.run_id else ():
-            if task.run_id and (result := _result(task)) and result not in (*_WELL, *_NO_RUN, *_NOT_BEGUN):
+        tasks = (workspace.jobs.get_run(run.run_id).tasks or []) if run.run_id else []
+    for task in tasks:
+        if task.run_id and (result := _result(task)) and result not in (*_WELL, *_NO_RUN):
+            with suppress(DatabricksError):  # one that waited for another one has no output
                 output = workspace.jobs.get_run_output(task.run_id)
                 ours = _OURS.findall(f"{output.logs or ''}\n{output.error or ''}")
                 causes[" ".join((ours[-1] if ours else output.error or "").split())] = None

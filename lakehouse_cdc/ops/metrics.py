@@ -92,7 +92,7 @@ class Verification:
 
 
 def record_verification(spark: SparkSession, layout: Layout, verification: Verification) -> None:
-    """Write its row. What goes wrong, as a right to write that is missing, is logged: the comparison stands."""
+    """Write its row. What goes wrong, as a right to write that is missing, is logged."""
     try:
         metrics = Metrics(spark, layout)
     except Exception as error:

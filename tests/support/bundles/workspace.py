@@ -1,4 +1,4 @@
-"""As much of a workspace as `databricks bundle validate` asks for: the user, folders, who may write there, warehouses."""
+"""As much of a workspace as `databricks bundle validate` asks for: the user, folders, their rights, warehouses."""
 
 from __future__ import annotations
 
