@@ -209,9 +209,14 @@ def test_what_the_jobs_install(server: MySqlServer, tmp_path: Path, given: str) 
                 assert ((path.parent / named).resolve().read_bytes() == b"a wheel") is (given == "here")
 
 
-def test_a_secret_that_is_there_gets_no_scope(server: MySqlServer, tmp_path: Path) -> None:
+def test_a_secret_that_is_there_gets_no_scope(
+    server: MySqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a variable of the environment it would be asked for in the workspace, already now."""
     folder = tmp_path / "my bundle"
-    done = init(server, folder, "--password-ref", "${secret:vault/db}", "--cloud", "gcp", user="root")
+    monkeypatch.setenv("INIT_PASSWORD", PASSWORD)
+    given = ["--password-ref", "${secret:vault/db}", "--password-env", "INIT_PASSWORD", "--cloud", "gcp"]
+    done = init(server, folder, *given)
     assert done.exit_code == 0, done.output
     assert set(example().files()) - set(held(folder)) == {SCOPE}
     for target in TARGETS:
