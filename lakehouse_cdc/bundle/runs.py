@@ -4,12 +4,15 @@ They are found by their names, which begin with the bundle's, after the `[dev so
 those of a target in development mode. What counts is the last run that came to an end: while a continuous job is
 running again, its last failure is still to be seen. A run that was skipped, since another one was on, has not been
 one; a person's stop is no failure; and an end whose reason is not known here is one.
+
+Databricks itself says of a failed run that its workload has failed, no more. The cause is what the task printed last as
+an error of this package, else its exception; of a pipeline's update, the first error among its events.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from itertools import islice
@@ -20,8 +23,8 @@ from lakehouse_cdc.runtime.workspace import asking
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
-    from databricks.sdk.service.jobs import BaseJob, BaseRun
-    from databricks.sdk.service.pipelines import PipelineStateInfo
+    from databricks.sdk.service.jobs import BaseJob, BaseRun, RunTask
+    from databricks.sdk.service.pipelines import PipelineEvent, PipelineStateInfo
 
 _LOOKED_AT = 25  # runs of a job, newest first; also the most that a page has
 _NO_RUN = {"SKIPPED", "MAX_CONCURRENT_RUNS_EXCEEDED", "MAX_JOB_QUEUE_SIZE_EXCEEDED", "DISABLED"}
@@ -29,6 +32,8 @@ _WELL = {"SUCCESS", "USER_CANCELED"}
 _UPDATE_ENDS = {"COMPLETED", "FAILED", "CANCELED"}
 _DEVELOPMENT = re.compile(r"^\[(?P<target>\S+) [^\]]*\] (?P<name>.*)$", re.DOTALL)
 _MAY = "the login must be able to view the jobs and pipelines"
+_OURS = re.compile(r"\bCDC-\d+ \w+: .*")  # an error's text
+_ERRORS, _EVENTS = "level='ERROR'", 50  # which events of a pipeline, and how many of them, newest first
 
 
 @dataclass(frozen=True)
@@ -93,19 +98,19 @@ def _job(workspace: WorkspaceClient, job: BaseJob, target: str, name: str) -> La
     runs = list(islice(workspace.jobs.list_runs(job_id=job.job_id, limit=_LOOKED_AT), _LOOKED_AT))
     running = any(not _result(run) for run in runs)
     for run in runs:
-        result, why = _result(run), _why(run)
+        result = _result(run)
         if result and result not in _NO_RUN:
             began = datetime.fromtimestamp(run.start_time / 1000, timezone.utc) if run.start_time else None
             seconds = (run.end_time - run.start_time) / 1000 if run.end_time and run.start_time else None
             failed = result not in _WELL
+            why = (_printed(workspace, run) or _why(run)) if failed else ""
             return LastRun(
-                "job", name, target, result, failed, running, began, seconds, why if failed else "",
-                run.run_page_url or "",
+                "job", name, target, result, failed, running, began, seconds, why, run.run_page_url or ""
             )  # fmt: skip
     return LastRun("job", name, target, "", False, running)
 
 
-def _result(run: BaseRun) -> str:
+def _result(run: BaseRun | RunTask) -> str:
     """How a run has ended, "" while it has not."""
     if run.status is None or run.status.state is None or run.status.state.value != "TERMINATED":
         return ""
@@ -114,8 +119,26 @@ def _result(run: BaseRun) -> str:
 
 
 def _why(run: BaseRun) -> str:
+    """What Databricks says of it."""
     details = run.status.termination_details if run.status is not None else None
     return " ".join((details.message or "").split()) if details is not None else ""
+
+
+def _printed(workspace: WorkspaceClient, run: BaseRun) -> str:
+    """What the tasks that failed printed of the cause, "" where that cannot be had: the end is known anyway."""
+    from databricks.sdk.errors.base import DatabricksError
+
+    causes: dict[str, None] = {}  # attempts of one task fail alike
+    tasks: list[RunTask] = []
+    with suppress(DatabricksError):
+        tasks = (workspace.jobs.get_run(run.run_id).tasks or []) if run.run_id else []
+    for task in tasks:
+        if task.run_id and (result := _result(task)) and result not in (*_WELL, *_NO_RUN):
+            with suppress(DatabricksError):  # one that waited for another one has no output
+                output = workspace.jobs.get_run_output(task.run_id)
+                ours = _OURS.findall(f"{output.logs or ''}\n{output.error or ''}")
+                causes[" ".join((ours[-1] if ours else output.error or "").split())] = None
+    return "; ".join(filter(None, causes))
 
 
 def _pipeline(workspace: WorkspaceClient, pipeline: PipelineStateInfo, target: str, name: str) -> LastRun:
@@ -124,14 +147,33 @@ def _pipeline(workspace: WorkspaceClient, pipeline: PipelineStateInfo, target: s
     for update, state in zip(pipeline.latest_updates or (), updates, strict=True):
         if state in (*_UPDATE_ENDS, "UNKNOWN"):
             failed = state in ("FAILED", "UNKNOWN")
-            why = " ".join(_cause(workspace, pipeline)) if failed else ""
+            why = _cause(workspace, pipeline, update.update_id) if failed else ""
             return LastRun("pipeline", name, target, state, failed, running, _time(update.creation_time), None, why)
     return LastRun("pipeline", name, target, "", False, running)
 
 
-def _cause(workspace: WorkspaceClient, pipeline: PipelineStateInfo) -> Iterator[str]:
-    if pipeline.pipeline_id:
-        yield from (workspace.pipelines.get(pipeline.pipeline_id).cause or "").split()
+def _cause(workspace: WorkspaceClient, pipeline: PipelineStateInfo, update: str | None) -> str:
+    """Of the update's errors the first, of this package if one is: others come of it. Else the pipeline's own word."""
+    from databricks.sdk.errors.base import DatabricksError
+
+    if not pipeline.pipeline_id:
+        return ""
+    texts: list[str] = []
+    with suppress(DatabricksError):
+        errors = workspace.pipelines.list_pipeline_events(pipeline.pipeline_id, filter=_ERRORS, max_results=_EVENTS)
+        texts = [text for event in islice(errors, _EVENTS) if _of(event) == update and (text := _said(event))]
+    ours = [one for text in texts for one in _OURS.findall(text)]
+    said = [*texts, *ours] or [workspace.pipelines.get(pipeline.pipeline_id).cause or ""]
+    return " ".join(said[-1].split())
+
+
+def _of(event: PipelineEvent) -> str | None:
+    return event.origin.update_id if event.origin is not None else None
+
+
+def _said(event: PipelineEvent) -> str:
+    exceptions = (event.error.exceptions or []) if event.error is not None else []
+    return next((e.message for e in exceptions if e.message), "") or event.message or ""
 
 
 def _time(text: str | None) -> datetime | None:

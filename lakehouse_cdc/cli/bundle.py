@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
+import shlex
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
+from uuid import uuid4
 
 import typer
 import yaml
 
-from lakehouse_cdc.bundle.files import Package, Plan
+from lakehouse_cdc.bundle.files import CLOUDS, Package, Plan
 from lakehouse_cdc.cli.command import command
 from lakehouse_cdc.cli.exits import DIFFERENCE
 from lakehouse_cdc.cli.init import PLAIN, end_with_draft, show_draft
@@ -21,6 +23,17 @@ from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.table_name import split
 
 app = typer.Typer(help="A Databricks bundle for your own tables, and its last runs.", no_args_is_help=True)
+_WAREHOUSE = "Serverless Starter Warehouse"  # which a new workspace has
+
+
+class Cloud(str, Enum):
+    """Whose machines they are."""
+
+    AWS = "aws"
+    AZURE = "azure"
+    GCP = "gcp"
+
+
 Folder = Annotated[Path, typer.Argument(help="The bundle's folder.")]
 
 
@@ -38,8 +51,12 @@ def init(
     schema: Annotated[str, typer.Option(help="The schema of the checkpoints' volume; by default NAME_cdc.")] = "",
     bronze: Annotated[str, typer.Option(help="By default NAME_bronze.")] = "",
     silver: Annotated[str, typer.Option(help="By default NAME_silver.")] = "",
-    wheel: Annotated[str, typer.Option(help="This package's wheel, here or in a volume; by default from PyPI.")] = "",
-    node_type: Annotated[str, typer.Option(help="The machines of the jobs' cluster.")] = "m5d.xlarge",
+    wheel: Annotated[
+        str, typer.Option(help="Of this package, here or in a volume; by default made of what is installed here.")
+    ] = "",
+    cloud: Annotated[Cloud, typer.Option(help="Whose machines the jobs' clusters are made of.")] = Cloud.AWS,
+    node_type: Annotated[str, typer.Option(help="Other machines than the usual ones of the cloud.")] = "",
+    warehouse: Annotated[str, typer.Option(help="The SQL warehouse of dashboard and alert, by name.")] = _WAREHOUSE,
 ) -> None:
     """Write a bundle for the tables of a live source: its configuration, its jobs, and what cannot be captured.
 
@@ -48,16 +65,18 @@ def init(
     """
     name = name or _name(tables)
     target = Plan.target(catalog, schema or f"{name}_cdc", bronze or f"{name}_bronze", silver or f"{name}_silver")
-    package = Package.of(wheel, version("lakehouse-cdc"))
-    draft = Draft(name, url, _password(name, password_ref, password_env), tls, tuple(tables), target, Survey({}))
+    scope = name if password_env and not password_ref else ""
+    password = Plan.password(scope) if scope else _given(password_ref)
+    draft = Draft(name, url, password, tls, tuple(tables), target, Survey({}))
+    package = Package.of(wheel)
     draft, findings = examined(draft, f"${{env:{password_env}}}" if password_env else None)
-    written = Plan(draft, schema or f"{name}_cdc", package, node_type).write(folder)
+    machines = node_type or CLOUDS[cloud.value]
+    plan = Plan(draft, schema or f"{name}_cdc", package, machines, str(uuid4()), warehouse, scope)
+    written = plan.write(folder)
     show_draft(screen, draft, findings)
-    screen.say(f"{len(draft.survey.tables)} tables in {len(written)} files below {folder}. Next, in that folder:")
-    if draft.password:
-        screen.say(f"  databricks secrets put-secret {draft.password[len('${secret:') : -1].replace('/', ' ')}")
-    for step in ("validate --strict", "deploy", "run"):
-        screen.say(f"  databricks bundle {step} -t dev{' doctor' if step == 'run' else ''}")
+    screen.say(f"{len(draft.survey.tables)} tables in {len(written)} files below {folder}. Next:")
+    for step in [f"cd {shlex.quote(str(folder))}", *plan.steps]:
+        screen.say(f"  {step}")
     files = [str(path.relative_to(folder)) for path in written]
     end_with_draft(screen, {"folder": str(folder), "files": files}, draft, findings)
 
@@ -71,14 +90,14 @@ def _name(patterns: list[str]) -> str:
     return database
 
 
-def _password(name: str, reference: str, environment: str) -> str:
-    """The reference for the file; a job on Databricks has no environment variable of this machine's."""
+def _given(reference: str) -> str:
+    """The user's own reference; a job on Databricks has no environment variable of this machine's."""
     if reference and not reference.startswith("${secret:"):
         # not repeated: it may be the password itself
         raise codes.DRAFT_SETTING_INVALID.error(
             "a job on Databricks takes its password from a secret", where="--password-ref", hint="${secret:scope/key}"
         )
-    return reference or (f"${{secret:{name}/mysql_password}}" if environment else "")
+    return reference
 
 
 @command(app)

@@ -24,7 +24,11 @@ from lakehouse_cdc.runtime.databricks import on_databricks
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="In place of what the file says, as source.url=mysql://cdc@db."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="In place of what the file says, as source.url=mysql://cdc@db; KEY= leaves it.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One line of JSON on stdout; text for people goes to stderr.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="With an error, its whole trace.")]

@@ -29,7 +29,10 @@ Path = tuple[str, ...]  # keys, from the outermost to the innermost, or to the e
 
 @dataclass(frozen=True)
 class Draft:
-    """What a pipeline's file is to say. `target` is that section of it, where it lies and the two schemas given."""
+    """What a pipeline's file is to say. `target` is that section of it, where it lies and the two schemas given.
+
+    `server_ids` are left out of it where they are "".
+    """
 
     name: str
     url: str
@@ -38,12 +41,14 @@ class Draft:
     patterns: tuple[str, ...]
     target: Mapping[str, str | bool]
     survey: Survey
+    server_ids: str = ""
 
     @property
     def settings(self) -> dict[str, Any]:
         """As the file has them."""
         exclude = {pattern_of(name): {"exclude": [*columns]} for name, columns in self.survey.excluded.items()}
         source = {"url": self.url, "password": self.password, "tables": [*self._reasons], "tls": self.tls}
+        source |= {"server_ids": self.server_ids}
         name = {"silver_name": "{database}__{table}"} if self._share_names() else {}
         sections = {"name": self.name, "source": source, "target": {**self.target, **name}, "tables": exclude}
         return {key: _given(value) for key, value in sections.items() if value}

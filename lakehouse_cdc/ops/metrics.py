@@ -11,6 +11,9 @@ after a crash has a second row, with the same layer, batch and bronze_version. W
 Silver's rows are those of the bronze commits that its batch covers, as this run counted them. Where it has not counted
 all of them (a commit of an earlier run's, or one that bronze has not reported yet) they are not known, and NULL. A
 commit in between that is nobody's batch (an OPTIMIZE) adds no rows. The lag compares two clocks, the source's and ours.
+
+A verification leaves a row, too (`verify_silver`, `verify_bronze`): `rows` and `seconds` are what it compared, and in
+what time.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
@@ -44,7 +48,7 @@ from lakehouse_cdc.silver.apply.stream import SilverBatch
 
 COLUMNS: Columns = (
     ("at", "timestamp"),  # when the batch was in
-    ("layer", "string"),  # bronze or silver; source: the lag of bronze between batches
+    ("layer", "string"),  # bronze or silver; source: the lag of bronze between batches; verify_silver, verify_bronze
     ("batch", "bigint"),
     ("bronze_version", "bigint"),  # the commit that holds it; of silver, the last one in it
     ("position", "struct<epoch: int, server_uuid: string, file: string, pos: bigint>"),
@@ -57,8 +61,11 @@ COLUMNS: Columns = (
     ("lag_bytes", "bigint"),  # of binlog that bronze lacks, as far as was seen last
     ("caught_up_seconds", "double"),  # since bronze last had everything, 0 while it has
     ("retention_seconds", "double"),  # for which the server keeps at least the binlog that is needed; NULL: no limit
+    ("differing", "map<string, bigint>"),  # of verify: rows that are not equal, by table; NULL: not compared
+    ("quarantined", "map<string, string>"),  # of verify: the reason, by table
 )
-_LATER = {"lag_bytes", "caught_up_seconds", "retention_seconds"}  # which tables of earlier releases lack
+# which tables of earlier releases lack
+_LATER = {"lag_bytes", "caught_up_seconds", "retention_seconds", "differing", "quarantined"}
 _DDL = ", ".join(f"{name} {kind}" for name, kind in COLUMNS)
 _EVERY_SECONDS = 60.0
 _SOURCE_EVERY = 600.0
@@ -67,6 +74,32 @@ _SCHEMA = "s"
 _NONE = 2**62
 _log = logging.getLogger(__name__)
 _Counts = Mapping[str, Mapping[str, int]]  # table -> op -> rows
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What a comparison of a layer (silver or bronze) with the source came to.
+
+    `rows` were compared in `seconds`. `differing` are the rows that are not equal, by table, 0 where all are, and None
+    where the table could not be compared; `quarantined` are the tables that are not followed, with the reasons.
+    """
+
+    layer: str
+    rows: int
+    seconds: float
+    differing: Mapping[str, int | None]
+    quarantined: Mapping[str, str]
+
+
+def record_verification(spark: SparkSession, layout: Layout, verification: Verification) -> None:
+    """Write its row. What goes wrong, as a right to write that is missing, is logged."""
+    try:
+        metrics = Metrics(spark, layout)
+    except Exception as error:
+        _log.warning("the verification is not in %s: %s", layout.metrics, str(error).strip().partition("\n")[0])
+        return
+    metrics.verified(verification)
+    metrics.flush()
 
 
 class Metrics:
@@ -94,7 +127,7 @@ class Metrics:
                 layout.metrics,
                 COLUMNS,
                 pipeline=layout.pipeline,
-                comment="For each batch its rows and seconds, and how far behind the source it left its layer.",
+                comment="For each batch its rows, seconds and lag; for each verification what differed.",
                 properties={"delta.appendOnly": "true", "delta.autoOptimize.autoCompact": "true"},
             )
         self._written = time.monotonic()
@@ -136,6 +169,16 @@ class Metrics:
         counts = _sum(parts) if known else None
         self._enter("silver", batch.batch, batch.bronze_version, batch.source_point, batch.seconds, counts)
 
+    def verified(self, verification: Verification) -> None:
+        """A layer has been compared with the source."""
+        row = dict.fromkeys((name for name, _ in COLUMNS), None) | {
+            "at": _moment(time.time()), "layer": f"verify_{verification.layer}", "rows": verification.rows,
+            "seconds": verification.seconds, "differing": dict(verification.differing),
+            "quarantined": dict(verification.quarantined),
+        }  # fmt: skip
+        with self._lock:
+            self._waiting.append(tuple(row.values()))
+
     def _enter(
         self,
         layer: str,
@@ -167,6 +210,7 @@ class Metrics:
         with self._lock:
             look = self._look
             row += (None,) * 3 if look is None or layer == "silver" else _seen(look, at)
+            row += (None, None)
             self._waiting.append(row)
             del self._waiting[:-_MOST]
 

@@ -442,7 +442,7 @@ class Pipeline(RereadRequests):
 
         Of bronze, what its changes come to. Writes, and this pipeline itself, may continue meanwhile. A table that
         cannot be compared is named in the report; raises DefiniteError before the layer's first batch, and
-        TransientError where the source cannot be reached.
+        TransientError where the source cannot be reached. With `target.metrics` it leaves a row there.
         """
         from lakehouse_cdc.verify.all_tables import Verifier
 
@@ -451,16 +451,24 @@ class Pipeline(RereadRequests):
                 "this pipeline keeps no silver tables to verify", hint="verify --layer bronze, or name target.silver"
             )
         places, log = (self.checkpoint("bronze"), self.checkpoint("silver")), self.log if self._made_session else None
+        began = time.monotonic()
         with self.failures():
             options = self.source_options()
             policy = self.config.policy
             verifier = Verifier(self.spark, self.layout, options, *places, lambda error: translate(error, log), policy)
             verified = verifier.silver_tables() if layer == "silver" else verifier.bronze_tables()
         offset = verified.offset
-        return VerifyReport(
+        report = VerifyReport(
             offset.position, offset.gtid_set, tuple(verified.results), verified.quarantined, self._pending(offset),
             offset.tables, self.uncaptured(), verified.failed, verified.left_out, layer,
         )  # fmt: skip
+        if self.config.target.metrics:
+            from lakehouse_cdc.ops.metrics import Verification, record_verification
+
+            measured = report.rows, time.monotonic() - began
+            found = Verification(layer, *measured, report.differing, report.quarantined)
+            record_verification(self.spark, self.layout, found)
+        return report
 
     def status(self) -> Status:
         """The position of the pipeline, and how far behind its source, if that can be reached."""

@@ -159,6 +159,12 @@ class VerifyReport:
         """How many source rows were compared."""
         return sum(t.rows for t in self.tables)
 
+    @property
+    def differing(self) -> dict[str, int | None]:
+        """Rows that are not equal, or values that cannot be held, by table; None for one that was not compared."""
+        compared = {t.table: t.differing + sum(one.values for one in t.not_representable) for t in self.tables}
+        return {**dict.fromkeys(self.failed), **compared}
+
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         return {

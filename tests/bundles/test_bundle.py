@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from databricks.bundles.alerts import Alert
+from databricks.bundles.dashboards import Dashboard
 from databricks.bundles.jobs import Job
 from databricks.bundles.pipelines import Pipeline
 from databricks.bundles.schemas import Schema
@@ -24,6 +26,7 @@ from lakehouse_cdc.cli.main import app
 from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.source.options import SourceOptions
 from tests.support.bundles.declared import BUNDLE, ROOT, TARGETS, WORKSPACE, Declared, included, read, settings
+from tests.support.bundles.example import example
 
 CLASSES: dict[str, Any] = {
     "jobs": Job,
@@ -31,7 +34,10 @@ CLASSES: dict[str, Any] = {
     "schemas": Schema,
     "secret_scopes": SecretScope,
     "volumes": Volume,
+    "alerts": Alert,
+    "dashboards": Dashboard,
 }
+KINDS = {"secret_scopes": "secret_scope"}  # in the names of files; else without the s
 WRITERS = ("ingest", "ingest_continuous")
 CONFIGS = ("config", "declarative_config")
 
@@ -70,8 +76,22 @@ def test_every_resource_is_one_of_databricks(bundle: Declared) -> None:
         found = bundle.resources(kind)
         assert found
         for resource in found.values():
-            made = of.from_dict(resource)
-            assert made.as_dict()["name"] == resource["name"]
+            named = "display_name" if kind in ("alerts", "dashboards") else "name"
+            assert of.from_dict(resource).as_dict()[named] == resource[named]
+
+
+def test_it_is_what_the_templates_make() -> None:
+    files = example().files()
+    assert {name: (BUNDLE / name).read_text(encoding="utf-8") for name in files} == files
+    there = {path.relative_to(BUNDLE).as_posix() for path in BUNDLE.rglob("*") if path.is_file()}
+    assert {name for name in there if not name.startswith((".", "__pycache__"))} == set(files)
+
+
+def test_a_file_has_one_resource_and_says_so() -> None:
+    """The CLI wants names as *.job.yml to have one resource of that kind."""
+    for path in included():
+        [(kind, [key])] = [(kind, list(found)) for kind, found in read(path)["resources"].items()]
+        assert path.name == f"{key}.{KINDS.get(kind, kind[:-1])}.yml"
 
 
 @pytest.mark.parametrize(
@@ -128,7 +148,9 @@ def test_what_cannot_be_made_again_is_not_destroyed_in_production_alone() -> Non
         }
         for target in TARGETS
     }
-    assert kept == {"dev": set(), "prod": {"volumes.checkpoints", "secret_scopes.source"}}
+    layers = {f"schemas.{schema}" for schema in ("cdc", "bronze", "silver", "declarative_bronze", "declarative_silver")}
+    whole = {"volumes.checkpoints", "secret_scopes.source", "pipelines.declarative", *layers}
+    assert kept == {"dev": set(), "prod": whole}
 
 
 @pytest.mark.parametrize("reference", ["${var.nothing}", "${resources.jobs.nothing.id}", "${workspace.nothing}"])
@@ -220,10 +242,10 @@ def test_a_pipelines_file_and_the_resources_agree(bundle: Declared, variable: st
     schemas = bundle.resources("schemas")
     schema = schemas["cdc"]
     [volume] = bundle.resources("volumes").values()
-    if variable == "declarative_config":  # a definition makes no schema
-        made = [schemas[f"declarative_{layer}"] for layer in ("bronze", "silver")]
-        assert [one["name"] for one in made] == [target.bronze, target.silver]
-        assert {one["catalog_name"] for one in made} == {target.catalog}
+    prefix = "declarative_" if variable == "declarative_config" else ""
+    made = [schemas[f"{prefix}{layer}"] for layer in ("bronze", "silver")]
+    assert [one["name"] for one in made] == [target.bronze, target.silver]
+    assert {one["catalog_name"] for one in made} == {target.catalog}
     assert target.catalog == schema["catalog_name"] == volume["catalog_name"]
     assert volume["schema_name"] == schema["name"]
     assert target.checkpoints is not None
@@ -258,6 +280,73 @@ def test_spark_runs_on_a_cluster_that_has_what_the_source_wants(bundle: Declared
         [cluster] = [c["new_cluster"] for c in bundle.resources("jobs")[name]["job_clusters"]]
         assert cluster["spark_version"].partition(".")[0] == "19"
         assert cluster["data_security_mode"] == "SINGLE_USER"
+
+
+def test_parameters_of_a_job_reach_the_file(bundle: Declared) -> None:
+    """Empty ones leave what it says, so the file alone is true until somebody gives another."""
+    file = BUNDLE / bundle.variables["config"]
+    for _, job, task in wheel_tasks(bundle):
+        defaults = {one["name"]: one["default"] for one in job["parameters"]}
+        arguments = task["python_wheel_task"]["parameters"]
+        given = [setting for option, setting in itertools.pairwise(arguments) if option == "--set"]
+
+        def settings_of(parameters: dict[str, str], given: list[str] = given) -> list[str]:
+            return [re.sub(r"\{\{job\.parameters\.(\w+)\}\}", lambda m: parameters[m[1]], one) for one in given]
+
+        assert load(file, settings_of(defaults)) == load(file)
+        other = load(file, settings_of({"url": "mysql://cdc@other:3307", "tables": '[a.b, "!a.c"]'}))
+        assert (other.source.url, other.source.tables) == ("mysql://cdc@other:3307", ("a.b", "!a.c"))
+
+
+def test_nobody_is_written_to_until_somebody_is_named(bundle: Declared) -> None:
+    def heard(bundle: Declared) -> list[Any]:
+        jobs = list(bundle.resources("jobs").values())
+        of_jobs = [
+            list(job[kind].values()) for job in jobs for kind in ("email_notifications", "webhook_notifications")
+        ]
+        [pipeline], [alert] = (list(bundle.resources(kind).values()) for kind in ("pipelines", "alerts"))
+        return [*of_jobs, pipeline["notifications"], alert["evaluation"]["notification"]["subscriptions"]]
+
+    assert {str(one) for one in heard(bundle)} == {"[[], []]", "[[]]", "[]"}
+    bundle.variables |= {
+        "emails": ["a@b"], "webhooks": [{"id": "1"}], "alert_subscriptions": [{"user_email": "a@b"}],
+        "declarative_notifications": [{"email_recipients": ["a@b"], "alerts": ["on-update-failure"]}],
+    }  # fmt: skip
+    test_every_resource_is_one_of_databricks(bundle)
+    assert not [one for one in heard(bundle) if "[]" in str(one)]
+
+
+def test_a_run_that_hangs_ends_and_one_that_is_slow_is_reported(bundle: Declared) -> None:
+    """What runs without end is watched by its backlog; STREAMING_BACKLOG needs a stream from Delta, as silver's is."""
+    for name, job in bundle.resources("jobs").items():
+        rules = {rule["metric"]: rule["value"] for rule in job.get("health", {"rules": []})["rules"]}
+        if name == "ingest_continuous":
+            assert (set(rules), "timeout_seconds" in job) == ({"STREAMING_BACKLOG_SECONDS"}, False)
+            assert "on_streaming_backlog_exceeded" in job["email_notifications"]
+        else:
+            assert 0 < rules.get("RUN_DURATION_SECONDS", 1) < job["timeout_seconds"]
+            assert bool(rules) == ("on_duration_warning_threshold_exceeded" in job["email_notifications"])
+        assert job["description"]
+        assert job["tags"] == {"project": "lakehouse-cdc", "pipeline": "shop"}
+        for task in job["tasks"]:  # a difference, or a finding of doctor's, stays one
+            checks = task["task_key"] in ("verify", "doctor")
+            assert task.get("max_retries") == (
+                0 if checks else None if name == "ingest_continuous" else 2 - (name == "maintain")
+            )
+
+
+def test_grants_budget_and_machines_are_variables(bundle: Declared) -> None:
+    read_only = [{"principal": "analysts", "privileges": ["USE_SCHEMA", "SELECT"]}]
+    bundle.variables |= {"silver_grants": read_only, "budget_policy_id": "b-1", "node_type": "${var.node_types.azure}"}
+    test_every_resource_is_one_of_databricks(bundle)
+    schemas = bundle.resources("schemas")
+    assert all(schema["comment"] for schema in schemas.values())
+    assert [name for name, one in schemas.items() if one.get("grants")] == ["declarative_silver", "silver"]
+    [pipeline] = bundle.resources("pipelines").values()
+    jobs = bundle.resources("jobs")
+    assert [jobs["doctor"]["budget_policy_id"], pipeline["budget_policy_id"]] == ["b-1", "b-1"]
+    clusters = [c["new_cluster"] for job in jobs.values() for c in job.get("job_clusters", ())] + pipeline["clusters"]
+    assert {cluster["node_type_id"] for cluster in clusters} == {"Standard_D4ds_v5"}
 
 
 def test_the_guide_names_targets_jobs_and_pipelines_that_are_there() -> None:

@@ -13,9 +13,6 @@ from typing import Any
 
 import pytest
 import yaml
-from databricks.bundles.jobs import Job
-from databricks.bundles.schemas import Schema
-from databricks.bundles.volumes import Volume
 from typer.main import get_group
 from typer.testing import CliRunner, Result
 
@@ -23,7 +20,9 @@ from lakehouse_cdc.cli.main import app
 from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.testing import MySqlServer
-from tests.support.bundles.declared import TARGETS, WORKSPACE, Declared, included, read, settings
+from tests.bundles.test_bundle import CLASSES
+from tests.support.bundles.declared import BUNDLE, TARGETS, WORKSPACE, Declared, included, read, settings
+from tests.support.bundles.example import example
 from tests.support.servers import connected
 
 pytestmark = pytest.mark.mysql
@@ -40,10 +39,7 @@ TABLES = {
     "closed": "(a INT PRIMARY KEY, b INT)",
 }
 CAPTURED = {"init_shop.orders", "init_shop.computed", "init_shop.no_key", f"init_shop.{ODD}"}
-FILES = {
-    "databricks.yml", "pipeline.yml", "pipeline.dev.yml",
-    "resources/ingest.yml", "resources/check.yml", "resources/storage.yml",
-}  # fmt: skip
+SCOPE = "resources/source.secret_scope.yml"
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +84,8 @@ def written(server: MySqlServer, tmp_path_factory: pytest.TempPathFactory) -> tu
 
 def test_it_writes_these_files(written: tuple[Path, dict[str, Any]]) -> None:
     folder, told = written
-    assert set(told["files"]) == FILES == set(held(folder))
+    [wheel] = [name for name in told["files"] if name.startswith("wheels/")]
+    assert set(told["files"]) == {*example().files(), wheel} == set(held(folder))
     assert told["healthy"] is True
     assert {f["name"] for f in told["findings"]} >= {"binlog_format", "tables", "REPLICATION SLAVE"}
 
@@ -98,8 +95,10 @@ def test_no_file_holds_the_password(written: tuple[Path, dict[str, Any]]) -> Non
     forms = [PASSWORD.encode(), PASSWORD.encode("latin1"), json.dumps(PASSWORD)[1:-1].encode(), b"s3cr3t"]
     assert not [name for name, data in held(folder).items() if any(form in data for form in forms)]
     assert "s3cr3t" not in json.dumps(told)
-    for name in ("pipeline.yml", "pipeline.dev.yml"):
-        assert load(folder / name).source.password == "${secret:init_shop/mysql_password}"
+    for name, scope in {"pipeline.yml": "init_shop", "declarative.dev.yml": "init_shop_dev"}.items():
+        assert load(folder / name).source.password == f"${{secret:{scope}/mysql_password}}"
+    for target, scope in {"prod": "init_shop", "dev": "init_shop_dev"}.items():
+        assert Declared(target, folder).resources("secret_scopes")["source"]["name"] == scope
 
 
 def test_what_cannot_be_captured_is_named_with_its_reason(written: tuple[Path, dict[str, Any]]) -> None:
@@ -136,11 +135,10 @@ def test_the_pipelines_capture_just_the_rest(written: tuple[Path, dict[str, Any]
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_resource_is_one_of_databricks(written: tuple[Path, dict[str, Any]], target: str) -> None:
     bundle = Declared(target, written[0])
-    classes: dict[str, Any] = {"jobs": Job, "schemas": Schema, "volumes": Volume}
-    assert set(bundle.whole["resources"]) == set(classes)
-    for kind, of in classes.items():
+    assert set(bundle.whole["resources"]) == set(CLASSES)
+    for kind, of in CLASSES.items():
         for resource in bundle.resources(kind).values():
-            assert of.from_dict(resource).as_dict()["name"] == resource["name"]
+            of.from_dict(resource)
     bundle.resolved({key: value for key, value in bundle.whole.items() if key != "targets"})
     of_prod = {"var.operators"} if target == "dev" else set()
     assert {f"var.{name}" for name in bundle.whole["variables"]} - bundle.used == of_prod
@@ -153,7 +151,7 @@ def test_the_jobs_find_their_file_and_their_volume(written: tuple[Path, dict[str
     folder, _ = written
     bundle = Declared(target, folder)
     config = load(folder / bundle.variables["config"])
-    [schema] = bundle.resources("schemas").values()
+    schema = bundle.resources("schemas")["cdc"]
     [volume] = bundle.resources("volumes").values()
     assert config.target.catalog == schema["catalog_name"] == volume["catalog_name"] == "lake"
     assert config.target.checkpoints == f"/Volumes/lake/{schema['name']}/{volume['name']}"
@@ -161,7 +159,8 @@ def test_the_jobs_find_their_file_and_their_volume(written: tuple[Path, dict[str
         for task in job["tasks"]:
             command, *arguments = task["python_wheel_task"]["parameters"]
             get_group(app).commands[command].make_context(command, [*arguments])
-            assert arguments[1] == f"{WORKSPACE['workspace.file_path']}/{bundle.variables['config']}"
+            file = arguments[arguments.index("-c") + 1]
+            assert file == f"{WORKSPACE['workspace.file_path']}/{bundle.variables['config']}"
     targets = [load(folder / Declared(target, folder).variables["config"]).target for target in TARGETS]
     assert not {targets[0].bronze, targets[0].silver} & {targets[1].bronze, targets[1].silver}
 
@@ -169,17 +168,21 @@ def test_the_jobs_find_their_file_and_their_volume(written: tuple[Path, dict[str
 def test_what_is_not_of_the_source_is_as_in_our_own(written: tuple[Path, dict[str, Any]]) -> None:
     """The settings that its tests argue for: the cluster, who writes when, and what a target is."""
     mine, ours = settings(written[0]), settings()
-    changed = ("package", "catalog")
+    changed = ("package", "catalog", "tags")
     assert {k: v for k, v in mine["variables"].items() if k not in changed} == {
         k: v for k, v in ours["variables"].items() if k in mine["variables"] and k not in changed
     }
     assert mine["experimental"] == ours["experimental"]
-    for target in mine["targets"].values():
-        del target["variables"]["schema"]
-    for target in ours["targets"].values():
-        target["variables"] = {k: v for k, v in target["variables"].items() if k in mine["variables"] and k != "schema"}
-    del ours["targets"]["prod"]["resources"]["secret_scopes"]  # whose secrets these are, the user says
+    named = {target: {k: v.replace("init_shop", "shop") for k, v in one["variables"].items()}
+             for target, one in mine["targets"].items()}  # fmt: skip
+    assert named == {target: one["variables"] for target, one in ours["targets"].items()}
+    for target in (*mine["targets"].values(), *ours["targets"].values()):
+        del target["variables"]
     assert mine["targets"] == ours["targets"]
+    assert mine["bundle"]["uuid"] != ours["bundle"]["uuid"]
+    for name, data in held(BUNDLE / "resources").items():
+        text = data.decode().replace("../../dist/*.whl", "../wheels/lakehouse_cdc-0.1.0-py3-none-any.whl")
+        assert (written[0] / "resources" / name).read_text() == text.replace("_path}/bundles/", "_path}/")
 
 
 @pytest.mark.parametrize("given", ["", "/Volumes/lake/cdc/wheels/lakehouse_cdc-0.1.0-py3-none-any.whl", "here"])
@@ -190,19 +193,54 @@ def test_what_the_jobs_install(server: MySqlServer, tmp_path: Path, given: str) 
     done = init(server, folder, "--wheel", str(wheel) if given == "here" else given, user="root")
     assert done.exit_code == 0, done.output
     bundle = Declared("prod", folder)
-    named = {"": "lakehouse-cdc==0.1.0", "here": f"../wheels/{wheel.name}"}.get(given, given)
+    named = given if given.startswith("/") else f"../wheels/{wheel.name}"
     installed: list[str] = []
     for job in bundle.resources("jobs").values():
         for task in job["tasks"]:
             found = task.get("libraries") or [
                 {"whl": d} for e in job["environments"] for d in e["spec"]["dependencies"]
             ]
-            installed += [library.get("whl") or library["pypi"]["package"] for library in found]
-    assert installed == [named] * 6
-    if given == "here":
+            installed += [library["whl"] for library in found]
+    [pipeline] = bundle.resources("pipelines").values()
+    assert installed + pipeline["environment"]["dependencies"] == [named] * 7
+    if not given.startswith("/"):
         for path in included(folder):
             if read(path)["resources"].get("jobs"):
-                assert (path.parent / named).resolve().read_bytes() == b"a wheel"
+                assert ((path.parent / named).resolve().read_bytes() == b"a wheel") is (given == "here")
+
+
+def test_a_secret_that_is_there_gets_no_scope(
+    server: MySqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a variable of the environment it would be asked for in the workspace, already now."""
+    folder = tmp_path / "my bundle"
+    monkeypatch.setenv("INIT_PASSWORD", PASSWORD)
+    given = ["--password-ref", "${secret:vault/db}", "--password-env", "INIT_PASSWORD", "--cloud", "gcp"]
+    done = init(server, folder, *given)
+    assert done.exit_code == 0, done.output
+    assert set(example().files()) - set(held(folder)) == {SCOPE}
+    for target in TARGETS:
+        bundle = Declared(target, folder)
+        bundle.resolved({key: value for key, value in bundle.whole.items() if key != "targets"})
+        assert load(folder / bundle.variables["declarative_config"]).source.password == "${secret:vault/db}"
+        assert bundle.resources("jobs")["ingest"]["job_clusters"][0]["new_cluster"]["node_type_id"] == "n2-standard-4"
+    assert f"  cd '{folder}'\n" in done.stdout
+    assert "put-secret" not in done.stdout
+
+
+def test_the_next_steps_are_in_the_order_in_which_they_work(
+    server: MySqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """tests/bundles/test_cli.py runs them by the real CLI."""
+    monkeypatch.setenv("INIT_PASSWORD", PASSWORD)
+    done = init(server, tmp_path / "b", "--password-env", "INIT_PASSWORD")
+    assert done.exit_code == 0, done.output
+    steps = [line.strip() for line in done.stdout.partition("Next:\n")[2].splitlines()]
+    assert steps == [
+        f"cd {tmp_path / 'b'}", "databricks bundle validate --strict -t dev", "databricks bundle deploy -t dev",
+        "databricks secrets put-secret init_shop_dev mysql_password", "databricks bundle run -t dev doctor",
+        "databricks bundle run -t dev ingest",
+    ]  # fmt: skip
 
 
 def test_two_tables_that_share_a_name(server: MySqlServer, tmp_path: Path) -> None:
@@ -216,11 +254,11 @@ def test_two_tables_that_share_a_name(server: MySqlServer, tmp_path: Path) -> No
 
 def test_files_that_are_there_stay(server: MySqlServer, tmp_path: Path) -> None:
     (tmp_path / "resources").mkdir()
-    (tmp_path / "resources" / "check.yml").write_text("mine")
+    (tmp_path / "resources" / "doctor.job.yml").write_text("mine")
     done = init(server, tmp_path, user="root")
     assert done.exit_code == 2
-    assert "check.yml is there already" in done.stderr
-    assert held(tmp_path) == {"resources/check.yml": b"mine"}
+    assert "doctor.job.yml is there already" in done.stderr
+    assert held(tmp_path) == {"resources/doctor.job.yml": b"mine"}
 
 
 @pytest.mark.parametrize(
@@ -263,7 +301,7 @@ def test_a_source_that_is_not_fit(server: MySqlServer, tmp_path: Path) -> None:
             cursor.execute("SET GLOBAL binlog_row_image = FULL")
     assert done.exit_code == 1
     assert "error binlog_row_image" in done.stdout
-    assert set(held(tmp_path / "b")) == FILES
+    assert set(held(tmp_path / "b")) >= set(example().files()) - {SCOPE}
 
 
 def test_no_table_is_left(server: MySqlServer, tmp_path: Path) -> None:

@@ -16,10 +16,11 @@ from unittest.mock import create_autospec
 
 import pytest
 from databricks.sdk import WorkspaceClient
-from databricks.sdk.errors.platform import PermissionDenied
-from databricks.sdk.service.jobs import BaseJob, BaseRun, JobsAPI, JobSettings
+from databricks.sdk.errors.platform import NotFound, PermissionDenied
+from databricks.sdk.service.jobs import BaseJob, BaseRun, JobsAPI, JobSettings, Run, RunOutput
 from databricks.sdk.service.pipelines import (
     GetPipelineResponse,
+    PipelineEvent,
     PipelinesAPI,
     PipelineStateInfo,
 )
@@ -69,6 +70,8 @@ def client(
     ]
     found.pipelines.list_pipelines.side_effect = lambda: iter(listed)
     found.pipelines.get.side_effect = lambda pipeline_id: GetPipelineResponse(cause=f"why {pipeline_id}\n failed")
+    found.jobs.get_run.side_effect = lambda run_id: Run(tasks=[])
+    found.pipelines.list_pipeline_events.side_effect = lambda *_, **__: iter([])
     made: WorkspaceClient = found
     return made
 
@@ -118,6 +121,74 @@ def test_so_does_the_last_update_of_a_pipeline(states: list[str], result: str, f
     assert found.why == (f"why {BUNDLE} declared failed" if failed else "")
 
 
+OURS = "CDC-2001 server_unreachable: cannot connect [db:3306] Hint: check the address"
+SAYS = "Task run failed with message: Workload failed, see run output for details"
+
+
+def task(number: int, code: str) -> dict[str, Any]:
+    return {**run(code), "run_id": number, "task_key": f"t{number}"}
+
+
+@pytest.mark.parametrize(
+    ("tasks", "outputs", "why"),
+    [
+        ([task(1, "RUN_EXECUTION_ERROR")], {1: {"logs": f"a line\nerror: {OURS}\n", "error": "SystemExit: 3"}}, OURS),
+        ([task(1, "RUN_EXECUTION_ERROR")], {1: {"logs": f"error: {OURS} 1\nerror: {OURS} 2"}}, f"{OURS} 2"),
+        ([task(1, "RUN_EXECUTION_ERROR")], {1: {"logs": "", "error": "NameError:\n x"}}, "NameError: x"),
+        ([task(1, "SUCCESS"), task(2, "RUN_EXECUTION_ERROR"), task(3, "CANCELED")], {2: {"error": "x"}}, "x"),
+        ([task(1, "RUN_EXECUTION_ERROR"), task(2, "RUN_EXECUTION_ERROR")], {1: {"error": "x"}, 2: {"error": "x"}}, "x"),
+        ([task(1, "DRIVER_ERROR")], {1: {}}, SAYS),
+        ([], {}, SAYS),
+    ],
+)
+def test_the_cause_is_what_the_task_printed(
+    tasks: list[dict[str, Any]], outputs: dict[int, dict[str, Any]], why: str
+) -> None:
+    workspace: Any = client({f"{BUNDLE} ingest": [run("RUN_EXECUTION_ERROR", message=SAYS)]})
+    workspace.jobs.get_run.side_effect = lambda run_id: Run.from_dict({"run_id": run_id, "tasks": tasks})
+    outputs_of = {number: RunOutput.from_dict(one) for number, one in outputs.items()}
+    none = NotFound("the run has none", error_code="RESOURCE_DOES_NOT_EXIST")
+    workspace.jobs.get_run_output.side_effect = lambda run_id: _raised(outputs_of.get(run_id, none))
+    assert only(last_runs(workspace, BUNDLE)).why == why
+
+
+def _raised(output: RunOutput | NotFound) -> RunOutput:
+    if isinstance(output, NotFound):
+        raise output
+    return output
+
+
+def test_an_output_that_may_not_be_read_leaves_what_is_known() -> None:
+    workspace: Any = client(
+        {f"{BUNDLE} ingest": [run("RUN_EXECUTION_ERROR", message=SAYS)]},
+        {f"{BUNDLE} declared": [{"state": "FAILED", "update_id": "u"}]},
+    )
+    workspace.jobs.get_run.side_effect = PermissionDenied("no", error_code="PERMISSION_DENIED")
+    workspace.pipelines.list_pipeline_events.side_effect = PermissionDenied("no", error_code="PERMISSION_DENIED")
+    assert [one.why for one in last_runs(workspace, BUNDLE)] == [SAYS, f"why {BUNDLE} declared failed"]
+
+
+def event(update: str, message: str, exception: str = "") -> PipelineEvent:
+    error = {"error": {"exceptions": [{"message": exception}]}} if exception else {}
+    return PipelineEvent.from_dict({"origin": {"update_id": update}, "message": message, "level": "ERROR", **error})
+
+
+@pytest.mark.parametrize(
+    ("events", "why"),
+    [
+        ([event("u", "Update u is FAILED."), event("u", "Flow f has FAILED.", f"in Python:\n{OURS}\nat x")], OURS),
+        ([event("u", "Update u is FAILED."), event("u", "Flow f has FAILED.", "no such\n table")], "no such table"),
+        ([event("u", "Update u is FAILED."), event("before", "x", OURS)], "Update u is FAILED."),
+        ([event("before", "x", OURS)], f"why {BUNDLE} declared failed"),
+    ],
+)
+def test_the_cause_of_an_update_is_its_first_error(events: list[PipelineEvent], why: str) -> None:
+    """Events come newest first."""
+    workspace: Any = client({}, {f"{BUNDLE} declared": [{"state": "FAILED", "update_id": "u"}]})
+    workspace.pipelines.list_pipeline_events.side_effect = lambda pipeline_id, **_: iter(events)
+    assert only(last_runs(workspace, BUNDLE)).why == why
+
+
 def test_what_is_the_bundles() -> None:
     jobs: dict[str, list[dict[str, Any]]] = {
         name: []
@@ -165,7 +236,18 @@ def pipelines(asked: dict[str, str]) -> Answer:
     return 200, {"statuses": [{"pipeline_id": "p", "name": f"{BUNDLE} declared", "latest_updates": updates}]}
 
 
-ROUTES = {"/api/2.2/jobs/list": jobs, "/api/2.2/jobs/runs/list": runs, "/api/2.0/pipelines": pipelines}
+def of_one_run(asked: dict[str, str]) -> Answer:
+    return 200, {"run_id": int(asked["run_id"]), "tasks": [task(7, "RUN_EXECUTION_ERROR")]}
+
+
+def output(asked: dict[str, str]) -> Answer:
+    return 200, {"logs": f"error: {OURS}\n", "error": "SystemExit: 3"}
+
+
+ROUTES = {
+    "/api/2.2/jobs/list": jobs, "/api/2.2/jobs/runs/list": runs, "/api/2.0/pipelines": pipelines,
+    "/api/2.2/jobs/runs/get": of_one_run, "/api/2.2/jobs/runs/get-output": output,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -201,7 +283,7 @@ def test_a_failed_last_run_is_exit_code_1(server: Rest, folder: Path) -> None:
     ]
     for_people = status(folder)
     assert for_people.exit_code == 1
-    assert f"failed {BUNDLE} verify: exit code 1 https://w/#1" in for_people.stdout
+    assert f"failed {BUNDLE} verify: {OURS} https://w/#1" in for_people.stdout
     assert {token for _, _, token in server.asked} == {"Bearer a-token"}
 
 

@@ -22,7 +22,7 @@ import pymysql
 import pytest
 from packaging.requirements import Requirement
 
-from lakehouse_cdc.bundle.files import RESOURCES
+from lakehouse_cdc.bundle.wheel import file_name, write_wheel
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.testing import MySqlServer
 from tests.remedies import remedy
@@ -71,11 +71,35 @@ def test_the_package_alone_is_in_it(wheel: zipfile.Path, information: zipfile.Pa
 
 
 def test_what_bundle_init_writes_is_in_it(wheel: zipfile.Path) -> None:
-    packed = wheel / "lakehouse_cdc" / "bundle"
-    for path in (BUNDLE / "resources").glob("*.yml"):
-        assert (packed / "resources" / path.name).read_bytes() == path.read_bytes()
-    assert (packed / "databricks.yml").is_file()
-    assert {path.name for path in (BUNDLE / "resources").glob("*.yml")} >= set(RESOURCES)
+    template = ROOT / "lakehouse_cdc" / "bundle" / "template"
+    files = [path.relative_to(ROOT) for path in template.rglob("*") if path.is_file()]
+    assert len(files) > len(list((BUNDLE / "resources").iterdir()))
+    for path in files:
+        assert wheel.joinpath(*path.parts).read_bytes() == (ROOT / path).read_bytes()
+
+
+def test_a_wheel_of_what_is_installed_is_the_one_that_is_built(wheel: zipfile.Path, tmp_path: Path) -> None:
+    """So a bundle needs no index; the build of an editable installation may have older metadata."""
+    made, again = tmp_path / file_name(), tmp_path / "again.whl"
+    write_wheel(made)
+    write_wheel(again)
+    assert made.read_bytes() == again.read_bytes()
+    with zipfile.ZipFile(made) as mine:
+        names = [name for name in mine.namelist() if "__pycache__" not in name]
+        assert names == mine.namelist()
+        record = next(name for name in names if name.endswith(".dist-info/RECORD"))
+        assert {line.partition(",")[0] for line in mine.read(record).decode().splitlines()} == set(names)
+        built = wheel.root
+        assert set(names) == {name for name in built.namelist() if not name.endswith("/")}  # zipfile.Path adds folders
+        assert made.name == Path(str(built.filename)).name
+        changing = (".dist-info/RECORD", ".dist-info/METADATA", ".dist-info/WHEEL")
+        assert not [name for name in names if not name.endswith(changing) and mine.read(name) != built.read(name)]
+    done = subprocess.run(
+        ["uv", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path / "there"), str(made)],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "there" / "lakehouse_cdc" / "cli" / "main.py").is_file()
 
 
 def test_databricks_brings_spark_and_the_wheel_does_not(metadata: Message) -> None:

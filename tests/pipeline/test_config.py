@@ -90,6 +90,7 @@ def test_settings_take_the_place_of_what_the_file_says(tmp_path: Path, monkeypat
     assert config.excluded("shop.customer") == ("notes",)
     assert config.policy("a.b").form is HISTORY
     assert load(path).name == "shop"
+    assert load(path, ["source.url=", "source.tables= ", "name=", "target.silver="]) == load(path)  # a job's parameters
     bare = write(tmp_path, GOOD[: GOOD.index("tables:\n  shop")])
     assert load(bare, ["tables.shop.*.scd=2"]).policy("shop.orders").form is HISTORY
 
@@ -107,6 +108,8 @@ def test_settings_take_the_place_of_what_the_file_says(tmp_path: Path, monkeypat
         ("source.url={{job.parameters.hunter2}}", "--set source.url", ["not YAML"]),
         ("source.chunk_rows", "--set", ["is no setting"]),
         ("=5", "--set", ["is no setting"]),
+        ("name=''", "--set name", []),
+        ("source.url=null", "--set source.url", []),
         ("target.path=null", "pipeline.yml:6", ["path", "catalog"]),
     ],
 )

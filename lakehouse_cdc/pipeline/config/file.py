@@ -6,6 +6,8 @@ names the nearest known one.
 
 A setting (`source.url=mysql://cdc@db:3306`) takes the place of what the file says of its key, as if it were written
 there: its value is YAML, and checked as all others are. So one file serves several sources, or the parameters of a job.
+A setting without a value (`source.url=`), as an empty parameter makes one, leaves what the file says; `null` is none,
+and `''` an empty text.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ def load(file: Path, settings: Sequence[str] = ()) -> PipelineConfig:
         raise codes.CONFIG_FILE_INVALID.error(
             "the file holds no settings", where=str(file), hint="see docs/reference/configuration.md"
         )
-    given = [_parsed(setting) for setting in settings]
+    given = [parsed for setting in settings if (parsed := _parsed(setting)) is not None]
     for key, value in given:
         _set(values, key, value)
     try:
@@ -59,14 +61,19 @@ def load(file: Path, settings: Sequence[str] = ()) -> PipelineConfig:
         raise codes.CONFIG_FILE_INVALID.error(problem.message, where=where, hint=problem.hint) from None
 
 
-def _parsed(setting: str) -> tuple[tuple[str, ...], Any]:
-    """The path of its key, and its value. The pattern of a table may hold dots; a setting of one does not."""
+def _parsed(setting: str) -> tuple[tuple[str, ...], Any] | None:
+    """The path of its key, and its value, None where none is given.
+
+    The pattern of a table may hold dots; a setting of one does not.
+    """
     name, given, text = setting.partition("=")
     where = f"--set {name}"
     if not given or not name:
         raise codes.SETTING_INVALID.error(
             f"{setting!r} is no setting", where="--set", hint="write it as source.url=mysql://cdc@db"
         )
+    if not text.strip():
+        return None
     path = name.split(".")
     if path[0] == "tables" and len(path) > 2:
         path = ["tables", ".".join(path[1:-1]), path[-1]]

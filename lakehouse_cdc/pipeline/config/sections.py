@@ -72,8 +72,9 @@ class TargetConfig(Keys):
     )  # fmt: skip
     metrics: bool = option(
         Flag(),
-        "one row for each batch in `<bronze>.metrics`: rows, seconds, lag, position, how long the source keeps its log."
-        " Written at most every minute and at the end; a crash may lose the last rows, or repeat one",
+        "one row for each batch in `<bronze>.metrics`: rows, seconds, lag, position, how long the source keeps its log;"
+        " and one for each `verify`: rows compared, rows that differ. Written at most every minute and at the end; a"
+        " crash may lose the last rows, or repeat one",
         default=False, changes=NEXT_RUN,
     )  # fmt: skip
     maintain: Maintain = option(

@@ -62,6 +62,7 @@ class Declared:
             whole, {key: chosen[key] for key in ("resources", "workspace", "run_as", "permissions") if key in chosen}
         )
         defaults = {name: v["default"] for name, v in whole["variables"].items() if "default" in v}
+        defaults |= {name: f"the id of {v['lookup']}" for name, v in whole["variables"].items() if "lookup" in v}
         undeclared = set(chosen.get("variables", {})) - set(whole["variables"])
         assert not undeclared, f"target {target} sets {undeclared}, which are not declared"
         self.variables = defaults | chosen.get("variables", {})
@@ -88,7 +89,12 @@ class Declared:
         self.used.add(name)
         first, _, rest = name.partition(".")
         if first == "var":
-            return self.resolved(self.variables[rest])
+            name, *path = rest.split(".")
+            self.used.add(f"var.{name}")
+            value = self.resolved(self.variables[name])
+            for part in path:
+                value = value[part]
+            return value
         if name == "bundle.target":
             return self.target
         if first in ("bundle", "resources"):

@@ -1,4 +1,4 @@
-"""As much of a workspace as `databricks bundle validate` asks for: the user, folders, and who may write there."""
+"""As much of a workspace as `databricks bundle validate` asks for: the user, folders, their rights, warehouses."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ class _Handler(Answering):
             self.server.folders
         ):
             self.answer(200, {"object_type": "DIRECTORY", "path": path, "object_id": 1})
+        elif url.path == "/api/2.0/sql/warehouses":
+            self.answer(200, {"warehouses": [{"id": "1234", "name": "Serverless Starter Warehouse"}]})
         elif url.path.startswith("/api/2.0/permissions/directories/"):
             self.answer(200, {"object_type": "directory", "access_control_list": _ACL})
         else:
