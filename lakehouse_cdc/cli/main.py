@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import ExitStack
 from enum import Enum
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +15,7 @@ from lakehouse_cdc.cli import bundle
 from lakehouse_cdc.cli.command import Call, command
 from lakehouse_cdc.cli.exits import CONTINUES, DIFFERENCE, DOES_THE_REST
 from lakehouse_cdc.cli.init import init
+from lakehouse_cdc.cli.logs import json_lines
 from lakehouse_cdc.cli.show import Screen, Ticker
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.pipeline.config.file import load
@@ -111,6 +114,13 @@ def doctor(call: Call) -> None:
         raise typer.Exit(DIFFERENCE)
 
 
+class LogFormat(str, Enum):
+    """How a run says what it does."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 @command(app, interrupted=CONTINUES)
 def run(
     call: Call,
@@ -119,6 +129,9 @@ def run(
         float | None, typer.Option(min=0.1, help="Seconds between batches, in place of run.every.")
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Say what a changed file would do, and do nothing.")] = False,
+    log: Annotated[
+        LogFormat, typer.Option(help="With json, stderr has a line of JSON for each batch and each warning.")
+    ] = LogFormat.TEXT,
 ) -> None:
     """Bring bronze and silver up to the source, until interrupted (Ctrl-C) or, with --once, until all is there."""
     if plan:
@@ -127,7 +140,12 @@ def run(
             call.screen.say(sentence)
         call.screen.result({"changes": sentences})
         return
-    with call.opened() as pipeline, Ticker(call.screen, pipeline.estimates()) as ticker:
+    with call.opened() as pipeline, ExitStack() as showing:
+        if log is LogFormat.JSON:
+            showing.enter_context(json_lines(sys.stderr))
+            ticker = None
+        else:
+            ticker = showing.enter_context(Ticker(call.screen, pipeline.estimates()))
         report = pipeline.run(once=once, every_seconds=every, progress=ticker)
     data = report.to_json()
     if not call.screen.as_json:

@@ -8,9 +8,8 @@ fails a run: it is logged, and the rows are tried again with the next ones.
 So this is no ledger: a process that is killed takes the rows of its last seconds along, and a batch that is run again
 after a crash has a second row, with the same layer, batch and bronze_version. What decides anything is read elsewhere.
 
-Silver's rows are those of the bronze commits that its batch covers, as this run counted them. Where it has not counted
-all of them (a commit of an earlier run's, or one that bronze has not reported yet) they are not known, and NULL. A
-commit in between that is nobody's batch (an OPTIMIZE) adds no rows. The lag compares two clocks, the source's and ours.
+Silver's rows are those of the bronze commits that its batch covers, NULL where not all are known (see
+`telemetry.row_counts`). The lag compares two clocks, the source's and ours.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
@@ -41,6 +39,7 @@ from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.ops.source_watch import Look
 from lakehouse_cdc.silver.apply.stream import SilverBatch
+from lakehouse_cdc.telemetry.row_counts import UNKNOWN, Counts, RowCounts
 
 COLUMNS: Columns = (
     ("at", "timestamp"),  # when the batch was in
@@ -64,9 +63,7 @@ _EVERY_SECONDS = 60.0
 _SOURCE_EVERY = 600.0
 _MOST = 100_000  # rows that wait, while they cannot be written
 _SCHEMA = "s"
-_NONE = 2**62
 _log = logging.getLogger(__name__)
-_Counts = Mapping[str, Mapping[str, int]]  # table -> op -> rows
 
 
 class Metrics:
@@ -80,9 +77,7 @@ class Metrics:
         self._spark, self._layout, self._every = spark, layout, every_seconds
         self._lock = threading.Lock()
         self._waiting: list[tuple[Any, ...]] = []
-        self._counted: dict[int, _Counts] = {}  # by commit of bronze, those that silver has not had yet
-        self._since, self._last = -1, -1  # what has rows after the one and up to the other is counted
-        self._held = _newest_with_rows(spark, layout)
+        self._counts = RowCounts(_newest_with_rows(spark, layout))
         self._look: Look | None = None
         self._source_row = -float("inf")
         if exists(spark, layout.metrics):
@@ -119,21 +114,13 @@ class Metrics:
     def bronze(self, batch: BronzeBatch) -> None:
         """Bronze has committed a batch."""
         with self._lock:
-            if self._since < 0:
-                self._since = min(batch.version - 1, self._held)
-            self._last = batch.version
-            if self._layout.silver is not None:
-                self._counted[batch.version] = batch.rows
+            self._counts.bronze(batch.version, batch.rows, keep=self._layout.silver is not None)
         self._enter("bronze", batch.batch, batch.version, batch.source_point, batch.seconds, batch.rows)
 
     def silver(self, batch: SilverBatch) -> None:
         """Silver has committed a batch."""
-        after, last = batch.after or 0, batch.bronze_version
         with self._lock:
-            known = 0 <= self._since <= after and last <= self._last
-            parts = [counts for version, counts in self._counted.items() if after < version <= last]
-            self._counted = {version: counts for version, counts in self._counted.items() if version > last}
-        counts = _sum(parts) if known else None
+            counts = self._counts.silver(batch.after, batch.bronze_version)
         self._enter("silver", batch.batch, batch.bronze_version, batch.source_point, batch.seconds, counts)
 
     def _enter(
@@ -143,7 +130,7 @@ class Metrics:
         version: int | None,
         at: SourcePoint,
         seconds: float | None,
-        counts: _Counts | None,
+        counts: Counts | None,
     ) -> None:
         now = time.time()
         tables: Counter[str] | None = None
@@ -194,18 +181,9 @@ class Metrics:
 def _newest_with_rows(spark: SparkSession, layout: Layout) -> int:
     """The last commit of bronze's so far that holds rows; after it, an earlier run may have left empty ones."""
     if not exists(spark, layout.changes):
-        return _NONE
+        return UNKNOWN
     versions = (c.version for c in newest_first(spark, layout.changes) if c.note is not None and c.rows != 0)
     return next(versions, 0)
-
-
-def _sum(parts: list[_Counts]) -> _Counts:
-    """The counts of several commits, together."""
-    counts: dict[str, Counter[str]] = {}
-    for part in parts:
-        for table, ops in part.items():
-            counts.setdefault(table, Counter()).update(ops)
-    return counts
 
 
 def _seen(look: Look, at: SourcePoint) -> tuple[int | None, float | None, float | None]:

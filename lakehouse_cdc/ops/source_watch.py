@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,12 +36,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Look:
-    """What was seen, at that time in seconds since 1970, of bronze at `point`."""
+    """What was seen, at that time in seconds since 1970, of bronze at `point`; `sizes` are those of the log's files."""
 
     at: float
     point: SourcePoint
     lag: Lag
     headroom: Headroom
+    sizes: Sequence[tuple[str, int]] = ()
 
 
 def caught_up_at(folder: Path, point: SourcePoint) -> float:
@@ -75,6 +76,11 @@ class SourceWatch:
         self._caught_up_at = 0.0 if point is None else caught_up_at(folder, point)
         self.last: Look | None = None
 
+    @property
+    def point(self) -> SourcePoint | None:
+        """Where bronze is, None before its first batch."""
+        return self._point
+
     def moved(self, point: SourcePoint) -> None:
         """Bronze is at `point` now."""
         self._point = point
@@ -105,7 +111,7 @@ class SourceWatch:
         seen = lag(point, view.sizes, view.now, caught_up_at=self._caught_up_at)
         if seen.bytes == 0:
             self._caught_up_at = view.now
-        return Look(view.now, point, seen, view.headroom(point.file))
+        return Look(view.now, point, seen, view.headroom(point.file), view.sizes)
 
     def _note(self, point: SourcePoint, now: float) -> None:
         if not self._caught_up_at or now - self._noted < _NOTED_EVERY:
