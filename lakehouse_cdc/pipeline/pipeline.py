@@ -21,7 +21,7 @@ from lakehouse_cdc.model.belonging import Silver
 from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.mysql.catalog import read_catalog
-from lakehouse_cdc.mysql.connection.session import connect
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
 from lakehouse_cdc.mysql.estimates import estimates
 from lakehouse_cdc.mysql.log_view import LogView
 from lakehouse_cdc.mysql.preflight import checks
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from lakehouse_cdc.schema.table import TableSchema
     from lakehouse_cdc.silver.apply.stream import SilverBatch
     from lakehouse_cdc.sinks.port import Sink
+    from lakehouse_cdc.telemetry.report.history import History
 
 _OTHER_RUN = "let the other run end, or end it (Ctrl-C)"
 T = TypeVar("T")
@@ -498,6 +499,17 @@ class Pipeline(RereadRequests):
         )  # fmt: skip
         verify_history.note(self.state, report.verification(time.time()))
         return report
+
+    def history(self, days: float = 7.0) -> History:
+        """What the pipeline did in the last days, for a report; the source is not asked."""
+        from lakehouse_cdc.lake.small_reads import reader
+        from lakehouse_cdc.ops.run_history import gathered
+
+        server = ConnectionOptions.from_url(self.config.source.url)
+        source = f"{server.host}:{server.port}"
+        with self.failures():
+            read = reader(lambda: self.spark)
+            return gathered(self.layout, read, self.state, self.schemas, self.checkpoint("bronze"), source, days)
 
     def status(self) -> Status:
         """The position of the pipeline, and how far behind its source, if that can be reached."""
