@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-OPS = {"r": "read", "c": "inserted", "u": "updated", "d": "deleted"}
+READ = "r"
+OPS = {READ: "read", "c": "inserted", "u": "updated", "d": "deleted"}
 _RESTS = 1_200.0  # rows of the layer `source` come every ten minutes: longer without any, nothing ran
 
 

@@ -6,11 +6,11 @@ security policy says so), whatever a table is called.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 
-from lakehouse_cdc.telemetry.report.history import OPS, Buckets, Check, History, TableLine
+from lakehouse_cdc.telemetry.report.history import OPS, READ, Buckets, Check, History, TableLine
 from lakehouse_cdc.telemetry.report.svg import Chart, Columns, Line, Mark, moment
 from lakehouse_cdc.telemetry.report.texts import count, duration, size
 
@@ -98,10 +98,11 @@ def _charts(history: History) -> Iterator[str]:
     chart = Chart("Lag over time", *frame, duration, lines=lags, marks=marks)
     yield _figure("Lag", "since all that the source committed is in the layer", _LAYERS, _LAYERS, chart)
 
-    rates = buckets.rates(((e.at, e.ops) for e in entries if e.layer == "bronze"), [*OPS])
-    names, styles = [*OPS.values()], [f"op-{op}" for op in OPS]
-    chart = Chart("Rows a second", *frame, count, columns=Columns(names, styles, buckets.spans, rates), marks=marks)
-    yield _figure("Rows a second into bronze", "read by snapshots, and changes", names, styles, chart)
+    counts = [(e.at, e.ops) for e in entries if e.layer == "bronze"]
+    changes = {op: name for op, name in OPS.items() if op != READ}
+    yield _rates(counts, changes, "Changes a second", "into bronze, by what they are", buckets, marks)
+    if history.rows[READ]:
+        yield _rates(counts, {READ: OPS[READ]}, "Rows read a second", "of tables as they are", buckets, [])
 
     took = [line("bronze", "seconds", "bronze"), line("silver", "seconds", "silver")]
     chart = Chart("Seconds a batch", *frame, duration, lines=took)
@@ -111,6 +112,20 @@ def _charts(history: History) -> Iterator[str]:
     if lacking.parts:
         chart = Chart("Bytes of binlog", *frame, size, lines=[lacking])
         yield _figure("Binlog that bronze lacks", "as seen every ten seconds", (), (), chart)
+
+
+def _rates(
+    counts: Iterable[tuple[float, Mapping[str, int]]],
+    ops: Mapping[str, str],
+    title: str,
+    what: str,
+    buckets: Buckets,
+    marks: Sequence[Mark],
+) -> str:
+    names, styles = [*ops.values()], [f"op-{op}" for op in ops]
+    columns = Columns(names, styles, buckets.spans, buckets.rates(counts, [*ops]))
+    chart = Chart(title, buckets.since, buckets.until, count, columns=columns, marks=marks)
+    return _figure(title, what, names, styles, chart)
 
 
 def _figure(title: str, what: str, names: Sequence[str], styles: Sequence[str], chart: Chart) -> str:
@@ -158,10 +173,10 @@ def _tables(history: History) -> Iterator[str]:
 def _line(one: TableLine, rows: int, most: int) -> str:
     reason = f'<div class="reason">{escape(one.reason)}</div>' if one.reason else ""
     style = "bad" if one.state == "quarantined" else ""
+    share = f'<i style="width:{100 * rows / most:.1f}%"></i>' if rows else ""
     return (
         f'<tr><td><code>{escape(one.name)}</code>{reason}</td><td class="{style}">{escape(one.state)}</td>'
-        f'<td class="number">{rows:,}</td>'
-        f'<td class="share"><i style="width:{100 * rows / most if most else 0:.1f}%"></i></td></tr>'
+        f'<td class="number">{rows:,}</td><td class="share">{share}</td></tr>'
     )
 
 

@@ -152,6 +152,6 @@ def moment(at: float) -> str:
 
 
 def _rounded_up(value: float) -> float:
-    """A number of one digit, 1, 2, 4, 5, 6, 8 or 10, and zeros: the top of an axis."""
+    """A round number, such as 2, 30 or 1,500: the top of an axis."""
     size = 10.0 ** math.floor(math.log10(value))
-    return next(step * size for step in (1, 2, 4, 5, 6, 8, 10) if value <= step * size * (1 + 1e-9))
+    return next(step * size for step in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if value <= step * size * (1 + 1e-9))

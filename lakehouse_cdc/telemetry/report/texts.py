@@ -18,7 +18,7 @@ def count(value: float) -> str:
     for unit, of, least in (("G", 1e9, 1e9), ("M", 1e6, 1e6), ("k", 1e3, 1e4)):
         if value >= least:
             return f"{_short(value / of)} {unit}"
-    return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"
 
 
 def size(value: float) -> str:
