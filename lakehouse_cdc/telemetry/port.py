@@ -1,6 +1,6 @@
 """Where measurements go, and the promise that no output fails or delays a run.
 
-Each output has a thread of its own and a queue: whoever measures puts the event there and returns. What an output
+Each output has a thread of its own and a queue: the run puts what happens there and continues. What an output
 raises is logged, at most every minute; while one hangs, its queue fills up to `_MOST` events, and further ones are
 lost to it alone. At the end of a run an output has `_LAST_SECONDS` for what is left.
 """

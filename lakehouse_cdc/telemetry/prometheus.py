@@ -137,10 +137,7 @@ class Endpoint:
         self._totals.add(measured)
         if self._server is None and time.monotonic() >= self._next_try:
             self._next_try = time.monotonic() + _AGAIN
-            try:
-                self._server = start_http_server(self._port, self._host, _registry(self._totals))
-            except OverflowError as error:
-                raise OSError(str(error)) from error
+            self._server = start_http_server(self._port, self._host, _registry(self._totals))
 
     def close(self) -> None:
         """See `port.Output`."""

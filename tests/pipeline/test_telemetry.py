@@ -49,7 +49,7 @@ def test_what_is_exposed_is_what_the_runs_committed(
     lake = pipeline(spark, mysql, DATABASE, tmp_path, target=target)
 
     def progress(one: Progress) -> None:
-        with urlopen(f"http://{LOCAL}:{number}/metrics", timeout=10) as answer:
+        with urlopen(f"http://{LOCAL}:{number}/metrics", timeout=60) as answer:
             scraped.append(answer.read().decode())
 
     with ShopWriter(shop, rate=20):
@@ -127,6 +127,8 @@ def test_the_commands(
     call("verify")
     with mysql.connect(autocommit=True) as connection, connection.cursor() as cursor:
         cursor.execute(f"ALTER TABLE {DATABASE}.orders ADD COLUMN colour VARCHAR(20) DEFAULT 'hush-hush'")
+        cursor.execute(f"CREATE TABLE {DATABASE}.`<script>x</script>` (id INT PRIMARY KEY)")
+        cursor.execute(f"INSERT INTO {DATABASE}.`<script>x</script>` VALUES (1)")
     call("run", "--once")
     stdout, _ = call("report", "-o", "report.html", "--json")
     assert json.loads(stdout)["troubles"] == []
@@ -134,3 +136,5 @@ def test_the_commands(
     for text in ("silver equals the source", f"{DATABASE}.orders", "ADD COLUMN colour", "healthy", "<svg"):
         assert text in page
     assert "hush-hush" not in page
+    assert "<script" not in page
+    assert f"{DATABASE}.&lt;script&gt;x&lt;/script&gt;" in page

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from lakehouse_cdc.cli.main import app
 from lakehouse_cdc.telemetry.declaration import METRICS, PIPELINE, PREFIX, Kind
 
 pytestmark = pytest.mark.process
@@ -46,6 +48,15 @@ def test_what_an_expression_names_is_declared(expression: str) -> None:
     labels = {label for name, _ in named for label in series()[name]}
     for group in re.findall(r"\b(?:by|on) \(([^)]*)\)", expression):
         assert set(re.split(r",\s*", group)) <= labels
+
+
+def test_the_command_writes_both(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["monitoring", str(tmp_path / "monitoring"), "--json"])
+    assert done.exit_code == 0, done.output
+    written = {path.name: path.read_text() for path in (tmp_path / "monitoring").iterdir()}
+    assert written["alerts.yml"] == ALERTS
+    assert json.loads(written["dashboard.json"]) == DASHBOARD
+    assert len(json.loads(done.stdout)["files"]) == len(written) == 2
 
 
 def promtool(*arguments: str | Path) -> str:
