@@ -11,6 +11,8 @@ import typer
 
 from lakehouse_cdc.cli.command import Call
 from lakehouse_cdc.cli.show import Screen
+from lakehouse_cdc.draft.files import write
+from lakehouse_cdc.errors import codes
 
 _FILES = {
     "alerts.yml": "rules of Prometheus; promtool check rules alerts.yml",
@@ -33,9 +35,14 @@ def report(
 
     with call.opened() as pipeline:
         history = pipeline.history(days)
-    written = out.with_name(f".{out.name}.{os.getpid()}")
-    written.write_text(html(history), encoding="utf-8")
-    written.replace(out)
+    try:
+        written = out.with_name(f".{out.name}.{os.getpid()}")
+        written.write_text(html(history), encoding="utf-8")
+        written.replace(out)
+    except OSError as error:
+        raise codes.DRAFT_PLACE_UNUSABLE.error(
+            f"cannot write {out}: {error.strerror}", hint="choose another place"
+        ) from error
     call.screen.say(f"wrote {out}")
     for text in history.notes:
         call.screen.say(text)
@@ -47,10 +54,12 @@ def monitoring(
     screen: Screen,
     folder: Annotated[Path, typer.Argument(help="Where to write them.")] = Path("."),
 ) -> None:
-    """Write alert rules for Prometheus and a dashboard for Grafana, for all pipelines, to be kept as your own."""
+    """Write alert rules for Prometheus and a dashboard for Grafana, for all pipelines, to be kept as your own.
+
+    A file that is there is never overwritten.
+    """
     data = files("lakehouse_cdc.telemetry") / "files"
-    folder.mkdir(parents=True, exist_ok=True)
+    write({folder / name: (data / name).read_text(encoding="utf-8") for name in _FILES})
     for name, what in _FILES.items():
-        (folder / name).write_text((data / name).read_text(encoding="utf-8"), encoding="utf-8")
         screen.say(f"wrote {folder / name} ({what})")
     screen.result({"files": [str(folder / name) for name in _FILES]})

@@ -1,7 +1,8 @@
 """What each event of a run makes of the metrics; pure.
 
 Counters add up to what the batches did: each batch of bronze adds its rows, each of silver those of the commits that it
-covers, and nothing is added twice. So the sum of `rows` over ops is the number of rows that the run has committed, but
+covers, and nothing is added twice: a batch that comes again, since a run had to start its streams again, ends where one
+did that has been counted. So the sum of `rows` over ops is the number of rows that the run has committed, but
 for schemas (op s), which are no rows of the source's.
 
 The lag of a layer is `model.source_lag.lag` of the place that it has reached. Silver has no batch for a commit without
@@ -79,6 +80,8 @@ class Measuring:
         self._silver_version: int | None = None
         self._with_rows = -1  # the last commit of bronze's with rows
         self._sizes: Sequence[tuple[str, int]] = ()
+        self._committed: dict[str, int] = {}  # by layer the last version that was counted
+        self._planned_to = -1  # the seq up to which statements were
         self._named: dict[str, set[str]] = {}
         self._troubled: dict[tuple[str, ...], set[str]] = {}
         self._left: dict[str, frozenset[str]] = {BRONZE: frozenset(), SILVER: frozenset()}
@@ -92,7 +95,7 @@ class Measuring:
             case Batch():
                 return self._batch(event)
             case Planned():
-                return self._planned(event)
+                return self._tables(event)
             case Seen():
                 return self._seen(event)
             case SetAside():
@@ -119,6 +122,9 @@ class Measuring:
 
     def _batch(self, event: Batch) -> Iterator[Measurement]:
         layer, point, rows = event.layer, event.point, event.rows
+        if event.version <= self._committed.get(layer, -1):
+            return
+        self._committed[layer] = event.version
         if layer == BRONZE and rows is not None:
             self._counts.bronze(event.version, rows)
             if rows:
@@ -163,14 +169,16 @@ class Measuring:
         if before.gtid != point.gtid and (transactions := _transactions(before.gtid, point.gtid)):
             yield Measurement(TRANSACTIONS, transactions)
 
-    def _planned(self, event: Planned) -> Iterator[Measurement]:
+    def _tables(self, event: Planned) -> Iterator[Measurement]:
         offset, states = event.offset, Counter[str](waiting=0, reading=0, done=0)
         for state in offset.captured.values():
             waits = isinstance(state.phase, Waiting) or not state.begun
             states["done" if state.complete else "waiting" if waits else "reading"] += 1
         yield from (Measurement(SNAPSHOT_TABLES, n, (state,)) for state, n in states.items())
-        kinds = Counter(effect.kind for one in (*offset.between, offset) for effect in one.ddl)
-        yield from (Measurement(SCHEMA_CHANGES, n, (kind,)) for kind, n in sorted(kinds.items()))
+        if offset.first_seq > self._planned_to:
+            self._planned_to = offset.first_seq
+            kinds = Counter(effect.kind for one in (*offset.between, offset) for effect in one.ddl)
+            yield from (Measurement(SCHEMA_CHANGES, n, (kind,)) for kind, n in sorted(kinds.items()))
         yield from self._quarantined(BRONZE, frozenset(offset.quarantined))
 
     def _quarantined(self, layer: str, tables: frozenset[str]) -> Iterator[Measurement]:

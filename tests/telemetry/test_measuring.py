@@ -86,6 +86,9 @@ def test_counters_add_up_to_what_the_batches_did(batches: list[dict[str, dict[st
             events.append(Batch(SILVER, len(done), version, point(1), 1.5, 2000.0, after=silver or None))
             done.append((silver, version))
             silver = version
+    again = data.draw(st.lists(st.integers(0, len(events) - 1), max_size=3))
+    for index in sorted(again, reverse=True):  # a batch that comes again at once
+        events.insert(index + 1, events[index])
     found = exposed(*events)
 
     def total(parts: list[dict[str, dict[str, int]]]) -> Counter[str]:
@@ -122,6 +125,7 @@ def test_every_metric_is_exposed_with_its_labels() -> None:
     found = exposed(
         Begun("1.0", "4.2.0", {BRONZE: (0, before), SILVER: (3, before)}),
         Planned(offset),
+        Planned(offset),  # which was not committed, and comes again
         of_bronze(4, {"shop.a": {"s": 1, "c": 2}}, after),
         Seen(995.0, after, sizes, Headroom(60.0, "age")),
         Failed("CDC-1001"),

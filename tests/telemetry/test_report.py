@@ -186,7 +186,7 @@ def test_a_report_needs_no_spark(tmp_path: Path) -> None:
         ("ALTER TABLE a ADD b VARCHAR(20) DEFAULT '...'", "bin.000001:150")
     ]
     assert found.ddl[0].at == pytest.approx(now - 200, abs=0.01)
-    assert found.troubles == ["the last verify found that 2 rows of silver differ"]
+    assert found.troubles == ["by the last verify, silver differs from the source in 2 rows"]
     assert "Mr Secret" not in html(found)
 
 

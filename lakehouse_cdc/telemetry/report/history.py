@@ -94,8 +94,8 @@ class History:
         for layer in ("silver", "bronze"):
             if (last := self.last_check(layer)) is not None and not last.verified:
                 differ = sum(last.differing.values())
-                what = f"{differ:,} rows of {layer} differ" if differ else f"{layer} was not verified as a whole"
-                troubles.append(f"the last verify found that {what}" if differ else f"{what} by the last verify")
+                what = f"{layer} differs from the source in {differ:,} rows" if differ else f"{layer} is not all equal"
+                troubles.append(f"by the last verify, {what}")
         return troubles
 
     def last_check(self, layer: str) -> Check | None:
