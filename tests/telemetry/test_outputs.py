@@ -16,7 +16,7 @@ from urllib.request import urlopen
 
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoint
 
 from lakehouse_cdc.cli.logs import json_lines
 from lakehouse_cdc.telemetry import port
@@ -214,8 +214,9 @@ def test_opentelemetry_gets_the_same() -> None:
     found: dict[tuple[Any, ...], Any] = {}
     for metric in data.resource_metrics[0].scope_metrics[0].metrics:
         for one in metric.data.data_points:
-            value = (one.count, one.sum) if isinstance(one, HistogramDataPoint) else one.value
-            found[(metric.name, metric.unit, *sorted((one.attributes or {}).items()))] = value
+            value = one.value if isinstance(one, NumberDataPoint) else (one.count, one.sum)
+            series = (metric.name, metric.unit, *sorted((one.attributes or {}).items()))
+            found[series] = value
     shop = ("pipeline", "shop")
     assert found["lakehouse_cdc.rows", "{row}", ("layer", "bronze"), ("op", "c"), shop] == 10
     assert found["lakehouse_cdc.up", "", shop] == 0
