@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lakehouse_cdc.source.state.state_store import write_whole
 
-_NAME = "verified.jsonl"
+NAME = "verified.jsonl"
 _MOST = 1_000
 _EVERY = 30.0  # seconds between two looks whether another process has verified
 _log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class Verification:
 
 def note(folder: Path, one: Verification) -> None:
     """Add it."""
-    path = folder / _NAME
+    path = folder / NAME
     try:
         kept = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         write_whole(path, "".join(f"{line}\n" for line in [*kept[1 - _MOST :], json.dumps(asdict(one))]))
@@ -47,7 +47,7 @@ def note(folder: Path, one: Verification) -> None:
 def read(folder: Path) -> list[Verification]:
     """All that is kept, oldest first; a line that is none is left out."""
     try:
-        lines = (folder / _NAME).read_text(encoding="utf-8").splitlines()
+        lines = (folder / NAME).read_text(encoding="utf-8").splitlines()
     except OSError:
         return []
     found = []
