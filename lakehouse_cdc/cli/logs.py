@@ -5,9 +5,16 @@ Spark's Python side logs whole traces of calls that end because the streams are 
 
 from __future__ import annotations
 
+import json
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
 from io import TextIOWrapper
 from pathlib import Path
+from typing import Any, TextIO
+
+from lakehouse_cdc.telemetry import batch_log
 
 
 def log_to(path: Path) -> None:
@@ -31,3 +38,31 @@ class _LogFile(logging.FileHandler):
     def _open(self) -> TextIOWrapper:
         Path(self.baseFilename).parent.mkdir(parents=True, exist_ok=True)
         return super()._open()
+
+
+@contextmanager
+def json_lines(stream: TextIO) -> Iterator[None]:
+    """Within the block each batch, and each warning of this package, is a line of JSON on the stream."""
+    ours, before = logging.getLogger(__package__.partition(".")[0]), batch_log.log.level
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(_JsonLine())
+    handler.addFilter(lambda record: record.levelno >= logging.WARNING or hasattr(record, batch_log.FIELDS))
+    ours.addHandler(handler)
+    batch_log.log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        ours.removeHandler(handler)
+        batch_log.log.setLevel(before)
+
+
+class _JsonLine(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        fields: dict[str, Any] | None = getattr(record, batch_log.FIELDS, None)
+        if fields is None:
+            time = datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds")
+            fields = {"time": time, "logger": record.name, "message": record.getMessage()}
+            if record.exc_info:
+                fields["trace"] = self.formatException(record.exc_info)
+        event = "batch" if hasattr(record, batch_log.FIELDS) else "log"
+        return json.dumps({"event": event, "level": record.levelname, **fields}, default=str)

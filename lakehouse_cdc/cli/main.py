@@ -1,7 +1,9 @@
-"""`lakehouse-cdc`: demo, init, config, doctor, run, status, verify, as-of, maintain, signal, reset, redact, bundle."""
+"""`lakehouse-cdc`: demo, init, config, doctor, run, status, verify, report, as-of, signal, reset, and others."""
 
 from __future__ import annotations
 
+import sys
+from contextlib import ExitStack
 from enum import Enum
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +15,8 @@ from lakehouse_cdc.cli import bundle
 from lakehouse_cdc.cli.command import Call, command
 from lakehouse_cdc.cli.exits import CONTINUES, DIFFERENCE, DOES_THE_REST
 from lakehouse_cdc.cli.init import init
+from lakehouse_cdc.cli.logs import json_lines
+from lakehouse_cdc.cli.report import monitoring, report
 from lakehouse_cdc.cli.show import Screen, Ticker
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.pipeline.config.file import load
@@ -77,6 +81,8 @@ def demo(
 
 
 command(app)(init)
+command(app)(report)
+command(app)(monitoring)
 
 
 @command(app)
@@ -111,6 +117,13 @@ def doctor(call: Call) -> None:
         raise typer.Exit(DIFFERENCE)
 
 
+class LogFormat(str, Enum):
+    """How a run says what it does."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 @command(app, interrupted=CONTINUES)
 def run(
     call: Call,
@@ -119,6 +132,9 @@ def run(
         float | None, typer.Option(min=0.1, help="Seconds between batches, in place of run.every.")
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Say what a changed file would do, and do nothing.")] = False,
+    log: Annotated[
+        LogFormat, typer.Option(help="With json, stderr has a line of JSON for each batch and each warning.")
+    ] = LogFormat.TEXT,
 ) -> None:
     """Bring bronze and silver up to the source, until interrupted (Ctrl-C) or, with --once, until all is there."""
     if plan:
@@ -127,21 +143,26 @@ def run(
             call.screen.say(sentence)
         call.screen.result({"changes": sentences})
         return
-    with call.opened() as pipeline, Ticker(call.screen, pipeline.estimates()) as ticker:
-        report = pipeline.run(once=once, every_seconds=every, progress=ticker)
-    data = report.to_json()
+    with call.opened() as pipeline, ExitStack() as showing:
+        if log is LogFormat.JSON:
+            showing.enter_context(json_lines(sys.stderr))
+            ticker = None
+        else:
+            ticker = showing.enter_context(Ticker(call.screen, pipeline.estimates()))
+        done = pipeline.run(once=once, every_seconds=every, progress=ticker)
+    data = done.to_json()
     if not call.screen.as_json:
         rows = [[name, *(counts.get(k, 0) for k in ("rows", "r", "c", "u", "d"))]
                 for name, counts in data["tables"].items()]  # fmt: skip
         call.screen.table("Into bronze", ["table", "rows", "read", "inserts", "updates", "deletes"], rows)
         if data["position"]:
             call.screen.say(f"position: {data['position']['file']}:{data['position']['pos']}")
-        call.screen.quarantined(report.quarantined)
-        call.screen.uncaptured(report.uncaptured.all)
-        for notice in report.notices:
+        call.screen.quarantined(done.quarantined)
+        call.screen.uncaptured(done.uncaptured.all)
+        for notice in done.notices:
             call.screen.say(notice)
     call.screen.result(data)
-    if report.interrupted:
+    if done.interrupted:
         raise KeyboardInterrupt
 
 
@@ -183,17 +204,17 @@ def verify(
     with call.opened() as pipeline:
         verified, results = True, {}
         for one in ("silver", "bronze") if layer is Layers.ALL else (layer.value,):
-            report = pipeline.verify(one)
-            asked = pipeline.repair(report) if repair else {}
+            compared = pipeline.verify(one)
+            asked = pipeline.repair(compared) if repair else {}
             if not call.screen.as_json:
-                call.screen.comparison(report)
+                call.screen.comparison(compared)
             keys = {name: n for name, n in asked.items() if n is not None}
             whole = [name for name, n in asked.items() if n is None]
             if asked:
                 _say_again(call.screen, [*(f"{n:,} keys of {name}" for name, n in keys.items()), *whole])
             again = {"keys_read_again": keys, "read_again": whole} if repair else {}
-            results[one] = {**report.to_json(), **again}
-            verified = verified and report.verified
+            results[one] = {**compared.to_json(), **again}
+            verified = verified and compared.verified
         call.screen.result({"verified": verified, **results} if layer is Layers.ALL else results[layer.value])
         if not verified:
             raise typer.Exit(DIFFERENCE)

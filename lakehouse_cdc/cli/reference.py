@@ -18,6 +18,7 @@ from lakehouse_cdc.cli.exits import DIFFERENCE, FAILED, FINE, INTERRUPTED, WRONG
 from lakehouse_cdc.cli.main import app
 from lakehouse_cdc.pipeline.config import reference
 from lakehouse_cdc.spec import table_states
+from lakehouse_cdc.telemetry import declaration
 
 _INTRODUCTION = """\
 # Command line
@@ -73,6 +74,7 @@ def _parameter(one: Any) -> Iterator[str]:
 MADE: Mapping[str, Callable[[], str]] = {
     "cli.md": commands,
     "configuration.md": reference.markdown,
+    "metrics.md": declaration.page,
     "pipeline.schema.json": reference.json_schema,
     "table-states.md": table_states.page,
 }

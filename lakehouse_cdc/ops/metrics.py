@@ -8,9 +8,8 @@ fails a run: it is logged, and the rows are tried again with the next ones.
 So this is no ledger: a process that is killed takes the rows of its last seconds along, and a batch that is run again
 after a crash has a second row, with the same layer, batch and bronze_version. What decides anything is read elsewhere.
 
-Silver's rows are those of the bronze commits that its batch covers, as this run counted them. Where it has not counted
-all of them (a commit of an earlier run's, or one that bronze has not reported yet) they are not known, and NULL. A
-commit in between that is nobody's batch (an OPTIMIZE) adds no rows. The lag compares two clocks, the source's and ours.
+Silver's rows are those of the bronze commits that its batch covers, NULL where not all are known (see
+`telemetry.row_counts`). The lag compares two clocks, the source's and ours.
 
 A verification leaves a row, too (`verify_silver`, `verify_bronze`): `rows` and `seconds` are what it compared, and in
 what time.
@@ -22,8 +21,6 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
@@ -43,8 +40,10 @@ from lakehouse_cdc.lake.tables import (
 )
 from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.model.verification import Verification
 from lakehouse_cdc.ops.source_watch import Look
 from lakehouse_cdc.silver.apply.stream import SilverBatch
+from lakehouse_cdc.telemetry.row_counts import UNKNOWN, Counts, RowCounts
 
 COLUMNS: Columns = (
     ("at", "timestamp"),  # when the batch was in
@@ -71,24 +70,7 @@ _EVERY_SECONDS = 60.0
 _SOURCE_EVERY = 600.0
 _MOST = 100_000  # rows that wait, while they cannot be written
 _SCHEMA = "s"
-_NONE = 2**62
 _log = logging.getLogger(__name__)
-_Counts = Mapping[str, Mapping[str, int]]  # table -> op -> rows
-
-
-@dataclass(frozen=True)
-class Verification:
-    """What a comparison of a layer (silver or bronze) with the source came to.
-
-    `rows` were compared in `seconds`. `differing` are the rows that are not equal, by table, 0 where all are, and None
-    where the table could not be compared; `quarantined` are the tables that are not followed, with the reasons.
-    """
-
-    layer: str
-    rows: int
-    seconds: float
-    differing: Mapping[str, int | None]
-    quarantined: Mapping[str, str]
 
 
 def record_verification(spark: SparkSession, layout: Layout, verification: Verification) -> None:
@@ -113,9 +95,7 @@ class Metrics:
         self._spark, self._layout, self._every = spark, layout, every_seconds
         self._lock = threading.Lock()
         self._waiting: list[tuple[Any, ...]] = []
-        self._counted: dict[int, _Counts] = {}  # by commit of bronze, those that silver has not had yet
-        self._since, self._last = -1, -1  # what has rows after the one and up to the other is counted
-        self._held = _newest_with_rows(spark, layout)
+        self._counts = RowCounts(_newest_with_rows(spark, layout))
         self._look: Look | None = None
         self._source_row = -float("inf")
         if exists(spark, layout.metrics):
@@ -152,27 +132,19 @@ class Metrics:
     def bronze(self, batch: BronzeBatch) -> None:
         """Bronze has committed a batch."""
         with self._lock:
-            if self._since < 0:
-                self._since = min(batch.version - 1, self._held)
-            self._last = batch.version
-            if self._layout.silver is not None:
-                self._counted[batch.version] = batch.rows
+            self._counts.bronze(batch.version, batch.rows, keep=self._layout.silver is not None)
         self._enter("bronze", batch.batch, batch.version, batch.source_point, batch.seconds, batch.rows)
 
     def silver(self, batch: SilverBatch) -> None:
         """Silver has committed a batch."""
-        after, last = batch.after or 0, batch.bronze_version
         with self._lock:
-            known = 0 <= self._since <= after and last <= self._last
-            parts = [counts for version, counts in self._counted.items() if after < version <= last]
-            self._counted = {version: counts for version, counts in self._counted.items() if version > last}
-        counts = _sum(parts) if known else None
+            counts = self._counts.silver(batch.after, batch.bronze_version)
         self._enter("silver", batch.batch, batch.bronze_version, batch.source_point, batch.seconds, counts)
 
     def verified(self, verification: Verification) -> None:
         """A layer has been compared with the source."""
         row = dict.fromkeys((name for name, _ in COLUMNS), None) | {
-            "at": _moment(time.time()), "layer": f"verify_{verification.layer}", "rows": verification.rows,
+            "at": _moment(verification.at), "layer": f"verify_{verification.layer}", "rows": verification.rows,
             "seconds": verification.seconds, "differing": dict(verification.differing),
             "quarantined": dict(verification.quarantined),
         }  # fmt: skip
@@ -186,7 +158,7 @@ class Metrics:
         version: int | None,
         at: SourcePoint,
         seconds: float | None,
-        counts: _Counts | None,
+        counts: Counts | None,
     ) -> None:
         now = time.time()
         tables: Counter[str] | None = None
@@ -238,18 +210,9 @@ class Metrics:
 def _newest_with_rows(spark: SparkSession, layout: Layout) -> int:
     """The last commit of bronze's so far that holds rows; after it, an earlier run may have left empty ones."""
     if not exists(spark, layout.changes):
-        return _NONE
+        return UNKNOWN
     versions = (c.version for c in newest_first(spark, layout.changes) if c.note is not None and c.rows != 0)
     return next(versions, 0)
-
-
-def _sum(parts: list[_Counts]) -> _Counts:
-    """The counts of several commits, together."""
-    counts: dict[str, Counter[str]] = {}
-    for part in parts:
-        for table, ops in part.items():
-            counts.setdefault(table, Counter()).update(ops)
-    return counts
 
 
 def _seen(look: Look, at: SourcePoint) -> tuple[int | None, float | None, float | None]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,24 +30,25 @@ _PAUSE = 60.0  # seconds after a look that failed: a server that is away may tak
 _NOTED_EVERY = 60.0  # seconds between two notes of the same kind
 _WARNED_EVERY = 3600.0
 _SETTINGS_EVERY = 600.0
-_NAME = "caught_up.json"
+NAME = "caught_up.json"
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Look:
-    """What was seen, at that time in seconds since 1970, of bronze at `point`."""
+    """What was seen, at that time in seconds since 1970, of bronze at `point`; `sizes` are those of the log's files."""
 
     at: float
     point: SourcePoint
     lag: Lag
     headroom: Headroom
+    sizes: Sequence[tuple[str, int]] = ()
 
 
 def caught_up_at(folder: Path, point: SourcePoint) -> float:
     """When a run saw last that bronze had everything, in seconds since 1970; 0 where none did, in this epoch."""
     try:
-        data = json.loads((folder / _NAME).read_text(encoding="utf-8"))
+        data = json.loads((folder / NAME).read_text(encoding="utf-8"))
         known = data["server_uuid"] == point.server_uuid and data["epoch"] == point.epoch
         return float(data["at"]) if known else 0.0
     except (OSError, ValueError, KeyError, TypeError):
@@ -74,6 +75,11 @@ class SourceWatch:
         self._looked = self._noted = self._warned = self._asked = -float("inf")
         self._caught_up_at = 0.0 if point is None else caught_up_at(folder, point)
         self.last: Look | None = None
+
+    @property
+    def point(self) -> SourcePoint | None:
+        """Where bronze is, None before its first batch."""
+        return self._point
 
     def moved(self, point: SourcePoint) -> None:
         """Bronze is at `point` now."""
@@ -105,7 +111,7 @@ class SourceWatch:
         seen = lag(point, view.sizes, view.now, caught_up_at=self._caught_up_at)
         if seen.bytes == 0:
             self._caught_up_at = view.now
-        return Look(view.now, point, seen, view.headroom(point.file))
+        return Look(view.now, point, seen, view.headroom(point.file), view.sizes)
 
     def _note(self, point: SourcePoint, now: float) -> None:
         if not self._caught_up_at or now - self._noted < _NOTED_EVERY:
@@ -113,7 +119,7 @@ class SourceWatch:
         self._noted = now
         data = {"server_uuid": point.server_uuid, "epoch": point.epoch, "at": self._caught_up_at}
         with suppress(OSError):
-            write_whole(self._folder / _NAME, json.dumps(data))
+            write_whole(self._folder / NAME, json.dumps(data))
 
     def _warn(self, now: float) -> None:
         if self.last is not None and self.last.headroom.scarce and now - self._warned >= _WARNED_EVERY:

@@ -132,7 +132,7 @@ def status(
     for name, state in sorted(offset.tables.items()):
         clear = tuple(hidden[name].columns) if name in hidden else ()
         table = TableStatus(
-            _snapshot(state), state.cursor, rows.get(name, 0), None, offset.quarantined.get(name, ""), clear=clear
+            snapshot_of(state), state.cursor, rows.get(name, 0), None, offset.quarantined.get(name, ""), clear=clear
         )
         tables[name] = replace(table, asked=name in asked)
     if layout.silver is not None:
@@ -149,7 +149,8 @@ def status(
     return Status(layout.pipeline, point, silver_point, lagging, kept, tables, texts=texts, passed=passed)
 
 
-def _snapshot(state: TableState) -> Snapshot:
+def snapshot_of(state: TableState) -> Snapshot:
+    """How far a table is, in a word."""
     if not state.captured:
         return "dropped" if isinstance(state.phase, Dropped) else "quarantined"
     if state.complete:

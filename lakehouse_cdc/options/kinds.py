@@ -163,21 +163,22 @@ class Flag(Kind[bool]):
 
 @dataclass(frozen=True)
 class Integer(Kind[int]):
-    """A whole number above zero that a long holds."""
+    """A whole number above zero, up to `most`: what a long holds."""
 
     unit: str = ""
     title: str = "whole number"
+    most: int = MOST
 
     def check(self, value: Any) -> int:
         if isinstance(value, bool) or not (isinstance(value, int) or (isinstance(value, float) and value.is_integer())):
             raise Invalid("expected a whole number")
-        return int(_within(value, MOST))
+        return int(_within(value, self.most))
 
     def of_text(self, text: str) -> int:
         return self.check(_parsed(text, int))
 
     def json_schema(self) -> JsonSchema:
-        return {"type": "integer", "exclusiveMinimum": 0, "maximum": MOST}
+        return {"type": "integer", "exclusiveMinimum": 0, "maximum": self.most}
 
 
 @dataclass(frozen=True)

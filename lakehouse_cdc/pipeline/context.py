@@ -19,6 +19,8 @@ from lakehouse_cdc.pipeline.run.exclusive import exclusive, writable
 from lakehouse_cdc.pipeline.run.failures import translate
 from lakehouse_cdc.runtime.databricks import brought_session
 from lakehouse_cdc.schema.selection import Selection
+from lakehouse_cdc.telemetry.outputs import outputs
+from lakehouse_cdc.telemetry.port import Telemetry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -128,6 +130,13 @@ class PipelineContext:
 
     def _connection(self) -> ConnectionOptions:
         return connection_options(self.config, self._home)
+
+    def telemetry(self) -> Telemetry:
+        """The outputs that the configuration asks for, of one run."""
+        target = self.config.target
+        file = None if target.metrics_file is None else self._absolute(target.metrics_file)
+        port, host, otel = target.metrics_port, target.metrics_host, target.metrics_otel
+        return Telemetry([*outputs(self.config.name, port=port, host=host, file=file, otel=otel)])
 
     @property
     def spark(self) -> SparkSession:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -20,13 +21,13 @@ from lakehouse_cdc.model.belonging import Silver
 from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.mysql.catalog import read_catalog
-from lakehouse_cdc.mysql.connection.session import connect
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
 from lakehouse_cdc.mysql.estimates import estimates
 from lakehouse_cdc.mysql.log_view import LogView
 from lakehouse_cdc.mysql.preflight import checks
 from lakehouse_cdc.mysql.preflight.settings import Finding
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
-from lakehouse_cdc.ops import last_error
+from lakehouse_cdc.ops import last_error, verify_history
 from lakehouse_cdc.pipeline import target_checks
 from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.pipeline.config.source_options import choice
@@ -45,6 +46,7 @@ from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.planned_configuration import digest
 from lakehouse_cdc.source.state.state_store import SchemaStore
 from lakehouse_cdc.source.state.stream_start import Beginning
+from lakehouse_cdc.telemetry.events import BRONZE, SILVER, Begun, Ended
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from lakehouse_cdc.schema.table import TableSchema
     from lakehouse_cdc.silver.apply.stream import SilverBatch
     from lakehouse_cdc.sinks.port import Sink
+    from lakehouse_cdc.telemetry.report.history import History
 
 _OTHER_RUN = "let the other run end, or end it (Ctrl-C)"
 T = TypeVar("T")
@@ -180,7 +183,12 @@ class Pipeline(RereadRequests):
             raise codes.PIPELINE_PAUSED.error(
                 "the pipeline is paused", where=self.config.name, hint="lakehouse-cdc signal -c pipeline.yml resume"
             )
-        with last_error.recorded(self.state) as record, self.failures(), ExitStack() as starting:
+        with (
+            last_error.recorded(self.state) as record,
+            self.failures(),
+            ExitStack() as starting,
+            self._measured(report),
+        ):
             self._require_fit()
             starting.enter_context(self._writing(_OTHER_RUN))
             options = SourceOptions.parse(self.source_options())
@@ -204,6 +212,30 @@ class Pipeline(RereadRequests):
             report.leave_out(self.uncaptured())
         return report
 
+    @contextmanager
+    def _measured(self, report: RunReport) -> Iterator[None]:
+        """What happens within the block is measured."""
+        report.telemetry = self.telemetry()
+        try:
+            yield
+        finally:
+            report.telemetry.saw(Ended())
+            report.telemetry.close()
+
+    def _say_where(self, report: RunReport, watch: SourceWatch) -> None:
+        """Where bronze and silver are as the streams begin."""
+        from lakehouse_cdc.ops.verify_history import VerifyWatch
+        from lakehouse_cdc.silver.apply.stream import applied
+
+        if not report.telemetry.wanted:
+            return
+        points = {} if watch.point is None else {BRONZE: (0, watch.point)}
+        with suppress(Exception):  # whatever it is, silver's stream meets it, too
+            silver = self.layout.silver and applied(self.spark, self.layout, self.checkpoint("silver"))
+            points |= {SILVER: (silver.bronze_version, silver.source_point)} if silver else {}
+        report.telemetry.saw(Begun(version("lakehouse-cdc"), self.spark.version, points))
+        report.verifications = VerifyWatch(self.state)
+
     def _run(self, every: tuple[float, float] | None, report: RunReport, ready: Ready, milestones: Milestones) -> None:
         from lakehouse_cdc.pipeline.table_failures import sparing_others
 
@@ -213,6 +245,7 @@ class Pipeline(RereadRequests):
             report.metrics = Metrics(self.spark, self.layout)
         report.watch = self._source_watch()
         try:
+            self._say_where(report, report.watch)
             follow = partial(self._follow, every, report, ready, milestones)
             persistent = partial(self._persistently, follow, report, milestones.record)
             while not sparing_others(persistent, self._set_aside, report.notices.append):
@@ -240,7 +273,7 @@ class Pipeline(RereadRequests):
 
         def note(error: CdcError, tries: int, until: datetime) -> None:
             record.waits(error, tries, until)
-            report.restarted()
+            report.restarted(error)
 
         seconds = self.config.source.retry_seconds if waits else 0
         return persistently(does, batches=report.batches.total, retry_seconds=seconds, waits=note)
@@ -296,7 +329,7 @@ class Pipeline(RereadRequests):
         with self._writing(_OTHER_RUN), ExitStack() as ending, Streams() as streams:
             ending.enter_context(self._upkeep(report))
             milestones.streams_begin()
-            reading = self._reading
+            reading = partial(self._reading, report)
             streams.add(
                 sink.start(
                     spark, changes, layout, place,
@@ -368,10 +401,13 @@ class Pipeline(RereadRequests):
                 if Beginning(self.schemas).after is None:
                     raise refused(Silver.LEFT, self.layout, self.folders)
 
-    def _reading(self, stored: Mapping[str, Any]) -> Mapping[str, int]:
+    def _reading(self, report: RunReport, stored: Mapping[str, Any]) -> Mapping[str, int]:
         """The tables that are being read at an offset, as Spark has stored it."""
         offset = restored(stored, SchemaStore(self.schemas))
-        return {} if offset is None else offset.reading
+        if offset is None:
+            return {}
+        report.planned(offset)
+        return offset.reading
 
     def as_of(
         self,
@@ -462,13 +498,24 @@ class Pipeline(RereadRequests):
             offset.position, offset.gtid_set, tuple(verified.results), verified.quarantined, self._pending(offset),
             offset.tables, self.uncaptured(), verified.failed, verified.left_out, layer,
         )  # fmt: skip
+        verification = report.verification(time.time(), time.monotonic() - began)
+        verify_history.note(self.state, verification)
         if self.config.target.metrics:
-            from lakehouse_cdc.ops.metrics import Verification, record_verification
+            from lakehouse_cdc.ops.metrics import record_verification
 
-            measured = report.rows, time.monotonic() - began
-            found = Verification(layer, *measured, report.differing, report.quarantined)
-            record_verification(self.spark, self.layout, found)
+            record_verification(self.spark, self.layout, verification)
         return report
+
+    def history(self, days: float = 7.0) -> History:
+        """What the pipeline did in the last days, for a report; the source is not asked."""
+        from lakehouse_cdc.lake.small_reads import reader
+        from lakehouse_cdc.ops.run_history import gathered
+
+        server = ConnectionOptions.from_url(self.config.source.url)
+        source = f"{server.host}:{server.port}"
+        with self.failures():
+            read = reader(lambda: self.spark)
+            return gathered(self.layout, read, self.state, self.schemas, self.checkpoint("bronze"), source, days)
 
     def status(self) -> Status:
         """The position of the pipeline, and how far behind its source, if that can be reached."""

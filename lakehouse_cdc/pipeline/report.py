@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from lakehouse_cdc.errors import CdcError
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.table_state import TableState
+from lakehouse_cdc.model.verification import Verification
 from lakehouse_cdc.mysql.uncaptured import Uncaptured
+from lakehouse_cdc.ops.verify_history import VerifyWatch
+from lakehouse_cdc.telemetry.events import BRONZE, SILVER, Batch, Failed, Planned, Seen, SetAside, Verified
+from lakehouse_cdc.telemetry.port import Telemetry
 
 if TYPE_CHECKING:
     from lakehouse_cdc.bronze.sink import BronzeBatch
@@ -44,6 +50,8 @@ class RunReport:
         self.metrics: Metrics | None = None  # which gets each batch, too,
         self.upkeep: Upkeep | None = None  # and this each batch of bronze
         self.watch: SourceWatch | None = None  # which looks at the source between batches
+        self.telemetry = Telemetry(())
+        self.verifications: VerifyWatch | None = None  # by other processes
         self.rows: dict[str, Counter[str]] = {}
         self.batches: Counter[str] = Counter()
         self.source_point: dict[str, Any] | None = None
@@ -61,35 +69,47 @@ class RunReport:
             self.watch.moved(batch.source_point)
         if self.metrics is not None:
             self.metrics.bronze(batch)
+        now, place = time.time(), batch.source_point
+        self.telemetry.saw(Batch(BRONZE, batch.batch, batch.version, place, batch.seconds, now, batch.rows))
         if self.upkeep is not None:
             self.upkeep.after(batch.version)
         rows = {table: dict(ops) for table, ops in batch.rows.items()}
         for table, ops in rows.items():
             self.rows.setdefault(table, Counter()).update(ops)
         self.batches["bronze"] += 1
-        place = batch.source_point
         self._tell(Progress("bronze", batch.batch, f"{place.file}:{place.pos}", place.commit_ts, rows))
 
     def silver(self, batch: SilverBatch) -> None:
         """Silver committed a batch."""
         if self.metrics is not None:
             self.metrics.silver(batch)
+        now, place, version = time.time(), batch.source_point, batch.bronze_version
+        self.telemetry.saw(Batch(SILVER, batch.batch, version, place, batch.seconds, now, after=batch.after))
+        self.telemetry.saw(SetAside(frozenset(batch.quarantined)))
         self.batches["silver"] += 1
         self._set_aside = batch.quarantined
-        place = batch.source_point
         rows: dict[str, dict[str, int]] = {table: {} for table in batch.tables}
         self._tell(Progress("silver", batch.batch, f"{place.file}:{place.pos}", place.commit_ts, rows))
 
     def tick(self) -> None:
         """Nothing has happened for a moment."""
         look = None if self.watch is None else self.watch.tick()
-        if look is not None and self.metrics is not None:
-            self.metrics.looked(look)
+        if look is not None:
+            self.telemetry.saw(Seen(look.at, look.point, look.sizes, look.headroom))
+            if self.metrics is not None:
+                self.metrics.looked(look)
         if self.metrics is not None:
             self.metrics.tick()
+        for one in self.verifications.tick() if self.verifications is not None else ():
+            self.telemetry.saw(Verified(one.layer, one.at, one.unequal, one.not_compared))
 
-    def restarted(self) -> None:
-        """The streams were started again within this run (see `restarts`)."""
+    def planned(self, offset: Offset) -> None:
+        """Bronze is about to commit a batch that ends there."""
+        self.telemetry.saw(Planned(offset))
+
+    def restarted(self, error: CdcError) -> None:
+        """The streams failed, and are started again within this run (see `restarts`)."""
+        self.telemetry.saw(Failed(error.code.label))
         self.restarts += 1
 
     def leave_out(self, names: Uncaptured) -> None:
@@ -159,11 +179,11 @@ class VerifyReport:
         """How many source rows were compared."""
         return sum(t.rows for t in self.tables)
 
-    @property
-    def differing(self) -> dict[str, int | None]:
-        """Rows that are not equal, or values that cannot be held, by table; None for one that was not compared."""
+    def verification(self, at: float, seconds: float) -> Verification:
+        """What is kept of it: it took `seconds`, and ended `at` a time in seconds since 1970."""
         compared = {t.table: t.differing + sum(one.values for one in t.not_representable) for t in self.tables}
-        return {**dict.fromkeys(self.failed), **compared}
+        differing = {**dict.fromkeys(self.failed), **compared}
+        return Verification(at, self.layer, self.rows, seconds, differing, self.quarantined)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""

@@ -17,7 +17,8 @@ from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.log_retention import Headroom
 from lakehouse_cdc.model.source_lag import Lag
 from lakehouse_cdc.model.table_layout import Layout
-from lakehouse_cdc.ops.metrics import COLUMNS, Metrics, Verification, record_verification
+from lakehouse_cdc.model.verification import Verification
+from lakehouse_cdc.ops.metrics import COLUMNS, Metrics, record_verification
 from lakehouse_cdc.ops.source_watch import Look
 from lakehouse_cdc.silver.apply.stream import SilverBatch
 from lakehouse_cdc.testing import MySqlServer, Shop, ShopWriter
@@ -215,7 +216,7 @@ def test_a_table_of_an_earlier_release_gets_the_columns(spark: SparkSession, lay
 
 def test_a_verification_leaves_a_row(spark: SparkSession, layout: Layout) -> None:
     """0 and NULL are two things: all rows are equal, and nobody knows."""
-    found = Verification("silver", 7, 1.5, {"shop.a": 0, "shop.b": None}, {"shop.c": "why"})
+    found = Verification(time.time(), "silver", 7, 1.5, {"shop.a": 0, "shop.b": None}, {"shop.c": "why"})
     record_verification(spark, layout, found)
     [row] = rows(spark, layout)
     assert (row.layer, row.rows, row.seconds) == ("verify_silver", 7, 1.5)
@@ -228,6 +229,6 @@ def test_a_verification_that_cannot_be_written_is_logged(
 ) -> None:
     Metrics(spark, layout)
     others = Layout("other", "bronze", path=layout.path)
-    record_verification(spark, others, Verification("bronze", 7, 1.5, {}, {}))
+    record_verification(spark, others, Verification(time.time(), "bronze", 7, 1.5, {}, {}))
     assert "belongs to the pipeline shop" in caplog.text
     assert rows(spark, layout) == []

@@ -47,7 +47,7 @@ VALUES: list[Any] = [
     {"a": {"kafka": {"bootstrap_servers": "b:9092"}}}, {"a": {"kafka": {}}},
     "now", "earliest", "never", {"time": "2026-01-31T12:00:00Z"}, {"time": "2026-13-01T12:00:00Z"},
     {"time": "2026-01-31"}, {"position": "bin.000042:4"}, {"position": "bin:4"}, {"position": "a", "gtid": "b"},
-    {"gtid": "0-1-42"}, {"gtid": ""}, {"gtid": 1},
+    {"gtid": "0-1-42"}, {"gtid": ""}, {"gtid": 1}, 65535, 65536, "127.0.0.1", "shop.prom", "shop.txt",
 ]  # fmt: skip
 
 

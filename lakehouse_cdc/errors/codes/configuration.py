@@ -179,7 +179,7 @@ DRAFT_PLACE_UNUSABLE = Code(
     "draft_place_unusable",
     ConfigError,
     Scope.PIPELINE,
-    "The files of a draft cannot be written, or are there already.",
+    "Files that are drafted or made for the user cannot be written, or are there already.",
     "Name another place.",
 )
 

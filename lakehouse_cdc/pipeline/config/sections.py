@@ -11,6 +11,7 @@ from lakehouse_cdc.options.kinds import (
     Duration,
     Flag,
     Folder,
+    Integer,
     JsonSchema,
     PropertyValue,
     Registered,
@@ -75,6 +76,26 @@ class TargetConfig(Keys):
         "one row for each batch in `<bronze>.metrics`: rows, seconds, lag, position, how long the source keeps its log;"
         " and one for each `verify`: rows compared, rows that differ. Written at most every minute and at the end; a"
         " crash may lose the last rows, or repeat one",
+        default=False, changes=NEXT_RUN,
+    )  # fmt: skip
+    metrics_port: int | None = option(
+        Integer(most=65_535),
+        "port of an HTTP endpoint, `/metrics`, from which Prometheus reads while a run lasts; see"
+        " [Watch a pipeline](../guides/watch-a-pipeline.md)",
+        default=None, otherwise="none", changes=NEXT_RUN,
+    )  # fmt: skip
+    metrics_host: str = option(
+        Text(r"[A-Za-z0-9.:_-]+", "a name or an address"),
+        "address that the endpoint listens on; anybody who reaches it reads the names of tables",
+        default="127.0.0.1", changes=NEXT_RUN,
+    )  # fmt: skip
+    metrics_file: str | None = option(
+        Text(r"[\s\S]+\.prom", "a path that ends in .prom"),
+        "the same as a file for node_exporter's textfile collector, for runs that end",
+        default=None, otherwise="none", changes=NEXT_RUN,
+    )  # fmt: skip
+    metrics_otel: bool = option(
+        Flag(), "the same to OpenTelemetry, set up by its `OTEL_` variables. It needs the extra `otel`",
         default=False, changes=NEXT_RUN,
     )  # fmt: skip
     maintain: Maintain = option(

@@ -24,6 +24,7 @@ from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.cleanup.trash import empty_trash, throw_away
 from lakehouse_cdc.lake.tables import delta_table, exists, read
 from lakehouse_cdc.model.table_layout import PIPELINE, Layout, Table, quoted
+from lakehouse_cdc.ops import source_watch, verify_history
 from lakehouse_cdc.pipeline.context import Folders
 from lakehouse_cdc.pipeline.start.silver_settings import SETTINGS
 
@@ -57,12 +58,15 @@ class Reset:
         self.deletions = [Deletion("checkpoint", folder, _bytes(folder)) for folder in checkpoints]
         if not keep_tables:
             self.deletions += _tables(spark, layout)
-        self._settings = Path(folders.bronze).parent / SETTINGS
-        self._places = {str(Path(folders.bronze).parent), *_folders(layout, keep_tables)}
+        state = Path(folders.bronze).parent
+        self._remembered = [state / name for name in (SETTINGS, verify_history.NAME, source_watch.NAME)]
+        self._places = {str(state), *_folders(layout, keep_tables)}
 
     def execute(self) -> None:
-        """Delete it, and what is remembered of the settings of silver's tables."""
-        self._settings.unlink(missing_ok=True)
+        """Delete it, and what is remembered of the settings of silver's tables, of what
+        `verify` found, and of when the source was caught up with."""
+        for path in self._remembered:
+            path.unlink(missing_ok=True)
         for one in self.deletions:
             if one.table is None or one.table.path is not None:
                 throw_away(one.where)

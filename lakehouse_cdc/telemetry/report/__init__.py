@@ -1,0 +1,1 @@
+"""What a pipeline did over time, as one HTML page that needs nothing else."""

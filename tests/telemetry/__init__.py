@@ -1,0 +1,1 @@
+"""What monitoring systems see of a run."""
