@@ -31,7 +31,7 @@ def test_another_folder_is_chosen(lake: Lake, tmp_path: Path, command: list[str]
     (tmp_path / "file").touch()
     name, *arguments = command
     hint = lake.refused(2, codes.TARGET_UNWRITABLE, name, *arguments, "--set", f"target.path={tmp_path}/file/lake")
-    assert hint == "choose another folder under target"
+    assert hint == "Choose another folder under target, or let this user write to it."
     lake.call(0, name, *arguments, "--set", f"target.path={tmp_path}/lake")
 
 

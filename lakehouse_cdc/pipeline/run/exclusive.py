@@ -60,9 +60,7 @@ def writable(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise codes.TARGET_UNWRITABLE.error(
-            f"cannot write to {folder}: {error.strerror}", hint="choose another folder under target"
-        ) from error
+        raise codes.TARGET_UNWRITABLE.error(f"cannot write to {folder}: {error.strerror}") from error
 
 
 def _locked(path: Path, hint: str) -> BinaryIO:

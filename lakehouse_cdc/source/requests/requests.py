@@ -129,9 +129,7 @@ class Signals:
         try:
             write_whole(self._folder / _PAUSED, "")
         except OSError as error:
-            raise codes.TARGET_UNWRITABLE.error(
-                f"cannot write to {self._folder}: {error.strerror}", hint="choose another folder under target"
-            ) from error
+            raise codes.TARGET_UNWRITABLE.error(f"cannot write to {self._folder}: {error.strerror}") from error
 
     def resume(self) -> None:
         """Let it continue."""
