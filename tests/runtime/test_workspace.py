@@ -205,7 +205,7 @@ def test_without_the_sdk(server: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "databricks.sdk", None)
     with pytest.raises(ConfigError, match="SDK is not installed") as caught:
         secret("shop", "mysql_password")
-    assert "lakehouse-cdc[databricks]" in caught.value.hint
+    assert "pip install 'databricks-sdk>=" in caught.value.hint
 
 
 class DbUtils:
