@@ -7,9 +7,10 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from unittest.mock import patch
 
@@ -64,7 +65,7 @@ class Mistake:
     The file is `FILE` with `edits` (each text in place of another one), and `more` after it, or `text` as a whole;
     `{other}` in it is the port of the server without a binlog. `sql` is run on the server before, and `undo` after.
     `beside` are files in the folder. `absent` are packages that are not installed; with these, or with `environment`,
-    the program runs in a process of its own. `script` is run in its place.
+    the program runs in a process of its own. `script` is run in its place. `server` says that a server has to answer.
     """
 
     what: str
@@ -78,7 +79,13 @@ class Mistake:
     absent: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     script: Path | None = None
+    server: bool = False
     code: int = 2
+
+    @property
+    def own_process(self) -> bool:
+        """Whether the program runs in a process of its own."""
+        return bool(self.absent or self.environment or self.script)
 
     def written(self) -> bytes:
         """The configuration file."""
@@ -108,55 +115,71 @@ class Said:
     text: str
 
 
-@dataclass(frozen=True)
 class World:
-    """The servers that run, and a folder."""
+    """A folder, and servers, which run once one of them is needed."""
 
-    server: MySqlServer
-    without_binlog: MySqlServer
-    folder: Path
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._folder, self._stack = folder, stack
+
+    @cached_property
+    def _servers(self) -> tuple[MySqlServer, MySqlServer]:
+        """One with a small shop, and accounts of each kind; and one without a binlog."""
+        safe = {"sync_binlog": "1", "innodb_flush_log_at_trx_commit": "1"}  # else every `doctor` warns of it
+        every: tuple[dict[str, str | None], ...] = ({**safe}, {**safe, "disable_log_bin": None})
+        shop, other = (self._stack.enter_context(MySqlServer.start(options=options)) for options in every)
+        for server in (shop, other):
+            _run(server, PREPARED)
+        return shop, other
 
     def make(self, mistake: Mistake) -> Said:
         """Make a mistake, and return what the program said, without what differs from one machine to another."""
-        folder = self.folder / re.sub(r"\W+", "-", mistake.what)
+        folder = self._folder / re.sub(r"\W+", "-", mistake.what)
         folder.mkdir()
-        ports = {"3306": self.server.port, "{other}": self.without_binlog.port}
+        shop, other = self._servers if mistake.server else (None, None)
+        ports = {"3306": shop.port, "{other}": other.port} if shop and other else {}
         (folder / "pipeline.yml").write_bytes(_with_ports(mistake.written(), ports))
         for name, text in mistake.beside.items():
             (folder / name).write_text(text, encoding="utf-8")
         arguments = _with_ports(mistake.command.encode(), ports).decode()
-        self._run(mistake.sql)
-        try:
-            code, output = self._called(mistake, shlex.split(arguments), folder)
-        finally:
-            self._run(mistake.undo)
-        output = output.replace(str(self.server.port), "3306").replace(str(self.without_binlog.port), "3307")
+        with _with_statements(shop, mistake):
+            code, output = _called(mistake, shlex.split(arguments), folder)
+        for shown, port in zip(("3306", "3307"), ports.values(), strict=False):
+            output = output.replace(str(port), shown)
         return Said(code, _readable(output.replace(str(folder), HOME)))
 
-    def prepare(self) -> None:
-        """Make the shop, with an account for each kind of user, on the first server; on the other one its tables."""
-        for server in (self.server, self.without_binlog):
-            self._run(PREPARED, server)
 
-    def _run(self, statements: tuple[str, ...], server: MySqlServer | None = None) -> None:
-        with closing((server or self.server).connect(autocommit=True)) as connection, connection.cursor() as cursor:
-            for statement in statements:
-                cursor.execute(statement)
+def _run(server: MySqlServer, statements: Sequence[str]) -> None:
+    with closing(server.connect(autocommit=True)) as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
 
-    def _called(self, mistake: Mistake, arguments: list[str], folder: Path) -> tuple[int, str]:
-        variables = {"SHOP_PASSWORD": READER_PASSWORD, **mistake.environment}
-        with patch.dict("os.environ", variables), _within(folder):
-            for name in {"LAKEHOUSE_CDC_PASSWORD", "JAVA_HOME"} - mistake.environment.keys():
-                os.environ.pop(name, None)
-            if not (mistake.absent or mistake.environment or mistake.script):
-                result = CliRunner().invoke(app, arguments, prog_name=PROGRAM)
-                if result.exception is not None and not isinstance(result.exception, SystemExit):
-                    raise result.exception
-                return result.exit_code, result.output
-            own = f"exec(compile(open({str(mistake.script)!r}).read(), {str(mistake.script)!r}, 'exec'))"
-            code = _ABSENT.format(absent=mistake.absent) + (own if mistake.script else _PROGRAM)
-            done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
-            return done.returncode, done.stdout + done.stderr
+
+@contextmanager
+def _with_statements(server: MySqlServer | None, mistake: Mistake) -> Iterator[None]:
+    if server is None:
+        yield
+        return
+    _run(server, mistake.sql)
+    try:
+        yield
+    finally:
+        _run(server, mistake.undo)
+
+
+def _called(mistake: Mistake, arguments: list[str], folder: Path) -> tuple[int, str]:
+    variables = {"SHOP_PASSWORD": READER_PASSWORD, **mistake.environment}
+    with patch.dict("os.environ", variables), _within(folder):
+        for name in {"LAKEHOUSE_CDC_PASSWORD", "JAVA_HOME"} - mistake.environment.keys():
+            os.environ.pop(name, None)
+        if not mistake.own_process:
+            result = CliRunner().invoke(app, arguments, prog_name=PROGRAM)
+            if result.exception is not None and not isinstance(result.exception, SystemExit):
+                raise result.exception
+            return result.exit_code, result.output
+        own = f"exec(compile(open({str(mistake.script)!r}).read(), {str(mistake.script)!r}, 'exec'))"
+        code = _ABSENT.format(absent=mistake.absent) + (own if mistake.script else _PROGRAM)
+        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
 
 
 @contextmanager
@@ -188,10 +211,6 @@ def _readable(output: str) -> str:
 
 @contextmanager
 def opened(folder: Path) -> Iterator[World]:
-    """The servers for all mistakes, with a small shop on the first."""
-    safe = {"sync_binlog": "1", "innodb_flush_log_at_trx_commit": "1"}  # else every `doctor` warns of it
-    without = {**safe, "disable_log_bin": None}
-    with MySqlServer.start(options=safe) as server, MySqlServer.start(options=without) as other:
-        world = World(server, other, folder)
-        world.prepare()
-        yield world
+    """The world for all mistakes."""
+    with ExitStack() as stack:
+        yield World(folder, stack)

@@ -23,6 +23,7 @@ COMMANDS = (
     Mistake(
         "a draft over a file that is there",
         "init --url mysql://cdc@127.0.0.1:3306 --password-env SHOP_PASSWORD --tables 'shop.*' pipeline.yml",
+        server=True,
     ),
     Mistake("a reset for machines without --yes", "reset -c pipeline.yml --json"),
     Mistake("a demo of few rows", "demo --rows 10"),

@@ -8,12 +8,13 @@ _USER, _TABLES = "mysql://cdc@", '["shop.*"]'
 
 
 def _doctor(what: str, code: int = 1, **how: object) -> Mistake:
-    return Mistake(what, "doctor -c pipeline.yml", code=code, **how)  # type: ignore[arg-type]
+    return Mistake(what, "doctor -c pipeline.yml", code=code, **{"server": True, **how})  # type: ignore[arg-type]
 
 
 SOURCES = (
-    _doctor("a password that is not set", 2, edits={"env:SHOP_PASSWORD": "env:SHOP_PASWORD"}),
-    _doctor("a file with the password that is not there", 2, edits={"env:SHOP_PASSWORD": "file:/run/secrets/shop"}),
+    _doctor("a password that is not set", 2, server=False, edits={"env:SHOP_PASSWORD": "env:SHOP_PASWORD"}),
+    _doctor("a file with the password that is not there", 2, server=False,
+            edits={"env:SHOP_PASSWORD": "file:/run/secrets/shop"}),
     _doctor("a wrong password", 3, edits={"${env:SHOP_PASSWORD}": "${file:password}"}, beside={"password": "hunter2"}),
     _doctor("a wrong port", 3, edits={":3306": ":1"}),
     _doctor("a host that does not exist", 3, edits={"@127.0.0.1": "@db.invalid"}),

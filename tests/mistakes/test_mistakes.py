@@ -21,14 +21,25 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield made
 
 
-@pytest.mark.mysql
-@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda one: one.what)
-def test_the_page_has_what_the_program_says(world: World, mistake: Mistake) -> None:
+def checked(world: World, mistake: Mistake) -> None:
+    """Make a mistake, and compare."""
     said = world.make(mistake)
     assert said.code == mistake.code, said.text
-    assert line(mistake, said) in text(PAGE).splitlines(), AGAIN
+    assert line(mistake, said) in text(PAGE).splitlines(), (said.text, AGAIN)
     assert not [secret for secret in SECRETS if secret in said.text]
     assert mistake.script or "Traceback" not in said.text
+
+
+@pytest.mark.mysql
+@pytest.mark.parametrize("mistake", [one for one in MISTAKES if one.server], ids=lambda one: one.what)
+def test_the_page_has_what_is_said_of_a_server(world: World, mistake: Mistake) -> None:
+    checked(world, mistake)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("mistake", [one for one in MISTAKES if not one.server], ids=lambda one: one.what)
+def test_the_page_has_what_is_said_without_a_server(world: World, mistake: Mistake) -> None:
+    checked(world, mistake)
 
 
 def test_the_page_has_no_other_mistakes() -> None:

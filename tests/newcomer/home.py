@@ -1,4 +1,4 @@
-"""The newcomer's machine: an empty home, programs without Java and Python, and a user who is not root where there can be.
+"""The newcomer's machine: an empty home, no Java, no Python, and a user who is not root where there can be one.
 
 A user is made with useradd, and removed at the end. Where this process is not root, it is itself not root already.
 """
@@ -31,25 +31,26 @@ class Home:
 
 
 @contextmanager
-def home() -> Iterator[Home]:
-    """A home for the block."""
+def home(kept: Path | None) -> Iterator[Home]:
+    """A home for the block: a temporary one, or a folder that stays, and may be there from an earlier call."""
     with tempfile.TemporaryDirectory(prefix="lakehouse-cdc-newcomer-") as name:
-        folder = Path(name)
+        folder = (kept or Path(name)).absolute()
+        folder.mkdir(exist_ok=True)
         why = _made(folder)
         user = None if why else _USER
         try:
             programs = folder / ".programs"
-            programs.mkdir()
+            programs.mkdir(exist_ok=True)
             _link(programs)
             os.chmod(folder, 0o755)
             if user:
                 shutil.chown(folder, user, user)
-            kept = {
+            given = {
                 k: v for k, v in os.environ.items() if k.startswith(_KEPT) or any(one in k for one in _CERTIFICATES)
             }
             environment = {
-                **kept, "HOME": name, "PATH": f"{folder}/venv/bin:{programs}", "TERM": "xterm-256color",
-                "LANG": "C.UTF-8", "USER": user or os.environ.get("USER", "newcomer"), "VIRTUAL_ENV": f"{folder}/venv",
+                **given, "HOME": str(folder), "PATH": f"{folder}/.venv/bin:{programs}", "TERM": "xterm-256color",
+                "LANG": "C.UTF-8", "USER": user or os.environ.get("USER", "newcomer"),
             }  # fmt: skip
             yield Home(folder, user, why, environment)
         finally:
@@ -75,17 +76,7 @@ def _link(programs: Path) -> None:
             link = programs / program.name
             if not program.name.startswith(_ABSENT) and not link.exists():
                 link.symlink_to(program)
-    uv = subprocess.run(["uv", "--version"], capture_output=True) and shutil.which("uv", path=_uv_path())
+    uv = os.environ.get("UV") or shutil.which("uv")  # `uv run` sets it: on the PATH there may be a script instead
     assert uv, "uv, which runs this project, is not on the PATH"
     (programs / "uv").unlink(missing_ok=True)
     shutil.copy2(uv, programs / "uv")  # where it is, another user may not look
-
-
-def _uv_path() -> str:
-    """Where uv's own binary is, not a script that stands for it: its package says it, where pip has installed it."""
-    try:
-        from uv import find_uv_bin
-
-        return str(Path(find_uv_bin()).parent)
-    except ImportError:
-        return os.environ["PATH"]
