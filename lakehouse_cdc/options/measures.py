@@ -33,7 +33,7 @@ class Seconds(Number):
     """A number of seconds above zero, or a time with its unit."""
 
     def __init__(self) -> None:
-        super().__init__("seconds", "number, or time with its unit")
+        super().__init__(title="seconds, or a time with its unit")
 
     def check(self, value: Any) -> float:
         if not isinstance(value, str):
@@ -57,7 +57,7 @@ class Bytes(Integer):
     """A whole number of bytes above zero, or a size with its unit."""
 
     def __init__(self) -> None:
-        super().__init__("bytes", "whole number, or size with its unit")
+        super().__init__(title="bytes, or a size with its unit")
 
     def check(self, value: Any) -> int:
         if not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""What is prepared once on a machine, and takes long: whoever listens hears that it begins, how far it is, and its end.
+"""What is prepared once on a machine, and takes long: a listener hears that it begins, how far it is, and its end.
 
 The command line listens (`heard_by`). Without a listener nothing is said.
 """
@@ -27,7 +27,7 @@ def heard_by(say: Callable[[str], None]) -> Iterator[None]:
 
 
 def announce(line: str) -> None:
-    """Say one line to whoever listens last."""
+    """Say one line to the last listener."""
     if _listeners:
         _listeners[-1](line)
 

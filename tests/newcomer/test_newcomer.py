@@ -35,7 +35,18 @@ def test_it_is_installed_from_a_git_repository(tmp_path: Path) -> None:
     clone, place = tmp_path / "clone", tmp_path / "place"
     subprocess.run(["git", "clone", "--quiet", "--depth", "1", ROOT.as_uri(), clone], check=True)
     wanted = f"lakehouse-cdc @ git+{clone.as_uri()}"
-    command = ["uv", "pip", "install", "--quiet", "--no-deps", "--python", sys.executable, "--target", place, wanted]
+    command: list[str | Path] = [
+        "uv",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--python",
+        sys.executable,
+        "--target",
+        place,
+        wanted,
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert (place / "lakehouse_cdc" / "bundle" / "resources").is_dir()
