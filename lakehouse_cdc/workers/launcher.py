@@ -57,4 +57,8 @@ def python() -> str:
 def _end(host: subprocess.Popen[bytes]) -> None:
     assert host.stdin is not None
     host.stdin.close()
-    host.wait()
+    try:
+        host.wait(1)
+    except subprocess.TimeoutExpired:  # it still imports or compiles, and does not look: nobody needs that any more
+        host.terminate()
+        host.wait()

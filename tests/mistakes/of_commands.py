@@ -28,6 +28,4 @@ COMMANDS = (
     Mistake("a reset for machines without --yes", "reset -c pipeline.yml --json"),
     Mistake("a demo of few rows", "demo --rows 10"),
     Mistake("a demo with the password in the url", "demo --url mysql://cdc:hunter2-hunter2@127.0.0.1:3306"),
-    Mistake("a look at tables before the first run", "as-of -c pipeline.yml", code=3),
-    Mistake("a comparison before the first run", "verify -c pipeline.yml", code=3),
 )
