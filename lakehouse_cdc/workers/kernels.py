@@ -42,6 +42,6 @@ def _alone() -> Iterator[None]:
         yield
         return
     cache.mkdir(exist_ok=True)
-    with locked(cache / "lock"):
+    with locked(_mark(cache).with_suffix(".lock")):
         yield
         _mark(cache).touch()
