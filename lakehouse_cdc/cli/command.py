@@ -20,6 +20,7 @@ from lakehouse_cdc.cli.logs import log_to
 from lakehouse_cdc.cli.show import Screen
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.runtime.databricks import on_databricks
+from lakehouse_cdc.runtime.preparing import heard_by
 
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
 Settings = Annotated[
@@ -71,7 +72,7 @@ def command(
             as_json, verbose = given.pop("as_json"), given.pop("verbose")
             file, settings = given.pop("config", None), given.pop("settings", None)
             screen = Screen(as_json=as_json)
-            with exit_codes(as_json=as_json, verbose=verbose, interrupted=interrupted):
+            with exit_codes(as_json=as_json, verbose=verbose, interrupted=interrupted), heard_by(screen.say):
                 function(Call(screen, file, tuple(settings or ())) if of_pipeline else screen, **given)
 
         file_options = [_parameter("config", ConfigFile, inspect.Parameter.empty)] if of_pipeline else []

@@ -23,40 +23,72 @@ from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.pipeline.report import RunReport, VerifyReport
-from lakehouse_cdc.runtime.session import BRIEF
+from lakehouse_cdc.runtime.session import BRIEF, kernel_cache
 from lakehouse_cdc.testing import MySqlServer, Shop, ShopWriter
+from lakehouse_cdc.workers.kernels import are_compiled
+from lakehouse_cdc.workers.launcher import python
 
+_NEXT = {
+    "lakehouse-cdc demo --keep": "the same in the folder lakehouse-demo, to look at; again, and it continues",
+    "lakehouse-cdc init --url mysql://USER@HOST:3306 --tables 'DATABASE.*' --password-env VARIABLE":
+        "a pipeline's file for tables of yours",
+}  # fmt: skip
 _RATE = 10.0  # transactions a second while everything runs
 _PASSWORD = "LAKEHOUSE_CDC_PASSWORD"
 
 
+class Phases:
+    """How many seconds each part took, by its name."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._since = time.monotonic()
+
+    def end(self, name: str) -> None:
+        """A part ends here, and the next one begins."""
+        now = time.monotonic()
+        self.seconds[name], self._since = round(now - self._since, 1), now
+
+
 def run_demo(screen: Screen, *, rows: int, folder: Path | None, url: str) -> bool:
     """Run the demo in `folder` (kept) or a temporary one; whether silver was found equal to the source."""
-    began = time.monotonic()
+    phases = Phases()
     with ExitStack() as stack:
+        python()  # what Spark copies its readers from: it compiles or loads the kernels beside the server's start
         if folder is None:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lakehouse-cdc-demo-")))
         else:
             home = folder.absolute()
             home.mkdir(parents=True, exist_ok=True)
+        screen.say("1. the source: a shop in a MySQL database, whose server logs each change")
+        _say_of_kernels(screen)
         source, opened = stack.enter_context(_server(screen, home, url))
+        phases.end("server")
         shop = Shop(opened)
         resumed = _load(screen, shop, rows)
+        phases.end("load")
         log = None if folder is not None else stack.enter_context(_passing_log())
         pipeline = stack.enter_context(closing(Pipeline(_config(source), home=home, log=log, conf=BRIEF)))
         log_to(pipeline.log)
         with ShopWriter(shop, rate=_RATE) as writer:
             with Ticker(screen, shop.counts()) as ticker:
-                screen.say("reading the snapshot, while the shop keeps writing")
+                screen.say(
+                    "2. bronze and silver: the rows are read in chunks, without a lock, while"
+                    f" {_RATE:.0f} transactions a second continue"
+                )
                 first = _run(pipeline, ticker)
-                screen.say("following the binlog, while the shop keeps writing")
+                phases.end("first run")
+                screen.say("3. what was written meanwhile comes from the binlog")
                 second = _run(pipeline, ticker)
-            screen.say("comparing silver with the source at one position, while the shop keeps writing")
+                phases.end("second run")
+            screen.say("4. the proof: each row of silver against the source, both at one position of the binlog")
             report = pipeline.verify()
+            phases.end("verify")
         data = {
             **report.to_json(),
             "resumed": resumed,
-            "seconds": round(time.monotonic() - began, 1),
+            "seconds": round(sum(phases.seconds.values()), 1),
+            "phases": phases.seconds,
             "written_meanwhile": vars(writer.tally),
             "runs": [first.to_json(), second.to_json()],
             "lakehouse": pipeline.layout.path if folder is not None else None,
@@ -76,6 +108,11 @@ def _passing_log() -> Iterator[Path]:
     os.unlink(name)
 
 
+def _say_of_kernels(screen: Screen) -> None:
+    if not are_compiled(Path(kernel_cache())):
+        screen.say("   compiling what reads rows, once on this machine: about a minute, beside the rest")
+
+
 def _run(pipeline: Pipeline, ticker: Ticker) -> RunReport:
     report = pipeline.run(once=True, progress=ticker)
     if report.interrupted:
@@ -92,9 +129,8 @@ def _server(
         options = ConnectionOptions.from_url(url, password=os.environ.get(_PASSWORD, ""))
         yield {"url": url, "password": f"${{env:{_PASSWORD}}}"}, lambda: connect(options).connection
         return
-    screen.say("starting a MySQL server (the first time, it is fetched)")
     with MySqlServer.start(home / "mysql") as server:
-        screen.say(f"MySQL runs at {server.url}")
+        screen.say(f"   MySQL runs at {server.url}")
         yield {"url": f"mysql://root@127.0.0.1:{server.port}"}, server.connect
 
 
@@ -103,11 +139,11 @@ def _load(screen: Screen, shop: Shop, rows: int) -> bool:
     shop.create()
     present = sum(shop.counts().values())
     if present:
-        screen.say(f"the shop is there already, with {present:,} rows: continuing where it was")
+        screen.say(f"   the shop is there already, with {present:,} rows: continuing where it was")
         return True
     began = time.monotonic()
     loaded = sum(shop.load(rows).values())
-    screen.say(f"loaded {loaded:,} rows into {shop.database} in {time.monotonic() - began:.1f} s")
+    screen.say(f"   loaded {loaded:,} rows into {shop.database} in {time.monotonic() - began:.1f} s")
     return False
 
 
@@ -135,11 +171,19 @@ def _summary(screen: Screen, pipeline: Pipeline, report: VerifyReport, data: dic
     ]  # fmt: skip
     screen.table("Demo", ["table", "read", "inserts", "updates", "deletes", "silver rows", "source"], rows)
     verdict, style = ("verified:", "green") if report.verified else ("NOT verified:", "red")
-    compared = f"{report.rows:,} rows compared at {report.position}, in {data['seconds']} s altogether"
+    written = data["written_meanwhile"]
+    compared = (
+        f"{report.rows:,} rows of silver {'equal' if report.verified else 'were compared with'} the source at"
+        f" {report.position}, though the shop committed {written['transactions']:,} transactions meanwhile"
+    )
     screen.say(compared, verdict, style)
+    screen.say(f"{data['seconds']} s: {', '.join(f'{name} {took} s' for name, took in data['phases'].items())}")
     layout = pipeline.layout
     if not kept:
-        screen.say("The tables were temporary; run with --keep to keep them, and again to continue.")
+        screen.say("Next:")
+        for command, what in _NEXT.items():
+            screen.say(f"  {command}")
+            screen.say(f"      {what}")
         return
     screen.say(f"bronze: {layout.changes}")
     for t in report.tables:

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lakehouse_cdc.errors import CdcError, ConfigError, codes
+from lakehouse_cdc.runtime.extras import installing
 
 FINE, DIFFERENCE, WRONG_USE, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -59,4 +60,4 @@ def _ours(error: CdcError | ModuleNotFoundError) -> CdcError:
         return error
     if error.name not in _BROUGHT:
         raise error
-    return codes.PACKAGE_MISSING.error(f"{error.name} is not installed", hint="pip install 'lakehouse-cdc[local]'")
+    return codes.PACKAGE_MISSING.error(f"{error.name} is not installed", hint=installing("local"))

@@ -15,12 +15,14 @@ from lakehouse_cdc.cli import bundle
 from lakehouse_cdc.cli.command import Call, command
 from lakehouse_cdc.cli.exits import CONTINUES, DIFFERENCE, DOES_THE_REST
 from lakehouse_cdc.cli.init import init
+from lakehouse_cdc.cli.interval import interval
 from lakehouse_cdc.cli.logs import json_lines
 from lakehouse_cdc.cli.report import monitoring, report
 from lakehouse_cdc.cli.show import Screen, Ticker
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.pipeline.config.file import load
-from lakehouse_cdc.pipeline.config.reference import effective, json_schema
+from lakehouse_cdc.pipeline.config.reference import as_written, effective, json_schema
+from lakehouse_cdc.pipeline.config.source_options import check_alone
 
 app = typer.Typer(
     help="MySQL into a Delta lakehouse: exact at a binlog position, without locks, verified.",
@@ -99,8 +101,10 @@ def config(
     if file is None:
         print(json_schema(), end="")
         return
-    values = effective(load(file))
-    screen.table(str(file), ["key", "value", ""], [[key, value, given] for key, value, given in values])
+    loaded = load(file)
+    check_alone(loaded)
+    values = effective(loaded)
+    screen.table(str(file), ["key", "value", ""], [[key, as_written(value), given] for key, value, given in values])
     screen.result({key: value for key, value, _ in values})
 
 
@@ -129,7 +133,8 @@ def run(
     call: Call,
     once: Annotated[bool, typer.Option("--once", help="All that is there now, then stop.")] = False,
     every: Annotated[
-        float | None, typer.Option(min=0.1, help="Seconds between batches, in place of run.every.")
+        float | None,
+        typer.Option(parser=interval, metavar="TIME", help="Between batches, as 10s or 500ms; in place of run.every."),
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Say what a changed file would do, and do nothing.")] = False,
     log: Annotated[

@@ -7,5 +7,5 @@ Knows neither Spark nor Delta nor a connection. The rooms, from the top down; ea
 - `program`: per table, what is done with each value, as plain arrays of `opcodes`.
 - `binlog`: the first pass over binlog events, which finds rows without reading them.
 - `text`, `numbers`, `hashing`, `strings`: values of each kind.
-- `layout`, `extents`: where values lie in a row image. `buffers`, `bytes_io`, `status`, `compiled`: the ground.
+- `layout`, `extents`: where values lie in a row image. `buffers`, `bytes_io`, `status`, `compiled`, `digest`: ground.
 """

@@ -9,25 +9,15 @@ serves another (NUMBA_CACHE_DIR). Where no directory can be written the kernels 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 from numba import njit
 from numba.core.caching import IndexDataCacheFile
 
-from lakehouse_cdc.model import variant
+from lakehouse_cdc.images.digest import DIGEST
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _digest() -> str:
-    sources = [Path(variant.__file__), *sorted(Path(__file__).parent.rglob("*.py"))]
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:16]
-
-
-DIGEST = _digest()
 
 
 def compiled(function: F) -> F:

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakehouse_cdc.errors import DefiniteError, codes
-from lakehouse_cdc.model.table_name import join, matches
+from lakehouse_cdc.model.table_name import join, matches, split
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.key_range import place
 from lakehouse_cdc.mysql.literals import for_statements
@@ -320,15 +320,11 @@ def _unmatched(
         near = nearest(pattern, names)
         listed = ([near] * bool(near) + [n for n in sorted(names) if n != near])[:_LISTED]
         seen = f"this user sees {', '.join(listed)}" if listed else "this user sees no table at all"
+        hint = f"{seen}; check the name, or GRANT SELECT ON {_scope(pattern)} TO {account}"
         if near and near.lower() == pattern.lower():
-            seen = f"write {near}: upper and lower case differ"
-        faults.append(
-            codes.SELECTION_UNMATCHED.error(
-                f"no table matches '{pattern}'",
-                where="source.tables",
-                hint=glob_hint(pattern) or f"{seen}; check the name, or GRANT SELECT on it to {account}",
-            )
-        )
+            hint = f"write {near}: upper and lower case differ"
+        what = f"no table matches '{pattern}'"
+        faults.append(codes.SELECTION_UNMATCHED.error(what, where="source.tables", hint=glob_hint(pattern) or hint))
     if not chosen and not known and not faults:
         faults.append(
             codes.SELECTION_UNMATCHED.error(
@@ -338,6 +334,15 @@ def _unmatched(
             )
         )
     return faults
+
+
+def _scope(pattern: str) -> str:
+    """What a GRANT names for the tables of a pattern: one table, one database, or all."""
+    database, table = split(pattern)
+    globs = [bool(set(part) & set("*?[")) for part in (database, table)]
+    if globs[0]:
+        return "*.*"
+    return for_statements(database, "*" if globs[1] else table)
 
 
 def logs_generated(session: Session) -> bool:

@@ -116,7 +116,7 @@ class Section(Kind[K], Generic[K]):
             raise Invalid("expected keys with values")
         declared = {one.path: one for one in declared_in(self.keys)}
         problems = [
-            Problem("unknown key", (str(key),), nearest(str(key), declared), unknown=True)
+            Problem("unknown key", (str(key),), _below(str(key), declared) or nearest(str(key), declared), unknown=True)
             for key in value
             if key not in declared
         ]
@@ -145,6 +145,16 @@ class Section(Kind[K], Generic[K]):
             "additionalProperties": False,
             **rules,
         }
+
+
+def _below(name: str, declared: Mapping[str, Option]) -> str:
+    """A hint for a key that a section among these has; '' for another."""
+    sections = [
+        path
+        for path, one in declared.items()
+        if isinstance(one.kind, Section) and any(below.path == name for below in declared_in(one.kind.keys))
+    ]
+    return f"{name} is a key of {sections[0]}: indent it below that" if sections else ""
 
 
 class _OrNull(Kind[Any]):

@@ -93,10 +93,10 @@ class Text(Kind[str]):
     title: str = "text"
 
     def check(self, value: Any) -> str:
+        if self.pattern and not (isinstance(value, str) and re.fullmatch(self.pattern, value)):
+            raise Invalid(f"expected {self.expected}")
         if not isinstance(value, str):
             raise Invalid("expected text (a number, a date or a word such as yes is text in quotes)")
-        if self.pattern and not re.fullmatch(self.pattern, value):
-            raise Invalid(f"expected {self.expected}")
         return value
 
     def of_text(self, text: str) -> str:
@@ -107,15 +107,25 @@ class Text(Kind[str]):
 
 
 class Url(Text):
-    """`mysql://user@host:port`, without a password."""
+    """`mysql://user@host:port`, without a password; the port may be left out, and a user be percent-encoded."""
 
     def __init__(self) -> None:
-        super().__init__(r"mysql://(?![\s\S]*:[\s\S]*@)[\s\S]*", "mysql://user@host:port", "url")
+        host = r"(?:[^:/?#@\[\]\s]+|\[[0-9A-Fa-f:.]+\])"
+        super().__init__(rf"mysql://[^:/?#@\s]+@{host}(?::[0-9]{{1,5}})?/?", "mysql://user@host:port", "url")
 
     def check(self, value: Any) -> str:
-        if isinstance(value, str) and ":" in value.partition("://")[2].rpartition("@")[0]:
+        text = value if isinstance(value, str) else ""
+        scheme, _, rest = text.partition("://")
+        if ":" in rest.rpartition("@")[0]:
             raise Invalid("a password does not belong in the url; write password: ${env:NAME} beside it")
+        server, _, database = rest.partition("/")
+        if database and re.fullmatch(self.pattern, f"{scheme}://{server}"):
+            raise Invalid(f"expected {self.expected}, and no database after it: source.tables names them")
         return super().check(value)
+
+    def of_text(self, text: str) -> str:
+        """As an option of the source, where who connects checks it, and repeats no part of it."""
+        return text
 
 
 class Folder(Text):
@@ -127,6 +137,13 @@ class Folder(Text):
             "a folder of this machine or of a mounted volume, not a URL (such as s3://... or dbfs:/...)",
             "folder",
         )
+
+    def check(self, value: Any) -> str:
+        try:
+            return super().check(value)
+        except Invalid as error:
+            hint = "mount the store and name the mount's folder, or run on Databricks with target.catalog"
+            raise Invalid([Problem(error.first.what, hint=hint)]) from None
 
 
 class SecretReference(Kind[Secret]):
@@ -202,23 +219,6 @@ class Number(Kind[float]):
 
     def json_schema(self) -> JsonSchema:
         return {"type": "number", "exclusiveMinimum": 0, "maximum": MOST}
-
-
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-class Duration(Text):
-    """A time above zero with its unit, `500ms`, `1s`, `2m` or `1h`; the value stays as it was written."""
-
-    def __init__(self) -> None:
-        pattern = rf"(?=[0-9.]*[1-9])[0-9]{{1,6}}(\.[0-9]{{1,3}})?({'|'.join(_SECONDS)})"
-        super().__init__(pattern, "a time above zero with its unit, such as 500ms, 1s, 2m or 1h", "time with its unit")
-
-
-def seconds(duration: str) -> float:
-    """How many seconds a value of `Duration` is."""
-    number = duration.rstrip("".join(_SECONDS))
-    return float(number) * _SECONDS[duration.removeprefix(number)]
 
 
 def _within(value: float, most: int) -> float:

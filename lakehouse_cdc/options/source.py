@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Literal, get_args
 from lakehouse_cdc.model.start_point import StartValue
 from lakehouse_cdc.mysql.connection.tls import MODES, Tls
 from lakehouse_cdc.options.declaration import NEVER, NEXT_RUN, REREAD, Keys, option
-from lakehouse_cdc.options.kinds import Choice, Integer, Mask, Number, SecretReference, StartPlace, Text, Url
+from lakehouse_cdc.options.kinds import Choice, Integer, Mask, SecretReference, StartPlace, Text, Url
+from lakehouse_cdc.options.measures import Bytes, Seconds
 from lakehouse_cdc.options.nested import ListOf, MapOf
 from lakehouse_cdc.options.secrets import Secret
 from lakehouse_cdc.schema.column_choice import GeneratedColumns
@@ -65,11 +66,11 @@ class Tuning:
         default="auto", spark="settle", changes=NEXT_RUN,
     )  # fmt: skip
     settle_seconds: float = option(
-        Number("seconds"), "how old a position must be under `settle: age`",
+        Seconds(), "how old a position must be under `settle: age`",
         default=10.0, spark="settleSeconds", changes=NEXT_RUN,
     )  # fmt: skip
     chunk_bytes: int = option(
-        Integer("bytes"), "size of a snapshot chunk, approximately, as the server stores its rows",
+        Bytes(), "size of a snapshot chunk, approximately, as the server stores its rows",
         default=32 << 20, spark="chunkBytes", changes=NEXT_RUN,
     )  # fmt: skip
     chunk_rows: int | None = option(
@@ -80,13 +81,13 @@ class Tuning:
         Integer("chunks"), "snapshot chunks in one micro-batch", default=64, spark="chunksPerTrigger", changes=NEXT_RUN
     )
     plan_seconds: float = option(
-        Number("seconds"),
+        Seconds(),
         "how long the planning of one micro-batch looks for the boundaries of chunks; what is left is planned in the"
         " next one",
         default=10.0, spark="planSeconds", changes=NEXT_RUN,
     )  # fmt: skip
     split_bytes: int | None = option(
-        Integer("bytes"), "size of the piece of binlog that one task reads",
+        Bytes(), "size of the piece of binlog that one task reads",
         default=None, otherwise="by the length of the batch", spark="splitBytes", changes=NEXT_RUN,
     )  # fmt: skip
     max_rows_per_trigger: int | None = option(
@@ -94,11 +95,11 @@ class Tuning:
         default=None, otherwise="no limit", spark="maxRowsPerTrigger", changes=NEXT_RUN,
     )  # fmt: skip
     max_bytes_per_trigger: int = option(
-        Integer("bytes"), "bytes of binlog in one micro-batch, to the next transaction",
+        Bytes(), "bytes of binlog in one micro-batch, to the next transaction",
         default=1 << 30, spark="maxBytesPerTrigger", changes=NEXT_RUN,
     )  # fmt: skip
     idle_seconds: float = option(
-        Number("seconds"),
+        Seconds(),
         "while no captured table changes: a batch that only moves the position is made at most this often",
         default=30.0, spark="idleSeconds", changes=NEXT_RUN,
     )  # fmt: skip
@@ -109,7 +110,7 @@ class Tuning:
         default=None, otherwise="no limit", spark="maxThreadsRunning", changes=NEXT_RUN,
     )  # fmt: skip
     max_replica_lag_seconds: float | None = option(
-        Number("seconds"), "the same while the source, where it is a replica, is further behind its own source",
+        Seconds(), "the same while the source, where it is a replica, is further behind its own source",
         default=None, otherwise="no limit", spark="maxReplicaLagSeconds", changes=NEXT_RUN,
     )  # fmt: skip
 
@@ -181,7 +182,7 @@ class SourceConfig(Tuning, Server):
         return start_contradiction(self.start, self.snapshot)
 
     retry_seconds: float = option(
-        Number("seconds"),
+        Seconds(),
         "for how long a run whose server cannot be reached, or whose machine is too busy, tries again, after pauses"
         " that grow to a minute; counted from the last batch",
         default=4 * 3600.0, changes=NEXT_RUN,

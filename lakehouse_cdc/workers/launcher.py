@@ -11,7 +11,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from lakehouse_cdc.runtime.session import PythonPrograms, scratch_folder
+from lakehouse_cdc.runtime.session import PythonPrograms, kernel_cache, scratch_folder
 from lakehouse_cdc.workers import launch_program
 
 _HOST = "lakehouse_cdc.workers.fork_server"
@@ -47,7 +47,7 @@ def python() -> str:
         return sys.executable
     # its standard input is ours to close, which it waits for; it must not see the Ctrl-C that is for us
     host = subprocess.Popen(
-        [sys.executable, "-m", _HOST, str(at)],
+        [sys.executable, "-m", _HOST, str(at)], env={**os.environ, "NUMBA_CACHE_DIR": kernel_cache()},
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     atexit.register(_end, host)
@@ -57,4 +57,8 @@ def python() -> str:
 def _end(host: subprocess.Popen[bytes]) -> None:
     assert host.stdin is not None
     host.stdin.close()
-    host.wait()
+    try:
+        host.wait(1)
+    except subprocess.TimeoutExpired:  # it still imports or compiles, and does not look: nobody needs that any more
+        host.terminate()
+        host.wait()

@@ -17,7 +17,7 @@ def import_once(module: str) -> None:
     for name in (module, "pandas", "lakehouse_cdc.source.spark.stream"):
         with suppress(ImportError):
             import_module(name)  # pandas, since PyArrow looks for it when it makes its first array
-    from lakehouse_cdc.images.warm import warm_up
+    from lakehouse_cdc.workers.kernels import load
 
-    warm_up()
+    load()
     gc.freeze()

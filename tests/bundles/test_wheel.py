@@ -24,6 +24,7 @@ from packaging.requirements import Requirement
 
 from lakehouse_cdc.bundle.wheel import file_name, write_wheel
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.runtime.extras import installing
 from lakehouse_cdc.testing import MySqlServer
 from tests.remedies import remedy
 from tests.support.bundles.declared import BUNDLE, ROOT, Declared, settings
@@ -187,20 +188,15 @@ def test_alone_in_a_new_environment_it_runs(wheel: zipfile.Path, mysql: MySqlSer
         refused = run(python.parent / "lakehouse-cdc", "run", "-c", file, "--once")
         assert refused.returncode == 2
         assert (
-            refused.stderr
-            == "error: CDC-1026 package_missing: pyspark is not installed Hint: pip install 'lakehouse-cdc[local]'\n"
+            refused.stderr == f"error: CDC-1026 package_missing: pyspark is not installed Hint: {installing('local')}\n"
         )
         asked = "from lakehouse_cdc.runtime.session import local_session\nlocal_session()\n"
         alone = run(python, "-c", asked)
-        assert (
-            f"{codes.PYSPARK_MISSING}: PySpark is not installed Hint: pip install 'lakehouse-cdc[local]'"
-            in alone.stderr
-        )
+        assert f"{codes.PYSPARK_MISSING}: PySpark is not installed Hint: {installing('local')}" in alone.stderr
         install("pyspark")
         beside = run(python, "-m", "lakehouse_cdc", "doctor", "-c", file, "--json")
         assert (beside.returncode, beside.stdout) == (0, found.stdout)
-        # the package is not in a registry: its wheel stands for that name
-        install(f"lakehouse-cdc[local] @ {Path(str(wheel.root.filename)).as_uri()}")
+        install(*shlex.split(installing("local"))[2:])
         assert run(python, "-c", asked).returncode == 0
         ran = run(python.parent / "lakehouse-cdc", "run", "-c", file, "--once")
         assert ran.returncode == 0, ran.stderr

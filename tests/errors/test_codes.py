@@ -30,6 +30,7 @@ CLASSES = {cls.__name__ for cls in (CdcError, DefiniteError, ConfigError, TableE
 NAMED = {name: code for name, code in vars(codes).items() if isinstance(code, Code)}
 # caught inside of the package, or part of the protocol of a caller that is not the user
 INTERNAL = {
+    "BadParameter",  # typer's, of an option of the command line
     *(
         "NotUnderstood",
         "NotOurs",

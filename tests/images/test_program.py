@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.variant_utils import VariantUtils
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.images.compiled import DIGEST
+from lakehouse_cdc.images.digest import DIGEST
 from lakehouse_cdc.images.layout import binlog_types, extent
 from lakehouse_cdc.images.program import ProgramSet
 from lakehouse_cdc.model.variant import encode, metadata

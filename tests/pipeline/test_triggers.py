@@ -12,7 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import ConfigError
-from lakehouse_cdc.options.kinds import Duration, Invalid, seconds
+from lakehouse_cdc.options.kinds import Invalid
+from lakehouse_cdc.options.measures import Duration, seconds
 from lakehouse_cdc.pipeline.config.sections import RunConfig
 from lakehouse_cdc.pipeline.report import Progress
 from lakehouse_cdc.testing import MySqlServer

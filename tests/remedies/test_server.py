@@ -288,7 +288,7 @@ def test_the_tables_are_granted(own_stage: Stage, user: str, file: Path) -> None
     own_stage.run(f"REVOKE SELECT ON *.* FROM {user}@'127.0.0.1'")
     code, hint = finding(file)
     assert code == codes.SELECTION_UNMATCHED.label
-    account = re.search(r"or GRANT SELECT on it to (\S+)$", hint)
+    account = re.search(r"or GRANT SELECT ON \S+ TO (\S+)$", hint)
     assert account, hint
     own_stage.run(f"GRANT SELECT ON remedied.t TO {account[1]}")
     own_stage.run(f"GRANT INSERT ON remedied.closed TO {account[1]}")

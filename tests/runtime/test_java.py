@@ -80,7 +80,7 @@ def test_java_home_is_set_as_the_hint_says(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(DefiniteError) as refused:
         java.find_java()
     assert refused.value.code is codes.JAVA_MISSING
-    variable = re.search(r"or a JDK 17 or 21, and set (\w+)$", refused.value.hint)
+    variable = re.search(r"install a JDK 17 or 21, and set (\w+)$", refused.value.hint)
     assert variable, refused.value.hint
     monkeypatch.setenv(variable[1], str(installed))
     assert java.find_java() == installed / "bin" / "java"

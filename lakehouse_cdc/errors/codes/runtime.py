@@ -35,7 +35,7 @@ JAVA_MISSING = Code(
     DefiniteError,
     Scope.PIPELINE,
     "No Java 17 or later was found.",
-    "Install lakehouse-cdc[local], which brings a Java, or a JDK 17 or 21, and set JAVA_HOME.",
+    "Install a JDK 17 or 21, and set JAVA_HOME; or what the extra `local` brings, as the error says.",
 )
 
 PYSPARK_MISSING = Code(
@@ -44,7 +44,7 @@ PYSPARK_MISSING = Code(
     DefiniteError,
     Scope.PIPELINE,
     "PySpark is not installed.",
-    "pip install 'lakehouse-cdc[local]'",
+    "Install what the extra `local` brings: the error says the command.",
 )
 
 SPARK_WITHOUT_DELTA = Code(

@@ -12,6 +12,7 @@ and `''` an empty text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -35,15 +36,25 @@ def load(file: Path, settings: Sequence[str] = ()) -> PipelineConfig:
         raise codes.CONFIG_FILE_UNREADABLE.error(
             f"cannot read {file}: {error.strerror}", hint="name the file with -c"
         ) from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise codes.CONFIG_FILE_INVALID.error(
+            "the text is not UTF-8", where=f"{file}:{line}", hint="save the file as UTF-8"
+        ) from None
     try:
         values = yaml.safe_load(text)
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        where = f"{file}:{mark.line + 1}" if mark else str(file)
         raise codes.CONFIG_FILE_INVALID.error(
-            f"not YAML: {getattr(error, 'problem', None) or 'syntax error'}", where=where
-        ) from error
+            f"not YAML: {getattr(error, 'problem', None) or 'syntax error'}",
+            where=f"{file}:{mark.line + 1}" if mark else str(file),
+            hint=_yaml_hint(text.splitlines()[: mark.line + 1] if mark else []),
+        ) from None
+    if again := _repeated(root):
+        raise codes.CONFIG_FILE_INVALID.error(
+            f"{again.value} is there twice", where=f"{file}:{again.start_mark.line + 1}", hint="put the two together"
+        )
     if not isinstance(values, dict):
         raise codes.CONFIG_FILE_INVALID.error(
             "the file holds no settings", where=str(file), hint="see docs/reference/configuration.md"
@@ -56,9 +67,33 @@ def load(file: Path, settings: Sequence[str] = ()) -> PipelineConfig:
     except Invalid as error:
         problem = error.first
         path = tuple(map(str, problem.path))
-        setting = next((key for key, _ in reversed(given) if key == path[: len(key)]), None)
+        setting = next((key for key, _ in reversed(given) if key[: len(path)] == path[: len(key)]), None)
         where = f"{file}:{_line(root, problem.path)}" if setting is None else f"--set {'.'.join(setting)}"
         raise codes.CONFIG_FILE_INVALID.error(problem.message, where=where, hint=problem.hint) from None
+
+
+def _yaml_hint(lines: Sequence[str]) -> str:
+    """What is most likely wrong where the last of these lines cannot be read."""
+    last = lines[-1] if lines else ""
+    if "\t" in last[: len(last) - len(last.lstrip())]:
+        return "indent with spaces: YAML has no tabs there"
+    if any(re.search(r"[\[,:-]\s*[*!&@`%]", line) for line in lines[-2:]):
+        return 'write it in quotes, such as ["*.orders", "!shop.audit"]: YAML gives * and ! a meaning of its own'
+    return "keys of one section begin in the same column, and have a blank after the colon"
+
+
+def _repeated(node: yaml.Node | None) -> yaml.ScalarNode | None:
+    """The first key that its section has twice; YAML's loader would take the last, and say nothing."""
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value != "<<":
+                if key.value in seen:
+                    return key
+                seen.add(key.value)
+    values = [value for _, value in node.value] if isinstance(node, yaml.MappingNode) else []
+    items = node.value if isinstance(node, yaml.SequenceNode) else []
+    return next(filter(None, map(_repeated, [*values, *items])), None)
 
 
 def _parsed(setting: str) -> tuple[tuple[str, ...], Any] | None:

@@ -72,8 +72,9 @@ class PipelineConfig(Keys):
             raise codes.CONFIG_FILE_INVALID.error(error.first.message, hint=error.first.hint) from None
 
     def contradiction(self) -> str:
-        if not self.source.mask_salt and any("hash" in t.masks.values() for t in self.tables.values()):
-            return "a column is masked by hash: source.mask_salt must be given, such as ${env:NAME}"
+        hashed = (f"tables.{p}.masks.{c}" for p, t in self.tables.items() for c, m in t.masks.items() if m == "hash")
+        if not self.source.mask_salt and (one := next(hashed, "")):
+            return f"{one} is hash, for which source.mask_salt must be given, such as ${{env:NAME}}"
         return ""
 
     @property

@@ -79,6 +79,11 @@ def effective(config: PipelineConfig) -> list[tuple[str, object, str]]:
     return options
 
 
+def as_written(value: object) -> str:
+    """A value as the file has it: a list in brackets, a missing one as null."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 def _rows(options: Iterable[Option]) -> str:
     """A Markdown table of the options, without columns that are empty throughout."""
     rows = [[*_cells(one)] for one in options]

@@ -8,7 +8,6 @@ from typing import ClassVar, Literal, get_args
 from lakehouse_cdc.options.declaration import NEVER, NEW_TABLE, NEXT_RUN, REBUILD, Keys, option
 from lakehouse_cdc.options.kinds import (
     Choice,
-    Duration,
     Flag,
     Folder,
     Integer,
@@ -16,8 +15,8 @@ from lakehouse_cdc.options.kinds import (
     PropertyValue,
     Registered,
     Text,
-    seconds,
 )
+from lakehouse_cdc.options.measures import Duration, seconds
 from lakehouse_cdc.options.nested import ListOf, MapOf
 from lakehouse_cdc.options.source import COLUMNS, CapturedTable
 from lakehouse_cdc.silver.definition.engine import Configured

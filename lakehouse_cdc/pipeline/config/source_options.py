@@ -13,6 +13,7 @@ from lakehouse_cdc.options.source import CapturedTable, SourceConfig
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.masks import parsed
+from lakehouse_cdc.schema.selection import Selection
 
 _MADE_HERE = {"url", "password", "tables", "start", "tls_ca", "mask_salt"}
 
@@ -55,6 +56,15 @@ def connection_options(config: PipelineConfig, home: Path) -> ConnectionOptions:
     source = config.source
     trusted = _authorities(config, home)
     return ConnectionOptions.from_url(source.url, password=source.password.reveal(), tls=source.tls, tls_ca=trusted)
+
+
+def check_alone(config: PipelineConfig) -> None:
+    """What a run would refuse before it asks a server, and no single value shows. Raises ConfigError."""
+    ConnectionOptions.from_url(config.source.url, tls=config.source.tls)
+    Selection(config.source.tables)
+    for pattern in config.tables:
+        if not set(pattern) & set("*?["):
+            config.policy(pattern)
 
 
 def choice(config: PipelineConfig) -> Choice:

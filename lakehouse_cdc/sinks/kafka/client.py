@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_cdc.errors import CdcError, Code, codes
-from lakehouse_cdc.options.kinds import seconds
+from lakehouse_cdc.options.measures import seconds
+from lakehouse_cdc.runtime.extras import installing
 from lakehouse_cdc.sinks.kafka.options import KafkaConfig
 
 if TYPE_CHECKING:
@@ -38,9 +39,7 @@ def require_package() -> None:
     try:
         import confluent_kafka  # noqa: F401
     except ImportError as error:
-        raise codes.PACKAGE_MISSING.error(
-            "a sink of Kafka needs confluent-kafka", hint="pip install 'lakehouse-cdc[kafka]'"
-        ) from error
+        raise codes.PACKAGE_MISSING.error("a sink of Kafka needs confluent-kafka", hint=installing("kafka")) from error
 
 
 class Reasons:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lakehouse_cdc.errors import CdcError, codes
 from lakehouse_cdc.lake.failpoints import Door, commit_to
 from lakehouse_cdc.messages.change import Message
-from lakehouse_cdc.options.kinds import seconds
+from lakehouse_cdc.options.measures import seconds
 from lakehouse_cdc.sinks.kafka.client import Reasons, as_cdc_error, calling, producer_settings, require_package
 from lakehouse_cdc.sinks.kafka.options import KafkaConfig
 from lakehouse_cdc.sinks.kafka.progress import Progress

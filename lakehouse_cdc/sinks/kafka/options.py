@@ -7,7 +7,8 @@ from typing import Literal, get_args
 
 from lakehouse_cdc.messages.formats import FormatName
 from lakehouse_cdc.options.declaration import NEVER, NEXT_RUN, Keys, Section, option
-from lakehouse_cdc.options.kinds import Choice, Duration, Flag, Integer, PropertyValue, SecretReference, Text
+from lakehouse_cdc.options.kinds import Choice, Flag, Integer, PropertyValue, SecretReference, Text
+from lakehouse_cdc.options.measures import Duration
 from lakehouse_cdc.options.nested import MapOf
 from lakehouse_cdc.options.secrets import Secret
 

@@ -1,0 +1,20 @@
+"""The picture of a terminal."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from tests.newcomer.terminal import COLUMNS
+
+
+def svg(lines: Sequence[str]) -> str:
+    """An SVG file that shows these lines."""
+    console = Console(record=True, width=COLUMNS, file=io.StringIO(), highlight=False)
+    for line in lines:
+        style = "bold" if line.startswith("$ ") else "green" if line.startswith("verified:") else ""
+        console.print(Text(line, style=style))
+    return console.export_svg(title="lakehouse-cdc demo", unique_id="demo")
