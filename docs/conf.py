@@ -9,6 +9,7 @@ myst_fence_as_directive = ["mermaid"]
 myst_heading_anchors = 3
 html_theme = "furo"
 html_title = project
+html_logo = html_favicon = "_static/mark.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_theme_options = {
