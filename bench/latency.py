@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--rates", type=int, nargs="+", default=[100, 1_000, 5_000], help="changes a second")
     parser.add_argument("--every", type=float, default=1.0, help="the trigger: seconds between batches (1)")
     parser.add_argument("--seconds", type=int, default=60, help="how long each rate is measured (60)")
-    parser.add_argument("--write", type=Path, help="a folder for RESULTS.md, latency.json and latency.svg")
+    parser.add_argument("--write", type=Path, help="a folder for RESULTS.md, latency.json and its charts")
     asked = parser.parse_args()
     rates, seconds = ([100], 10) if asked.quick else (asked.rates, asked.seconds)
     found = []

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from bench import bars
 from bench.machine import told
-from bench.svg import framed, text
 
-_WIDTH, _LEFT, _BAR, _LINE = 640, 170, 380, 20
-_KINDS = {"p50": "#1f6feb", "p99": "#8b949e"}
+_KINDS = {"p50": ("median", bars.OURS), "p99": ("99 %", bars.OTHERS)}
 
 
 def section(data: Mapping[str, Any]) -> str:
@@ -18,9 +17,11 @@ def section(data: Mapping[str, Any]) -> str:
         "## From a commit on the source to the row in silver",
         "",
         f"`uv run python -m bench.latency`, {told(data['machine'])};",
-        f"source, writer and pipeline on the same machine, each rate for {data['seconds']} s behind a warm-up, fifty",
+        f"source, writer and pipeline on the same machine, each rate for {data['seconds']} s after a warm-up, fifty",
         f"transactions a second. Bronze and silver each begin a batch {data['every_seconds']} s after they began the",
         "last one, or as soon as that is done. Silver was compared with the source at the end.",
+        "",
+        "![seconds from a commit on the source to the row in silver](latency.svg)",
         "",
         "| changes/s | p50 s | p99 s | slowest s | batches |",
         "|---:|---:|---:|---:|---:|",
@@ -29,16 +30,20 @@ def section(data: Mapping[str, Any]) -> str:
     return "\n".join([*lines, ""])
 
 
-def chart(data: Mapping[str, Any]) -> str:
+def charts(data: Mapping[str, Any]) -> dict[str, str]:
     """Seconds, median and 99th percentile, of each rate."""
-    parts, y = [text(12, 24, "Seconds from a commit on the source to the row in silver", size=14)], 40.0
-    most = max(one["p99"] for one in data["rates"])
-    for one in data["rates"]:
-        for kind, colour in _KINDS.items():
-            width = max(1, round(_BAR * one[kind] / most))
-            parts.append(f'<rect x="{_LEFT}" y="{y}" width="{width}" height="{_LINE - 6}" fill="{colour}"/>')
-            parts.append(text(_LEFT - 8, y + 11, f"{one['rate']:,} changes/s, {kind}", anchor="end"))
-            parts.append(text(_LEFT + width + 6, y + 11, f"{one[kind]}"))
-            y += _LINE
-        y += 6
-    return framed(_WIDTH, y + 6, parts)
+    found = [
+        bars.Bar(f"{one['rate']:,} changes/s: {said}", one[kind], f"{one[kind]} s", colour)
+        for one in data["rates"]
+        for kind, (said, colour) in _KINDS.items()
+    ]
+    notes = [
+        "changes/s: how many rows a writer changes each second, in fifty transactions.",
+        "median: half of the changes were in silver after at most this time. 99 %: all but one in a hundred were.",
+        "in silver: a version of the silver table that holds the change is committed. Bronze and silver each begin a "
+        f"batch {data['every_seconds']:g} s after they began the last one, or as soon as that is done.",
+        f"Measured: {told(data['machine'])}; source, writer and pipeline on the same machine; "
+        f"each rate for {data['seconds']} s after a warm-up.",
+    ]
+    title = "From a commit on the source to the row in silver"
+    return {"latency": bars.chart(title, "seconds; a shorter bar is better", found, notes)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
+from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,16 +13,17 @@ _PACKAGES = ("lakehouse-cdc", "pyspark", "delta-spark", "pyarrow", "numba", "pym
 
 
 def machine() -> dict[str, str]:
-    """Processor, memory and versions, by name."""
+    """Processor, memory, versions and the day (UTC), by name."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    found = {"cores": str(os.cpu_count()), "processor": _processor(), "memory": f"{memory / 2**30:.0f} GiB"}
+    found = {"date": f"{datetime.now(timezone.utc):%Y-%m-%d}", "cores": str(os.cpu_count())}
+    found |= {"processor": _processor(), "memory": f"{memory / 2**30:.0f} GiB"}
     return {**found, "python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
 
 
 def told(machine: Mapping[str, str]) -> str:
     """The same in one line."""
     versions = ", ".join(f"{name} {machine[name]}" for name in ("python", "pyspark", "delta-spark"))
-    return f"{machine['cores']} cores of {machine['processor']}, {machine['memory']}; {versions}"
+    return f"{machine['date']}, {machine['cores']} cores of {machine['processor']}, {machine['memory']}; {versions}"
 
 
 def _processor() -> str:

@@ -133,7 +133,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", help="tables of these sizes alone")
     parser.add_argument("--counted", type=int, help="so many batches of each count")
     parser.add_argument("--folder", type=Path, help="where tables are kept for the next time (default: nowhere)")
-    parser.add_argument("--write", type=Path, help="a folder for RESULTS.md, merge.json and merge.svg")
+    parser.add_argument("--write", type=Path, help="a folder for RESULTS.md, merge.json and its charts")
     asked = parser.parse_args()
     plan = QUICK if asked.quick else Plan()
     plan = Plan(tuple(asked.rows or plan.rows), plan.changes, asked.counted or plan.counted)

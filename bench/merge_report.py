@@ -1,4 +1,4 @@
-"""What `bench.merge` measured, for people: a table in Markdown, and the curve as an SVG."""
+"""What `bench.merge` measured, for people: a table in Markdown, and a curve of each SCD type as an SVG."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench.machine import told
-from bench.svg import framed, text
+from bench.svg import framed, paragraphs, text
 
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 320, 56, 170, 40, 48
-_LINES = {  # (type, keys) -> colour and dashes
-    (1, "near"): ("#1f6feb", ""),
-    (1, "random"): ("#d29922", ""),
-    (2, "near"): ("#1f6feb", "6 4"),
-    (2, "random"): ("#d29922", "6 4"),
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM, _MARGIN = 800, 380, 56, 190, 70, 60, 16
+_COLOURS = {"near": "#1f6feb", "random": "#b35900"}
+_TYPES = {1: "SCD type 1", 2: "SCD type 2"}
+_FORMS = {
+    1: "SCD type 1: the table holds each row as it is now.",
+    2: "SCD type 2: the table holds every version of each row, so an update ends a version and adds one.",
 }
 
 
@@ -29,6 +29,14 @@ def section(data: Mapping[str, Any]) -> str:
         "deletion vectors of a batch, and as a share of the table's bytes. Read: files that may hold the keys, of",
         "those that the table had. Touched: those that held a changed row, or were put together.",
         "",
+        *(
+            line
+            for scd in sorted({run["scd"] for run in runs})
+            for line in (
+                f"![seconds to apply a batch, by the rows of the table, SCD type {scd}](merge-scd{scd}.svg)",
+                "",
+            )
+        ),
         "| SCD type | keys | rows | median s | slowest s | table MB | written MB | share | files read | touched |",
         "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
@@ -41,11 +49,15 @@ def section(data: Mapping[str, Any]) -> str:
     return "\n".join([*lines, ""])
 
 
-def chart(data: Mapping[str, Any]) -> str:
-    """Seconds of a batch by the table's rows, these on a logarithmic axis."""
-    runs = data["runs"]
-    sizes = sorted({run["rows"] for run in runs})
-    top: float = 4 * math.ceil(max(run["seconds"] for run in runs) * 1.05 / 4)  # whole seconds at each line
+def charts(data: Mapping[str, Any]) -> dict[str, str]:
+    """Of each SCD type the seconds of a batch by the table's rows, these on a logarithmic axis."""
+    return {f"merge-scd{scd}": _chart(data, scd) for scd in sorted({run["scd"] for run in data["runs"]})}
+
+
+def _chart(data: Mapping[str, Any], scd: int) -> str:
+    sizes = sorted({run["rows"] for run in data["runs"]})
+    # whole seconds at each line, the same in every chart, so that they can be compared
+    top: float = 4 * math.ceil(max(run["seconds"] for run in data["runs"]) * 1.05 / 4)
     low, high = math.log10(sizes[0]), math.log10(sizes[-1])
 
     def x(rows: int) -> float:
@@ -55,27 +67,27 @@ def chart(data: Mapping[str, Any]) -> str:
     def y(seconds: float) -> float:
         return round(_HEIGHT - _BOTTOM - seconds / top * (_HEIGHT - _TOP - _BOTTOM), 1)
 
-    parts = [text(_LEFT, 22, f"Seconds to merge {data['changes']:,} changes, by the rows of the silver table", size=14)]
+    title = f"Seconds to apply {data['changes']:,} changes to a silver table: {_TYPES[scd]}"
+    parts = [text(_MARGIN, 26, title, size=15), text(_MARGIN, 46, "seconds of a batch; lower is faster", colour="#555")]
     for i in range(5):
         seconds = top * i / 4
         parts.append(f'<path d="M{_LEFT} {y(seconds)}H{_WIDTH - _RIGHT}" stroke="#8884"/>')
         parts.append(text(_LEFT - 8, y(seconds) + 4, f"{seconds:g}", anchor="end"))
-    parts += [text(x(rows), _HEIGHT - _BOTTOM + 20, f"{rows:,}", anchor="middle") for rows in sizes]
-    for (scd, keys), (colour, dashes) in _LINES.items():
-        mine = sorted((r["rows"], r["seconds"]) for r in runs if (r["scd"], r["keys"]) == (scd, keys))
+    parts += [text(x(rows), _HEIGHT - _BOTTOM + 20, f"{rows:,} rows", anchor="middle") for rows in sizes]
+    for keys, colour in _COLOURS.items():
+        mine = sorted((r["rows"], r["seconds"]) for r in data["runs"] if (r["scd"], r["keys"]) == (scd, keys))
         if not mine:
             continue
         path = "L".join(f"{x(rows)} {y(seconds)}" for rows, seconds in mine)
-        parts.append(f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dashes}"/>')
+        parts.append(f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
         parts += [f'<circle cx="{x(rows)}" cy="{y(seconds)}" r="3" fill="{colour}"/>' for rows, seconds in mine]
-    parts += _legend()
-    return framed(_WIDTH, _HEIGHT, parts)
-
-
-def _legend() -> list[str]:
-    parts = []
-    for i, ((scd, keys), (colour, dashes)) in enumerate(_LINES.items()):
-        at, left = _TOP + 20 + 22 * i, _WIDTH - _RIGHT + 16
-        line = f'<path d="M{left} {at}h28" stroke="{colour}" stroke-width="2" stroke-dasharray="{dashes}"/>'
-        parts += [line, text(left + 36, at + 4, f"type {scd}, {keys} keys")]
-    return parts
+        rows, seconds = mine[-1]
+        parts.append(text(x(rows) + 10, y(seconds) + 4, f"{keys} keys: {seconds:g} s", colour=colour))
+    notes = [
+        "near keys: the rows that change lie close to each other in the order of the key, as new ones do.",
+        "random keys: they are spread over the whole table, so each of its files holds some of them and is read.",
+        _FORMS[scd],
+        f"Measured: {told(data['machine'])}; medians.",
+    ]
+    said, below = paragraphs(_MARGIN, _HEIGHT, _WIDTH - 2 * _MARGIN, notes)
+    return framed(_WIDTH, below, [*parts, *said])

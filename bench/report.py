@@ -1,8 +1,12 @@
-"""The results that are kept: each benchmark's as NAME.json and, but for costs, NAME.svg; all of them as RESULTS.md."""
+"""The results that are kept: each benchmark's as NAME.json, some with charts as SVG; all of them as RESULTS.md.
+
+uv run python -m bench.report [FOLDER]      # draw and write again from what was recorded; nothing is measured
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,7 +30,7 @@ _SECTIONS = {
     "keyless": keyless_report.section,
     "whole_server": whole_server_report.section,
 }
-_CHARTS = {"speed": speed_report.chart, "latency": latency_report.chart, "merge": merge_report.chart}
+_CHARTS = {"speed": speed_report.charts, "latency": latency_report.charts, "merge": merge_report.charts}
 _HEAD = "# What was measured\n\nEach part was written by the command in it, and is repeated by it.\n"
 
 
@@ -39,8 +43,24 @@ def write(folder: Path, name: str, data: Mapping[str, Any]) -> None:
     """Keep the results of a benchmark in place of its last ones."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    if name in _CHARTS:
-        (folder / f"{name}.svg").write_text(_CHARTS[name](data), encoding="utf-8")
-    kept = {one: folder / f"{one}.json" for one in _SECTIONS}
-    parts = [results(one, json.loads(p.read_text(encoding="utf-8"))) for one, p in kept.items() if p.exists()]
-    (folder / "RESULTS.md").write_text("\n".join([_HEAD, *parts]), encoding="utf-8")
+    for file, text in drawn(folder).items():
+        (folder / file).write_text(text, encoding="utf-8")
+
+
+def drawn(folder: Path) -> dict[str, str]:
+    """RESULTS.md and the charts of what a folder keeps, by the file's name."""
+    kept = {name: folder / f"{name}.json" for name in _SECTIONS}
+    data = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in kept.items() if path.exists()}
+    charts = {f"{file}.svg": svg for name in _CHARTS.keys() & data for file, svg in _CHARTS[name](data[name]).items()}
+    return {"RESULTS.md": "\n".join([_HEAD, *(results(name, data[name]) for name in data)]), **charts}
+
+
+def main() -> None:
+    """See above."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
+    for file, text in drawn(folder).items():
+        (folder / file).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -2,7 +2,7 @@
 # MAGIC %md
 # MAGIC # Explore: the life of a row, the schemas of its table, its versions, and any moment since
 # MAGIC
-# MAGIC Give the pipeline's file in the widget `config`, elsewhere in the environment variable `LAKEHOUSE_CDC_CONFIG`;
+# MAGIC Give the pipeline's file in the widget `config`, elsewhere by the environment variable `LAKEHOUSE_CDC_CONFIG`;
 # MAGIC in the same way `table` (`LAKEHOUSE_CDC_TABLE`) names a source table, such as `shop.orders`. Without one it is
 # MAGIC the table with the key that changed most. The pipeline may be running meanwhile; its source is not asked.
 
@@ -17,16 +17,18 @@ from pyspark.sql import functions as F
 from lakehouse_cdc import Pipeline
 
 
-def setting(name: str, default: str) -> str:
+def setting(name: str, default: str, label: str) -> str:
     """What the widget of that name says, or, where there are no widgets, the environment."""
     if (dbutils := globals().get("dbutils")) is not None:
-        dbutils.widgets.text(name, default)
+        dbutils.widgets.text(name, default, label)
         return str(dbutils.widgets.get(name))
     return os.environ.get(f"LAKEHOUSE_CDC_{name.upper()}", default)
 
 
-config = setting("config", "pipeline.yml")
-table = setting("table", "")  # empty: the one with the key that changed most
+config = setting("config", "pipeline.yml", "1 file of the pipeline")
+table = setting(
+    "table", "", "2 table (empty: the one that changed most)"
+)  # empty: the one with the key that changed most
 pipeline = Pipeline.from_yaml(config, globals().get("spark"))
 spark = pipeline.spark
 
@@ -73,8 +75,8 @@ schemas.show(20, truncate=False, vertical=True)
 # MAGIC %md
 # MAGIC ## Its versions
 # MAGIC With `scd: 2`, silver keeps every version of a row, from `__START_AT` to `__END_AT` (NULL: it is so now). The
-# MAGIC plot shows how many versions had begun and how many rows stood, over time. Without `scd: 2` there is the row as
-# MAGIC it is now.
+# MAGIC plot shows how many versions had begun and how many rows there were, over time. Without `scd: 2` there is the
+# MAGIC row as it is now.
 
 # COMMAND ----------
 
@@ -91,10 +93,11 @@ if keeps_versions:
     standing = list(accumulate(step[2] for step in steps))
     figure, axes = plt.subplots(figsize=(9, 4), layout="constrained")
     axes.step(times, versions, where="post", color="tab:blue", label="versions begun")
-    axes.step(times, standing, where="post", color="tab:orange", label="rows that stand")
+    axes.step(times, standing, where="post", color="tab:orange", label="rows")
     axes.set(title=f"{table}, by the source's time of commit", ylabel="count", ylim=(0, None))
     axes.grid(alpha=0.3)
-    axes.legend(loc="lower right")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
     figure.autofmt_xdate()
     plt.show()
 else:
@@ -118,7 +121,7 @@ assert last is not None
 now = pipeline.as_of(table, position=f"{last.position.file}:{last.position.pos}")
 print(f"{then.count()} rows then, {now.count()} rows now")
 same = [name for name in then.columns if name in now.columns]
-before, behind = (frame.select(F.to_json(F.struct(*same)).alias("row")) for frame in (then, now))
-come, gone = behind.exceptAll(before), before.exceptAll(behind)
+before, after = (frame.select(F.to_json(F.struct(*same)).alias("row")) for frame in (then, now))
+come, gone = after.exceptAll(before), before.exceptAll(after)
 print(f"since then {come.count()} rows came or are others by now, {gone.count()} went or were others")
 come.show(5, truncate=False)

@@ -2,9 +2,9 @@
 # MAGIC %md
 # MAGIC # Quickstart: MySQL into bronze and silver, then a look around
 # MAGIC
-# MAGIC **On your machine** nothing is asked of you: a real MySQL server is started, and a shop in it is written to
-# MAGIC while its tables are read. From a checkout: `uv run python -i notebooks/quickstart.py`, or cell by cell in an
-# MAGIC editor.
+# MAGIC **On your machine** nothing has to be filled in: a real MySQL server is started, and a shop in it is written
+# MAGIC to while its tables are read. From a checkout: `uv run python -i notebooks/quickstart.py`, or cell by cell in
+# MAGIC an editor.
 # MAGIC
 # MAGIC **On Databricks** the source is a server of yours, which is only read: fill in the widgets `url`, `password`,
 # MAGIC `tables`, `catalog` and `folder` (a folder in a volume), on a cluster that has this package's wheel.
@@ -16,26 +16,27 @@ import os
 import tempfile
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 from pyspark.sql import functions as F
 
 from lakehouse_cdc import Pipeline
 from lakehouse_cdc.testing import MySqlServer, Shop, ShopWriter
 
 
-def setting(name: str, default: str) -> str:
+def setting(name: str, default: str, label: str) -> str:
     """What the widget of that name says, or, where there are no widgets, the environment."""
     if (dbutils := globals().get("dbutils")) is not None:
-        dbutils.widgets.text(name, default)
+        dbutils.widgets.text(name, default, label)
         return str(dbutils.widgets.get(name))
     return os.environ.get(f"LAKEHOUSE_CDC_{name.upper()}", default)
 
 
-url = setting("url", "")  # mysql://user@host:port; empty: a server is started here
-password = setting("password", "")  # a reference, never the password itself: ${env:NAME} or ${secret:scope/key}
-tables = setting("tables", "shop.*")
-catalog = setting("catalog", "")  # empty: plain Delta tables below the folder
-place = setting("folder", "")  # empty: a temporary one
-rows = int(setting("rows", "20000"))  # how many the shop begins with
+url = setting("url", "", "1 source: mysql://user@host:port")  # empty: a server is started here
+password = setting("password", "", "2 password, by reference: ${secret:scope/key}")  # or ${env:NAME}; never itself
+tables = setting("tables", "shop.*", "3 tables, by a pattern")
+catalog = setting("catalog", "", "4 catalog")  # empty: plain Delta tables below the folder
+place = setting("folder", "", "5 folder in a volume")  # empty: a temporary one
+rows = int(setting("rows", "20000", "6 rows of the example"))  # how many the shop begins with
 
 if "dbutils" in globals() and not (url and catalog and place):
     raise ValueError("on Databricks, fill in the widgets url, catalog and folder, then run all cells")
@@ -45,8 +46,8 @@ folder = Path(place or tempfile.mkdtemp(prefix="lakehouse-cdc-quickstart-")).abs
 
 # MAGIC %md
 # MAGIC ## A source
-# MAGIC Without a `url`, here is one: MySQL 8.0 in a folder, and a writer whose random transactions go on until it is
-# MAGIC told to stop: inserts, updates, deletes, changed keys, rollbacks.
+# MAGIC Without a `url`, here is one: MySQL 8.0 in a folder, and a writer whose random transactions continue until it
+# MAGIC is stopped: inserts, updates, deletes, changed keys, rollbacks.
 
 # COMMAND ----------
 
@@ -94,7 +95,7 @@ print(config.read_text(encoding="utf-8"))
 # MAGIC %md
 # MAGIC ## Run it, twice
 # MAGIC The first run reads the tables (`r`) and follows the binlog meanwhile; the second reads what was changed since
-# MAGIC (`c`, `u`, `d`). After each, bronze and silver are the source as it stood at exactly one position of its binlog.
+# MAGIC (`c`, `u`, `d`). After each, bronze and silver are the source as it was at exactly one position of its binlog.
 
 # COMMAND ----------
 
@@ -109,8 +110,8 @@ for run in runs:
 
 # MAGIC %md
 # MAGIC ## Is it right?
-# MAGIC `verify` compares every silver table with the source, row by row, both as they stood at one position, while the
-# MAGIC writes go on.
+# MAGIC `verify` compares every silver table with the source, row by row, both as they were at one position, while the
+# MAGIC writes continue.
 
 # COMMAND ----------
 
@@ -138,6 +139,25 @@ if writer is not None:
 changes = pipeline.spark.sql(f"SELECT * FROM {pipeline.layout.changes.sql}")
 operations = changes.groupBy("source_table", "op").count().orderBy("source_table", "op")
 operations.show(100, truncate=False)
+
+KINDS = {
+    "r": ("read", "#8b949e"),
+    "c": ("inserted", "#2da44e"),
+    "u": ("updated", "#1f6feb"),
+    "d": ("deleted", "#cf222e"),
+}
+counts = {(row["source_table"], row["op"]): row["count"] for row in operations.collect()}
+names = sorted({name for name, _ in counts}, reverse=True)
+figure, axes = plt.subplots(figsize=(9, 1 + 0.5 * len(names)), layout="constrained")
+begin = [0] * len(names)
+for op, (kind, colour) in KINDS.items():
+    widths = [counts.get((name, op), 0) for name in names]
+    axes.barh(names, widths, left=begin, color=colour, label=kind)
+    begin = [left + width for left, width in zip(begin, widths, strict=True)]
+axes.set(title="Rows of bronze by table and operation", xlabel="rows")
+axes.spines[["top", "right"]].set_visible(False)
+axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
+plt.show()
 
 # COMMAND ----------
 
@@ -174,8 +194,8 @@ pipeline.spark.sql(f"SELECT * FROM {silver.sql} ORDER BY {silver.own.seq} DESC")
 
 # MAGIC %md
 # MAGIC ## Next
-# MAGIC `notebooks/operate.py` and `notebooks/explore.py` work on this pipeline. The server that was started above lives
-# MAGIC as long as this Python does.
+# MAGIC `notebooks/operate.py`, `notebooks/explore.py` and `notebooks/time_travel.py` work on this pipeline. The
+# MAGIC server that was started above lives as long as this Python does.
 
 # COMMAND ----------
 

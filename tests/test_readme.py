@@ -46,6 +46,30 @@ def test_the_figures_are_those_that_were_measured() -> None:
     assert f"{short} Flink CDC needs {of['Flink CDC']} to read" in " ".join(text(README).split())
 
 
+def test_what_a_merge_costs_is_what_was_measured() -> None:
+    runs = {
+        (r["scd"], r["keys"], r["rows"]): r for r in json.loads((ROOT / "bench" / "merge.json").read_text())["runs"]
+    }
+    page = " ".join(text(COMPARISON).split())
+
+    def took(scd: int, keys: str, rows: int) -> str:
+        return f"{runs[scd, keys, rows]['seconds']:.1f} s"
+
+    small, large = 100_000, 10_000_000
+    near = (
+        f"take {took(1, 'near', large)} in a table of {large:,} rows and {took(1, 'near', small)} in one of {small:,}"
+    )
+    assert near in page
+    assert (
+        f"takes {took(1, 'random', small)} in the small table and {took(1, 'random', large)} in the large one" in page
+    )
+    assert f"with `scd: 2`, {took(2, 'random', small)} and {took(2, 'random', large)}" in page
+    of, versions = runs[1, "random", large], runs[2, "random", large]
+    wrote = f"{of['bytes_written'] / 1e6:.1f} MB (`scd: 2`: {versions['bytes_written'] / 1e6:.1f} MB)"
+    assert f"does not grow: {wrote}" in page
+    assert f"whose size is {of['table_bytes'] / 1e6:.0f} MB ({versions['table_bytes'] / 1e6:.0f} MB)" in page
+
+
 @pytest.mark.long
 def test_the_readme_runs(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

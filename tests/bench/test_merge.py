@@ -31,8 +31,8 @@ def test_a_small_run_is_right_and_says_what_it_cost(spark: SparkSession, tmp_pat
     data = {"machine": machine(), "changes": QUICK.changes, "runs": [asdict(one) for one in runs]}
     write(tmp_path, "merge", data)
     assert (tmp_path / "RESULTS.md").read_text().count("\n| ") == 1 + len(runs)
-    drawn = ElementTree.parse(tmp_path / "merge.svg")
-    assert len(drawn.findall("{*}circle")) == len(runs)
+    drawn = [ElementTree.parse(tmp_path / f"merge-scd{scd}.svg").findall("{*}circle") for scd in (1, 2)]
+    assert sum(map(len, drawn)) == len(runs)
     # one row less, and one that holds something else
     lake = Lake(spark, prepared(spark, tmp_path / "tables", 2_000), 1)
     require_right(spark, lake, 2_000, {}, 1)

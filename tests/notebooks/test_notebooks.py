@@ -35,9 +35,14 @@ class Widgets:
         self.filled = filled
         self.asked: list[str] = []
 
-    def text(self, name: str, default: str) -> None:
+    def text(self, name: str, default: str, label: str) -> None:
+        assert label[0].isdigit(), "widgets are shown in the order of their labels"
         self.asked.append(name)
         self.filled.setdefault(name, default)
+
+    def dropdown(self, name: str, default: str, choices: list[str], label: str) -> None:
+        self.text(name, default, label)
+        assert self.filled[name] in choices
 
     def get(self, name: str) -> str:
         return self.filled[name]
@@ -75,7 +80,7 @@ def bronze(pipeline: Pipeline) -> list[tuple[str, str]]:
     return [(row.source_table, row.op) for row in rows.select("source_table", "op").collect()]
 
 
-@pytest.mark.parametrize("name", ["quickstart", "operate", "explore"])
+@pytest.mark.parametrize("name", ["quickstart", "operate", "explore", "time_travel"])
 def test_the_source_is_in_databricks_own_format(name: str) -> None:
     text = (NOTEBOOKS / f"{name}.py").read_text(encoding="utf-8")
     assert text.startswith("# Databricks notebook source\n# MAGIC %md\n")
@@ -134,9 +139,9 @@ def test_operate_tells_the_state_and_has_a_table_read_again(
     quickstart: dict[str, Any], spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By widgets here, as on Databricks. The table asked for is read again by the next run, and no other."""
-    dbutils = DbUtils(config=str(quickstart["config"]), table=AGAIN)
+    dbutils = DbUtils(config=str(quickstart["config"]), action="read again", table=AGAIN)
     left = run("operate", spark=spark, dbutils=dbutils)
-    assert dbutils.widgets.asked == ["config", "table"]
+    assert dbutils.widgets.asked == ["config", "hours", "verify", "action", "table"]
     assert left["report"].verified
     assert left["read_again"] == [AGAIN]
     said = capsys.readouterr().out
@@ -166,11 +171,71 @@ def test_operate_asks_for_nothing_by_itself_and_plots_every_batch(
         assert list(lags.get_ydata()) == [b["lag_seconds"] for b in of_layer]
         assert list(rates.get_ydata()) == [b["rows"] / b["seconds"] for b in of_layer if b["rows"]]
         assert len(rates.get_ydata()) > 1
+    of_bronze = Counter[str]()
+    for batch in batches:
+        of_bronze.update(batch["tables"] if batch["layer"] == "bronze" else {})
+    assert dict(left["busiest"]) == of_bronze
     left["figure"].savefig(tmp_path / "operate.png")
+    left["bars"].savefig(tmp_path / "operate-tables.png")
+
+
+@pytest.mark.long
+def test_operate_pauses_and_resumes_without_a_comparison(quickstart: dict[str, Any], spark: SparkSession) -> None:
+    for action, paused in (("pause", True), ("resume", False)):
+        dbutils = DbUtils(config=str(quickstart["config"]), verify="no", action=action)
+        left = run("operate", spark=spark, dbutils=dbutils)
+        assert (left["report"], left["pipeline"].signals.paused) == (None, paused)
+
+
+@pytest.mark.long
+def test_operate_reads_no_table_again_that_was_not_named(quickstart: dict[str, Any], spark: SparkSession) -> None:
+    with pytest.raises(ValueError, match="which table is to be read again"):
+        run("operate", spark=spark, dbutils=DbUtils(config=str(quickstart["config"]), verify="no", action="read again"))
+
+
+@pytest.mark.long
+def test_the_kinds_of_operations_are_drawn_as_they_are_counted(quickstart: dict[str, Any], tmp_path: Path) -> None:
+    drawn = sum(bar.get_width() for bar in quickstart["axes"].patches)
+    assert drawn == sum(count for (_, op), count in quickstart["counts"].items() if op in "rcud") > 0
+    quickstart["figure"].savefig(tmp_path / "quickstart.png")
+
+
+@pytest.mark.long
+def test_time_travel_shows_the_mistake_and_what_it_did(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its own example: the sum of the accounts after each transaction, of one batch all of them."""
+    for name in ("CONFIG", "TABLE", "AMOUNT", "MOMENTS"):
+        monkeypatch.delenv(f"LAKEHOUSE_CDC_{name}", raising=False)
+    left = run("time_travel", spark=spark)
+    assert left["figures"] == [1000, 1000, 1000, 20, 20, 15]
+    assert left["suspect"] == 3
+    assert list(left["axes"].lines[0].get_ydata()) == left["figures"]
+    rows = {(row["id"], row["balance"]) for row in left["before"].collect()}
+    assert rows == {(1, 600), (2, 200), (3, 140), (4, 60)}
+    assert {row["balance"] for row in left["after"].collect()} == {5}
+    assert (left["lost"].count(), left["new"].count()) == (4, 4)
+    assert left["together"].keys() == {"bank.accounts"}
+    assert spark.table("then_bank_accounts").count() == 4
+    left["figure"].savefig(tmp_path / "time_travel.png")
+    assert left["server"].pid is None
+
+
+@pytest.mark.long
+def test_time_travel_over_a_pipeline_of_ones_own(explored: Pipeline, spark: SparkSession) -> None:
+    dbutils = DbUtils(config=str(explored.state.parents[2] / "pipeline.yml"))
+    left = run("time_travel", spark=spark, dbutils=dbutils)
+    assert dbutils.widgets.asked == ["config", "table", "amount", "moments"]
+    assert (left["table"], left["server"]) == ("explored.items", None)
+    assert left["figures"] == [3, 3, 3, 3, 4, 3]
+    assert left["suspect"] == 4
+    assert (left["lost"].count(), left["new"].count()) == (0, 1)
 
 
 def test_on_databricks_the_source_is_the_users_own(spark: SparkSession) -> None:
     """No server is started there, however little was filled in."""
+    with pytest.raises(ValueError, match="fill in the widget config"):
+        run("time_travel", spark=spark, dbutils=DbUtils())
     with pytest.raises(ValueError, match="fill in the widgets url, catalog and folder"):
         run("quickstart", spark=spark, dbutils=DbUtils(catalog="main"))
 

@@ -12,6 +12,11 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 
 # each command of a page: the test that runs it, or where else that is done or checked
 COMMANDS = {
+    "mkdir first-hour": "tests/docs/test_tutorial.py",
+    "cd first-hour": "tests/docs/test_tutorial.py",
+    "uv run python": "tests/docs/test_tutorial.py",
+    "uv run lakehouse-cdc init --url mysql://root@127.0.0.1:13306 --tables 'shop.*'": "tests/docs/test_tutorial.py",
+    "uv run lakehouse-cdc verify -c pipeline.yml --repair": "tests/docs/test_tutorial.py",
     "uv run lakehouse-cdc doctor -c pipeline.yml": "tests/test_readme.py",
     "uv run lakehouse-cdc run -c pipeline.yml --once": "tests/test_readme.py",
     "uv run lakehouse-cdc status -c pipeline.yml": "tests/test_readme.py",
@@ -63,6 +68,7 @@ COMMANDS = {
     "uv run python -m bench.cost": "tests/bench/test_cost.py",
     "uv run python -m bench.merge": "tests/bench/test_merge.py",
     "uv run python -m bench.many_tables": "tests/bench/test_many_tables.py",
+    "uv run python -m bench.report": "tests/bench/test_charts.py",
     "uv run pytest -m unit": ".github/workflows/ci.yml",
     "uv run pytest -m unit --hypothesis-profile thorough": ".github/workflows/ci.yml",
     "uv run pytest tests/schema": "tests/schema",
