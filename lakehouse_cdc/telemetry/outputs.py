@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
+from lakehouse_cdc.runtime.extras import installing
 from lakehouse_cdc.telemetry.batch_log import BatchLog, log
 from lakehouse_cdc.telemetry.port import Output
 
@@ -31,5 +32,5 @@ def outputs(pipeline: str, *, port: int | None, host: str, file: Path | None, ot
         try:
             yield OtelOutput(pipeline)
         except Exception as error:
-            hint = "; pip install 'lakehouse-cdc[otel]'" if isinstance(error, ModuleNotFoundError) else ""
+            hint = f"; {installing('otel')}" if isinstance(error, ModuleNotFoundError) else ""
             _log.warning("there are no metrics to OpenTelemetry: %s%s", error, hint)
