@@ -214,7 +214,7 @@ def test_verifications_are_kept_and_noticed(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_none_is_left_out_and_old_ones_go(tmp_path: Path) -> None:
-    line = json.dumps({"at": 1.0, "layer": "silver", "verified": True, "rows": 1, "tables": 1})
+    line = json.dumps({"at": 1.0, "layer": "silver", "rows": 1, "seconds": 0.1})
     (tmp_path / "verified.jsonl").write_text(f"garbage\n{line}\n" + "{}\n" * 2_000)
     assert [one.at for one in read(tmp_path)] == [1.0]
     note(tmp_path, Verification(5.0, "silver", 1, 0.1, {"shop.a": 0}))
