@@ -342,7 +342,7 @@ def _scope(pattern: str) -> str:
     globs = [bool(set(part) & set("*?[")) for part in (database, table)]
     if globs[0]:
         return "*.*"
-    return for_statements(database, "*" if globs[1] else table)
+    return f"{for_statements(database)}.*" if globs[1] else for_statements(database, table)
 
 
 def logs_generated(session: Session) -> bool:

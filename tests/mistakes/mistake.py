@@ -199,14 +199,17 @@ def _with_ports(text: bytes, ports: Mapping[str, int]) -> bytes:
 
 
 def _readable(output: str) -> str:
-    """The words alone: a line a sentence, without the frame of a usage error, and of `doctor` without what is fine."""
+    """The words alone: a line a sentence, without the frame of a usage error, and of `doctor` without what is fine.
+
+    Whether a machine has compiled the kernels before is left out, too.
+    """
     if framed := re.findall(r"^│ (.*?) *│$", output, re.MULTILINE):
         output = " ".join(framed)
     output = re.sub(r"_ssl\.c:\d+", "_ssl.c", output)
     lines = [" ".join(line.split()) for line in output.splitlines()]
     if "Traceback (most" in output:
         lines = lines[-1:]
-    return "\n".join(line for line in lines if line and not line.startswith("ok "))
+    return "\n".join(line for line in lines if line and not line.startswith(("ok ", "compiling what reads rows")))
 
 
 @contextmanager
