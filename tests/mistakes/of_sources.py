@@ -28,7 +28,7 @@ SOURCES = (
     _doctor("settings of a table that does not exist", 0, more="tables: {shop.order: {scd: 2}}\n"),
     _doctor("a column that does not exist", more="tables: {shop.orders: {exclude: [notes]}}\n"),
     _doctor("a key of a column that does not exist", more="tables: {shop.log: {key: [id]}}\n"),
-    _doctor("a type that the column cannot have", more="tables: {shop.orders: {types: {id: text}}}\n"),
+    _doctor("a type that the column cannot have", 2, more="tables: {shop.orders: {types: {id: text}}}\n"),
     _doctor(
         "a source with the format STATEMENT",
         sql=("SET GLOBAL binlog_format = STATEMENT",), undo=("SET GLOBAL binlog_format = ROW",),

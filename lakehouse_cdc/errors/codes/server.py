@@ -1,6 +1,6 @@
 """Codes 2xxx: the MySQL or MariaDB server, the connection, and the rights of the user."""
 
-from lakehouse_cdc.errors.tree import Code, DefiniteError, Scope, TransientError
+from lakehouse_cdc.errors.tree import Code, ConfigError, DefiniteError, Scope, TransientError
 
 CONNECTION_LOST = Code(
     2001,
@@ -180,7 +180,7 @@ SERVER_ID_TAKEN = Code(
 SERVER_ID_INVALID = Code(
     2020,
     "server_id_invalid",
-    DefiniteError,
+    ConfigError,
     Scope.PIPELINE,
     "A server_id is outside of 1 to 4294967295.",
     "Correct source.server_ids.",
