@@ -82,7 +82,8 @@ else:
 batches = []
 if pipeline.config.target.metrics and status.bronze is not None:
     since = f"current_timestamp() - INTERVAL '{int(hours * 3600)}' SECOND"
-    of_metrics = f"SELECT * FROM {pipeline.layout.metrics.sql} WHERE at >= {since} ORDER BY at"
+    of_batches = f"layer IN ('bronze', 'silver') AND at >= {since}"
+    of_metrics = f"SELECT * FROM {pipeline.layout.metrics.sql} WHERE {of_batches} ORDER BY at"
     batches = pipeline.spark.sql(of_metrics).collect()
 print(f"{len(batches)} batches in the last {hours:g} hours")
 
