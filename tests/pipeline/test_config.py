@@ -80,11 +80,11 @@ def test_settings_take_the_place_of_what_the_file_says(tmp_path: Path, monkeypat
     path = write(tmp_path, GOOD)
     monkeypatch.setenv("OTHER", "hunter2")
     settings = [
-        "source.url=mysql://cdc@db:3307/?a=b", "source.tables=[a.b, 'c.*']", "source.password=${env:OTHER}",
+        "source.url=mysql://a=b@db:3307", "source.tables=[a.b, 'c.*']", "source.password=${env:OTHER}",
         "target.metrics=true", "tables.shop.customer.exclude=[]", "tables.a.*.scd=2", "name=first", "name=shop2",
     ]  # fmt: skip
     config = load(path, settings)
-    assert (config.name, config.source.url) == ("shop2", "mysql://cdc@db:3307/?a=b")
+    assert (config.name, config.source.url) == ("shop2", "mysql://a=b@db:3307")
     assert (config.source.tables, config.target.metrics) == (("a.b", "c.*"), True)
     assert config.source.password.reveal() == "hunter2"
     assert config.excluded("shop.customer") == ("notes",)
@@ -110,7 +110,7 @@ def test_settings_take_the_place_of_what_the_file_says(tmp_path: Path, monkeypat
         ("=5", "--set", ["is no setting"]),
         ("name=''", "--set name", []),
         ("source.url=null", "--set source.url", []),
-        ("target.path=null", "pipeline.yml:6", ["path", "catalog"]),
+        ("target.path=null", "--set target.path", ["path", "catalog"]),
     ],
 )
 def test_a_setting_that_does_not_fit(tmp_path: Path, setting: str, where: str, words: list[str]) -> None:
