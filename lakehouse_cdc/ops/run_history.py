@@ -17,6 +17,7 @@ from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.small_reads import Reader
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.ops import last_error, verify_history
 from lakehouse_cdc.ops.status import snapshot_of
@@ -69,8 +70,9 @@ def _offset(place: Checkpoint, schemas: str) -> Offset | None:
 
 def _entries(layout: Layout, read: Reader, since: float) -> list[Entry]:
     rows = read(layout.metrics, _METRICS)
-    entries = [] if rows is None else [_entry(row) for row in rows.to_pylist() if row["at"].timestamp() >= since]
-    return sorted(entries, key=lambda one: one.at)
+    recent = [] if rows is None else [row for row in rows.to_pylist() if row["at"].timestamp() >= since]
+    # what verify has compared is at no position
+    return sorted((_entry(row) for row in recent if row["position"] is not None), key=lambda one: one.at)
 
 
 def _entry(row: Mapping[str, Any]) -> Entry:
@@ -98,7 +100,7 @@ def _ddl(layout: Layout, read: Reader, entries: list[Entry]) -> list[Ddl]:
         if not row["statement"]:
             continue
         place = row["position"]
-        at = _reached(batches, _order((place["epoch"], place["file"], place["pos"])))
+        at = _reached(batches, _order((unpack(int(row["seq"])).epoch, place["file"], place["pos"])))
         what = without_constants(row["statement"])
         found.append(Ddl(at, row["source_table"], what, f"{place['file']}:{place['pos']}"))
     return found

@@ -33,21 +33,11 @@ def test_a_newcomer_gets_to_the_end_of_the_demo(python: str) -> None:
 def test_it_is_installed_from_a_git_repository(tmp_path: Path) -> None:
     """By a URL, which asks no index for the package's name."""
     clone, place = tmp_path / "clone", tmp_path / "place"
-    subprocess.run(["git", "clone", "--quiet", "--depth", "1", ROOT.as_uri(), clone], check=True)
+    subprocess.run(["git", "clone", "--quiet", ROOT.as_uri(), clone], check=True)
     wanted = f"lakehouse-cdc @ git+{clone.as_uri()}"
-    command: list[str | Path] = [
-        "uv",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--python",
-        sys.executable,
-        "--target",
-        place,
-        wanted,
-    ]
+    options: list[str | Path] = ["--quiet", "--no-deps", "--python", sys.executable, "--target", place]
+    command = ["uv", "pip", "install", *options, wanted]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert (place / "lakehouse_cdc" / "bundle" / "resources").is_dir()
+    assert (place / "lakehouse_cdc" / "bundle" / "template" / "resources").is_dir()
     assert (place / "bin" / "lakehouse-cdc").exists()

@@ -43,6 +43,11 @@ POLICIES = {
     "history of none": replace(AUTO, form=HISTORY, track=()),
 }
 forms = pytest.mark.parametrize("policy", [*POLICIES.values()][:3], ids=[*POLICIES][:3])
+forms_at_length = pytest.mark.parametrize(
+    "policy",
+    [pytest.param(policy, marks=[pytest.mark.long] * (n > 0)) for n, policy in enumerate([*POLICIES.values()][:3])],
+    ids=[*POLICIES][:3],
+)
 
 
 @contextmanager
@@ -140,7 +145,7 @@ def test_one_job_does_the_tables_of_a_batch_and_no_merge_is_left_to_spark(spark:
             assert "deltalake" in writers(table, newest_version(spark, table)), name
 
 
-@forms
+@forms_at_length
 def test_values_and_keys_of_every_kind_are_the_same_by_either_engine(
     spark: SparkSession, tmp_path: Path, seed: int, policy: Policy
 ) -> None:

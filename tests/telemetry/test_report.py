@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_cdc.lake.small_reads import reader
+from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.model.verification import Verification
 from lakehouse_cdc.ops.run_history import gathered
@@ -149,6 +150,10 @@ def place(pos: int) -> dict[str, Any]:
     return {"epoch": 1, "server_uuid": "u", "file": "bin.000001", "pos": pos}
 
 
+def seq_at(pos: int) -> Decimal:
+    return Decimal(Seq(1, 1, pos, Rank.EVENT, 0).pack())
+
+
 def no_spark() -> Any:
     raise AssertionError("Spark was started")
 
@@ -170,8 +175,8 @@ def test_a_report_needs_no_spark(tmp_path: Path) -> None:
     metrics_table(layout, [row(90_000, 10, 9), row(300, 100, 2), row(200, 200, 3), row(100, 300, 4)])
     statement = "ALTER TABLE a ADD b VARCHAR(20) DEFAULT 'Mr Secret'"
     ddl = [
-        {"source_table": "shop.a", "seq": Decimal(1), "position": place(50), "statement": None},
-        {"source_table": "shop.a", "seq": Decimal(2), "position": place(150), "statement": statement},
+        {"source_table": "shop.a", "seq": seq_at(50), "position": place(50), "statement": None},
+        {"source_table": "shop.a", "seq": seq_at(150), "position": place(150), "statement": statement},
     ]
     schema = pa.schema([
         ("source_table", pa.string()), ("seq", pa.decimal128(38, 0)), ("position", PLACE), ("statement", pa.string()),
