@@ -52,7 +52,7 @@ def test_what_is_exposed_is_what_the_runs_committed(
         with urlopen(f"http://{LOCAL}:{number}/metrics", timeout=60) as answer:
             scraped.append(answer.read().decode())
 
-    with ShopWriter(shop, rate=20):
+    with ShopWriter(shop, rate=5):
         reports = [lake.run(once=True, progress=progress) for _ in range(2)]
     found = samples((tmp_path / "shop.prom").read_text())
     rows = bronze(spark, lake).where("op <> 's'")
