@@ -85,9 +85,10 @@ def _entry(row: Mapping[str, Any]) -> Entry:
 
 
 def _tables(offset: Offset | None) -> Iterator[TableLine]:
-    for name, state in sorted(offset.tables.items()) if offset is not None else ():
+    if offset is None:
+        return
+    for name, state in sorted(offset.tables.items()):
         word = snapshot_of(state)
-        assert offset is not None
         yield TableLine(name, _SHOWN.get(word, word), offset.quarantined.get(name, ""))
 
 
@@ -95,15 +96,15 @@ def _ddl(layout: Layout, read: Reader, entries: list[Entry]) -> list[Ddl]:
     """The statements, newest first, with the time of the first batch of bronze that reached them."""
     rows = read(layout.schemas, _SCHEMAS)
     batches = sorted((_order(entry.place), entry.at) for entry in entries if entry.layer == "bronze")
-    found = []
+    statements = []
     for row in sorted([] if rows is None else rows.to_pylist(), key=lambda row: row["seq"], reverse=True):
         if not row["statement"]:
             continue
         place = row["position"]
         at = _reached(batches, _order((unpack(int(row["seq"])).epoch, place["file"], place["pos"])))
         what = without_constants(row["statement"])
-        found.append(Ddl(at, row["source_table"], what, f"{place['file']}:{place['pos']}"))
-    return found
+        statements.append(Ddl(at, row["source_table"], what, f"{place['file']}:{place['pos']}"))
+    return statements
 
 
 def _order(place: tuple[int, str, int]) -> tuple[int, int, int]:

@@ -38,13 +38,13 @@ def read(folder: Path) -> list[Verification]:
         lines = (folder / NAME).read_text(encoding="utf-8").splitlines()
     except OSError:
         return []
-    found = []
+    kept = []
     for line in lines:
         try:
-            found.append(Verification(**json.loads(line)))
+            kept.append(Verification(**json.loads(line)))
         except (ValueError, TypeError):  # noqa: PERF203  of another release
             continue
-    return found
+    return kept
 
 
 class VerifyWatch:

@@ -110,7 +110,7 @@ class Tuning:
         default=None, otherwise="no limit", spark="maxThreadsRunning", changes=NEXT_RUN,
     )  # fmt: skip
     max_replica_lag_seconds: float | None = option(
-        Seconds(), "the same while the source, where it is a replica, is further behind its own source",
+        Seconds(), "the same while the source, where it is a replica, lags its own source by more",
         default=None, otherwise="no limit", spark="maxReplicaLagSeconds", changes=NEXT_RUN,
     )  # fmt: skip
 
