@@ -16,9 +16,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from deltalake import DeltaTable
 
 from bench.command import configured, following, run_once
 from bench.latency import waited
@@ -27,14 +29,14 @@ from bench.machine import machine
 from bench.peers import python
 from bench.process import run
 from bench.report import results, write
-from bench.tables import KEYED, KEYLESS, Workload
+from bench.tables import BY_NAME, DATABASE, KEYED, KEYLESS, Workload, connected
 from lakehouse_cdc.lake.tables import delta_table
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.runtime.session import local_session
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.workers.launcher import programs
 
-_PIECE, _WARM_SECONDS, _REST_SECONDS = 5, 30, 30
+_PIECE, _WARM_SECONDS, _REST_SECONDS, _LONGEST_SECONDS = 5, 30, 30, 600
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def measure(server: MySqlServer, folder: Path, workload: Workload, rows: int, ra
         time.sleep(_REST_SECONDS)  # until it follows
         begun = time.time() + _WARM_SECONDS
         writer.write(seconds + _WARM_SECONDS)
-        time.sleep(_REST_SECONDS)
+        _until_taken(file, writer.write_last())
     spark = local_session("bench", log=folder / "spark.log", python=programs())
     pipeline = Pipeline.from_yaml(file, spark)
     report = pipeline.verify()
@@ -91,6 +93,15 @@ def measure(server: MySqlServer, folder: Path, workload: Workload, rows: int, ra
     )  # fmt: skip
 
 
+def _until_taken(file: Path, moment: float) -> None:
+    """Until silver has what was committed then. Raises AssertionError where that takes minutes."""
+    ledger = str(file.parent / "lake" / "silver" / "ledger")
+    ends = time.monotonic() + _LONGEST_SECONDS
+    while max(DeltaTable(ledger).to_pyarrow_table(columns=["commit_ts"])["commit_ts"].to_pylist()).timestamp() < moment:
+        assert time.monotonic() < ends, f"silver lacks what was written {_LONGEST_SECONDS} s ago"
+        time.sleep(1)
+
+
 class _Writer:
     """Inserts rows after those that are there, and updates them."""
 
@@ -101,6 +112,16 @@ class _Writer:
         """That long."""
         done = run(python("writer", self._port, self._table, self._rate, seconds, self._rows))
         self._rows += done.rows // 2
+
+    def write_last(self) -> float:
+        """One row; a moment, in seconds since 1970, at which it was not committed yet."""
+        self._rows += 1
+        with closing(connected(self._port)) as connection, connection.cursor() as cursor:
+            cursor.execute(f"USE {DATABASE}")
+            moment = time.time()
+            cursor.execute(BY_NAME[self._table].insert(self._rows, self._rows))
+            connection.commit()
+        return moment
 
     @contextmanager
     def writing(self) -> Iterator[None]:

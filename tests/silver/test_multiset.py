@@ -27,11 +27,13 @@ from tests.support.silver.crashes import applied, runs, seeds
 from tests.support.silver.histories import TEXT
 from tests.support.silver.multisets import (
     COLUMNS,
+    LISTS,
     LOG,
     Writes,
     check_as_of,
     image_of,
     inserted,
+    listed,
     wanted,
 )
 from tests.support.silver.schema_changes import altered
@@ -58,7 +60,7 @@ def every_batch(spark: SparkSession, seed: int, *, length: int, parts: int, as_o
     writes = Writes(rng, rng.choice([0, 6]))
     for pos in range(3, 3 + length):
         writes.grow(pos)
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, listed(*rng.choice(LISTS)):
         lake = Lake(spark, Path(folder), {LOG.name: LOG})
         past: list[Versions] = []
         for _, versions in applied(lake, writes.changes, parts, rng, lambda: Applier(spark, lake.layout)):
@@ -93,6 +95,19 @@ def test_a_copy_that_goes_in_the_batch_that_it_came_with_is_not_there(spark: Spa
     apply(lake, Applier(spark, lake.layout), [begin(LOG), inserted(2, 1), *rows], None)
     assert sorted(at for at, _ in lake.rows(LOG.name)) == [seq(2), seq(6)]
     assert held(lake) == wanted(lake.written)
+
+
+def test_copies_go_from_a_table_however_many_rows_a_batch_has(spark: SparkSession, tmp_path: Path) -> None:
+    """The rows that go are looked for by a list of digests, by one of parts of them, or by none."""
+    lake = Lake(spark, tmp_path, {LOG.name: LOG})
+    applier = Applier(spark, lake.layout)
+    first = [begin(LOG), *(inserted(pos, 1, text) for pos, text in enumerate("aaab", start=2))]
+    last = apply(lake, applier, first, None)
+    for pos, limits in zip((10, 20, 30), LISTS, strict=True):
+        with listed(*limits):
+            gone = Change(seq(pos), Op.DELETE, LOG.name, None, inserted(2, 1, "a").after, None)
+            last = apply(lake, applier, [gone, inserted(pos + 1, 1, "b"), inserted(pos + 2, 1, f"{pos}")], last)
+            assert held(lake) == wanted(lake.written)
 
 
 @pytest.mark.long

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
+from unittest.mock import patch
 
 from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.multiset import remaining
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.silver.forms.writers import multiset
 from tests.support.bronze_writer import Lake
 from tests.support.silver.changes import begin, seq
 from tests.support.silver.histories import TEXT
@@ -35,6 +39,16 @@ def hashable(image: Row) -> tuple[tuple[str, str], ...]:
 def image_of(row: Any) -> tuple[tuple[str, str], ...]:
     """The image of a row of silver, likewise."""
     return hashable({n: bytes(row[n]) if isinstance(row[n], bytearray) else row[n] for n in VALUES})
+
+
+LISTS = ((500, 10_000), (0, 10_000), (0, 0))
+
+
+@contextmanager
+def listed(whole: int, in_part: int) -> Iterator[None]:
+    """So many digests of a batch are listed whole, so many by their first characters, instead of hundreds."""
+    with patch.multiple(multiset, _LISTED=whole, _LISTED_IN_PART=in_part):
+        yield
 
 
 class Writes:

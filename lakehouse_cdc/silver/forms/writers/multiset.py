@@ -13,6 +13,11 @@ that copy on top; as many copies of those that were there before go as the stack
 Both follow from the running sum of +1 and -1 in the order of seq. More than there are cannot go: then bronze and the
 table do not belong together.
 
+Digests are as good as random, so a batch's are in every file. What a large table is spared is to be joined with them
+whole: first the digests and numbers alone are read of it, and only those rows take part in the MERGE of which the
+digest is one of those that lose a copy, or get one in place of another. All other rows that come are new ones, on top;
+where there is nothing else, the batch is an append.
+
 A sum has no memory of what it is of, so no row may count twice. A commit says through which seq the table holds bronze,
 and rows up to there are left out, in whatever batch they come: bronze is written and read in the order of seq.
 
@@ -40,7 +45,8 @@ from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form, WriterArguments
 from lakehouse_cdc.silver.forms.writers.merge import Bounds
 
-_LISTED = 500  # digests of a batch that are listed for Delta, which leaves files out by them
+_LISTED = 500  # digests that are listed for Delta, which leaves files out by them
+_LISTED_IN_PART, _PART = 10_000, 10  # as many by their first characters; each list is in the table's log
 _CAME, _GOES = ("r", "c", "u"), ("d", "u")
 _DIGEST, _BASE = map(longer_than_any, ("digest", "base"))  # beside columns by the source's names
 
@@ -63,20 +69,29 @@ class MultisetWriter:
         floor, moved = events(part, rows, self.shape)
         table = read(session, self._table)
         self._has_rows = self._has_rows or not table.isEmpty()
+        if not self._has_rows and part.ops.isdisjoint(_GOES):
+            self._load(moved, note)
+            return
         moved = moved.persist()  # it is looked at from several sides
         try:
             if not self._has_rows:
-                self._fill(moved, note)
+                self._append(_came(moved, _limits(moved, None, self.shape.schema.name)), note)
             elif floor and not table.where(f"{self._own.seq} < {floor}BD").isEmpty():
                 self._replace(table, floor, moved, note)
             else:
-                self._merge(session, table, moved, note)
+                self._apply(session, table, moved, note)
         finally:
             moved.unpersist()
 
-    def _fill(self, moved: DataFrame, note: CommitNote) -> None:
-        limits = _limits(moved, None, self.shape.schema.name)
-        rows = self._laid_out(_came(moved, limits)).sort(self._own.row_hash)
+    def _load(self, moved: DataFrame, note: CommitNote) -> None:
+        """Rows of which none goes, into an empty table: all are there in the end. They are moved and sorted once."""
+        each = Window.partitionBy("digest").orderBy("seq")
+        came = moved.repartitionByRange("digest").withColumn("copy", F.row_number().over(each))
+        append(self._laid_out(came), self._table, writer_options(note, self._step()))
+
+    def _append(self, came: DataFrame, note: CommitNote) -> None:
+        """Copies on top of those that are there, or of none."""
+        rows = self._laid_out(came).sort(self._own.row_hash)
         append(rows, self._table, writer_options(note, self._step()))
 
     def _replace(self, table: DataFrame, floor: int, moved: DataFrame, note: CommitNote) -> None:
@@ -87,14 +102,25 @@ class MultisetWriter:
         rows = rows.select(*map(quoted, table.columns)).sort(self._own.row_hash)
         write(rows, self._table, writer_options(note, self._step()), mode="overwrite")
 
-    def _merge(self, session: SparkSession, table: DataFrame, moved: DataFrame, note: CommitNote) -> None:
+    def _apply(self, session: SparkSession, table: DataFrame, moved: DataFrame, note: CommitNote) -> None:
+        """What comes and goes, where no row that is there is too old."""
+        there = _counts(with_digest_of(table, moved, self._own), self._own)
+        limits = _limits(moved, there, self.shape.schema.name).persist()
+        try:
+            changed = limits.where("there > base").select("digest")
+            if changed.isEmpty():
+                self._append(_came(moved, limits), note)
+            else:
+                source = _came(moved, limits).unionByName(_gone(limits), allowMissingColumns=True)
+                self._merge(session, source, bounds_of_digests(changed, self._own), note)
+        finally:
+            limits.unpersist()
+
+    def _merge(self, session: SparkSession, source: DataFrame, bounds: Bounds | None, note: CommitNote) -> None:
         own = self._own
         matches = [f"t.{own.row_hash} = s.digest", f"t.{own.row_copy} = s.copy", self._table.rows("t.")]
-        if (bounds := bounds_of_digests(moved, own)) is not None:
+        if bounds is not None:
             matches.append(bounds.of("t."))
-            table = table.where(bounds.of())
-        limits = _limits(moved, _counts(table, own), self.shape.schema.name)
-        source = _came(moved, limits).unionByName(_gone(limits), allowMissingColumns=True)
         values = {quoted(name): f"s.row.{quoted(name)}" for name in self.shape.names}
         values |= self.shape.transform.metadata_of(self.shape.schema.name, "s.commit_ts")
         values |= {column: f"s.{name}" for name, column in self._form_values().items()}
@@ -180,9 +206,18 @@ def at(held: DataFrame | None, part: TableBatch | None, rows: DataFrame, shape: 
 
 
 def bounds_of_digests(moved: DataFrame, own: OwnColumns) -> Bounds | None:
-    """The digests in `moved`, where they are few enough to be listed for Delta."""
-    digests = [row["digest"] for row in moved.select("digest").distinct().limit(_LISTED + 1).collect()]
-    return Bounds(own.row_hash, (f"IN ({', '.join(map(literal, digests))})",)) if 0 < len(digests) <= _LISTED else None
+    """The digests in `moved`, where they are few enough to be listed."""
+    rows = moved.select("digest").distinct().limit(_LISTED_IN_PART + 1).collect()
+    first = None if len(rows) <= _LISTED else _PART
+    listed = sorted({row["digest"][:first] for row in rows})
+    fits = 0 < len(rows) <= _LISTED_IN_PART
+    return Bounds(own.row_hash, (f"IN ({', '.join(map(literal, listed))})",), first) if fits else None
+
+
+def with_digest_of(rows: DataFrame, moved: DataFrame, own: OwnColumns) -> DataFrame:
+    """Those of a table's rows that have a digest of `moved`."""
+    digests = moved.select(F.col("digest").alias(_DIGEST)).distinct()
+    return rows.join(digests, F.col(own.row_hash) == F.col(_DIGEST), "left_semi")
 
 
 def copies_missing(table: str) -> TableError:
