@@ -26,24 +26,28 @@ Guards: tests/silver/test_multiset.py.
 
 from __future__ import annotations
 
-from pyspark.sql import Column as SparkColumn
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import TableError, codes
 from lakehouse_cdc.lake.commits import committing, writer_options
+from lakehouse_cdc.lake.direct.file_listing import Listed
 from lakehouse_cdc.lake.tables import append, delta_table, execute_merge, read, write
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.own_columns import OwnColumns, longer_than_any
 from lakehouse_cdc.model.table_layout import Table, literal, quoted
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.schema.types import require
-from lakehouse_cdc.silver.batch import typed_columns
+from lakehouse_cdc.silver.batch import row_digest, typed_columns
 from lakehouse_cdc.silver.batch.computed_columns import filtered
 from lakehouse_cdc.silver.batch.contents import Segment, TableBatch, split
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form, WriterArguments
 from lakehouse_cdc.silver.forms.writers.merge import Bounds
+from lakehouse_cdc.silver.table_tasks.counted import Counted
+from lakehouse_cdc.silver.table_tasks.job import once, task_of
+from lakehouse_cdc.silver.table_tasks.work import Outcome, TableTask
 
 _LISTED = 500  # digests that are listed for Delta, which leaves files out by them
 _LISTED_IN_PART, _PART = 10_000, 10  # as many by their first characters; each list is in the table's log
@@ -55,9 +59,10 @@ class MultisetWriter:
     """The only writer of one such table, for rows of one schema."""
 
     def __init__(self, form: Form, arguments: WriterArguments) -> None:
-        layout, shape = arguments.layout, arguments.shape
+        self._layout, shape = arguments.layout, arguments.shape
         self._form, self.shape, self._since = form, shape, arguments.since
-        self._table = layout.silver_table(shape.schema.name)
+        self._kept = tuple(arguments.kept)
+        self._table = self._layout.silver_table(shape.schema.name)
         self._own = self._table.own
         self._has_rows = False  # True once it is known to
 
@@ -82,6 +87,15 @@ class MultisetWriter:
                 self._apply(session, table, moved, note)
         finally:
             moved.unpersist()
+
+    def task(self, part: TableBatch, files: Sequence[Listed], note: CommitNote) -> TableTask:
+        """The same as something for a task to do, of a part that the table does not hold; those are its files."""
+        merges, schema = once(note, self._step()), self.shape.schema
+        return task_of(self._layout, schema, self._form, self._kept, part, files, merges, Counted(part.barrier))
+
+    def did(self, session: SparkSession, outcome: Outcome) -> None:
+        """A task has done it; there is nothing to remember."""
+        assert not outcome.gave_up
 
     def _load(self, moved: DataFrame, note: CommitNote) -> None:
         """Rows of which none goes, into an empty table: all are there in the end. They are moved and sorted once."""
@@ -179,16 +193,7 @@ def moves(rows: DataFrame, shape: Shape) -> DataFrame:
         for ops, image, n in ((_CAME, "after", 1), (_GOES, "before", -1))
     ]
     typed = filtered(typed_columns.typed(images[0].unionByName(images[1]), shape), shape).where("passes")
-    return typed.select(digest(shape.schema, "row.").alias("digest"), "row", "seq", "commit_ts", "n")
-
-
-def digest(schema: TableSchema, prefix: str = "") -> SparkColumn:
-    """SHA-256 of all that a row holds of the source's columns, each as a text that no other value has."""
-    texts = []
-    for column in schema.captured:
-        value, kind = f"{prefix}{quoted(column.name)}", require(column, schema.name).silver
-        texts.append({"binary": f"hex({value})", "variant": f"to_json({value})"}.get(kind, f"CAST({value} AS STRING)"))
-    return F.sha2(F.expr(f"to_json(array({', '.join(texts)}))"), 256)
+    return typed.select(row_digest.by_spark(shape.schema, "row.").alias("digest"), "row", "seq", "commit_ts", "n")
 
 
 def at(held: DataFrame | None, part: TableBatch | None, rows: DataFrame, shape: Shape, own: OwnColumns) -> DataFrame:
@@ -199,7 +204,7 @@ def at(held: DataFrame | None, part: TableBatch | None, rows: DataFrame, shape: 
     floor, moved = events(part, rows, shape)
     if held is None:
         return _came(moved, _limits(moved, None, shape.schema.name)).select(*typed_columns.laid_out(shape, own))
-    hashed = held.where(f"{own.seq} >= {floor}BD").withColumn(own.row_hash, digest(shape.schema))
+    hashed = held.where(f"{own.seq} >= {floor}BD").withColumn(own.row_hash, row_digest.by_spark(shape.schema))
     left, limits = _left(_numbered(hashed.withColumn(own.row_copy, F.lit(0)), own), moved, shape, own)
     fresh = _came(moved, limits).select(*typed_columns.laid_out(shape, own))
     return left.select(*map(quoted, held.columns)).unionByName(fresh, allowMissingColumns=True)
@@ -293,6 +298,6 @@ def _numbered(rows: DataFrame, own: OwnColumns, current: str = "true") -> DataFr
 def count_again(session: SparkSession, table: Table, schema: TableSchema, form: Form, note: CommitNote) -> None:
     """After the columns changed, `schema` being that of now: digests and numbers again, in one commit."""
     rows, own = read(session, table), table.own
-    numbered = _numbered(rows.withColumn(own.row_hash, digest(schema)), own, form.is_current(own))
+    numbered = _numbered(rows.withColumn(own.row_hash, row_digest.by_spark(schema)), own, form.is_current(own))
     options: dict[str, str | int] = {"userMetadata": note.text()}
     write(numbered.select(*map(quoted, rows.columns)), table, options, mode="overwrite")
