@@ -20,6 +20,7 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
 from deltalake import DeltaTable
 
 from bench.command import configured, following, run_once
@@ -62,7 +63,7 @@ class Followed:
 def measure(server: MySqlServer, folder: Path, workload: Workload, rows: int, rate: int, seconds: int) -> Followed:
     """One table. Raises AssertionError where silver is not the source at the end, RuntimeError for a failed run."""
     workload.create(server, rows)
-    file = configured(server, workload.name, folder / workload.table)
+    file = configured(server, [workload.name], folder / workload.table)
     writer = _Writer(server.port, workload.name, rate, rows)
     with writer.writing():
         time.sleep(_PIECE / 2)
@@ -78,7 +79,8 @@ def measure(server: MySqlServer, folder: Path, workload: Workload, rows: int, ra
     pipeline = Pipeline.from_yaml(file, spark)
     report = pipeline.verify()
     assert report.verified, report.to_json()
-    late = waited(spark, pipeline, workload.name, rate, begun)
+    late = waited(spark, pipeline, [workload.name], begun)
+    p50, p99 = np.percentile(late.seconds, [50, 99])
     silver = pipeline.layout.silver_table(workload.name)
     versions = [
         row["version"]
@@ -88,8 +90,8 @@ def measure(server: MySqlServer, folder: Path, workload: Workload, rows: int, ra
     written = cost(silver, min(versions) - 1, max(versions)).written
     table_bytes, _ = size(spark, silver)
     return Followed(
-        workload.keyed, rows, round(load, 1), late.changes, late.p50, late.p99, late.slowest, late.batches, written,
-        table_bytes,
+        workload.keyed, rows, round(load, 1), len(late.seconds), round(float(p50), 2), round(float(p99), 2),
+        round(float(late.seconds.max()), 2), late.batches, written, table_bytes,
     )  # fmt: skip
 
 
