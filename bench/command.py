@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +15,12 @@ import yaml
 from lakehouse_cdc.testing import MySqlServer
 
 _INTERRUPTED = 130
+_BARE = """
+from lakehouse_cdc.runtime.session import local_session
+spark = local_session("bare")
+assert spark.range(1).count() == 1
+spark.stop()
+"""
 
 
 def configured(server: MySqlServer, tables: Sequence[str], folder: Path, engine: str | None = None) -> Path:
@@ -26,9 +33,12 @@ def configured(server: MySqlServer, tables: Sequence[str], folder: Path, engine:
     return file
 
 
-def run_once(file: Path) -> None:
+def run_once(file: Path, environment: Mapping[str, str] | None = None) -> None:
     """All that is there. Raises RuntimeError if it fails."""
-    done = subprocess.run([*_run(file), "--once"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(
+        [*_run(file), "--once"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env={**os.environ, **(environment or {})},
+    )  # fmt: skip
     if done.returncode:
         raise RuntimeError(f"run --once ended with {done.returncode}\n{done.stdout[-2000:]}")
 
@@ -44,6 +54,11 @@ def following(file: Path, every_seconds: float = 1.0) -> Iterator[None]:
             process.send_signal(signal.SIGINT)
     if process.returncode != _INTERRUPTED:
         raise RuntimeError(f"run ended with {process.returncode}\n{path.read_text()[-2000:]}")
+
+
+def bare_session() -> None:
+    """A process that makes a Spark session, counts to one and ends: what other times are held beside."""
+    subprocess.run([sys.executable, "-c", _BARE], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def _run(file: Path) -> list[str]:

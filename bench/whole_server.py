@@ -15,7 +15,6 @@ import json
 import os
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,6 +26,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from bench.command import bare_session
 from bench.machine import machine
 from bench.report import results, write
 from lakehouse_cdc.lake.tables import read
@@ -40,12 +40,6 @@ from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.workers.launcher import programs
 
 _ROWS, _COMPARED, _SESSIONS = 10, 20, 3
-_BARE = """
-from lakehouse_cdc.runtime.session import local_session
-spark = local_session("bare")
-assert spark.range(1).count() == 1
-spark.stop()
-"""
 
 
 @dataclass(frozen=True)
@@ -75,7 +69,7 @@ class Run:
 
 def run(plan: Plan, folder: Path) -> Run:
     """All steps. Raises AssertionError where a table that is compared is not as the source's."""
-    session = statistics.median(_timed(_bare_session) for _ in range(_SESSIONS))
+    session = statistics.median(_timed(bare_session) for _ in range(_SESSIONS))
     _say(f"a bare session: {session:.1f} s")
     with MySqlServer.start(version="mysql-8.0") as server:
         _make(server, plan)
@@ -100,10 +94,6 @@ def _timed(step: Callable[[], Any]) -> float:
     began = time.monotonic()
     step()
     return time.monotonic() - began
-
-
-def _bare_session() -> None:
-    subprocess.run([sys.executable, "-c", _BARE], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def _names(plan: Plan) -> list[tuple[str, str]]:

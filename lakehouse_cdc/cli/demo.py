@@ -25,7 +25,7 @@ from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.pipeline.report import RunReport, VerifyReport
 from lakehouse_cdc.runtime.session import BRIEF, kernel_cache
 from lakehouse_cdc.testing import MySqlServer, Shop, ShopWriter
-from lakehouse_cdc.workers.kernels import are_compiled
+from lakehouse_cdc.workers.kernels import take_long
 from lakehouse_cdc.workers.launcher import python
 
 _NEXT = {
@@ -109,7 +109,7 @@ def _passing_log() -> Iterator[Path]:
 
 
 def _say_of_kernels(screen: Screen) -> None:
-    if not are_compiled(Path(kernel_cache())):
+    if take_long(Path(kernel_cache())):
         screen.say("   compiling what reads rows, once on this machine: about a minute, beside the rest")
 
 

@@ -6,103 +6,29 @@ than the work on a value. The caller of a kernel holds the arrays; every positio
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
-from lakehouse_cdc.images.compiled import inlined, part
+from lakehouse_cdc.images.compiled import Intrinsic, inlined, part
+from lakehouse_cdc.images.sizes import FEW as FEW
+from lakehouse_cdc.images.sizes import SPARE as SPARE
 
 Bytes = npt.NDArray[np.uint8]
 Step = npt.NDArray[np.int64]  # one row of `Program.steps`
-Matrix = npt.NDArray[np.int64]
-FEW, SPARE = 16, 64  # bytes that `copy` writes from `to` on, whatever the size: at most SPARE
+Matrix = Annotated[npt.NDArray[np.int64], 2]  # of two dimensions
+ByteMatrix = Annotated[npt.NDArray[np.uint8], 2]
 
-
-def _make_pointer(typing: Any, array: Any) -> Any:
-    """The address of an array's first element, to be indexed like the array."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return context.make_array(signature.args[0])(context, builder, values[0]).data
-
-    return types.CPointer(array.dtype)(array), generate  # type: ignore[no-untyped-call]
-
-
-def _make_at_offset(typing: Any, start: Any, count: Any) -> Any:
-    """The address `count` elements after another."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return builder.gep(values[0], [values[1]])
-
-    return start(start, types.int64), generate
-
-
-def _make_memcpy(typing: Any, target: Any, source: Any, size: Any) -> Any:
-    """C's memcpy: a loop would be unrolled at every place that it is inlined to, which takes the compiler long."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        cgutils.raw_memcpy(builder, values[0], values[1], values[2], 1)  # type: ignore[no-untyped-call]
-        return context.get_dummy_value()
-
-    return types.none(target, source, types.int64), generate
-
-
-def _make_load(typing: Any, start: Any, at: Any) -> Any:
-    """8 bytes from anywhere as a number; the processors that this runs on are little-endian, too."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return builder.load(_place(context, builder, values, types.int64), align=1)
-
-    return types.int64(start, types.int64), generate
-
-
-def _make_store(kind: Any) -> Any:
-    """The low bytes of a number to anywhere: as many as the type has."""
-
-    def make(typing: Any, start: Any, to: Any, number: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            low = context.cast(builder, values[2], types.int64, kind)
-            builder.store(low, _place(context, builder, values, kind), align=1)
-            return context.get_dummy_value()
-
-        return types.none(start, types.int64, types.int64), generate
-
-    return make
-
-
-def _make_copy(size: int) -> Any:
-    """So many bytes, all read before one is written; memcpy would be a call again, of one size or another."""
-
-    def make(typing: Any, target: Any, source: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            count = context.get_value_type(types.int64)
-            to, at = (builder.bitcast(value, count.as_pointer()) for value in values)
-            read = [builder.load(builder.gep(at, [count(i)]), align=1) for i in range(size // 8)]
-            for i, word in enumerate(read):
-                builder.store(word, builder.gep(to, [count(i)]), align=1)
-            return context.get_dummy_value()
-
-        return types.none(target, source), generate
-
-    return make
-
-
-def _place(context: Any, builder: Any, values: Any, kind: Any) -> Any:
-    return builder.bitcast(builder.gep(values[0], [values[1]]), context.get_value_type(kind).as_pointer())
-
-
-# numba's decorator has types that callers inside kernels do not fit
-pointer: Any = intrinsic(_make_pointer)
-at_offset: Any = intrinsic(_make_at_offset)
-load8: Any = intrinsic(_make_load)
-store4: Any = intrinsic(_make_store(types.int32))
-store8: Any = intrinsic(_make_store(types.int64))
-_memcpy: Any = intrinsic(_make_memcpy)
-_copy_few: Any = intrinsic(_make_copy(FEW))
-_copy_more: Any = intrinsic(_make_copy(SPARE))
+pointer: Any = Intrinsic("pointer")
+at_offset: Any = Intrinsic("at_offset")
+load8: Any = Intrinsic("load8")
+store4: Any = Intrinsic("store4")
+store8: Any = Intrinsic("store8")
+stack_words: Any = Intrinsic("stack_words")
+_memcpy: Any = Intrinsic("memcpy")
+_copy_few: Any = Intrinsic("copy_few")
+_copy_more: Any = Intrinsic("copy_more")
 
 
 @part

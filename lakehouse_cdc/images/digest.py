@@ -1,4 +1,7 @@
-"""Which code the compiled kernels are of: without numba, so that who only asks need not import it."""
+"""Which sources kernels are made of: all of this package, and the modules below it that have constants of theirs.
+
+Guard: tests/images/ahead/test_sources.py, which looks up where each name in a kernel is from.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,16 @@ import hashlib
 from pathlib import Path
 
 from lakehouse_cdc.model import variant
+from lakehouse_cdc.schema import versioning
+
+SOURCES = (
+    *(Path(str(module.__file__)) for module in (variant, versioning)),
+    *sorted(Path(__file__).parent.rglob("*.py")),
+)
 
 
 def _digest() -> str:
-    sources = [Path(variant.__file__), *sorted(Path(__file__).parent.rglob("*.py"))]
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in SOURCES)).hexdigest()[:16]
 
 
 DIGEST = _digest()

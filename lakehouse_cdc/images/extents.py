@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lakehouse_cdc.images.compiled import compiled
+from lakehouse_cdc.images.bytes_io import ByteMatrix, Matrix
+from lakehouse_cdc.images.compiled import compiled, part
 
 CUT_OFF = -1
 # of a column: its bytes, or -1 and the bytes of the length in front; whether its values are asked for
@@ -16,8 +17,8 @@ FIXED, PREFIX, MARKED, COLUMN_FIELDS = range(4)
 COLUMN, VALUE_AT, VALUE_SIZE, SPOT_FIELDS = range(4)  # of a value that was asked for
 
 
-@compiled
-def value_at(data: NDArray[np.uint8], at: int, end: int, columns: NDArray[np.int64], column: int) -> tuple[int, int]:
+@part
+def value_at(data: NDArray[np.uint8], at: int, end: int, columns: Matrix, column: int) -> tuple[int, int]:
     """(bytes of the value, where they begin) of a column that is not NULL; the first is CUT_OFF if that is wrong."""
     size = columns[column, FIXED]
     if size < 0:
@@ -35,9 +36,9 @@ def value_at(data: NDArray[np.uint8], at: int, end: int, columns: NDArray[np.int
 def find_values(
     data: NDArray[np.uint8],
     at: int,
-    columns: NDArray[np.int64],
-    present: NDArray[np.uint8],
-    spots: NDArray[np.int64],
+    columns: Matrix,
+    present: ByteMatrix,
+    spots: Matrix,
 ) -> int:
     """How many values of marked columns, other than NULL, the images from `at` to the end hold; or CUT_OFF.
 

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.images.bytes_io import Matrix, Step
 from lakehouse_cdc.images.hashing.masking import hashing, keeping
 from lakehouse_cdc.images.layout import END_TYPE, BinlogType, binlog_types, extent, require_types
 from lakehouse_cdc.images.opcodes import (
@@ -98,7 +99,6 @@ _LONGEST_ADDRESS = 46
 _NO_PERIOD = (-1, 0)
 _LONG_DECIMAL = 72  # bytes of the longest one: 65 digits, a sign, a point, a zero before it
 _DECIMALS = ((9, variant.DECIMAL4, 4), (18, variant.DECIMAL8, 8), (38, variant.DECIMAL16, 16))  # digits, type, bytes
-Matrix = npt.NDArray[np.int64]
 
 
 class Program(NamedTuple):
@@ -109,7 +109,7 @@ class Program(NamedTuple):
 
     steps: Matrix
     tables: Matrix
-    keys: Matrix
+    keys: Step
     pool: npt.NDArray[np.uint8]
 
 

@@ -1,7 +1,8 @@
 """The compiled kernels of a machine: made once, by one process, for which the others wait.
 
 Two processes load them as a session starts: the host of the planners, and the one that Spark copies its workers from.
-Where none are compiled yet, which takes about a minute, each would compile them all, on cores that both need.
+Where none are there yet, each would make them all, on cores that both need: that takes a second of those that were
+built ahead, and about a minute where numba has to compile them (see `images.ahead.library`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from lakehouse_cdc.images.ahead.library import usable
 from lakehouse_cdc.images.digest import DIGEST
 from lakehouse_cdc.runtime.cache import locked
 
@@ -24,9 +26,9 @@ def load() -> None:
         warm_up()
 
 
-def are_compiled(cache: Path) -> bool:
-    """Whether a process has once had all kernels of this code there."""
-    return _mark(cache).exists()
+def take_long(cache: Path) -> bool:
+    """Whether `load` has all kernels compiled by numba, with that folder as its cache."""
+    return usable() is None and not _mark(cache).exists()
 
 
 def _mark(cache: Path) -> Path:
@@ -38,7 +40,7 @@ def _alone() -> Iterator[None]:
     """Without a cache of this machine, or with kernels that are there, nobody need wait."""
     cache = Path(os.environ.get("NUMBA_CACHE_DIR", ""))
     place = cache if cache.exists() else cache.parent
-    if not cache.is_absolute() or are_compiled(cache) or not os.access(place, os.W_OK):
+    if not cache.is_absolute() or _mark(cache).exists() or not os.access(place, os.W_OK):
         yield
         return
     cache.mkdir(exist_ok=True)

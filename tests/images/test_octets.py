@@ -6,10 +6,10 @@ import random
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from lakehouse_cdc.images.buffers import Sink
 from lakehouse_cdc.images.bytes_io import SPARE, copy, little, load8, pointer, put, store4, store8
+from lakehouse_cdc.images.compiled import compiled
 from lakehouse_cdc.images.program import ProgramSet
 from lakehouse_cdc.images.rows.image import NEEDED, Scratch
 from lakehouse_cdc.images.rows.result_set import read_rows
@@ -28,13 +28,13 @@ NUMBERS = {
 WIRE_BYTES = (1, 2, 4, 4, 8)
 
 
-@njit
+@compiled
 def copied(buf: Any, at: int, size: int, limit: int, out: Any, to: int) -> int:
     end: int = copy(pointer(buf), at, size, limit, pointer(out), to)
     return end
 
 
-@njit
+@compiled
 def numbers(buf: Any, at: int, size: int, out: Any) -> tuple[int, int]:
     store8(pointer(out), 1, load8(pointer(buf), at))
     store4(pointer(out), 9, load8(pointer(buf), at))

@@ -84,15 +84,17 @@ from lakehouse_cdc.images.binlog.words import (
     XA,
     XID,
 )
-from lakehouse_cdc.images.compiled import compiled
+from lakehouse_cdc.images.bytes_io import ByteMatrix, Matrix
+from lakehouse_cdc.images.compiled import compiled, part
 
 # flags of a MariaDB GTID: one statement follows; a commit id is after the flags; rows are prepared only, or were
 # (XA); and more flags that may be after all that: an ALTER begins, or is given up (binlog_alter_two_phase)
 _STANDALONE, _COMMIT_ID, _PREPARED, _COMPLETED = 1, 2, 64, 128
 _ALTER_BEGINS, _ALTER_FAILED, _KNOWN = 2, 8, 31
+_BEGIN_COMMIT = np.frombuffer(b"BEGINCOMMIT", np.uint8)
 
 
-@compiled
+@part
 def control_word(data: NDArray[np.uint8], at: int, end: int) -> int:
     """For a QUERY event at `at` that ends (without checksum) at `end`: 1 BEGIN, 2 COMMIT, 0 other, -1 malformed."""
     body = at + HEADER
@@ -103,23 +105,23 @@ def control_word(data: NDArray[np.uint8], at: int, end: int) -> int:
     if text > end:
         return -1
     length = end - text
-    word = b"BEGIN" if length == 5 else b"COMMIT"
     if length != 5 and length != 6:
         return 0
+    word = 0 if length == 5 else 5
     for i in range(length):
-        if data[text + i] != word[i]:
+        if data[text + i] != _BEGIN_COMMIT[word + i]:
             return 0
     return 1 if length == 5 else 2
 
 
-@compiled
+@part
 def announce(
     data: NDArray[np.uint8],
     at: int,
     end: int,
     state: NDArray[np.int64],
-    sources: NDArray[np.uint8],
-    txns: NDArray[np.int64],
+    sources: ByteMatrix,
+    txns: Matrix,
 ) -> int:
     """Begin a transaction by the GTID or ANONYMOUS_GTID event at `at`; DONE, RARE (a new source) or MALFORMED."""
     body = at + HEADER
@@ -149,8 +151,8 @@ def announce(
     return DONE
 
 
-@compiled
-def _open(state: NDArray[np.int64], txns: NDArray[np.int64], source: int, number: int, commit: int) -> None:
+@part
+def _open(state: NDArray[np.int64], txns: Matrix, source: int, number: int, commit: int) -> None:
     n = state[TXNS]
     txns[n, BEGIN] = state[POS]
     txns[n, END] = 0
@@ -167,7 +169,7 @@ def _open(state: NDArray[np.int64], txns: NDArray[np.int64], source: int, number
     state[SERIAL] += 1
 
 
-@compiled
+@part
 def _more_flags(data: NDArray[np.uint8], at: int, end: int, flags: int) -> int:
     """The flags after those that the first ones announce; -1 where they are not known, or cut off."""
     if flags & _COMMIT_ID:
@@ -182,14 +184,14 @@ def _more_flags(data: NDArray[np.uint8], at: int, end: int, flags: int) -> int:
     return -1 if more & ~_KNOWN else more
 
 
-@compiled
+@part
 def announce_mariadb(
     data: NDArray[np.uint8],
     at: int,
     end: int,
     state: NDArray[np.int64],
-    sources: NDArray[np.uint8],
-    txns: NDArray[np.int64],
+    sources: ByteMatrix,
+    txns: Matrix,
 ) -> int:
     """Begin a transaction by MariaDB's GTID event at `at`: it stands for BEGIN, too, unless one statement follows.
 
@@ -220,8 +222,8 @@ def announce_mariadb(
     return RARE
 
 
-@compiled
-def _finish(state: NDArray[np.int64], txns: NDArray[np.int64], size: int) -> None:
+@part
+def _finish(state: NDArray[np.int64], txns: Matrix, size: int) -> None:
     line = state[TXNS] - 1
     txns[line, END] = state[POS] + size
     txns[line, OUTCOME] = COMMITTED
@@ -232,12 +234,12 @@ def _finish(state: NDArray[np.int64], txns: NDArray[np.int64], size: int) -> Non
 def scan_events(  # noqa: C901, PLR0915
     data: NDArray[np.uint8],
     state: NDArray[np.int64],
-    sources: NDArray[np.uint8],
-    maps: NDArray[np.int64],
+    sources: ByteMatrix,
+    maps: Matrix,
     places: NDArray[np.int32],
     blob: NDArray[np.uint8],
-    rows: NDArray[np.int64],
-    txns: NDArray[np.int64],
+    rows: Matrix,
+    txns: Matrix,
 ) -> int:
     """Continue from state[AT], until the buffer is DONE, `rows` or `txns` is FULL, or an event needs another's eye.
 

@@ -36,7 +36,7 @@ from lakehouse_cdc.images.binlog.words import (
     WITHIN,
     WRONG_POSITION,
 )
-from lakehouse_cdc.images.compiled import compiled
+from lakehouse_cdc.images.compiled import compiled, part
 
 
 @compiled
@@ -70,7 +70,7 @@ def whole_events(data: NDArray[np.uint8]) -> int:
     return at
 
 
-@compiled
+@part
 def enter(data: NDArray[np.uint8], at: int, state: NDArray[np.int64]) -> int:
     """Go in after the marker at `at`: DONE, or what is wrong with it."""
     size, inner = u32(data, at + HEADER), u32(data, at + HEADER + 8) | u32(data, at + HEADER + 12) << 32
@@ -88,7 +88,7 @@ def enter(data: NDArray[np.uint8], at: int, state: NDArray[np.int64]) -> int:
     return DONE
 
 
-@compiled
+@part
 def leave(state: NDArray[np.int64]) -> int:
     """After the last event of a compressed one; DONE, or NOT_ONE."""
     if state[WHOLE] and state[GROUP] != OUTSIDE:

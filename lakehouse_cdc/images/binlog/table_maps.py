@@ -31,11 +31,12 @@ from lakehouse_cdc.images.binlog.words import (
     SERIAL,
     TXNS,
 )
-from lakehouse_cdc.images.compiled import compiled
+from lakehouse_cdc.images.bytes_io import Matrix
+from lakehouse_cdc.images.compiled import part
 
 
-@compiled
-def _find_map(maps: NDArray[np.int64], places: NDArray[np.int32], table_id: int) -> int:
+@part
+def _find_map(maps: Matrix, places: NDArray[np.int32], table_id: int) -> int:
     """The line of `maps` that holds `table_id`, or -1. `places` is a hash table with a power of two entries."""
     mask = places.size - 1
     place = table_id & mask
@@ -46,13 +47,13 @@ def _find_map(maps: NDArray[np.int64], places: NDArray[np.int32], table_id: int)
     return -1
 
 
-@compiled
+@part
 def recall_map(
     data: NDArray[np.uint8],
     at: int,
     end: int,
     state: NDArray[np.int64],
-    maps: NDArray[np.int64],
+    maps: Matrix,
     places: NDArray[np.int32],
     blob: NDArray[np.uint8],
 ) -> int:
@@ -71,16 +72,16 @@ def recall_map(
     return DONE
 
 
-@compiled
+@part
 def index_rows(
     data: NDArray[np.uint8],
     at: int,
     end: int,
     state: NDArray[np.int64],
-    maps: NDArray[np.int64],
+    maps: Matrix,
     places: NDArray[np.int32],
-    rows: NDArray[np.int64],
-    txns: NDArray[np.int64],
+    rows: Matrix,
+    txns: Matrix,
     position: int,
 ) -> int:
     """Note the rows event at `at` if its table is captured: DONE, NO_MAP, MALFORMED, or PARTIAL: Python notes it."""

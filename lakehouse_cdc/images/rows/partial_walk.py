@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lakehouse_cdc.images.compiled import compiled
+from lakehouse_cdc.images.bytes_io import Matrix
+from lakehouse_cdc.images.compiled import compiled, part
 from lakehouse_cdc.images.extents import CUT_OFF, MARKED, value_at
 
 OTHER_OPTIONS = -2
@@ -23,10 +24,8 @@ OLD_AT, OLD_SIZE, NEW_AT, NEW_SIZE, JSON_FIELDS = range(5)
 _PARTIAL_JSON = 1
 
 
-@compiled
-def _image(
-    data: NDArray[np.uint8], at: int, end: int, columns: NDArray[np.int64], spots: NDArray[np.int64], place: int
-) -> int:
+@part
+def _image(data: NDArray[np.uint8], at: int, end: int, columns: Matrix, spots: NDArray[np.int64], place: int) -> int:
     """The position after the image at `at`, or CUT_OFF; where JSON values are goes to `place` and the one after."""
     bitmap, n = at, columns.shape[0]
     at += (n + 7) >> 3
@@ -47,9 +46,7 @@ def _image(
 
 
 @compiled
-def find_parts(
-    data: NDArray[np.uint8], at: int, columns: NDArray[np.int64], documents: int, spots: NDArray[np.int64]
-) -> int:
+def find_parts(data: NDArray[np.uint8], at: int, columns: Matrix, documents: int, spots: NDArray[np.int64]) -> int:
     """Fill `spots` for a row of a table with that many JSON columns; the position after it, or what is wrong."""
     end = data.size
     at = _image(data, at, end, columns, spots, OLD_AT)

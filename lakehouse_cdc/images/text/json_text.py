@@ -27,14 +27,9 @@ Strings are taken as they are, whether or not they are UTF-8.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
-from lakehouse_cdc.images.bytes_io import Bytes, Step, at_offset, little, put
+from lakehouse_cdc.images.bytes_io import Bytes, Step, at_offset, little, put, stack_words
 from lakehouse_cdc.images.compiled import part
 from lakehouse_cdc.images.status import BAD_JSON
 from lakehouse_cdc.images.text.json_scalars import (
@@ -55,20 +50,8 @@ MAX_DEPTH = 100
 _LARGE, _ARRAY = 1, 2  # the bits of the types below LITERAL
 _BEGIN, _END, _FORM, _COUNT, _NEXT = range(5)  # a level: an object or array that is being written
 _LEVEL_FIELDS = 5
+_ALL_LEVELS = MAX_DEPTH * _LEVEL_FIELDS
 _COMMA, _COLON = fixed(b", "), fixed(b": ")
-
-
-def _make_levels(typing: Any) -> Any:
-    """Room for all levels, on the stack of the function that asks for it."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        number = context.get_value_type(types.int64)
-        return cgutils.alloca_once(builder, number, MAX_DEPTH * _LEVEL_FIELDS)  # type: ignore[no-untyped-call]
-
-    return types.CPointer(types.int64)(), generate  # type: ignore[no-untyped-call]
-
-
-_levels: Any = intrinsic(_make_levels)
 
 
 @part
@@ -76,7 +59,7 @@ def write_json(buf: Bytes, at: int, size: int, bare: int, out: Bytes, to: int) -
     """The text of the document of `size` bytes; one of none is JSON's null. For `bare` see `json_scalars`."""
     if size == 0:
         return put(out, to, NULL, 4)
-    levels: Step = _levels()
+    levels: Step = stack_words(_ALL_LEVELS)
     depth = 0
     kind, at, end, left = np.int64(buf[at]), at + 1, at + size, size - 1
     while True:

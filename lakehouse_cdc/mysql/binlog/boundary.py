@@ -11,35 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakehouse_cdc.errors import codes
-from lakehouse_cdc.images.binlog.header import event_size, u32
-from lakehouse_cdc.images.binlog.words import (
-    FORMAT,
-    HEADER,
-    HEARTBEAT,
-    HEARTBEAT_V2,
-    ROTATE,
-    START_ENCRYPTION,
-)
-from lakehouse_cdc.images.compiled import compiled
+from lakehouse_cdc.images.binlog.stretches import pass_events
+from lakehouse_cdc.images.binlog.words import FORMAT, HEADER, ROTATE
 from lakehouse_cdc.model.position import Position
 
 _ARTIFICIAL = 0x20
-
-
-@compiled
-def _walk(data: NDArray[np.uint8], at: int, pos: int, end: int) -> tuple[int, int]:
-    """Pass events until `pos` reaches `end` (-1: never), a ROTATE, or the buffer's end; (offset, position)."""
-    while at + HEADER <= data.size and (end < 0 or pos < end):
-        kind = data[at + 4]
-        size = event_size(data, at)
-        if kind == ROTATE or size < HEADER or at + size > data.size:
-            break
-        # sent again in front of a start in mid-file, with no position
-        made_up = kind in (FORMAT, START_ENCRYPTION) and u32(data, at + 13) == 0
-        if not (made_up or kind in (HEARTBEAT, HEARTBEAT_V2)):
-            pos += size
-        at += size
-    return at, pos
 
 
 def made_at(events: NDArray[np.uint8]) -> int | None:
@@ -71,7 +47,7 @@ class Cutter:
         at = 0
         while at < buffer.size and not self.done:
             in_last_file = self.position.number == self._end.number
-            at, pos = _walk(buffer, at, self.position.pos, self._end.pos if in_last_file else -1)
+            at, pos = pass_events(buffer, at, self.position.pos, self._end.pos if in_last_file else -1)
             self.position = Position(self.position.file, pos)
             if at < buffer.size and not self.done:
                 at += self._rotate(buffer[at:])
