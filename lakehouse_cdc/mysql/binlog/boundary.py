@@ -42,19 +42,6 @@ def _walk(data: NDArray[np.uint8], at: int, pos: int, end: int) -> tuple[int, in
     return at, pos
 
 
-def made_at(events: NDArray[np.uint8]) -> int | None:
-    """When the file was made whose first events these are, in seconds since 1970; None where that is not among them.
-
-    It is the header time of the format description.
-    """
-    at = 0
-    while at + HEADER <= events.size:
-        if int(events[at + 4]) == FORMAT:
-            return int.from_bytes(events[at : at + 4].tobytes(), "little")
-        at += max(int.from_bytes(events[at + 9 : at + 13].tobytes(), "little"), HEADER)
-    return None
-
-
 class Cutter:
     """Cuts buffers, fed in order from `start` on, at `end`: a position between two events."""
 
