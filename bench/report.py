@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import (
+    commands_report,
     cost_report,
     keyless_report,
     latency_report,
@@ -29,6 +30,7 @@ _SECTIONS = {
     "many_tables": many_tables_report.section,
     "keyless": keyless_report.section,
     "whole_server": whole_server_report.section,
+    "commands": commands_report.section,
 }
 _CHARTS = {"speed": speed_report.charts, "latency": latency_report.charts, "merge": merge_report.charts}
 _HEAD = "# What was measured\n\nEach part was written by the command in it, and is repeated by it.\n"

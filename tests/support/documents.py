@@ -68,6 +68,7 @@ COMMANDS = {
     "uv run python -m bench.cost": "tests/bench/test_cost.py",
     "uv run python -m bench.merge": "tests/bench/test_merge.py",
     "uv run python -m bench.many_tables": "tests/bench/test_many_tables.py",
+    "uv run python -m bench.commands": "tests/bench/test_commands.py",
     "uv run python -m bench.report": "tests/bench/test_charts.py",
     "uv run pytest -m unit": ".github/workflows/ci.yml",
     "uv run pytest -m unit --hypothesis-profile thorough": ".github/workflows/ci.yml",
