@@ -13,6 +13,7 @@ from typing import Any
 
 from bench import (
     cold_report,
+    commands_report,
     cost_report,
     keyless_report,
     latency_report,
@@ -31,6 +32,7 @@ _SECTIONS = {
     "keyless": keyless_report.section,
     "whole_server": whole_server_report.section,
     "cold": cold_report.section,
+    "commands": commands_report.section,
 }
 _CHARTS = {"speed": speed_report.charts, "latency": latency_report.charts, "merge": merge_report.charts}
 _HEAD = "# What was measured\n\nEach part was written by the command in it, and is repeated by it.\n"

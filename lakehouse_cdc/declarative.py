@@ -32,7 +32,8 @@ from typing import TYPE_CHECKING, Any
 from lakehouse_cdc.bronze.schema_registry import schema_rows
 from lakehouse_cdc.bronze.tables import CHANGES, CHANGES_PROPERTIES, SCHEMAS
 from lakehouse_cdc.errors import codes
-from lakehouse_cdc.lake.tables import Columns, exists
+from lakehouse_cdc.lake.table_state import Columns
+from lakehouse_cdc.lake.tables import exists
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.own_columns import DEFAULT
 from lakehouse_cdc.model.table_layout import PIPELINE, Layout, Table, quoted

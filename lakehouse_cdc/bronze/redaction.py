@@ -27,14 +27,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from lakehouse_cdc.bronze.hidden_columns import parsed
 from lakehouse_cdc.bronze.schema_registry import STATISTICS
 from lakehouse_cdc.bronze.tables import SCHEMAS
 from lakehouse_cdc.errors import codes
@@ -42,14 +41,12 @@ from lakehouse_cdc.images.hashing.stored_values import Masking, masked_text, mas
 from lakehouse_cdc.lake.direct.change_files import written
 from lakehouse_cdc.lake.direct.commit import DataFile
 from lakehouse_cdc.lake.direct.replacement import LiveFile, Replacement
-from lakehouse_cdc.lake.engines.choice import engine_of
 from lakehouse_cdc.lake.engines.direct import DirectEngine
 from lakehouse_cdc.model.bronze_arrow import ARROW
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.model.variant import decode, encode, fields, object_of
-from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.masks import NULL
 from lakehouse_cdc.schema.redaction import REMOVED, RedactedEra, Redaction
 from lakehouse_cdc.schema.table import TableSchema
@@ -67,16 +64,6 @@ _VARIANT = ARROW.field("after").type
 _NOTHING = {"value": b"", "metadata": b""}
 _BATCH = 10_000  # rows that are rewritten at a time
 _CUT = 32  # characters that a bound of a text may have been cut to
-
-
-def redactions(spark: SparkSession, layout: Layout, choice: Choice) -> dict[str, Redaction]:
-    """What is to be done for each table that bronze, which must be there, has met, as its schemas say."""
-    rows = engine_of(spark, layout.schemas).read(layout.schemas, ["source_table", "seq", "schema"])
-    rows.sort(key=itemgetter("source_table", "seq"))
-    return {
-        name: Redaction.of(name, [(int(row["seq"]), _parsed(row["schema"])) for row in its], choice)
-        for name, its in groupby(rows, itemgetter("source_table"))
-    }
 
 
 def redact_changes(
@@ -158,7 +145,7 @@ class Rewriter:
 
     def registered(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
         """A row of `<bronze>.schemas`."""
-        seq, after = int(row["seq"]), _parsed(row["schema"])
+        seq, after = int(row["seq"]), parsed(row["schema"])
         new = {**row, "statement": self._statement(row["statement"], seq)}
         if after is None:
             return {**new, "schema_id": self._redaction.era_of(row["schema_id"], seq).new.id}
@@ -268,10 +255,6 @@ def _plain(schema: TableSchema) -> dict[str, Any]:
     """As VARIANT and JSON hold it."""
     data: dict[str, Any] = json.loads(schema.to_json())
     return data
-
-
-def _parsed(text: str | None) -> dict[str, Any] | None:
-    return None if text is None else json.loads(text)
 
 
 def _variant(value: Any) -> dict[str, bytes]:

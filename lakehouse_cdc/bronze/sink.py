@@ -21,7 +21,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakehouse_cdc.bronze.schema_registry import add_schemas, record_schemas
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.checkpoint import Checkpoint
-from lakehouse_cdc.lake.commits import Commit, find, writer_options
+from lakehouse_cdc.lake.commit_log import Commit
+from lakehouse_cdc.lake.commits import find, writer_options
 from lakehouse_cdc.lake.direct.commit import DataFile, add_files
 from lakehouse_cdc.lake.spark_errors import crossing_batch
 from lakehouse_cdc.lake.tables import append

@@ -12,7 +12,8 @@ from types import TracebackType
 
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.lake.tables import Columns, create, exists, require_ours
+from lakehouse_cdc.lake.table_state import Columns
+from lakehouse_cdc.lake.tables import create, exists, require_ours
 from lakehouse_cdc.model.bronze_row import COLUMNS, PARTITION, POSITION, STATISTICS
 from lakehouse_cdc.model.table_layout import Layout, Table
 

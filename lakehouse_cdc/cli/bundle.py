@@ -11,14 +11,10 @@ from uuid import uuid4
 import typer
 import yaml
 
-from lakehouse_cdc.bundle.files import CLOUDS, Package, Plan
 from lakehouse_cdc.cli.command import command
 from lakehouse_cdc.cli.exits import DIFFERENCE
 from lakehouse_cdc.cli.init import PLAIN, end_with_draft, show_draft
 from lakehouse_cdc.cli.show import Screen
-from lakehouse_cdc.draft.examine import examined
-from lakehouse_cdc.draft.pipeline_file import Draft
-from lakehouse_cdc.draft.survey import Survey
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.table_name import split
 
@@ -63,6 +59,11 @@ def init(
     No secret is written. Files that are there are never overwritten. Exit code 1, with the files written, if `doctor`
     finds what must be fixed on the source first.
     """
+    from lakehouse_cdc.bundle.files import CLOUDS, Package, Plan
+    from lakehouse_cdc.draft.examine import examined
+    from lakehouse_cdc.draft.pipeline_file import Draft
+    from lakehouse_cdc.draft.survey import Survey
+
     name = name or _name(tables)
     target = Plan.target(catalog, schema or f"{name}_cdc", bronze or f"{name}_bronze", silver or f"{name}_silver")
     scope = name if password_env and not password_ref else ""

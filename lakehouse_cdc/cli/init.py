@@ -6,18 +6,17 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lakehouse_cdc.cli.exits import DIFFERENCE
 from lakehouse_cdc.cli.show import Screen
-from lakehouse_cdc.draft.examine import examined
-from lakehouse_cdc.draft.files import write
-from lakehouse_cdc.draft.pipeline_file import Draft
-from lakehouse_cdc.draft.survey import Survey
 from lakehouse_cdc.model.table_name import split
-from lakehouse_cdc.mysql.preflight.settings import Finding
+
+if TYPE_CHECKING:
+    from lakehouse_cdc.draft.pipeline_file import Draft
+    from lakehouse_cdc.mysql.preflight.settings import Finding
 
 PLAIN = re.compile(r"[A-Za-z0-9_]+")
 _STEPS = {
@@ -45,6 +44,11 @@ def init(
     No password is written. A file that is there is never overwritten. Exit code 1, with the file written, if `doctor`
     finds what must be fixed on the source first.
     """
+    from lakehouse_cdc.draft.examine import examined
+    from lakehouse_cdc.draft.files import write
+    from lakehouse_cdc.draft.pipeline_file import Draft
+    from lakehouse_cdc.draft.survey import Survey
+
     patterns = tuple(tables or ["*.*"])
     name = name or _name(patterns)
     password = f"${{env:{password_env}}}" if password_env else ""

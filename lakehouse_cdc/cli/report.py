@@ -11,7 +11,6 @@ import typer
 
 from lakehouse_cdc.cli.command import Call
 from lakehouse_cdc.cli.show import Screen
-from lakehouse_cdc.draft.files import write
 from lakehouse_cdc.errors import codes
 
 _FILES = {
@@ -58,6 +57,8 @@ def monitoring(
 
     A file that is there is never overwritten.
     """
+    from lakehouse_cdc.draft.files import write
+
     data = files("lakehouse_cdc.telemetry") / "files"
     write({folder / name: (data / name).read_text(encoding="utf-8") for name in _FILES})
     for name, what in _FILES.items():

@@ -1,8 +1,11 @@
 """Delta tables and Spark checkpoints, as bronze, silver and verify use them. Knows nothing of MySQL.
 
+- `readers`: what tables hold and say of themselves, by Spark or without it, for those who only look.
 - `engines`: what writes rows into a table, and reads them. `direct`: files written and committed without a Spark job.
 - `versions`: rows of whole commits. `commits`: commits that happen once, with a note. `tables`: tables of ours.
 - `checkpoint`: Spark's checkpoints. `spark_errors`: what failures of Spark and Delta are.
 - `failpoints`: before and after each commit, for tests.
-- `delta_log`: what Delta's library says of a table. `cleanup`: what a crash leaves.
+- `delta_log`: what Delta's library says of a table. `opened`: what deltalake says. `table_state`: what that is.
+- `commit_log`: commits as the files of the log have them. `ownership`: whose a table is.
+- `cleanup`: what a crash leaves.
 """

@@ -7,8 +7,14 @@ import re
 BARE = frozenset({"appendOnly", "invariants", "timestampNtz"})  # features of Delta's protocol
 # in other paths some characters are decoded like those of a URL, and some end in a panic
 _PATH = re.compile(r"/[\w/., +=@~-]*")
+_OPENABLE = re.compile(r"/[^%\\]*")  # a path with these is decoded once more than it was encoded
 
 
 def is_plain_path(path: str) -> bool:
     """Whether deltalake takes the path of a folder of this machine for just that."""
     return _PATH.fullmatch(path) is not None
+
+
+def is_openable_path(path: str) -> bool:
+    """Whether deltalake opens a table in the folder of this machine, given its address (`file:`), to read it."""
+    return _OPENABLE.fullmatch(path) is not None and path.isprintable()

@@ -8,13 +8,13 @@ another application. The note that a commit carries (`CommitNote`) is its user m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake import delta_log
+from lakehouse_cdc.lake.commit_log import Commit, commits_in_folder
 from lakehouse_cdc.lake.tables import delta_table
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Table
@@ -23,19 +23,6 @@ _APP = "spark.databricks.delta.write.txnAppId"
 _VERSION = "spark.databricks.delta.write.txnVersion"
 _RECENT = 16
 _NOTE = "spark.databricks.delta.commitInfo.userMetadata"
-
-
-@dataclass(frozen=True)
-class Commit:
-    """One version of a table. `note` is None where somebody else wrote it, `rows` None where Delta counted none."""
-
-    version: int
-    note: CommitNote | None
-    rows: int | None
-
-    def is_about(self, table: Table) -> bool:
-        """False for a commit to another part of the table."""
-        return self.note is None or table.part is None or self.note.part in (None, table.part)
 
 
 def application(note: CommitNote, step: str) -> str:
@@ -81,12 +68,7 @@ def _set(session: SparkSession, settings: dict[str, str]) -> Iterator[None]:
 def history(spark: SparkSession, table: Table, limit: int | None = None) -> list[Commit]:
     """The table's commits, newest first."""
     log = delta_table(spark, table).history(*(() if limit is None else (limit,)))
-    return [_commit(*row) for row in log.select("version", "userMetadata", "operationMetrics").collect()]
-
-
-def _commit(version: int, note: str | None, metrics: Mapping[str, str] | None) -> Commit:
-    rows = (metrics or {}).get("numOutputRows")
-    return Commit(version, CommitNote.parse(note), None if rows is None else int(rows))
+    return [Commit.of(*row) for row in log.select("version", "userMetadata", "operationMetrics").collect()]
 
 
 def newest_version(spark: SparkSession, table: Table) -> int:
@@ -105,11 +87,10 @@ def newest_first(spark: SparkSession, table: Table) -> Iterator[Commit]:
 
 def _newest_first(spark: SparkSession, table: Table) -> Iterator[Commit]:
     state = delta_log.state(spark, table)
-    version = -1 if state is None else state.version
-    while (info := delta_log.commit_info(table, version)) is not None:
-        yield _commit(version, info.get("userMetadata"), info.get("operationMetrics"))
-        version -= 1
-    if state is not None and version < state.version:
+    last = None
+    for last in commits_in_folder(table, -1 if state is None else state.version):
+        yield last
+    if last is not None:
         return  # Delta's own history begins where its log does
     recent = history(spark, table, _RECENT)
     yield from recent

@@ -10,15 +10,16 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.lake.bare import BARE, is_plain_path
+from lakehouse_cdc.lake.bare import is_plain_path
+from lakehouse_cdc.lake.opened import opened, state_of
+from lakehouse_cdc.lake.table_state import State
 from lakehouse_cdc.model.table_layout import Table
 
 _of_thread = threading.local()
@@ -40,31 +41,6 @@ def library(spark: SparkSession) -> Any:
     """Its package."""
     jvm: Any = spark._jvm
     return jvm.org.apache.spark.sql.delta
-
-
-@dataclass(frozen=True)
-class State:
-    """A table as its log says that it is to be read and written.
-
-    `fields` are its columns, as in Delta's schema; `features` those of the protocol that a writer must know.
-    """
-
-    id: str
-    version: int
-    fields: tuple[dict[str, Any], ...]
-    properties: Mapping[str, str]
-    partition_by: tuple[str, ...]
-    features: frozenset[str]
-
-    @property
-    def plain(self) -> bool:
-        """Whether columns go by their own names in the table's files."""
-        return self.properties.get("delta.columnMapping.mode", "none") == "none"
-
-    @property
-    def bare(self) -> bool:
-        """Whether deltalake can write the table: it has no feature beyond those in `lake.bare`."""
-        return self.plain and self.features <= BARE
 
 
 @contextmanager
@@ -105,16 +81,9 @@ def looked_up(path: str) -> State | None:
     if not is_plain_path(path):
         return None
     try:
-        from deltalake import DeltaTable
-
-        table = DeltaTable(path)
-        protocol, metadata = table.protocol(), table.metadata()
-        fields = json.loads(table.schema().to_json())["fields"]
+        state = state_of(opened(path))
     except Exception:  # whatever it is, Delta's own library has the say
         return None
-    features = frozenset(protocol.writer_features or ())
-    by = tuple(metadata.partition_columns)
-    state = State(str(metadata.id), int(table.version()), tuple(fields), dict(metadata.configuration), by, features)
     return state if state.bare else None
 
 
@@ -132,26 +101,3 @@ def _asked(spark: SparkSession, table: Table) -> State | None:
         tuple(metadata["partitionColumns"]),
         frozenset(protocol.get("writerFeatures", ())),
     )
-
-
-def properties(spark: SparkSession, table: Table) -> Mapping[str, str] | None:
-    """The properties of a table that is there; None where the library cannot be asked."""
-    recorded = state(spark, table)
-    return None if recorded is None else recorded.properties
-
-
-def commit_info(table: Table, version: int) -> Mapping[str, Any] | None:
-    """What the commit of a version says of itself (protocol, "Commit Provenance Information"), if it says anything.
-
-    None where the log of a table in a folder here has no such version, or no longer.
-    """
-    if table.path is None or version < 0:
-        return None
-    try:
-        with open(os.path.join(table.path, "_delta_log", f"{version:020}.json"), encoding="utf-8") as lines:
-            for line in lines:  # the first, as Delta writes it
-                if '"commitInfo"' in line and (info := json.loads(line).get("commitInfo")) is not None:
-                    return dict(info)
-    except FileNotFoundError:
-        return None
-    return {}

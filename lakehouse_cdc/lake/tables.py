@@ -1,12 +1,7 @@
-"""Create Delta tables, and refuse to touch one that is not ours.
-
-A table carries its pipeline in the property `lakehouse_cdc.pipeline` from its first commit on, so a table without it,
-or with another's, belongs to somebody else, whatever its columns are.
-"""
+"""Create Delta tables, read and write them by Spark, and refuse to touch one that is not ours (see `ownership`)."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Literal
@@ -15,16 +10,15 @@ from delta.tables import DeltaMergeBuilder, DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.cleanup.trash import throw_away
-from lakehouse_cdc.lake.cleanup.unfinished_tables import has_version, is_unfinished, remove_unfinished
+from lakehouse_cdc.lake.cleanup.unfinished_tables import has_version, remove_unfinished, require_nothing_else
 from lakehouse_cdc.lake.failpoints import Door, commit_to
+from lakehouse_cdc.lake.ownership import BUILT_AGAIN, owned, require_columns
+from lakehouse_cdc.lake.table_state import Columns
 from lakehouse_cdc.model.table_layout import PIPELINE, Table, literal, quoted
 
 _OF_ONE_TABLE = ("delta.columnMapping.maxColumnId",)
-BUILT_AGAIN = "move it away to have it built again"
-Columns = Sequence[tuple[str, str]]  # (name, Spark SQL type), in order
 
 
 def exists(spark: SparkSession, table: Table) -> bool:
@@ -37,14 +31,7 @@ def exists(spark: SparkSession, table: Table) -> bool:
     # Delta remembers of a log that it had no version; another than it may have written one since
     if delta_log.is_known(table) or has_version(table.path) or DeltaTable.isDeltaTable(spark, table.path):
         return True
-    if is_unfinished(table.path):
-        return False
-    if os.path.exists(table.path) and (not os.path.isdir(table.path) or os.listdir(table.path)):
-        raise codes.NOT_A_DELTA_TABLE.error(
-            "something that is not a Delta table lies where the table would be",
-            where=str(table),
-            hint="move it away, or choose another path or schema under target",
-        )
+    require_nothing_else(table)
     return False
 
 
@@ -175,46 +162,28 @@ def require_ours(
     `way_out` is what to do with one that has others.
     """
     require_owner(spark, table, pipeline)
-    wanted, actual = plain(columns), held_columns(spark, table)
-    if wanted != actual:
-        odd = next(iter(sorted(set(wanted) ^ set(actual))), ("their order", ""))
-        raise other_columns(table, odd, way_out)
+    require_columns(table, columns, held_columns(spark, table), way_out)
 
 
 def held_columns(spark: SparkSession, table: Table) -> list[tuple[str, str]]:
     """The table's columns and their types' canonical names, in order."""
-    from pyspark.sql.types import StructType
-
     state = delta_log.state(spark, table) if table.part is None else None
-    schema = read(spark, table).schema if state is None else StructType.fromJson({"fields": state.fields})
-    return [(field.name, field.dataType.simpleString()) for field in schema.fields]
-
-
-def other_columns(table: Table, odd: tuple[str, str], way_out: str = BUILT_AGAIN) -> DefiniteError:
-    """The error for a table whose columns are not the expected ones; `odd` is one of those that differ."""
-    return codes.TABLE_COLUMNS_DIFFER.error(
-        f"the table has other columns than expected: {' '.join(odd).strip()} differs",
-        where=str(table),
-        hint=f"the table was altered by hand or by another release; {way_out}",
-    )
+    if state is not None:
+        return state.columns
+    return [(field.name, field.dataType.simpleString()) for field in read(spark, table).schema.fields]
 
 
 def require_owner(spark: SparkSession, table: Table, pipeline: str) -> Mapping[str, str]:
     """The table's properties, and those of the part. Raises DefiniteError unless it is this pipeline's."""
-    held: Mapping[str, str] | None = delta_log.properties(spark, table)
-    if held is None:
-        [(held,)] = delta_table(spark, table).detail().select("properties").collect()
-    owner = held.get(PIPELINE)
-    if owner != pipeline:
-        raise codes.TABLE_FOREIGN.error(
-            f"the table belongs to {'the pipeline ' + owner if owner else 'somebody else'}",
-            where=str(table),
-            hint="drop or move that table, or choose another schema under target",
-        )
-    if table.part is None:
-        return held
-    of_part = {name.partition("@")[0]: value for name, value in held.items() if name.partition("@")[2] == table.part}
-    return {name: value for name, value in held.items() if "@" not in name} | of_part
+    return owned(properties(spark, table), table, pipeline)
+
+
+def properties(spark: SparkSession, table: Table) -> Mapping[str, str]:
+    """Those that the table, which is there, has; of a part, those of the whole."""
+    if (state := delta_log.state(spark, table)) is not None:
+        return state.properties
+    [(held,)] = delta_table(spark, table).detail().select("properties").collect()
+    return dict(held)
 
 
 def set_properties(spark: SparkSession, table: Table, properties: Mapping[str, str]) -> None:

@@ -9,14 +9,14 @@ rows of a version never change, so reading them again, at any time, gives the sa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING, Any
 
 from lakehouse_cdc.errors import codes
-from lakehouse_cdc.lake.tables import read
-from lakehouse_cdc.model.table_layout import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakehouse_cdc.model.table_layout import Table
 
 _WHOLE = -1  # the index in a Delta source offset that says: nothing of `reservoirVersion` itself
 
@@ -39,12 +39,14 @@ class Versions:
 
     def rows(self, spark: SparkSession, table: Table) -> DataFrame:
         """Their rows, in bronze's columns."""
+        from lakehouse_cdc.lake.tables import read
+
         if self.after is None:
             return read(spark, table, version=self.last)
         reader = spark.read.format("delta").option("readChangeFeed", "true")
         reader = reader.option("startingVersion", self.after + 1).option("endingVersion", self.last)
         feed = reader.load(table.path) if table.path is not None else reader.table(table.sql)
-        inserted = feed.where(F.col("_change_type") == "insert")
+        inserted = feed.where("_change_type = 'insert'")
         return inserted.drop("_change_type", "_commit_version", "_commit_timestamp")
 
 

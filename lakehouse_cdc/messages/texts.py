@@ -12,8 +12,6 @@ from decimal import Decimal
 from json.encoder import encode_basestring
 from typing import Any
 
-import numpy as np
-
 from lakehouse_cdc.schema.masks import gives_text
 from lakehouse_cdc.schema.table import Column
 from lakehouse_cdc.schema.type_registry import Kind
@@ -52,6 +50,8 @@ def number(value: Any) -> str:
 
 def single(value: float) -> str:
     """The shortest number that is the same in 32 bits."""
+    import numpy as np
+
     return str(np.float32(value))
 
 

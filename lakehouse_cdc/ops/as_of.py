@@ -11,41 +11,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from decimal import Decimal
 from functools import partial
+from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import TableError, codes
-from lakehouse_cdc.lake.commits import newest_first
-from lakehouse_cdc.lake.tables import exists, read
+from lakehouse_cdc.lake.readers.spark import SparkReader
+from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.ops.moment_resolution import seq_of
+from lakehouse_cdc.ops.reach import known_schemas, newest_note, reaches
 from lakehouse_cdc.ops.timeline import timeline
 from lakehouse_cdc.silver.batch.contents import BEGUN
 from lakehouse_cdc.silver.definition.policy import Policy
-from lakehouse_cdc.silver.tables.ledger import require_ledger
+from lakehouse_cdc.silver.tables.known_schemas import SchemaInForce, past_schemas, schemas_in_force
+from lakehouse_cdc.silver.tables.ledger_table import require_ledger
 from lakehouse_cdc.silver.tables.names import SilverNames, own_table
-from lakehouse_cdc.silver.time_travel import SchemaInForce, past_schemas, rows_at, schemas_in_force
+from lakehouse_cdc.silver.time_travel import rows_at
 
-
-@dataclass(frozen=True)
-class Reach:
-    """From where on a table can be had, and why not from earlier."""
-
-    file: str
-    pos: int
-    commit_ts: datetime
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.pos} ({self.commit_ts.isoformat()}): {self.reason}"
+if TYPE_CHECKING:
+    from lakehouse_cdc.lake.readers.port import TableReader
 
 
 def as_of(
@@ -60,15 +52,13 @@ def as_of(
     A table that was not captured yet, was dropped, or is in bronze alone, is left out where all are asked for. Raises
     ConfigError for one that nobody knows, DefiniteError where a table cannot be said exactly at that moment.
     """
-    newest = _newest(spark, layout)
+    reader = SparkReader(spark)
+    newest = newest_note(reader, layout)
     seq = _seq(spark, layout, moment, newest)
-    by_table = schemas_in_force(spark, layout, None if table is None else [table])
-    if table is not None and table not in by_table:
-        known = schemas_in_force(spark, layout, None)
-        raise codes.TABLE_UNKNOWN.error(f"bronze knows no table {table}", hint=f"one of {', '.join(sorted(known))}")
+    by_table = known_schemas(reader, layout, table)
     if table is None:
         by_table = {name: schemas for name, schemas in by_table.items() if _is_there(schemas, seq)}
-    for name, refused in _in_bronze_alone(spark, layout, by_table, policy).items():
+    for name, refused in _in_bronze_alone(reader, layout, by_table, policy).items():
         if name == table:
             raise refused
         del by_table[name]
@@ -76,7 +66,7 @@ def as_of(
     passes = _passes_over(spark, layout, seq)
     for name, schemas in by_table.items():
         if (reason := around.inexact(name, schemas, passes)) is not None:
-            back = reach(spark, layout, name)
+            back = reaches(reader, layout, [name])[name]
             hint = f"it goes back to {back}" if back is not None else "ask again when its snapshot is done"
             raise codes.AS_OF_UNAVAILABLE.error(
                 f"{name} cannot be had at {moment}: {reason}", where=f"{name} seq {seq}", hint=hint
@@ -86,35 +76,7 @@ def as_of(
 
 def seq_at(spark: SparkSession, layout: Layout, moment: Moment) -> int:
     """The seq that a moment stands for: what was so then has a seq up to it. Raises as `as_of` does."""
-    return _seq(spark, layout, moment, _newest(spark, layout))
-
-
-def reach(spark: SparkSession, layout: Layout, table: str) -> Reach | None:
-    """How far back a table goes, as far as the ledger and bronze show; None if it does not yet."""
-    if not require_ledger(spark, layout):
-        return None
-    first = _ledger(spark, layout).where(_exact(table)).orderBy("seq").head()
-    if first is None:
-        return None
-    earlier = not _ledger(spark, layout).where(F.col("seq") < first["seq"]).isEmpty()
-    reason = "before that its first snapshot was not complete" if earlier else "there the ledger begins"
-    changes = [one for one in schemas_in_force(spark, layout, [table]).get(table, [])[1:] if not one.same]
-    if changes and changes[-1].seq > first["seq"]:
-        held = _oldest(spark, layout, table)
-        if held is None or held > first["seq"]:
-            since = Decimal(held if held is not None else changes[-1].seq)
-            later = _ledger(spark, layout).where(_exact(table) & (F.col("seq") >= F.lit(since))).orderBy("seq").head()
-            if later is None:
-                return None
-            first, reason = later, "its schema changed since, and Delta's log has no older version of it"
-    at = first["position"]
-    return Reach(at["file"], at["pos"], first["commit_ts"].astimezone(timezone.utc), reason)
-
-
-def reaches(spark: SparkSession, layout: Layout) -> dict[str, Reach | None]:
-    """That of every table that bronze knows. Raises DefiniteError before its first batch."""
-    _newest(spark, layout)
-    return {name: reach(spark, layout, name) for name in sorted(schemas_in_force(spark, layout))}
+    return _seq(spark, layout, moment, newest_note(SparkReader(spark), layout))
 
 
 @dataclass(frozen=True)
@@ -129,7 +91,7 @@ class _Around:
     def of(cls, spark: SparkSession, layout: Layout, seq: int, newest: CommitNote) -> _Around:
         at = F.lit(Decimal(seq))
         before = next_row = None
-        if require_ledger(spark, layout):
+        if require_ledger(SparkReader(spark), layout):
             ledger = _ledger(spark, layout)
             before = ledger.where(F.col("seq") <= at).orderBy("seq", ascending=False).head()
             next_row = ledger.where(F.col("seq") >= at).orderBy("seq").head()
@@ -163,18 +125,18 @@ def _is_there(schemas: list[SchemaInForce], seq: int) -> bool:
 
 
 def _in_bronze_alone(
-    spark: SparkSession,
+    reader: TableReader,
     layout: Layout,
     by_table: Mapping[str, list[SchemaInForce]],
     policy: Callable[[str], Policy],
 ) -> dict[str, TableError]:
     """Why, for each of these tables that can have no silver table."""
-    missing = [name for name in by_table if own_table(spark, layout, name) is None]
-    names = SilverNames(layout, schemas_in_force(spark, layout) if missing else (), policy)
+    missing = [name for name in by_table if own_table(reader, layout, name) is None]
+    names = SilverNames(layout, schemas_in_force(reader, layout) if missing else (), policy)
     reasons = {}
     for name in missing:
         known = past_schemas(by_table[name])
-        refused = names.without(spark, known) if known else None
+        refused = names.without(reader, known) if known else None
         if refused is not None:
             reasons[name] = refused
     return reasons
@@ -197,26 +159,3 @@ def _seq(spark: SparkSession, layout: Layout, moment: Moment, newest: CommitNote
 
 def _ledger(spark: SparkSession, layout: Layout) -> DataFrame:
     return read(spark, layout.ledger)
-
-
-def _exact(table: str) -> Column:
-    return F.map_contains_key("tables", table) & ~F.map_contains_key("reading", table)
-
-
-def _oldest(spark: SparkSession, layout: Layout, table: str) -> int | None:
-    """The least seq through which a version of the silver table, that may be read, and is in the log, holds bronze."""
-    oldest: int | None = None
-    for commit in newest_first(spark, layout.silver_table(table)):
-        if commit.note is not None and commit.note.through is not None:
-            oldest = commit.note.through if oldest is None else min(oldest, commit.note.through)
-        if commit.note is not None and commit.note.redacted:
-            break
-    return oldest
-
-
-def _newest(spark: SparkSession, layout: Layout) -> CommitNote:
-    if exists(spark, layout.changes):
-        for commit in newest_first(spark, layout.changes):
-            if commit.note is not None:
-                return commit.note
-    raise codes.BRONZE_EMPTY.error("nothing has been read yet", where=str(layout.changes), hint="run first")

@@ -32,16 +32,17 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.errors import codes
+from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.spark_errors import is_conflict
 from lakehouse_cdc.lake.tables import alter, delta_table, exists, read, require_owner
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout, Table, literal, quoted
+from lakehouse_cdc.ops.reach import require_begun
 from lakehouse_cdc.schema.type_registry import Kind
 from lakehouse_cdc.schema.types import require
-from lakehouse_cdc.silver.apply import stream as silver
 from lakehouse_cdc.silver.tables.names import own_table
+from lakehouse_cdc.silver.tables.progress import applied
 from lakehouse_cdc.silver.tables.properties import CLUSTERED, own_properties
 from lakehouse_cdc.sinks.schema_cache import Schemas
 
@@ -79,8 +80,7 @@ class Maintained:
 
 def maintain(spark: SparkSession, layout: Layout, silver_checkpoint: str, *, vacuum: bool = False) -> list[Maintained]:
     """Every table of the pipeline that is there. Raises DefiniteError before the first run, and for others' tables."""
-    if not exists(spark, layout.changes):
-        raise codes.BRONZE_EMPTY.error("nothing has been read yet", where=str(layout.changes), hint="run first")
+    require_begun(SparkReader(spark), layout)
     session = compacting(spark)
     jobs = list(_jobs(session, layout))
     for table, _ in jobs:
@@ -109,7 +109,7 @@ def _jobs(spark: SparkSession, layout: Layout) -> Iterator[tuple[Table, list[str
     if layout.silver is not None:
         others += [layout.ledger, *(layout.tombstones(name) for name in names)]
         # a table that several go into comes once
-        own = ((own_table(spark, layout, name), name) for name in names)
+        own = ((own_table(SparkReader(spark), layout, name), name) for name in names)
         whole = {replace(table, part=None): name for table, name in own if table is not None}
         for table, name in whole.items():
             yield table, _in_order(spark, layout, name)
@@ -126,7 +126,7 @@ def _in_order(spark: SparkSession, layout: Layout, name: str) -> list[str]:
     size, files = size_of(spark, table)
     if files <= _SPARE + 2 * (1 + size // FILE):
         return []
-    says = own_properties(spark, layout, name)
+    says = own_properties(SparkReader(spark), layout, name)
     shape = says.frozen.schema_id if says.frozen is not None else says.schema_id
     if shape is None:
         return [f"OPTIMIZE {table.sql}"]
@@ -194,15 +194,15 @@ def _needed(spark: SparkSession, layout: Layout, silver_checkpoint: str) -> str:
     """Why bronze's old files must stay, "" where they need not."""
     if layout.silver is None:
         return ""
-    applied = silver.applied(spark, layout, silver_checkpoint)
-    if applied is None:
+    silver = applied(SparkReader(spark), layout, silver_checkpoint)
+    if silver is None:
         return "silver has applied nothing yet"
     horizon = _horizon(spark, layout.changes) + _MARGIN
     versions = {version: at for version, at, _ in _noted(spark, layout.changes)}
-    needed = {"silver": applied.bronze_version}
+    needed = {"silver": silver.bronze_version}
     for row in read(spark, layout.schemas).select(PARTITION).distinct().collect():
-        if own_table(spark, layout, row[0]) is not None:
-            quarantine = own_properties(spark, layout, row[0]).quarantine
+        if own_table(SparkReader(spark), layout, row[0]) is not None:
+            quarantine = own_properties(SparkReader(spark), layout, row[0]).quarantine
             if quarantine is not None and quarantine.after is not None:
                 needed[row[0]] = quarantine.after
     for who, version in sorted(needed.items()):

@@ -28,8 +28,8 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.bronze.sink import BronzeBatch
 from lakehouse_cdc.lake.commits import newest_first
+from lakehouse_cdc.lake.table_state import Columns
 from lakehouse_cdc.lake.tables import (
-    Columns,
     alter,
     append,
     create,

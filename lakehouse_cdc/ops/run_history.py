@@ -1,24 +1,24 @@
 """What a report of a pipeline shows: gathered from its metrics table, bronze's schemas, its checkpoint and its notes.
 
-Nothing is written, the source is not asked, and Spark is started only where deltalake cannot read a table. A statement
-is shown without its constants, which may be values of rows.
+Nothing is written, and the source is not asked. A statement is shown without its constants, which may be values of
+rows.
 """
 
 from __future__ import annotations
 
 import bisect
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from lakehouse_cdc.lake.checkpoint import Checkpoint
-from lakehouse_cdc.lake.small_reads import Reader
+from lakehouse_cdc.lake.readers.port import TableReader
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.seq import unpack
-from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.ops import last_error, verify_history
 from lakehouse_cdc.ops.status import snapshot_of
 from lakehouse_cdc.source.state.offset_codec import restored
@@ -34,7 +34,9 @@ _SCHEMAS = ("source_table", "seq", "position", "statement")
 _SHOWN = {"running": "reading"}  # the word of `status`: that of a report
 
 
-def gathered(layout: Layout, read: Reader, state: Path, schemas: str, bronze: str, source: str, days: float) -> History:
+def gathered(
+    layout: Layout, reader: TableReader, state: Path, schemas: str, bronze: str, source: str, days: float
+) -> History:
     """The last `days` of a pipeline: of what each batch was, where the metrics table says it, and of its tables now.
 
     `state` is the folder of its checkpoints, `bronze` that of bronze's, `schemas` the source's; `source` is what the
@@ -42,7 +44,7 @@ def gathered(layout: Layout, read: Reader, state: Path, schemas: str, bronze: st
     """
     until = time.time()
     since = until - days * _DAY
-    entries, notes = _entries(layout, read, since), []
+    entries, notes = _entries(layout, reader, since), []
     if not entries:
         notes.append(
             f"No batches of the last {days:g} days are known: set target.metrics to true, and run. Tables, schema"
@@ -58,7 +60,7 @@ def gathered(layout: Layout, read: Reader, state: Path, schemas: str, bronze: st
     point = None if offset is None else offset.position
     return History(
         layout.pipeline, source, version("lakehouse-cdc"), since, until, "" if point is None else str(point),
-        entries, [*_tables(offset)], _ddl(layout, read, entries), checks,
+        entries, [*_tables(offset)], _ddl(layout, reader, entries), checks,
         "" if stopped is None else stopped.sentence, notes,
     )  # fmt: skip
 
@@ -68,11 +70,15 @@ def _offset(place: Checkpoint, schemas: str) -> Offset | None:
     return None if batch is None else restored(place.offset(batch), SchemaStore(schemas))
 
 
-def _entries(layout: Layout, read: Reader, since: float) -> list[Entry]:
-    rows = read(layout.metrics, _METRICS)
-    recent = [] if rows is None else [row for row in rows.to_pylist() if row["at"].timestamp() >= since]
+def _entries(layout: Layout, reader: TableReader, since: float) -> list[Entry]:
+    recent = [row for row in _rows(reader, layout.metrics, _METRICS) if row["at"].timestamp() >= since]
     # what verify has compared is at no position
     return sorted((_entry(row) for row in recent if row["position"] is not None), key=lambda one: one.at)
+
+
+def _rows(reader: TableReader, table: Table, columns: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    """None where there is no table."""
+    return reader.rows(table, columns) if reader.exists(table) else iter(())
 
 
 def _entry(row: Mapping[str, Any]) -> Entry:
@@ -92,12 +98,11 @@ def _tables(offset: Offset | None) -> Iterator[TableLine]:
         yield TableLine(name, _SHOWN.get(word, word), offset.quarantined.get(name, ""))
 
 
-def _ddl(layout: Layout, read: Reader, entries: list[Entry]) -> list[Ddl]:
+def _ddl(layout: Layout, reader: TableReader, entries: list[Entry]) -> list[Ddl]:
     """The statements, newest first, with the time of the first batch of bronze that reached them."""
-    rows = read(layout.schemas, _SCHEMAS)
     batches = sorted((_order(entry.place), entry.at) for entry in entries if entry.layer == "bronze")
     statements = []
-    for row in sorted([] if rows is None else rows.to_pylist(), key=lambda row: row["seq"], reverse=True):
+    for row in sorted(_rows(reader, layout.schemas, _SCHEMAS), key=lambda row: row["seq"], reverse=True):
         if not row["statement"]:
             continue
         place = row["position"]

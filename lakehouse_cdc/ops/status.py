@@ -6,18 +6,16 @@ different moments then; positions are exact, each for itself.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pyspark.sql import SparkSession
-
-from lakehouse_cdc.bronze.redaction import redactions
+from lakehouse_cdc.bronze.hidden_columns import redactions_of
 from lakehouse_cdc.errors import CdcError
 from lakehouse_cdc.lake.checkpoint import Checkpoint
-from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.log_retention import Headroom
@@ -29,14 +27,17 @@ from lakehouse_cdc.mysql.log_view import LogView
 from lakehouse_cdc.ops.last_error import LastError
 from lakehouse_cdc.ops.source_watch import caught_up_at
 from lakehouse_cdc.schema.column_choice import Choice
-from lakehouse_cdc.silver.apply import stream as silver
 from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.tables.known_schemas import past_schemas, schemas_in_force
 from lakehouse_cdc.silver.tables.names import SilverNames, own_table
+from lakehouse_cdc.silver.tables.progress import applied
 from lakehouse_cdc.silver.tables.properties import own_properties
-from lakehouse_cdc.silver.time_travel import past_schemas, schemas_in_force
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.state_store import SchemaStore
+
+if TYPE_CHECKING:
+    from lakehouse_cdc.lake.readers.port import TableReader
 
 Snapshot = Literal["waiting", "running", "done", "dropped", "left out", "quarantined"]
 
@@ -95,7 +96,7 @@ class Status:
 
 
 def status(
-    spark: SparkSession,
+    reader: TableReader,
     layout: Layout,
     bronze_checkpoint: str,
     silver_checkpoint: str,
@@ -118,25 +119,27 @@ def status(
     if batch is None or offset is None:
         return Status(layout.pipeline)
     point = SourcePoint.of_offset(place.offset(batch))
-    applied = silver.applied(spark, layout, silver_checkpoint) if layout.silver is not None else None
-    counts = read(spark, layout.changes).where("op <> 's'").groupBy(PARTITION).count().collect()
-    rows = {row[PARTITION]: int(row["count"]) for row in counts}
+    # each row of schemas is one of changes, too, which was there first: so they are read first
+    schema_rows = [*reader.rows(layout.schemas, [PARTITION, "seq", "schema"])]
+    silver = applied(reader, layout, silver_checkpoint) if layout.silver is not None else None
+    rows = Counter(reader.counts(layout.changes, PARTITION))
+    rows.subtract(row[PARTITION] for row in schema_rows)
     signals = Signals(schemas)
     asked = {
         *signals.requests(),
         *signals.repairs(),
         *(name for name, state in offset.tables.items() if state.repair_asked),
     }
-    hidden = redactions(spark, layout, choice)
+    hidden = redactions_of(schema_rows, choice)
     tables: dict[str, TableStatus] = {}
     for name, state in sorted(offset.tables.items()):
         clear = tuple(hidden[name].columns) if name in hidden else ()
         table = TableStatus(
-            snapshot_of(state), state.cursor, rows.get(name, 0), None, offset.quarantined.get(name, ""), clear=clear
+            snapshot_of(state), state.cursor, rows[name], None, offset.quarantined.get(name, ""), clear=clear
         )
         tables[name] = replace(table, asked=name in asked)
     if layout.silver is not None:
-        tables = _with_silver(spark, layout, SilverNames(layout, offset.tables, policy), tables)
+        tables = _with_silver(reader, layout, SilverNames(layout, offset.tables, policy), tables)
     seen = 0.0 if noted is None else caught_up_at(noted, point)
     lagging = None if logs is None else lag(point, logs.sizes, logs.now, caught_up_at=seen)
     kept = None
@@ -144,7 +147,7 @@ def status(
         with suppress(CdcError):  # a file may be purged while it is asked for
             kept = logs.headroom(offset.oldest_needed.file)
     texts = dict(zip(("passed_over", "read_again"), offset.texts, strict=True))
-    silver_point = None if applied is None else applied.source_point
+    silver_point = None if silver is None else silver.source_point
     passed = tuple(map(str, sorted(signals.passed(offset.epoch))))
     return Status(layout.pipeline, point, silver_point, lagging, kept, tables, texts=texts, passed=passed)
 
@@ -159,28 +162,28 @@ def snapshot_of(state: TableState) -> Snapshot:
 
 
 def _with_silver(
-    spark: SparkSession, layout: Layout, names: SilverNames, tables: Mapping[str, TableStatus]
+    reader: TableReader, layout: Layout, names: SilverNames, tables: Mapping[str, TableStatus]
 ) -> dict[str, TableStatus]:
     """The same with what silver has of each table, or why it has none."""
-    places = {name: own_table(spark, layout, name) for name in tables}
+    places = {name: own_table(reader, layout, name) for name in tables}
     wanted = [name for name, one in tables.items() if one.bronze_rows and not one.quarantined]
     lacking = [name for name in wanted if places[name] is None and tables[name].snapshot != "dropped"]
-    in_force = schemas_in_force(spark, layout, lacking) if lacking else {}
+    in_force = schemas_in_force(reader, layout, lacking) if lacking else {}
     met = {name: schemas for name, known in in_force.items() if (schemas := past_schemas(known))}
-    refused = {name: names.without(spark, schemas) for name, schemas in met.items()}
+    refused = {name: names.without(reader, schemas) for name, schemas in met.items()}
     with_silver = {}
     for name, table in tables.items():
         if (place := places[name]) is not None:
-            table = _held(spark, layout, name, place, table)
+            table = _held(reader, layout, name, place, table)
         elif (reason := refused.get(name)) is not None:
             table = replace(table, quarantined=silver_reason(reason))
         with_silver[name] = table
     return with_silver
 
 
-def _held(spark: SparkSession, layout: Layout, name: str, place: Table, table: TableStatus) -> TableStatus:
-    held = own_properties(spark, layout, name)
-    rows = read(spark, place).where(held.form.is_current(place.own)).count()
+def _held(reader: TableReader, layout: Layout, name: str, place: Table, table: TableStatus) -> TableStatus:
+    held = own_properties(reader, layout, name)
+    rows = reader.count(place, held.form.ended(place.own))
     if held.quarantine is not None and not table.quarantined and table.snapshot != "dropped":
         table = replace(table, snapshot="quarantined", quarantined=held.quarantine.reason)
     ignored = held.frozen.ignored if held.frozen is not None else ()

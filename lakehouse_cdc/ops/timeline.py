@@ -6,10 +6,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.lake.commits import newest_first
+from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.clock import Bounds, Mark, Timeline
 from lakehouse_cdc.model.table_layout import Layout
-from lakehouse_cdc.silver.tables.ledger import BOUNDS, require_ledger
+from lakehouse_cdc.silver.tables.ledger_table import BOUNDS, require_ledger
 
 
 def timeline(spark: SparkSession, layout: Layout, time: int, newest: int) -> Timeline:
@@ -23,7 +24,7 @@ def timeline(spark: SparkSession, layout: Layout, time: int, newest: int) -> Tim
 
 def _from_ledger(spark: SparkSession, layout: Layout, time: int) -> tuple[list[Mark], int]:
     """And the seq of the ledger's last row, 0 if it has none."""
-    if not require_ledger(spark, layout):
+    if not require_ledger(SparkReader(spark), layout):
         return [], 0
     ledger = read(spark, layout.ledger)
     newest = ledger.agg(F.max("seq")).head()

@@ -27,6 +27,7 @@ from types import TracebackType
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
+from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.tables import alter, exists
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.ops.maintain import FILE, compacting, patiently, size_of
@@ -82,7 +83,8 @@ class Upkeep:
 
 def too_many_files(spark: SparkSession, layout: Layout) -> list[Table]:
     """Those of the tables that nobody else compacts that have more files than their bytes and partitions need."""
-    partitions = {layout.changes: len(known_source_tables(spark, layout))} if exists(spark, layout.schemas) else {}
+    known = known_source_tables(SparkReader(spark), layout) if exists(spark, layout.schemas) else ()
+    partitions = {layout.changes: len(known)}
     tables = [layout.changes, layout.schemas, *([layout.ledger] if layout.silver is not None else [])]
 
     def has_too_many(table: Table) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse_cdc.errors import CdcError
+from lakehouse_cdc.lake.readers.choice import ReaderOnDemand
 from lakehouse_cdc.model.own_columns import OwnColumns
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
@@ -17,13 +19,15 @@ from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.pipeline.config.source_options import connection_options, source_options
 from lakehouse_cdc.pipeline.run.exclusive import exclusive, writable
 from lakehouse_cdc.pipeline.run.failures import translate
-from lakehouse_cdc.runtime.databricks import brought_session
+from lakehouse_cdc.runtime.databricks import brought_session, on_databricks
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.telemetry.outputs import outputs
 from lakehouse_cdc.telemetry.port import Telemetry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from lakehouse_cdc.lake.readers.port import TableReader
 
 
 @dataclass(frozen=True)
@@ -153,6 +157,23 @@ class PipelineContext:
 
         self._spark.dataSource.register(MySqlCdcSource)
         return self._spark
+
+    def _reader(self) -> TableReader:
+        """What looks at the tables, as they are from now on; a session is made only where Spark has to."""
+        return ReaderOnDemand(lambda: self.spark)
+
+    def _session_there(self) -> SparkSession | None:
+        """The session to use, if this process has one already."""
+        if self._spark is None and "pyspark" not in sys.modules and not on_databricks():
+            return None
+        from lakehouse_cdc.runtime.session import is_running
+
+        return self.spark if self._spark is not None or on_databricks() or is_running() else None
+
+    def _refuse_first(self, look: Callable[[TableReader], object]) -> None:
+        """Have `look` raise what it can before a session is made, which takes much longer; not where there is one."""
+        if self._spark is None:
+            look(self._reader())
 
     def uncaptured(self) -> Uncaptured:
         """What matches `source.tables` now and is not captured, with the reasons."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from lakehouse_cdc.errors import CdcError, TransientError, codes
+from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.model.belonging import Silver
 from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.moment import Moment
@@ -36,7 +37,6 @@ from lakehouse_cdc.pipeline.reread_requests import RereadRequests
 from lakehouse_cdc.pipeline.run.failures import translate
 from lakehouse_cdc.pipeline.run.restarts import persistently
 from lakehouse_cdc.pipeline.run.streams import Streams
-from lakehouse_cdc.pipeline.start.configuration_changes import configuration_changes
 from lakehouse_cdc.schema.declared_key import with_key
 from lakehouse_cdc.schema.representation import carry
 from lakehouse_cdc.schema.selection import Selection, glob_hint
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakehouse_cdc.bronze.sink import Ready
-    from lakehouse_cdc.ops.as_of import Reach
     from lakehouse_cdc.ops.maintain import Maintained
+    from lakehouse_cdc.ops.reach import Reach
     from lakehouse_cdc.ops.source_watch import SourceWatch
     from lakehouse_cdc.ops.status import Status
     from lakehouse_cdc.pipeline.start.silver_settings import SilverSettings
@@ -151,8 +151,11 @@ class Pipeline(RereadRequests):
 
         Nothing is changed. Raises DefiniteError for what cannot be done.
         """
+        from lakehouse_cdc.pipeline.start.configuration_changes import configuration_changes
+        from lakehouse_cdc.pipeline.start.last_look import LastLook
+
         sentences = configuration_changes(self.folders, SourceOptions.parse(self.source_options()))
-        if self.layout.silver is not None and self._has_begun:
+        if self.layout.silver is not None and self._has_begun and not LastLook(self.state, self.config).is_of_now:
             with self.failures():
                 sentences += [rebuild.sentence for rebuild in self._silver_settings().rebuilds()]
         return sentences
@@ -176,6 +179,7 @@ class Pipeline(RereadRequests):
         before stays consistent, and the next run continues from there.
         """
         from lakehouse_cdc.bronze.tables import BronzeMaker
+        from lakehouse_cdc.pipeline.start.configuration_changes import configuration_changes
         from lakehouse_cdc.pipeline.start.settling import Naming, settle
 
         report = RunReport(progress)
@@ -225,13 +229,13 @@ class Pipeline(RereadRequests):
     def _say_where(self, report: RunReport, watch: SourceWatch) -> None:
         """Where bronze and silver are as the streams begin."""
         from lakehouse_cdc.ops.verify_history import VerifyWatch
-        from lakehouse_cdc.silver.apply.stream import applied
+        from lakehouse_cdc.silver.tables.progress import applied
 
         if not report.telemetry.wanted:
             return
         points = {} if watch.point is None else {BRONZE: (0, watch.point)}
         with suppress(Exception):  # whatever it is, silver's stream meets it, too
-            silver = self.layout.silver and applied(self.spark, self.layout, self.checkpoint("silver"))
+            silver = self.layout.silver and applied(SparkReader(self.spark), self.layout, self.checkpoint("silver"))
             points |= {SILVER: (silver.bronze_version, silver.source_point)} if silver else {}
         report.telemetry.saw(Begun(version("lakehouse-cdc"), self.spark.version, points))
         report.verifications = VerifyWatch(self.state)
@@ -439,22 +443,27 @@ class Pipeline(RereadRequests):
         Raises ConfigError for what cannot be read, DefiniteError for a moment that bronze has not reached.
         """
         from lakehouse_cdc.ops.as_of import seq_at
+        from lakehouse_cdc.ops.reach import newest_note
 
         with self.failures():
+            self._refuse_first(partial(newest_note, layout=self.layout))
             return seq_at(self.spark, self.layout, Moment(timestamp, gtid, position))
 
     def _as_of(self, moment: Moment, table: str | None) -> dict[str, DataFrame]:
         from lakehouse_cdc.ops.as_of import as_of
+        from lakehouse_cdc.ops.reach import known_schemas, newest_note
 
         with self.failures():
+            self._refuse_first(partial(newest_note, layout=self.layout))
+            self._refuse_first(partial(known_schemas, layout=self.layout, table=table))
             return as_of(self.spark, self.layout, moment, table, self.config.policy)
 
     def reach(self) -> dict[str, Reach | None]:
         """How far back each table can be had, and why; None of one that cannot be had yet."""
-        from lakehouse_cdc.ops.as_of import reaches
+        from lakehouse_cdc.ops.reach import reaches
 
         with self.failures():
-            return reaches(self.spark, self.layout)
+            return reaches(self._reader(), self.layout)
 
     def maintain(self, *, vacuum: bool = False) -> list[Maintained]:
         """Put the files of all tables together and, with `vacuum`, delete those that were replaced long ago.
@@ -463,6 +472,7 @@ class Pipeline(RereadRequests):
         DefiniteError before the first run, and while another process writes to local tables.
         """
         from lakehouse_cdc.ops.maintain import maintain
+        from lakehouse_cdc.ops.reach import require_begun
 
         if vacuum and self.config.sink_names:
             raise codes.VACUUM_WITH_SINKS.error(
@@ -471,6 +481,7 @@ class Pipeline(RereadRequests):
                 hint="run maintain without vacuum, or take the sinks out of target.sinks and sinks",
             )
         with self.failures(), self._writing("signal pause, then maintain, then signal resume"):
+            self._refuse_first(partial(require_begun, layout=self.layout))
             return maintain(self.spark, self.layout, self.checkpoint("silver"), vacuum=vacuum)
 
     def verify(self, layer: Layer = "silver") -> VerifyReport:
@@ -480,6 +491,8 @@ class Pipeline(RereadRequests):
         cannot be compared is named in the report; raises DefiniteError before the layer's first batch, and
         TransientError where the source cannot be reached. With `target.metrics` it leaves a row there.
         """
+        from lakehouse_cdc.ops.reach import require_begun
+        from lakehouse_cdc.silver.tables.progress import require_applied
         from lakehouse_cdc.verify.all_tables import Verifier
 
         if layer == "silver" and self.layout.silver is None:
@@ -491,6 +504,10 @@ class Pipeline(RereadRequests):
         with self.failures():
             options = self.source_options()
             policy = self.config.policy
+            if layer == "silver":
+                self._refuse_first(partial(require_applied, layout=self.layout, checkpoint=places[1]))
+            else:
+                self._refuse_first(partial(require_begun, layout=self.layout))
             verifier = Verifier(self.spark, self.layout, options, *places, lambda error: translate(error, log), policy)
             verified = verifier.silver_tables() if layer == "silver" else verifier.bronze_tables()
         offset = verified.offset
@@ -508,14 +525,13 @@ class Pipeline(RereadRequests):
 
     def history(self, days: float = 7.0) -> History:
         """What the pipeline did in the last days, for a report; the source is not asked."""
-        from lakehouse_cdc.lake.small_reads import reader
         from lakehouse_cdc.ops.run_history import gathered
 
         server = ConnectionOptions.from_url(self.config.source.url)
         source = f"{server.host}:{server.port}"
         with self.failures():
-            read = reader(lambda: self.spark)
-            return gathered(self.layout, read, self.state, self.schemas, self.checkpoint("bronze"), source, days)
+            places = self.state, self.schemas, self.checkpoint("bronze")
+            return gathered(self.layout, self._reader(), *places, source, days)
 
     def status(self) -> Status:
         """The position of the pipeline, and how far behind its source, if that can be reached."""
@@ -529,7 +545,8 @@ class Pipeline(RereadRequests):
             left_out = uncaptured(session, Selection(self.config.source.tables))
         with self.failures():
             places = self.checkpoint("bronze"), self.checkpoint("silver"), self.schemas
-            state = status(self.spark, self.layout, *places, logs, options.choice, self.config.policy, noted=self.state)
+            known = logs, options.choice, self.config.policy
+            state = status(self._reader(), self.layout, *places, *known, noted=self.state)
         selection = Selection(self.config.source.tables)
         tables = {
             name: replace(table, snapshot="left out", quarantined="")

@@ -108,10 +108,12 @@ class RereadRequests(PipelineContext):
         These are the checkpoints and the tables of this pipeline; with `keep_tables` the checkpoints alone, and the
         next run begins a new epoch, in which every table is read again. Raises DefiniteError while a run is active.
         """
-        from lakehouse_cdc.pipeline.start.reset import Reset
+        from lakehouse_cdc.pipeline.start.reset import Reset, require_no_stream
 
         with self.failures(), self._writing(_END_FIRST):
-            yield Reset(self.spark, self.layout, self.folders, keep_tables=keep_tables)
+            if (session := self._session_there()) is not None:
+                require_no_stream(session, self.layout)
+            yield Reset(lambda: self.spark, self._reader(), self.layout, self.folders, keep_tables=keep_tables)
 
     @contextmanager
     def redacting(self, patterns: Sequence[str] = ()) -> Iterator[Redact]:

@@ -22,8 +22,7 @@ Sources: Delta's time travel by version; DBLog (Andreakis and Papapanagiotou, 20
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +30,7 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.commits import newest_first
+from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.own_columns import OwnColumns
 from lakehouse_cdc.model.table_layout import Layout, Table, quoted
@@ -41,9 +41,9 @@ from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import form_of_columns
 from lakehouse_cdc.silver.definition.transform import Transform
 from lakehouse_cdc.silver.forms.writers import multiset
+from lakehouse_cdc.silver.tables.known_schemas import SchemaInForce
 from lakehouse_cdc.silver.tables.names import own_table
 from lakehouse_cdc.silver.tables.properties import FrozenShape, own_properties
-from lakehouse_cdc.silver.tables.table_definition import columns_of
 from lakehouse_cdc.sinks.schema_cache import Schemas
 
 
@@ -62,64 +62,14 @@ class Base:
     transform: Transform | None
 
 
-@dataclass(frozen=True)
-class SchemaInForce:
-    """A schema that bronze met at `seq`; None where the table was left off there (dropped, or quarantined).
-
-    `same`: silver has the same columns and key as under the schema before, each from the same column.
-    """
-
-    seq: int
-    schema: TableSchema | None
-    same: bool = False
-
-
-def schemas_in_force(
-    spark: SparkSession, layout: Layout, names: Iterable[str] | None = None
-) -> dict[str, list[SchemaInForce]]:
-    """The schemas of those tables, or of all, in order."""
-    rows = read(spark, layout.schemas).select("source_table", "seq", "schema")
-    if names is not None:
-        rows = rows.where(F.col("source_table").isin(*names))
-    schemas: dict[str, list[SchemaInForce]] = {}
-    for row in rows.orderBy("seq").collect():
-        earlier = schemas.setdefault(row["source_table"], [])
-        earlier.append(_in_force(int(row["seq"]), row["schema"], earlier[-1].schema if earlier else None))
-    return schemas
-
-
-def _in_force(seq: int, text: str | None, before: TableSchema | None) -> SchemaInForce:
-    if text is None:
-        return SchemaInForce(seq, None)
-    data = json.loads(text)
-    schema, origin = TableSchema.from_dict(data), data.get("origin", {})
-    same = (
-        before is not None
-        and columns_of(schema) == columns_of(before)
-        and schema.key == before.key
-        and all(origin.get(column.name) == column.name for column in schema.captured)
-    )
-    return SchemaInForce(seq, schema, same)
-
-
 def _unchanged_since(past: Sequence[SchemaInForce]) -> int:
     """The seq of the change since which the last schema is, to silver, the one that is in force."""
     return next((one.seq for one in reversed(past) if not one.same), past[0].seq)
 
 
-def past_schemas(in_force: Iterable[SchemaInForce]) -> list[TableSchema]:
-    """Without the places where the table was left off."""
-    return [one.schema for one in in_force if one.schema is not None]
-
-
-def schemas_of(spark: SparkSession, layout: Layout, name: str) -> list[TableSchema]:
-    """All schemas that bronze has met of one table, in order."""
-    return past_schemas(schemas_in_force(spark, layout, [name]).get(name, ()))
-
-
 def base(spark: SparkSession, layout: Layout, name: str, seq: int) -> Base | None:
     """The newest version of a silver table that holds nothing beyond `seq`; None where no such is known."""
-    if (table := own_table(spark, layout, name)) is not None:
+    if (table := own_table(SparkReader(spark), layout, name)) is not None:
         transform = None
         for commit in newest_first(spark, table):
             note = commit.note
@@ -174,9 +124,9 @@ def _rows_of_now(held: DataFrame, own: OwnColumns) -> DataFrame:
 
 def _shape(spark: SparkSession, layout: Layout, name: str, schema: TableSchema, basis: Base | None) -> Shape:
     """That of the silver table while the source's table had that schema."""
-    if (table := own_table(spark, layout, name)) is None:
+    if (table := own_table(SparkReader(spark), layout, name)) is None:
         return Shape.of(schema)
-    held, schemas = own_properties(spark, layout, name), Schemas(layout)
+    held, schemas = own_properties(SparkReader(spark), layout, name), Schemas(layout)
     frozen = basis.frozen if basis is not None else None
     transform = held.transform if basis is None or basis.transform is None else basis.transform
     if (base := frozen.schema_id if frozen is not None else held.base) is None:

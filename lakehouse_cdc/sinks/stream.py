@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.lake.direct.file_listing import only_appended
@@ -22,6 +21,7 @@ from lakehouse_cdc.lake.spark_errors import crossing_batch
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.sinks.batches import no_note, versions_of
 from lakehouse_cdc.sinks.port import CommittedBatch, Sink
 
 _ALL = 2**31 - 1  # files a trigger: more than a table has
@@ -75,11 +75,6 @@ def committed_batch(spark: SparkSession, layout: Layout, checkpoint: Checkpoint,
     return CommittedBatch(versions, note, tuple(sources))
 
 
-def versions_of(checkpoint: Checkpoint, batch: int) -> Versions:
-    """The commits of bronze that a micro-batch holds."""
-    return Versions.between(checkpoint.offset(batch - 1) if batch else None, checkpoint.offset(batch))
-
-
 def source_notes(
     spark: SparkSession, layout: Layout, versions: Versions, checkpoint: Checkpoint | None = None
 ) -> list[CommitNote]:
@@ -102,16 +97,3 @@ def notes_in_log(spark: SparkSession, layout: Layout, versions: Versions) -> lis
         if commit.version <= versions.last and commit.note is not None:
             notes.append(commit.note)
     return notes
-
-
-def no_note(layout: Layout, version: int, checkpoint: Checkpoint | None) -> DefiniteError:
-    """Why bronze up to a version has no position of the source: Delta's log no longer has its commits.
-
-    A batch that ends there was planned, and would be repeated as it is; so the stream has to begin again.
-    """
-    begin_again = "" if checkpoint is None else f"move {checkpoint.location} away, and "
-    return codes.BRONZE_POSITION_MISSING.error(
-        f"no commit of bronze up to version {version} says where the source was",
-        where=str(layout.changes),
-        hint=f"{begin_again}run when a captured table has changed: the next commit says it",
-    )

@@ -15,20 +15,22 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.errors import CdcError, TransientError, codes
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.commits import newest_first
+from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.tables import exists
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.model.table_state import Dropped, Quarantined, Streaming, TableState, with_all_keys
 from lakehouse_cdc.model.way_out import silver_reason
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.silver.apply import stream as silver
+from lakehouse_cdc.silver.apply.stream import version_at
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.forms import CURRENT
+from lakehouse_cdc.silver.tables.known_schemas import schemas_of
 from lakehouse_cdc.silver.tables.names import SilverNames, own_table
+from lakehouse_cdc.silver.tables.progress import require_applied
 from lakehouse_cdc.silver.tables.properties import Held, own_properties
-from lakehouse_cdc.silver.time_travel import schemas_of
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.state_store import SchemaStore
@@ -74,26 +76,22 @@ class Verifier:
 
     def silver_tables(self) -> Verified:
         """Each silver table. Raises DefiniteError before silver's first batch, TransientError without a source."""
-        applied = silver.applied(self.spark, self.layout, self.silver)
-        if applied is None:
-            raise codes.BRONZE_EMPTY.error(
-                "silver has not been written yet", where=str(self.layout.changes), hint="run first"
-            )
-        verified, store = self._begin(applied.bronze_version)[0], SchemaStore(self.options["schemaFolder"])
+        done = require_applied(SparkReader(self.spark), self.layout, self.silver)
+        verified, store = self._begin(done.bronze_version)[0], SchemaStore(self.options["schemaFolder"])
         names = SilverNames(self.layout, verified.offset.tables, self.policy)
 
         def compared(name: str, state: TableState, offset: Offset) -> TableResult | None:
-            schema, place = store.get(state.schema), own_table(self.spark, self.layout, name)
+            schema, place = store.get(state.schema), own_table(SparkReader(self.spark), self.layout, name)
             shape = Shape.of(schema)
             form: Form = CURRENT
-            schemas = schemas_of(self.spark, self.layout, name) if place is None else []
-            if schemas and (refused := names.without(self.spark, schemas)) is not None:
+            schemas = schemas_of(SparkReader(self.spark), self.layout, name) if place is None else []
+            if schemas and (refused := names.without(SparkReader(self.spark), schemas)) is not None:
                 verified.quarantined[name] = silver_reason(refused)
                 return None
             place = place or self.layout.silver_table(name)
-            version = silver.version_at(self.spark, place, applied.bronze_version)
+            version = version_at(self.spark, place, done.bronze_version)
             if version is not None:
-                held = own_properties(self.spark, self.layout, name)
+                held = own_properties(SparkReader(self.spark), self.layout, name)
                 if held.quarantine is not None:
                     verified.quarantined[name] = held.quarantine.reason
                     return None

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.images.program import key_metadata
+from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.key_repair import MOST_KEYS, Key, Repair
 from lakehouse_cdc.model.table_layout import Layout, quoted
@@ -59,8 +60,8 @@ def keys_where(
     if not state.captured or not schema.range_key:
         raise codes.PREDICATE_UNUSABLE.error("rows of this table cannot be looked for", where=name, hint=_AS_A_WHOLE)
     keys = _in_source(connection, schema, predicate)
-    if layout.silver is not None and (silver := own_table(spark, layout, name)) is not None:
-        held = own_properties(spark, layout, name)
+    if layout.silver is not None and (silver := own_table(SparkReader(spark), layout, name)) is not None:
+        held = own_properties(SparkReader(spark), layout, name)
         rows = read(spark, silver).where(held.form.is_current(silver.own))
         keys += _in_silver(rows, shape_of(store, schema, held), predicate)
     each = {tuple(key[part] for part in schema.key): key for key in keys}  # 1 and 1.0 are one

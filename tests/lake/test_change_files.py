@@ -23,7 +23,7 @@ from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.commits import history, writer_options
 from lakehouse_cdc.lake.direct import change_files
 from lakehouse_cdc.lake.direct.commit import DataFile, add_files
-from lakehouse_cdc.lake.tables import append, read, require_owner
+from lakehouse_cdc.lake.tables import append, properties, read, require_owner
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.bronze_arrow import ARROW, SHARED
 from lakehouse_cdc.model.bronze_row import PARTITION
@@ -262,10 +262,10 @@ def test_the_library_says_what_describe_detail_says(spark: SparkSession, layouts
     """The properties of a table, and that there is no answer for a table of a catalog."""
     changes = layouts[0].changes
     [(wanted,)] = spark.sql(f"DESCRIBE DETAIL {changes.sql}").select("properties").collect()
-    assert delta_log.properties(spark, changes) == wanted == require_owner(spark, changes, "tests")
+    assert properties(spark, changes) == wanted == require_owner(spark, changes, "tests")
     in_catalog = Layout("tests", bronze="b", catalog="main").changes
     assert not delta_log.reachable(spark, in_catalog)
-    assert delta_log.properties(spark, in_catalog) is None
+    assert delta_log.state(spark, in_catalog) is None
 
 
 def test_statistics_are_what_delta_keeps(spark: SparkSession, layouts: tuple[Layout, Layout]) -> None:

@@ -11,7 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake import commits, delta_log
-from lakehouse_cdc.lake.commits import Commit, history, newest_first, noting, writer_options
+from lakehouse_cdc.lake.commit_log import Commit, commit_info
+from lakehouse_cdc.lake.commits import history, newest_first, noting, writer_options
 from lakehouse_cdc.lake.tables import create, table_id
 from lakehouse_cdc.model.table_layout import Layout, Table
 from tests.support.commit_notes import note
@@ -76,4 +77,4 @@ def test_a_log_of_which_the_begin_is_gone(spark: SparkSession, table: Table) -> 
 
 
 def test_a_table_of_a_catalog_has_no_log_here(spark: SparkSession) -> None:
-    assert delta_log.commit_info(Layout("tests", bronze="b", catalog="main").changes, 0) is None
+    assert commit_info(Layout("tests", bronze="b", catalog="main").changes, 0) is None

@@ -278,8 +278,8 @@ TABLES = (
     Mutation(
         name="tables-of-others",
         rule="A table of another pipeline is not written to.",
-        file="lakehouse_cdc/lake/tables.py",
-        function="require_owner",
+        file="lakehouse_cdc/lake/ownership.py",
+        function="owned",
         old="if owner != pipeline:",
         new="if False:",
         tests=("tests/bronze/test_tables.py::test_a_table_of_another_pipeline_is_left_alone",),

@@ -12,18 +12,21 @@ from pyspark.sql import Row, SparkSession
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
 from lakehouse_cdc.lake.checkpoint import Checkpoint
+from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Change, Op, fold
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.model.seq import Rank, Seq, unpack
-from lakehouse_cdc.ops.as_of import _Around, as_of, reach
+from lakehouse_cdc.ops.as_of import _Around, as_of
+from lakehouse_cdc.ops.reach import reaches
 from lakehouse_cdc.ops.timeline import timeline
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.apply.stream import SilverSink
-from lakehouse_cdc.silver.tables.ledger import BOUNDS, Ledger
-from lakehouse_cdc.silver.time_travel import SchemaInForce
+from lakehouse_cdc.silver.tables.known_schemas import SchemaInForce
+from lakehouse_cdc.silver.tables.ledger import Ledger
+from lakehouse_cdc.silver.tables.ledger_table import BOUNDS
 from lakehouse_cdc.sinks.stream import committed_batch
 from tests.support.bronze_writer import Lake, images
 
@@ -118,7 +121,7 @@ def test_the_ledger_has_a_row_for_each_batch(spark: SparkSession, lake: Lake) ->
     assert [row["position"]["pos"] for row in rows] == [max(c.seq // 10**11 % 10**13 for c in b) for b, _ in BATCHES]
     assert [{k: int(v) for k, v in row["reading"].items()} for row in rows] == [dict(r) for _, r in BATCHES]
     assert set(rows[-1]["tables"]) == {"shop.t", "shop.late"}
-    assert (back := reach(spark, lake.layout, "shop.t")) is not None
+    assert (back := reaches(SparkReader(spark), lake.layout)["shop.t"]) is not None
     assert (back.pos, back.reason) == (20, "before that its first snapshot was not complete")
 
 
@@ -169,7 +172,7 @@ def test_the_ledger_keeps_the_bounds_of_each_commit_of_bronze(spark: SparkSessio
     spark.sql(f"ALTER TABLE {lake.layout.ledger.sql} SET TBLPROPERTIES (delta.appendOnly = false)")
     old = read(spark, lake.layout.ledger).drop(BOUNDS)
     old.write.format("delta").mode("overwrite").option("overwriteSchema", True).save(str(lake.layout.ledger))
-    assert reach(spark, lake.layout, "shop.t") is not None
+    assert reaches(SparkReader(spark), lake.layout)["shop.t"] is not None
     last = [lake.commit(BATCHES[n][0], {}, at_end[pos]).version for n, pos in ((1, 20), (2, 40))][-1]
 
     def marks(time: int) -> list[tuple[int, int, int]]:

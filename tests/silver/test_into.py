@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.seq import Rank
@@ -61,7 +62,7 @@ def test_each_keeps_to_its_rows(spark: SparkSession, tmp_path: Path, form: Form)
     rows = [begin(one), insert(one, 2, 1, n=1, t="a"), begin(two), insert(two, 3, 1, n=2, T="b", extra=1)]
     first = apply(lake, applier, rows, None)
     assert held(lake, "id", "n", "t") == [("shop1.orders", 1, 1, "a"), ("shop2.orders", 1, 2, "b")]
-    assert own_properties(spark, lake.layout, two.name).frozen.ignored == ("extra",)  # type: ignore[union-attr]
+    assert own_properties(SparkReader(spark), lake.layout, two.name).frozen.ignored == ("extra",)  # type: ignore[union-attr]
     # the one is emptied, and goes on under other names; the other changes a row and is read again
     three = shard(1, replace(ID, name="number"), replace(N, name="m"), T, key="number")
     truncated = Change(seq(4, Rank.SCHEMA), Op.TRUNCATE, one.name)
@@ -155,7 +156,7 @@ def test_one_that_does_not_fit_is_left_out_and_the_others_go_on(spark: SparkSess
     apply(lake, applier, [altered(one, rekeyed, 4)], second)
     assert one.name in applier.quarantined
     assert held(lake, "id", "n") == [("shop1.orders", 1, 1), ("shop1.orders", 2, 2)]
-    assert own_properties(spark, lake.layout, other.name).quarantine is not None
+    assert own_properties(SparkReader(spark), lake.layout, other.name).quarantine is not None
 
 
 def test_a_table_with_the_name_of_one_that_several_go_into() -> None:

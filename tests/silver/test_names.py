@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import CdcError
+from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.apply.applier import Applier
@@ -30,7 +31,7 @@ def schema(name: str) -> TableSchema:
 
 def in_silver(lake: Lake) -> dict[str, list[int]]:
     """The ids that silver has of each source table, of those that have a silver table."""
-    tables = {name: own_table(lake.spark, lake.layout, name) for name in NAMES}
+    tables = {name: own_table(SparkReader(lake.spark), lake.layout, name) for name in NAMES}
     return {
         name: sorted(row.id for row in read(lake.spark, table).collect())
         for name, table in tables.items()
@@ -62,8 +63,8 @@ def test_whose_rows_came_first_has_the_name(spark: SparkSession, tmp_path: Path,
         at += 1
         assert in_silver(lake) == {name: ids[name] for name in wanted}
         all_of_them = SilverNames(lake.layout, ids)
-        missing = {name for name in ids if own_table(spark, lake.layout, name) is None}
-        without = {name for name in missing if all_of_them.without(spark, [schema(name)])}
+        missing = {name for name in ids if own_table(SparkReader(spark), lake.layout, name) is None}
+        without = {name for name in missing if all_of_them.without(SparkReader(spark), [schema(name)])}
         assert without == set(applier.quarantined) == set(ids) - set(wanted)
         if rng.random() < 0.5:
             applier = Applier(spark, lake.layout)  # another process

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.bronze.sink import write_batch
 from lakehouse_cdc.lake.commits import history
+from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.tables import exists, read
 from lakehouse_cdc.model.changelog import fold
 from lakehouse_cdc.model.history import histories
@@ -23,9 +24,10 @@ from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.model.table_layout import Table
 from lakehouse_cdc.ops.as_of import as_of
-from lakehouse_cdc.silver.apply.stream import SilverBatch, applied, start, version_at
+from lakehouse_cdc.silver.apply.stream import SilverBatch, start, version_at
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.forms import CURRENT, HISTORY, SOFT_DELETES
+from lakehouse_cdc.silver.tables.progress import applied
 from lakehouse_cdc.silver.tables.properties import held_by
 from tests.support.bronze_writer import Lake, as_files, bronze_rows, images, in_spark
 from tests.support.silver.crashes import split_up
@@ -78,7 +80,10 @@ class World:
     def check(self) -> None:
         """Silver stands where bronze does, and holds what it holds: now, by its versions, by its ledger and as of."""
         layout, written = self.lake.layout, self.lake.written
-        stands, last = applied(self.spark, layout, str(self.folder / "silver checkpoint")), max(self.lake.ends)
+        stands, last = (
+            applied(SparkReader(self.spark), layout, str(self.folder / "silver checkpoint")),
+            max(self.lake.ends),
+        )
         assert stands is not None
         assert stands.bronze_version >= last
         assert (stands.bronze_batch, stands.source_point.pos) == (self.lake.batches - 1, self.lake.ends[last])
@@ -88,7 +93,7 @@ class World:
             assert (
                 self.lake.silver(name) == mine if form is CURRENT else sorted_rows(self.lake.rows(name)) == values(mine)
             )
-            found = held_by(self.spark, layout, name)
+            found = held_by(SparkReader(self.spark), layout, name)
             assert found is not None
             assert found.last is not None
             assert not found.building

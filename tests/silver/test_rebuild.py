@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import TransientError
 from lakehouse_cdc.lake.failpoints import Door, Moment
+from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Change, Op, fold
@@ -23,8 +24,9 @@ from lakehouse_cdc.silver.apply.rebuild import rebuild, rebuilds
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Transform
 from lakehouse_cdc.silver.forms import APPEND
+from lakehouse_cdc.silver.tables.known_schemas import schemas_in_force
 from lakehouse_cdc.silver.tables.properties import own_properties
-from lakehouse_cdc.silver.time_travel import rows_at, schemas_in_force
+from lakehouse_cdc.silver.time_travel import rows_at
 from tests.support.bronze_writer import Lake, images
 from tests.support.crash_points import Crash, failing_at, failing_at_random
 from tests.support.silver.changes import N, begin, delete, insert, seq, table
@@ -83,7 +85,7 @@ def check_as_of_under(lake: Lake, rng: random.Random, transforms: Sequence[Trans
     for change in rng.sample(lake.written, 2):
         written = [c for c in lake.written if c.table == change.table]
         at = max(change.seq - rng.randint(0, 1), min(c.seq for c in written))
-        schemas = schemas_in_force(lake.spark, lake.layout, [change.table])[change.table]
+        schemas = schemas_in_force(SparkReader(lake.spark), lake.layout, [change.table])[change.table]
         frame, schema = rows_at(lake.spark, lake.layout, change.table, at, schemas), lake.schemas[change.table]
         possible = []
         for transform in transforms:
@@ -125,7 +127,7 @@ def test_what_cannot_be_built_stays_as_it_is_and_the_next_run_tries_again(spark:
     Applier(spark, lake.layout).apply(versions, lake.note(versions))
     refused = rebuild(spark, lake.layout, one.name, policy("nothing + 1")(one.name), versions.last)
     assert refused is not None
-    held = own_properties(spark, lake.layout, one.name)
+    held = own_properties(SparkReader(spark), lake.layout, one.name)
     assert held.quarantine is not None
     assert held.quarantine.after == versions.last
     # the others continue, and nothing is lost for it

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.errors import DefiniteError, TransientError
 from lakehouse_cdc.lake.commits import history
 from lakehouse_cdc.lake.failpoints import Door, Moment
+from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Change, Op, fold
@@ -138,7 +139,7 @@ def test_silver_stays_and_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     second = apply(lake, applier, [moved, later, gone], first)
     assert read(spark, lake.layout.silver_table(one.name)).columns == ["id", "n", "t", "_seq", "_commit_ts"]
     assert held_rows(lake, one.name, "id", "n", "t") == [(1, 7, None), (3, 3, "old")]
-    state = own_properties(spark, lake.layout, one.name).frozen
+    state = own_properties(SparkReader(spark), lake.layout, one.name).frozen
     assert state is not None
     assert (state.schema_id, state.ignored) == (one.id, ("extra",))
     assert state.sources == {"id": "Id of `it`", "n": "m"}
@@ -157,7 +158,8 @@ def test_silver_stays_and_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     for again in (Versions(None, first), Versions(first, second), versions):
         Applier(spark, lake.layout, policy=lambda _: FROZEN).apply(again, lake.note(again, query="anew"))
     assert held_rows(lake, one.name, "id", "n", "t") == [(1, 7, "it's"), (3, 3, "x")]
-    assert own_properties(spark, lake.layout, one.name).frozen == replace(state, sources={**state.sources, "t": "T"})
+    held = own_properties(SparkReader(spark), lake.layout, one.name)
+    assert held.frozen == replace(state, sources={**state.sources, "t": "T"})
 
 
 @pytest.mark.long
@@ -176,7 +178,7 @@ def test_what_does_not_fit_sets_the_table_aside_and_to_evolve_it_is_built_anew(
     applier.apply(versions, lake.note(versions))
     [said] = applier.quarantined.values()
     assert said.startswith("CDC-6007: a value of the source does not fit the frozen column shop.one.n; let its schema")
-    held = own_properties(spark, lake.layout, one.name)
+    held = own_properties(SparkReader(spark), lake.layout, one.name)
     assert held.quarantine == SilverQuarantine(said, last)
     assert history(spark, place)[0].version == before + 1  # it has said so
     # others go on, and it does when the row has gone; what came meanwhile is not lost
@@ -190,7 +192,7 @@ def test_what_does_not_fit_sets_the_table_aside_and_to_evolve_it_is_built_anew(
     applier = Applier(spark, lake.layout, policy=lambda _: FROZEN)
     applier.apply(versions, lake.note(versions))
     assert applier.quarantined == {}
-    assert own_properties(spark, lake.layout, one.name).quarantine is None
+    assert own_properties(SparkReader(spark), lake.layout, one.name).quarantine is None
     assert held_rows(lake, one.name, "id", "n") == [(1, 5), (2, 6), (3, 7)]
     versions = Versions(versions.last, lake.commit([insert(two, 13, 4, n=8, extra=None)]).version)
     with pytest.raises(DefiniteError, match=r"was frozen while its source changed.*Hint: move it away"):

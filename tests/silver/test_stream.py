@@ -13,10 +13,12 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.delta_log import library
 from lakehouse_cdc.lake.direct.file_listing import only_appended
+from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import fold
-from lakehouse_cdc.silver.apply.stream import SilverBatch, applied, start, version_at
+from lakehouse_cdc.silver.apply.stream import SilverBatch, start, version_at
+from lakehouse_cdc.silver.tables.progress import applied
 from lakehouse_cdc.sinks import stream
 from tests.support.bronze_writer import Lake
 from tests.support.silver.changes import begin, delete, insert, table
@@ -46,11 +48,11 @@ def test_silver_follows_bronze_and_says_where_it_stands(spark: SparkSession, tmp
         start(spark, lake.layout, checkpoint, on_batch=done.append).awaitTermination()
 
     def stands() -> tuple[int, int, int]:
-        found = applied(spark, lake.layout, checkpoint)
+        found = applied(SparkReader(spark), lake.layout, checkpoint)
         assert found is not None
         return found.bronze_version, found.bronze_batch, found.source_point.pos
 
-    assert applied(spark, lake.layout, checkpoint) is None
+    assert applied(SparkReader(spark), lake.layout, checkpoint) is None
     lake.commit([begin(one), begin(two), insert(one, 2, 1), insert(two, 2, 1)])
     lake.commit([insert(one, 3, 2)])
     run()

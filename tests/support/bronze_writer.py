@@ -19,6 +19,7 @@ from lakehouse_cdc.bronze.sink import BronzeBatch, write_batch
 from lakehouse_cdc.bronze.tables import create_bronze
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.direct.change_files import written
+from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.bronze_arrow import LINE
@@ -32,7 +33,8 @@ from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.model.variant import encode, metadata
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.definition.form import form_of_columns
-from lakehouse_cdc.silver.time_travel import rows_at, schemas_in_force
+from lakehouse_cdc.silver.tables.known_schemas import schemas_in_force
+from lakehouse_cdc.silver.time_travel import rows_at
 from tests.support.row_images import image as row_image
 
 _BY_ROWS = 3  # every so manieth batch goes through Spark's writer, the others are written as files
@@ -176,7 +178,7 @@ class Lake:
 
     def rows_at(self, table: str, seq: int) -> list[tuple[int, dict[str, Any]]]:
         """The same as of `seq`."""
-        schemas = schemas_in_force(self.spark, self.layout, [table])[table]
+        schemas = schemas_in_force(SparkReader(self.spark), self.layout, [table])[table]
         return images(rows_at(self.spark, self.layout, table, seq, schemas), self.seen(self.schema_at(table, seq)))
 
     def history(self, table: str) -> History:

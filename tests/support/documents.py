@@ -71,6 +71,7 @@ COMMANDS = {
     "uv run python -m lakehouse_cdc.images.build": "tests/images/ahead/test_library.py",
     "LAKEHOUSE_CDC_KERNELS=numba uv run pytest tests/images": "tests/images/ahead/test_library.py",
     "uv run python -m bench.cold": "tests/bench/test_cold.py",
+    "uv run python -m bench.commands": "tests/bench/test_commands.py",
     "uv run python -m bench.report": "tests/bench/test_charts.py",
     "uv run pytest -m unit": ".github/workflows/ci.yml",
     "uv run pytest -m unit --hypothesis-profile thorough": ".github/workflows/ci.yml",

@@ -17,7 +17,7 @@ from deltalake import write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse_cdc.lake.small_reads import reader
+from lakehouse_cdc.lake.readers.choice import ReaderOnDemand
 from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.model.verification import Verification
@@ -160,7 +160,7 @@ def no_spark() -> Any:
 
 def gather(layout: Layout, folder: Path) -> History:
     return gathered(
-        layout, reader(no_spark), folder, str(folder / "schemas"), str(folder / "bronze"), "db:3306", days=1
+        layout, ReaderOnDemand(no_spark), folder, str(folder / "schemas"), str(folder / "bronze"), "db:3306", days=1
     )
 
 

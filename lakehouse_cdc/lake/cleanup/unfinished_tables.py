@@ -15,6 +15,9 @@ import os
 import re
 import shutil
 
+from lakehouse_cdc.errors import codes
+from lakehouse_cdc.model.table_layout import Table
+
 LOG = "_delta_log"
 # names in Delta's log that say that there is a version (protocol, "Delta Log Entries", "Checkpoints")
 _VERSION = re.compile(r"^(\d{20}\.(json|checkpoint\..*)|_last_checkpoint|_sidecars)$")
@@ -31,6 +34,19 @@ def has_version(folder: str) -> bool:
     """Whether the folder, which is one of this machine, holds the log of a table that has a version."""
     log = os.path.join(folder, LOG)
     return os.path.isdir(log) and any(map(_VERSION.match, os.listdir(log)))
+
+
+def require_nothing_else(table: Table) -> None:
+    """Raise DefiniteError where something that is no Delta table lies in the folder of a table that is not there."""
+    folder = str(table.path)
+    if is_unfinished(folder):
+        return
+    if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
+        raise codes.NOT_A_DELTA_TABLE.error(
+            "something that is not a Delta table lies where the table would be",
+            where=str(table),
+            hint="move it away, or choose another path or schema under target",
+        )
 
 
 def remove_unfinished(folder: str) -> None:

@@ -26,7 +26,7 @@ from functools import cache
 from lakehouse_cdc.lake.bare import BARE
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG, remove_unfinished
 from lakehouse_cdc.lake.failpoints import Door, commit_to
-from lakehouse_cdc.lake.tables import Columns
+from lakehouse_cdc.lake.table_state import Columns
 from lakehouse_cdc.model.table_layout import PIPELINE, Table
 
 _READER_FEATURES = ["timestampNtz"]  # of those in `lake.bare`

@@ -23,7 +23,7 @@ from lakehouse_cdc.lake.direct.file_listing import LONG, files_of
 from lakehouse_cdc.lake.direct.replacement import Replacement
 from lakehouse_cdc.lake.engines.port import Row, struct_of
 from lakehouse_cdc.lake.engines.spark import SparkEngine
-from lakehouse_cdc.lake.tables import Columns
+from lakehouse_cdc.lake.table_state import Columns
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Table

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from pyspark.sql.types import DataType, StructField, StructType
 
-from lakehouse_cdc.lake.tables import Columns
+from lakehouse_cdc.lake.table_state import Columns
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Table
 

@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.commits import writer_options
 from lakehouse_cdc.lake.engines.port import Row, struct_of
-from lakehouse_cdc.lake.tables import Columns, append, read
+from lakehouse_cdc.lake.table_state import Columns
+from lakehouse_cdc.lake.tables import append, read
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Table
 

@@ -12,23 +12,10 @@ from numpy.typing import NDArray
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.images.binlog.stretches import pass_events
-from lakehouse_cdc.images.binlog.words import FORMAT, HEADER, ROTATE
+from lakehouse_cdc.images.binlog.words import HEADER, ROTATE
 from lakehouse_cdc.model.position import Position
 
 _ARTIFICIAL = 0x20
-
-
-def made_at(events: NDArray[np.uint8]) -> int | None:
-    """When the file was made whose first events these are, in seconds since 1970; None where that is not among them.
-
-    It is the header time of the format description.
-    """
-    at = 0
-    while at + HEADER <= events.size:
-        if int(events[at + 4]) == FORMAT:
-            return int.from_bytes(events[at : at + 4].tobytes(), "little")
-        at += max(int.from_bytes(events[at + 9 : at + 13].tobytes(), "little"), HEADER)
-    return None
 
 
 class Cutter:

@@ -39,11 +39,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.bronze.redaction import redact_changes, redact_schemas, redactions
+from lakehouse_cdc.bronze.hidden_columns import redactions
+from lakehouse_cdc.bronze.redaction import redact_changes, redact_schemas
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.commits import newest_version
 from lakehouse_cdc.lake.direct.replacement import require_replaceable
+from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.model.way_out import silver_reason
@@ -51,9 +53,9 @@ from lakehouse_cdc.pipeline.context import Folders
 from lakehouse_cdc.pipeline.start.reset import require_no_stream
 from lakehouse_cdc.pipeline.start.silver_settings import SilverSettings
 from lakehouse_cdc.silver.apply.rebuild import mark_redacted, rebuild
-from lakehouse_cdc.silver.apply.stream import applied
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.tables.names import own_table
+from lakehouse_cdc.silver.tables.progress import applied
 from lakehouse_cdc.silver.tables.properties import own_properties
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.state.planned_configuration import revealed
@@ -118,7 +120,7 @@ class Redact:
             raise _too_early("a batch of bronze is not complete")
         self._require_hidden(offset, options)
         self._require_read()
-        self._redactions = redactions(spark, layout, options.choice)
+        self._redactions = redactions(SparkReader(spark), layout, options.choice)
         every = (self._unredacted(name, followed=name in offset.captured) for name in names)
         self.tables = [table for table in every if table is not None]
 
@@ -140,14 +142,14 @@ class Redact:
         readers = {"silver": self._folders.silver} if self._layout.silver is not None else {}
         readers |= {f"the sink of {folder}": folder for folder in self._folders.sinks}
         for who, folder in readers.items():
-            done = applied(self._spark, self._layout, folder)
+            done = applied(SparkReader(self._spark), self._layout, folder)
             if done is None or done.bronze_version < newest or Checkpoint(folder).planned is not None:
                 raise _too_early(f"{who} has not read all of bronze")
 
     def _unredacted(self, name: str, *, followed: bool) -> Unredacted | None:
         redaction = self._redactions.get(name)
-        silver = own_table(self._spark, self._layout, name) if self._layout.silver is not None else None
-        to_rebuild = silver is not None and own_properties(self._spark, self._layout, name).redacted
+        silver = own_table(SparkReader(self._spark), self._layout, name) if self._layout.silver is not None else None
+        to_rebuild = silver is not None and own_properties(SparkReader(self._spark), self._layout, name).redacted
         if redaction is None or not (redaction.columns or to_rebuild):
             return None
         left = "" if followed else "the table is not followed: when it is again, run, and redact again"
@@ -161,7 +163,7 @@ class Redact:
         if table.left:
             return Redacted(table.table, table.columns, 0, table.silver, table.left)
         spark, layout, name = self._spark, self._layout, table.table
-        silver = own_table(spark, layout, name) if table.silver else None
+        silver = own_table(SparkReader(spark), layout, name) if table.silver else None
         if silver is not None:
             self._settings.look_again()
             mark_redacted(spark, layout, name)

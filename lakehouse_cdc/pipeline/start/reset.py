@@ -12,21 +12,23 @@ folder is renamed before it is deleted, so none is ever there in part.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
-
-from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.cleanup.trash import empty_trash, throw_away
-from lakehouse_cdc.lake.tables import delta_table, exists, read
 from lakehouse_cdc.model.table_layout import PIPELINE, Layout, Table, quoted
 from lakehouse_cdc.ops import source_watch, verify_history
 from lakehouse_cdc.pipeline.context import Folders
-from lakehouse_cdc.pipeline.start.silver_settings import SETTINGS
+from lakehouse_cdc.pipeline.start import last_look
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakehouse_cdc.lake.readers.port import TableReader
 
 
 @dataclass(frozen=True)
@@ -48,18 +50,28 @@ class Deletion:
 
 
 class Reset:
-    """What is to be deleted, in this order. To be used under the pipeline's lock."""
+    """What is to be deleted, in this order. To be used under the pipeline's lock, while this process runs no stream.
 
-    def __init__(self, spark: SparkSession, layout: Layout, folders: Folders, *, keep_tables: bool) -> None:
-        self._spark, self._layout = spark, layout
-        require_no_stream(spark, layout)
+    `reader` looks at the tables; `spark` is asked for where a catalog has them.
+    """
+
+    def __init__(
+        self,
+        spark: Callable[[], SparkSession],
+        reader: TableReader,
+        layout: Layout,
+        folders: Folders,
+        *,
+        keep_tables: bool,
+    ) -> None:
+        self._spark = spark
         every = (folders.bronze, folders.silver, folders.schemas, *folders.sinks)
         checkpoints = [folder for folder in every if os.path.exists(folder)]
         self.deletions = [Deletion("checkpoint", folder, _bytes(folder)) for folder in checkpoints]
         if not keep_tables:
-            self.deletions += _tables(spark, layout)
+            self.deletions += _tables(spark, reader, layout)
         state = Path(folders.bronze).parent
-        self._remembered = [state / name for name in (SETTINGS, verify_history.NAME, source_watch.NAME)]
+        self._remembered = [state / name for name in (last_look.NAME, verify_history.NAME, source_watch.NAME)]
         self._places = {str(state), *_folders(layout, keep_tables)}
 
     def execute(self) -> None:
@@ -71,7 +83,7 @@ class Reset:
             if one.table is None or one.table.path is not None:
                 throw_away(one.where)
             else:
-                self._spark.sql(f"DROP TABLE IF EXISTS {one.table.sql}")
+                self._spark().sql(f"DROP TABLE IF EXISTS {one.table.sql}")
         for place in self._places:
             empty_trash(place)
 
@@ -96,55 +108,60 @@ def _schemas(layout: Layout) -> list[str]:
     return list(dict.fromkeys(schema for schema in (layout.silver, layout.bronze) if schema is not None))
 
 
-def _tables(spark: SparkSession, layout: Layout) -> list[Deletion]:
+def _tables(spark: Callable[[], SparkSession], reader: TableReader, layout: Layout) -> list[Deletion]:
     """The tables of the pipeline, in the order in which they are deleted."""
+
+    def ours(schema: str) -> Iterator[Table]:
+        if layout.path is not None:
+            return _in_folder(reader, layout, Path(layout.path, schema))
+        return _in_catalog(spark(), layout, schema)
+
     last = [layout.changes]
     first = [layout.ledger] if layout.silver is not None else []
-    existing = [table for schema in _schemas(layout) for table in _in_schema(spark, layout, schema)]
+    existing = [table for schema in _schemas(layout) for table in sorted(ours(schema), key=str)]
     ordered = [t for t in first if t in existing] + [t for t in existing if t not in first and t not in last]
     ordered += [t for t in last if t in existing]
-    return [_deletion(spark, layout, table) for table in ordered]
+    return [_deletion(spark, reader, layout, table) for table in ordered]
 
 
-def _deletion(spark: SparkSession, layout: Layout, table: Table) -> Deletion:
+def _deletion(spark: Callable[[], SparkSession], reader: TableReader, layout: Layout, table: Table) -> Deletion:
     kind = "silver" if table.schema == layout.silver else "bronze"
-    if table.path is not None:
-        size = _bytes(table.path)
-    else:
-        [(size,)] = delta_table(spark, table).detail().select("sizeInBytes").collect()
-    return Deletion(kind, str(table), size, read(spark, table).count(), table)
+    size = _bytes_in_catalog(spark(), table) if table.path is None else _bytes(table.path)
+    return Deletion(kind, str(table), size, reader.count(table), table)
 
 
-def _in_schema(spark: SparkSession, layout: Layout, schema: str) -> list[Table]:
-    """Those of one schema, by name."""
-    return [table for table in sorted(_there(spark, layout, schema), key=str) if _is_ours(spark, layout, table)]
+def _in_folder(reader: TableReader, layout: Layout, folder: Path) -> Iterator[Table]:
+    names: Sequence[str] = [p.name for p in folder.iterdir() if p.is_dir()] if folder.is_dir() else []
+    for name in names:
+        table = Table(folder.name, unquote(name), root=layout.path)
+        if table.path == str(folder / name) and _is_ours(reader, layout, table):
+            yield table
 
 
-def _there(spark: SparkSession, layout: Layout, schema: str) -> Iterator[Table]:
-    if layout.path is not None:
-        folder = Path(layout.path, schema)
-        names: Sequence[str] = [p.name for p in folder.iterdir() if p.is_dir()] if folder.is_dir() else []
-        for name in names:
-            table = Table(schema, unquote(name), root=layout.path)
-            if table.path == str(folder / name) and _is_delta(spark, table):
-                yield table
-        return
-    known = f"{quoted(layout.catalog or '')}.{quoted(schema)}"
-    for row in spark.sql(f"SHOW TABLES IN {known}").collect():
-        if not row["isTemporary"]:
-            yield Table(schema, row["tableName"], catalog=layout.catalog)
-
-
-def _is_delta(spark: SparkSession, table: Table) -> bool:
+def _is_ours(reader: TableReader, layout: Layout, table: Table) -> bool:
     try:
-        return exists(spark, table)
+        return reader.exists(table) and reader.properties(table).get(PIPELINE) == layout.pipeline
     except DefiniteError:  # something else lies there, which is nobody's table
         return False
 
 
-def _is_ours(spark: SparkSession, layout: Layout, table: Table) -> bool:
-    [row] = delta_table(spark, table).detail().select("properties", "format").collect()
-    return bool(row["format"] == "delta" and row["properties"].get(PIPELINE) == layout.pipeline)
+def _in_catalog(spark: SparkSession, layout: Layout, schema: str) -> Iterator[Table]:
+    from lakehouse_cdc.lake.tables import delta_table
+
+    known = f"{quoted(layout.catalog or '')}.{quoted(schema)}"
+    for row in spark.sql(f"SHOW TABLES IN {known}").collect():
+        if not row["isTemporary"]:
+            table = Table(schema, row["tableName"], catalog=layout.catalog)
+            [detail] = delta_table(spark, table).detail().select("properties", "format").collect()
+            if detail["format"] == "delta" and detail["properties"].get(PIPELINE) == layout.pipeline:
+                yield table
+
+
+def _bytes_in_catalog(spark: SparkSession, table: Table) -> int:
+    from lakehouse_cdc.lake.tables import delta_table
+
+    [(size,)] = delta_table(spark, table).detail().select("sizeInBytes").collect()
+    return int(size)
 
 
 def _bytes(folder: str) -> int:

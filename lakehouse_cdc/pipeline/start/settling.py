@@ -29,6 +29,7 @@ from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.cleanup.trash import throw_away
 from lakehouse_cdc.lake.cleanup.uncommitted_files import remove_uncommitted
+from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.tables import table_id
 from lakehouse_cdc.model.belonging import (
     Action,
@@ -51,8 +52,10 @@ from lakehouse_cdc.model.table_events import TableRecorded
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.pipeline.context import Folders
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.silver.tables.ledger import bronze_of_ledger, last_seq
-from lakehouse_cdc.sinks.stream import notes_in_log, versions_of
+from lakehouse_cdc.silver.tables.ledger import last_seq
+from lakehouse_cdc.silver.tables.ledger_table import bronze_of_ledger
+from lakehouse_cdc.sinks.batches import versions_of
+from lakehouse_cdc.sinks.stream import notes_in_log
 from lakehouse_cdc.source.ddl.transitions import left
 from lakehouse_cdc.source.spark.legacy_reader import forget_plan
 from lakehouse_cdc.source.state.planned_configuration import DIGEST
@@ -144,7 +147,7 @@ def _plan(place: Checkpoint, checkpoint: CheckpointRecord, bronze: BronzeRecord 
 def _silver(spark: SparkSession, layout: Layout, bronze: BronzeRecord | None, place: Checkpoint) -> Silver:
     if layout.silver is None:
         return Silver.NONE
-    of = bronze_of_ledger(spark, layout)
+    of = bronze_of_ledger(SparkReader(spark), layout)
     if of is not None:
         if bronze is None:
             return Silver.LEFT

@@ -1,26 +1,23 @@
 """Silver tables whose settings have changed: built again from bronze before silver's stream begins.
 
-Which tables those are is in the tables themselves (see `silver.apply.rebuild`). To look at each of them takes time, so
-the settings of the last look after which nothing was left to be done are kept as a digest beside the checkpoints.
-Without that file, or with an older one, all tables are looked at.
+Which tables those are is in the tables themselves (see `silver.apply.rebuild`); they are looked at where the settings
+are others than those of the last look (see `last_look`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from hashlib import sha256
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.model.way_out import silver_reason
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
+from lakehouse_cdc.pipeline.start.last_look import LastLook
 from lakehouse_cdc.silver.apply.rebuild import Rebuild, rebuild, rebuilds
-from lakehouse_cdc.silver.apply.stream import Applied, applied
-from lakehouse_cdc.source.state.state_store import write_whole
-
-SETTINGS = "silver_settings"
+from lakehouse_cdc.silver.tables.progress import Applied, applied
 
 
 class SilverSettings:
@@ -33,8 +30,7 @@ class SilverSettings:
         self, spark: SparkSession, layout: Layout, config: PipelineConfig, state: Path, checkpoint: str
     ) -> None:
         self._spark, self._layout, self._config, self._checkpoint = spark, layout, config, checkpoint
-        self._path = state / SETTINGS
-        self._digest = sha256(repr((config.target, config.tables)).encode()).hexdigest()
+        self._last = LastLook(state, config)
 
     def rebuilds(self) -> list[Rebuild]:
         """The tables to be built again."""
@@ -42,14 +38,13 @@ class SilverSettings:
 
     def look_again(self) -> None:
         """Have the next run look at all tables."""
-        self._path.unlink(missing_ok=True)
+        self._last.forget()
 
     def _look(self) -> tuple[list[Rebuild], Applied | None]:
         """The tables to be built, and where silver is, which nobody has to know where there are none."""
-        known = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
-        if known == self._digest:
+        if self._last.is_of_now:
             return [], None
-        done = applied(self._spark, self._layout, self._checkpoint)
+        done = applied(SparkReader(self._spark), self._layout, self._checkpoint)
         through = None if done is None else done.source_point.seq
         return rebuilds(self._spark, self._layout, self._config.policy, through), done
 
@@ -65,4 +60,4 @@ class SilverSettings:
                 refused = True
                 yield f"{one.source_table}: its silver table stays as it is: {silver_reason(error)}"
         if not refused:
-            write_whole(self._path, self._digest)
+            self._last.note()

@@ -27,6 +27,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import CdcError, DefiniteError, codes
 from lakehouse_cdc.lake.direct.file_listing import LONG, Listed
+from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.spark_errors import first_line, is_conflict
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Op
@@ -137,7 +138,7 @@ class Applier:
         """Who keeps the table, and what a task is to do of its part; None where Spark is to do it."""
 
         def is_new() -> bool:
-            return older.has_none(part.table) and self._met(()).taken(self._session(), part.table) is None
+            return older.has_none(part.table) and self._met(()).taken(SparkReader(self._session()), part.table) is None
 
         keeper = self._keepers.pop(part.table, None)
         known = keeper is not None
@@ -175,7 +176,7 @@ class Applier:
 
     def _met(self, source_tables: Iterable[str]) -> SilverNames:
         if self._names is None:
-            self._names = SilverNames(self._layout, known_source_tables(self._spark, self._layout))
+            self._names = SilverNames(self._layout, known_source_tables(SparkReader(self._spark), self._layout))
         self._names.add(source_tables)
         return self._names
 
@@ -210,7 +211,7 @@ class Applier:
         keeper, taken = self._keepers.pop(part.table, None), None
         if keeper is None:
             keeper = self._keeper(part.table)
-            taken = self._met(()).taken(self._session(), part.table)
+            taken = self._met(()).taken(SparkReader(self._session()), part.table)
         try:
             if taken is not None:
                 raise taken

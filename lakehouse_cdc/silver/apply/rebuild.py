@@ -37,6 +37,7 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.errors import ConfigError, DefiniteError
 from lakehouse_cdc.lake.commits import newest_first, newest_version, noting
 from lakehouse_cdc.lake.old_versions import forget_versions
+from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.tables import drop, exists, replace_by, set_properties, unset_properties
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.commit_note import CommitNote
@@ -49,6 +50,7 @@ from lakehouse_cdc.silver.apply.table_applier import TableApplier
 from lakehouse_cdc.silver.batch.batch_from_files import parts_of
 from lakehouse_cdc.silver.definition.engine import SPARK
 from lakehouse_cdc.silver.definition.policy import Policy
+from lakehouse_cdc.silver.tables.known_schemas import past_schemas, schemas_in_force, schemas_of
 from lakehouse_cdc.silver.tables.names import SilverNames, known_source_tables, own_table
 from lakehouse_cdc.silver.tables.properties import (
     REBUILDING,
@@ -59,7 +61,6 @@ from lakehouse_cdc.silver.tables.properties import (
     own_properties,
 )
 from lakehouse_cdc.silver.tables.table_definition import hand_to_spark, is_bare
-from lakehouse_cdc.silver.time_travel import past_schemas, schemas_in_force, schemas_of
 from lakehouse_cdc.sinks.schema_cache import Schemas
 from lakehouse_cdc.sinks.stream import source_notes
 
@@ -100,9 +101,9 @@ def rebuilds(
     if not exists(spark, layout.schemas):
         return []
     wanted, missing = [], set[str]()
-    for name in known_source_tables(spark, layout):
-        table, of_several = own_table(spark, layout, name), layout.silver_table(name).part is not None
-        held = None if table is None else held_by(spark, layout, name)
+    for name in known_source_tables(SparkReader(spark), layout):
+        table, of_several = own_table(SparkReader(spark), layout, name), layout.silver_table(name).part is not None
+        held = None if table is None else held_by(SparkReader(spark), layout, name)
         if table is None or held is None:
             missing.add(name)
         elif of_several:
@@ -120,12 +121,12 @@ def _able(
     spark: SparkSession, layout: Layout, policy: Callable[[str], Policy], missing: Collection[str], applied: int
 ) -> list[str]:
     """Those of the source tables without a silver table that silver has passed by, and can have a table of now."""
-    met = schemas_in_force(spark, layout)
+    met = schemas_in_force(SparkReader(spark), layout)
     names = SilverNames(layout, met, policy)
 
     def is_able(name: str) -> bool:
         followed = met[name][-1].schema is not None and met[name][0].seq <= applied
-        return followed and names.without(spark, past_schemas(met[name])) is None
+        return followed and names.without(SparkReader(spark), past_schemas(met[name])) is None
 
     able = [name for name in met if name in missing and is_able(name)]
     sharing = layout.without_name(able)
@@ -136,7 +137,7 @@ def _with_key(spark: SparkSession, layout: Layout, name: str, held: Held, policy
     """The policy of a table as the schema of now has it, which is looked for where the table is not of that form."""
     if held.form is policy.form and held.quarantine is None:
         return policy
-    past = schemas_of(spark, layout, name)
+    past = schemas_of(SparkReader(spark), layout, name)
     return policy.for_schema(past[-1]) if past else policy
 
 
@@ -176,7 +177,7 @@ def rebuild(
     Silver has applied bronze up to the version `applied` (None: nothing), and must not be writing. Raises DefiniteError
     or TransientError.
     """
-    session, held = spark.newSession(), held_by(spark, layout, name)
+    session, held = spark.newSession(), held_by(SparkReader(spark), layout, name)
     of_last = 0 if held is None or held.last is None else held.last.bronze_version or 0
     version = max(of_last, newest_version(session, layout.changes) if applied is None else applied)
     source = source_notes(session, layout, Versions(version, version))[0]
@@ -222,7 +223,7 @@ def _build(
     part = parts_of(session, layout, versions, name)[name]
     schemas.learn(session, part.schema_ids, lambda: versions.rows(session, layout.changes))
     TableApplier(beside, schemas, name, keep_days=keep_days, policy=policy).apply(session, part, versions, note)
-    made = held_by(session, beside, name)
+    made = held_by(SparkReader(session), beside, name)
     assert made is not None, name
     if note.redacted:
         set_properties(session, beside.silver_table(name), {REBUILDING: REDACTED})
@@ -234,7 +235,7 @@ def _build(
             for there in (tombstones, old):
                 if exists(session, there):
                     hand_to_spark(session, there)
-    replaced = own_properties(session, layout, name).transform.text() if exists(session, old) else None
+    replaced = own_properties(SparkReader(session), layout, name).transform.text() if exists(session, old) else None
     with noting(session, replace(note, through=made.through, replaced=replaced)):
         if made.form.has_tombstones:
             replace_by(session, tombstones, beside.tombstones(name))
@@ -256,7 +257,7 @@ def _complete(
     session: SparkSession, layout: Layout, name: str, policy: Policy, version: int, note: CommitNote, keep_days: float
 ) -> None:
     """Apply to a part all of bronze up to a version that it lacks."""
-    held, schemas = held_by(session, layout, name), Schemas(layout)
+    held, schemas = held_by(SparkReader(session), layout, name), Schemas(layout)
     after = held.quarantine.after if held is not None and held.quarantine is not None else None
     if after is not None and after >= version:
         return  # the batch in which it failed is to be applied again

@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.commits import noting
-from lakehouse_cdc.lake.tables import Columns, alter, held_columns, read, require_owner, set_properties, write
+from lakehouse_cdc.lake.table_state import Columns
+from lakehouse_cdc.lake.tables import alter, held_columns, read, require_owner, set_properties, write
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout, Table, literal, quoted
 from lakehouse_cdc.schema.table import TableSchema

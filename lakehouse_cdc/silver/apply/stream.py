@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lakehouse_cdc.lake.checkpoint import Checkpoint
-from lakehouse_cdc.lake.commits import Commit, newest_first
+from lakehouse_cdc.lake.commits import newest_first
 from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.silver.apply.applier import Applier
@@ -34,19 +32,6 @@ class SilverBatch:
     quarantined: Mapping[str, str]
     after: int | None = None
     seconds: float = field(default=0.0, compare=False)
-
-
-@dataclass(frozen=True)
-class Applied:
-    """Where silver is after its last complete batch: the source at `source_point`, bronze at `bronze_version`.
-
-    `bronze_batch` is the batch of bronze's stream that ends there; its checkpoint holds the source's whole offset.
-    """
-
-    batch: int
-    bronze_version: int
-    bronze_batch: int
-    source_point: SourcePoint
 
 
 def start(
@@ -90,30 +75,6 @@ class SilverSink:
         self._ledger.enter(note, source.reading, tables, marks, self._applier.versions)
         quarantined = self._applier.quarantined
         return SilverBatch(note.batch, versions.last, source.source_point, tuple(tables), quarantined, versions.after)
-
-
-def applied(spark: SparkSession, layout: Layout, checkpoint: str) -> Applied | None:
-    """Where silver is, None before its first complete batch.
-
-    Commits of bronze that hold no rows start no batch of silver; they move its position all the same.
-    """
-    place = Checkpoint(checkpoint)
-    batch = place.last_commit()
-    if batch is None:
-        return None
-    last = stream.versions_of(place, batch).last
-    later: list[Commit] = []
-    for commit in newest_first(spark, layout.changes):
-        if commit.version > last:
-            later.insert(0, commit)
-        elif commit.note is not None:
-            break
-    else:
-        raise stream.no_note(layout, last, place)
-    note = commit.note
-    for commit in takewhile(lambda c: c.note is None or c.rows == 0, later):
-        last, note = commit.version, commit.note or note
-    return Applied(batch, last, note.batch, note.source_point)
 
 
 def version_at(spark: SparkSession, table: Table, bronze_version: int) -> int | None:

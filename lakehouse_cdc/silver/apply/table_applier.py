@@ -27,7 +27,8 @@ from lakehouse_cdc.errors import DefiniteError, TableError, codes
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.commits import noting
 from lakehouse_cdc.lake.direct.file_listing import Listed
-from lakehouse_cdc.lake.tables import Columns
+from lakehouse_cdc.lake.readers.spark import SparkReader
+from lakehouse_cdc.lake.table_state import Columns
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout
@@ -84,7 +85,7 @@ class TableApplier:
         self._range, after = versions, versions.after
         note = replace(note, part=self._table.part)
         if self._held is None:
-            held = held_by(session, self._layout, self._name)
+            held = held_by(SparkReader(session), self._layout, self._name)
             after = self._held_up_to(held, versions)
             if after is not None and after >= versions.last:
                 return  # it was set aside after all of this
@@ -154,7 +155,7 @@ class TableApplier:
         is_new: Callable[[], bool],
     ) -> Held | None:
         """What the table says of itself, where tasks may apply a batch, and the keeper is ready then."""
-        held = held_by(session, self._layout, self._name)
+        held = held_by(SparkReader(session), self._layout, self._name)
         if held is None or held.untouched:
             schema = self._schemas[min(part.schema_ids)]
             why = why_spark(self._configured.for_schema(schema), self._table, schema)
@@ -209,7 +210,7 @@ class TableApplier:
 
         One that was refused before it was made has no place to say so: a reader sees the same reason.
         """
-        if own_table(session, self._layout, self._name) is None:
+        if own_table(SparkReader(session), self._layout, self._name) is None:
             return
         note = replace(note, part=self._table.part)
         schema_executor.set_aside(session, self._layout, self._name, SilverQuarantine(reason, self._after), note)
@@ -293,7 +294,7 @@ class TableApplier:
 
     def _first_shape(self, session: SparkSession, schema: TableSchema, rows: _Rows) -> Shape:
         """That of a table that is not there, or that others go into so far."""
-        others, transform = held_by_others(session, self._layout, self._name), self._policy.transform
+        others, transform = held_by_others(SparkReader(session), self._layout, self._name), self._policy.transform
         if others is None or others.base is None:
             return Shape.of(schema, transform)
         self._schemas.learn(session, [others.base], rows)
@@ -313,7 +314,7 @@ class TableApplier:
             ) from error
 
     def _require_prefix(self, session: SparkSession) -> None:
-        there = own_table(session, self._layout, self._name)
+        there = own_table(SparkReader(session), self._layout, self._name)
         if there is not None and there.own != self._table.own:
             raise codes.SILVER_PREFIX_CHANGED.error(
                 f"silver's own columns in the table of {self._name} begin with {there.own.prefix},"
@@ -429,7 +430,8 @@ class TableApplier:
         )
         last = self._holding(done, note, change.seq)
         kept = schema_executor.evolve(session, self._layout, change, held.phase, note, last, self._policy, added)
-        engine = own_properties(session, self._layout, self._name).engine  # the change may have taken it from deltalake
+        # the change may have taken it from deltalake
+        engine = own_properties(SparkReader(session), self._layout, self._name).engine
         done = replace(done, kept=kept, engine=engine)
         self._writer = self._writer_for(session, shape, done)
         return done

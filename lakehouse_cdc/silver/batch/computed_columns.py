@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import TableError, codes
-from lakehouse_cdc.lake.tables import Columns
+from lakehouse_cdc.lake.table_state import Columns
 from lakehouse_cdc.model.own_columns import longer_than_any
 from lakehouse_cdc.model.table_layout import Table, quoted
 from lakehouse_cdc.schema.types import require

@@ -35,6 +35,11 @@ THAW = (
 )
 
 
+def columns_of(schema: TableSchema) -> list[tuple[str, str]]:
+    """Silver's columns for those of a source table: names, and Spark's types."""
+    return [(c.name, require(c, schema.name).silver) for c in schema.captured]
+
+
 @dataclass(frozen=True)
 class Shape:
     """Silver's columns and key are those of `base`, as `transform` names them; rows come under `rows`.

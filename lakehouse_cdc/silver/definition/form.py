@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from lakehouse_cdc.silver.definition.column_mapping import Shape
 
 MOMENT = "struct<seq: decimal(38,0), commit_ts: timestamp>"  # of `__START_AT` and `__END_AT`
-OPEN = f"{END_AT}.seq IS NULL"  # of a version that has not ended
+ENDED = f"{END_AT}.seq"  # NULL of a version that has not ended
+OPEN = f"{ENDED} IS NULL"
 SCD = "lakehouse_cdc.scd"  # the SCD type of a table; 1 where it is absent
 DELETES = "lakehouse_cdc.deletes"  # of type 1: soft, hard where it is absent, or none where rows are only added
 COPIES = "lakehouse_cdc.copies"  # of a table of versions or with soft deletes: numbered where it has no key
@@ -110,9 +111,14 @@ class Form(ABC):
         """Those of `columns` that are NULL in a row that was read once; the others are then its (seq, commit time)."""
         return frozenset()
 
+    def ended(self, own: OwnColumns) -> str | None:
+        """The column, or field of one, that is NULL in the rows that the source has now; None: it has all of them."""
+        return None
+
     def is_current(self, own: OwnColumns) -> str:
         """SQL: whether a row of the table is one that the source has now."""
-        return "true"
+        ended = self.ended(own)
+        return "true" if ended is None else f"{ended} IS NULL"
 
     def indexed(self, own: OwnColumns) -> tuple[str, ...]:
         """Those of its columns, and of their fields, that Delta is to keep statistics of."""

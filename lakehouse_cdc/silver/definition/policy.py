@@ -15,8 +15,7 @@ from lakehouse_cdc.model.own_columns import END_AT, START_AT
 from lakehouse_cdc.model.table_layout import Table
 from lakehouse_cdc.model.table_name import pattern_of
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.schema.types import require
-from lakehouse_cdc.silver.definition.column_mapping import Shape
+from lakehouse_cdc.silver.definition.column_mapping import Shape, columns_of
 from lakehouse_cdc.silver.definition.engine import Configured
 from lakehouse_cdc.silver.definition.form import Form, form_named, no_key
 from lakehouse_cdc.silver.definition.transform import Transform
@@ -77,7 +76,7 @@ class Policy:
 
     def _require_clustered(self, shape: Shape, form: Form, silver: Table) -> None:
         """As the table is made; of computed columns only Spark knows the types."""
-        held = [(c.name, require(c, shape.schema.name).silver) for c in shape.schema.captured]
+        held = columns_of(shape.schema)
         held += [*self.transform.metadata_columns, *form.columns(silver.own)]
         held += [(silver.own.seq, "decimal(38,0)"), (silver.own.commit_ts, "timestamp")]
         wanted = [name for name in self.cluster_by if name not in self.transform.computed]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from lakehouse_cdc.model.own_columns import END_AT, START_AT, OwnColumns
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.silver.definition.form import MOMENT, OPEN, SCD, Form, Writer, WriterArguments, form_named
+from lakehouse_cdc.silver.definition.form import ENDED, MOMENT, SCD, Form, Writer, WriterArguments, form_named
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -37,9 +37,9 @@ class History(Form):
         """No version has ended."""
         return frozenset({END_AT})
 
-    def is_current(self, own: OwnColumns) -> str:
-        """The version has not ended."""
-        return OPEN
+    def ended(self, own: OwnColumns) -> str | None:
+        """The seq at which the version ended."""
+        return ENDED
 
     def for_schema(self, schema: TableSchema) -> Form:
         """Without a key it is of copies of rows."""

@@ -36,9 +36,9 @@ class SoftDeletes(Form):
         """No row is deleted."""
         return frozenset({own.deleted_at})
 
-    def is_current(self, own: OwnColumns) -> str:
-        """The row is not deleted."""
-        return f"{own.deleted_at} IS NULL"
+    def ended(self, own: OwnColumns) -> str | None:
+        """When the row was deleted."""
+        return own.deleted_at
 
     def for_schema(self, schema: TableSchema) -> Form:
         """Without a key it is of copies of rows."""

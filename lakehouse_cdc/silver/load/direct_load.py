@@ -24,10 +24,11 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.images.typed.columns import arrow_type
 from lakehouse_cdc.lake import delta_log
-from lakehouse_cdc.lake.delta_log import APPENDED, State
+from lakehouse_cdc.lake.delta_log import APPENDED
 from lakehouse_cdc.lake.direct.commit import add_files, discard
 from lakehouse_cdc.lake.direct.file_listing import Listed, files_of
 from lakehouse_cdc.lake.direct.statistics import Path
+from lakehouse_cdc.lake.table_state import State
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.own_columns import OwnColumns

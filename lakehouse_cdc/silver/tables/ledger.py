@@ -20,65 +20,18 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.commits import newest_version
 from lakehouse_cdc.lake.engines.choice import engine_of
-from lakehouse_cdc.lake.tables import (
-    Columns,
-    alter,
-    create,
-    exists,
-    held_columns,
-    read,
-    require_ours,
-    require_owner,
-    table_id,
-)
+from lakehouse_cdc.lake.readers.spark import SparkReader
+from lakehouse_cdc.lake.tables import alter, create, held_columns, read, table_id
 from lakehouse_cdc.model.clock import Mark
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout
+from lakehouse_cdc.silver.tables.ledger_table import BOUNDS, BRONZE, COLUMNS, require_ledger
 from lakehouse_cdc.silver.tables.names import known_source_tables, own_table
-
-COLUMNS: Columns = (
-    ("seq", "decimal(38,0)"),
-    ("position", "struct<epoch: int, server_uuid: string, file: string, pos: bigint>"),
-    ("gtid_set", "string"),
-    ("commit_ts", "timestamp"),
-    ("bronze_version", "bigint"),
-    ("tables", "map<string, bigint>"),
-    ("reading", "map<string, decimal(38,0)>"),
-    ("query", "string"),
-    ("batch", "bigint"),
-    ("bounds", "array<struct<seq: decimal(38,0), after: timestamp, by: timestamp>>"),
-)
-BOUNDS = "bounds"  # which ledgers of earlier releases lack
 
 _STATISTICS = ("seq", "gtid_set", "commit_ts", "bronze_version", "query", "batch")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_BRONZE = "lakehouse_cdc.bronze"  # the id of the change table that the rows speak of
-
-
-def require_ledger(spark: SparkSession, layout: Layout) -> bool:
-    """Whether there is one. Raises DefiniteError where it is somebody else's, or of a bronze that is no more."""
-    table = layout.ledger
-    if not exists(spark, table):
-        return False
-    bounded = any(name == BOUNDS for name, _ in held_columns(spark, table))
-    require_ours(spark, table, COLUMNS if bounded else COLUMNS[:-1], pipeline=layout.pipeline)
-    if require_owner(spark, table, layout.pipeline).get(_BRONZE) != table_id(spark, layout.changes):
-        raise codes.LEDGER_FOREIGN.error(
-            "the ledger is of another bronze, which has been moved away or deleted",
-            where=str(table),
-            hint="move the ledger away: what it says is of no use for this one, and the next run makes it again",
-        )
-    return True
-
-
-def bronze_of_ledger(spark: SparkSession, layout: Layout) -> str | None:
-    """The id of the change table that silver is made from, None where there is no ledger, '' where it does not say."""
-    if not exists(spark, layout.ledger):
-        return None
-    return require_owner(spark, layout.ledger, layout.pipeline).get(_BRONZE, "")
 
 
 def last_seq(spark: SparkSession, layout: Layout) -> int:
@@ -147,13 +100,13 @@ class Ledger:
         if (last := self._opened.result()) is not None:
             self._versions = dict(last["tables"])
             return int(last["seq"])
-        self._see(sorted(known_source_tables(self._spark, self._layout)))
+        self._see(sorted(known_source_tables(SparkReader(self._spark), self._layout)))
         return 0
 
     def _open(self) -> Mapping[str, Any] | None:
         """Make it, or see that it is ours; its last row."""
         table, layout = self._layout.ledger, self._layout
-        if require_ledger(self._spark, layout):
+        if require_ledger(SparkReader(self._spark), layout):
             if all(name != BOUNDS for name, _ in held_columns(self._spark, table)):
                 added = f"{BOUNDS} {dict(COLUMNS)[BOUNDS]}"
                 alter(self._spark, table, f"ALTER TABLE {table.sql} ADD COLUMNS ({added})")
@@ -163,7 +116,7 @@ class Ledger:
             self._spark, table, COLUMNS, pipeline=layout.pipeline,
             properties={
                 "delta.autoOptimize.autoCompact": "true", "delta.appendOnly": "true",
-                _BRONZE: table_id(self._spark, layout.changes),
+                BRONZE: table_id(self._spark, layout.changes),
             },
             comment="For each batch of silver its place in the source, and the version of each table with it.",
         )  # fmt: skip
@@ -172,7 +125,7 @@ class Ledger:
     def _see(self, names: Iterable[str]) -> None:
         for name in names:
             # one may have been refused before it was made
-            if name in self._versions or own_table(self._spark, self._layout, name) is not None:
+            if name in self._versions or own_table(SparkReader(self._spark), self._layout, name) is not None:
                 self._versions[name] = newest_version(self._spark, self._layout.silver_table(name))
 
 

@@ -13,17 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 from lakehouse_cdc.errors import TableError, codes
-from lakehouse_cdc.lake.engines.choice import engine_of
-from lakehouse_cdc.lake.tables import exists, require_owner
+from lakehouse_cdc.lake.ownership import owned
 from lakehouse_cdc.model.own_columns import DEFAULT, OwnColumns
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.model.table_name import pattern_of
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.definition.policy import Policy
+
+if TYPE_CHECKING:
+    from lakehouse_cdc.lake.readers.port import TableReader
 
 SOURCE = "lakehouse_cdc.source_table"
 PREFIX = "lakehouse_cdc.metadata_prefix"  # of the columns that silver adds; absent in tables of earlier releases
@@ -35,34 +36,33 @@ def mark_of(table: Table, name: str) -> str:
     return name if table.part is None else SEVERAL
 
 
-def require_own(spark: SparkSession, layout: Layout, table: Table, name: str) -> Mapping[str, str]:
+def require_own(reader: TableReader, layout: Layout, table: Table, name: str) -> Mapping[str, str]:
     """The properties of a table, which is there: the silver table of the source table `name`, or its tombstones.
 
     Raises TableError where it is another source table's, DefiniteError where it is not this pipeline's.
     """
     mark = name if table == layout.tombstones(name) else mark_of(table, name)
-    properties = require_owner(spark, table, layout.pipeline)
+    properties = owned(reader.properties(table), table, layout.pipeline)
     if properties.get(SOURCE) != mark:
         raise _taken(table, name, properties.get(SOURCE))
     return properties
 
 
-def own_table(spark: SparkSession, layout: Layout, name: str) -> Table | None:
+def own_table(reader: TableReader, layout: Layout, name: str) -> Table | None:
     """The silver table of the source table `name`, None where there is none, or it is another source table's.
 
     Its own columns are those that it was made with. Raises DefiniteError where it is not this pipeline's.
     """
     table = layout.silver_table(name)
-    properties = _properties(spark, layout, table)
+    properties = _properties(reader, layout, table)
     if properties.get(SOURCE) != mark_of(table, name):
         return None
     return replace(table, own=OwnColumns(properties.get(PREFIX, DEFAULT.prefix)))
 
 
-def known_source_tables(spark: SparkSession, layout: Layout) -> set[str]:
+def known_source_tables(reader: TableReader, layout: Layout) -> set[str]:
     """The source tables that bronze, which must be there, has met."""
-    known = engine_of(spark, layout.schemas).read(layout.schemas, ["source_table"])
-    return {row["source_table"] for row in known}
+    return {row["source_table"] for row in reader.rows(layout.schemas, ["source_table"])}
 
 
 class SilverNames:
@@ -95,32 +95,32 @@ class SilverNames:
             lists.setdefault(self._groups.get(name, (name,)), []).append(name)
         return list(lists.values())
 
-    def taken(self, spark: SparkSession, name: str) -> TableError | None:
+    def taken(self, reader: TableReader, name: str) -> TableError | None:
         """Why `name` can have no silver table: another source table's, or the ledger, has its name."""
         layout, table = self._layout, self._layout.silver_table(name)
         names = layout.silver_names_of(name)
         if layout.takes_ledger(name):
             return _taken(layout.ledger, name, None)
-        if name not in self._groups or own_table(spark, layout, name) is not None:
+        if name not in self._groups or own_table(reader, layout, name) is not None:
             return None
         others = {layout.silver_table(other) for other in self._groups[name] if names & layout.silver_names_of(other)}
         for other in sorted(others, key=str):
-            source = _properties(spark, layout, other).get(SOURCE)
+            source = _properties(reader, layout, other).get(SOURCE)
             if source not in (None, mark_of(table, name), name):
                 return _taken(other, name, source)
         return None
 
-    def without(self, spark: SparkSession, schemas: Sequence[TableSchema]) -> TableError | None:
+    def without(self, reader: TableReader, schemas: Sequence[TableSchema]) -> TableError | None:
         """Why the rows of a table are in bronze alone, where it has no silver table; None if it can have one.
 
         `schemas` are all that bronze has met of it, in order, at least one.
         """
         name = schemas[-1].name
-        return self.taken(spark, name) or self._policy(name).refusal(schemas, self._layout.silver_table(name))
+        return self.taken(reader, name) or self._policy(name).refusal(schemas, self._layout.silver_table(name))
 
 
-def _properties(spark: SparkSession, layout: Layout, table: Table) -> Mapping[str, str]:
-    return require_owner(spark, table, layout.pipeline) if exists(spark, table) else {}
+def _properties(reader: TableReader, layout: Layout, table: Table) -> Mapping[str, str]:
+    return owned(reader.properties(table), table, layout.pipeline) if reader.exists(table) else {}
 
 
 def _taken(table: Table, name: str, source: str | None) -> TableError:

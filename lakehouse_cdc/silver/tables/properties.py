@@ -10,12 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 from lakehouse_cdc.errors import codes
-from lakehouse_cdc.lake.commits import newest_first
-from lakehouse_cdc.lake.tables import exists
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.silver.definition.column_mapping import Shape
@@ -24,6 +21,9 @@ from lakehouse_cdc.silver.definition.form import Form, form_of
 from lakehouse_cdc.silver.definition.transform import NOTHING, Transform
 from lakehouse_cdc.silver.evolution.steps import Phase
 from lakehouse_cdc.silver.tables.names import require_own
+
+if TYPE_CHECKING:
+    from lakehouse_cdc.lake.readers.port import TableReader
 
 SCHEMA_ID = "lakehouse_cdc.schema_id"
 SCHEMA_SEQ = "lakehouse_cdc.schema_seq"
@@ -170,37 +170,37 @@ class Held:
         )
 
 
-def held_by(spark: SparkSession, layout: Layout, name: str) -> Held | None:
+def held_by(reader: TableReader, layout: Layout, name: str) -> Held | None:
     """What the silver table of `name` says of itself, None if there is none yet.
 
     Raises DefiniteError where it, or its tombstones, are somebody else's or lack one another, and TableError where it
     is that of another source table.
     """
     table, beside = layout.silver_table(name), layout.tombstones(name)
-    if not exists(spark, table):
+    if not reader.exists(table):
         return None
-    properties = require_own(spark, layout, table, name)
+    properties = require_own(reader, layout, table, name)
     if SCHEMA_ID not in properties and table.part is not None:
         return None  # others go into it so far
-    held = Held.of(properties, (c.note for c in newest_first(spark, table) if c.note is not None))
+    held = Held.of(properties, (c.note for c in reader.commits(table) if c.note is not None))
     if not held.form.has_tombstones:
         return held
-    if not exists(spark, beside):
+    if not reader.exists(beside):
         raise codes.TOMBSTONES_MISSING.error(
             f"the tombstones of {name} are gone",
             where=str(beside),
             hint="restore them, or move the silver table away to have both built again from bronze",
         )
-    require_own(spark, layout, beside, name)
+    require_own(reader, layout, beside, name)
     return held
 
 
-def own_properties(spark: SparkSession, layout: Layout, name: str) -> Held:
+def own_properties(reader: TableReader, layout: Layout, name: str) -> Held:
     """What the silver table of `name`, which is there, says of itself; neither commits nor tombstones are looked at."""
-    return Held.of(require_own(spark, layout, layout.silver_table(name), name), ())
+    return Held.of(require_own(reader, layout, layout.silver_table(name), name), ())
 
 
-def held_by_others(spark: SparkSession, layout: Layout, name: str) -> Held | None:
+def held_by_others(reader: TableReader, layout: Layout, name: str) -> Held | None:
     """What the silver table says of itself that this one goes into with others; None where there is no such table."""
     table = layout.silver_table(name)
-    return own_properties(spark, layout, name) if table.part is not None and exists(spark, table) else None
+    return own_properties(reader, layout, name) if table.part is not None and reader.exists(table) else None

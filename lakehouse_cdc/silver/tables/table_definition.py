@@ -23,12 +23,13 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.direct.creation import create_bare, has_links
+from lakehouse_cdc.lake.ownership import other_columns
+from lakehouse_cdc.lake.readers.spark import SparkReader
+from lakehouse_cdc.lake.table_state import Columns
 from lakehouse_cdc.lake.tables import (
-    Columns,
     create,
     exists,
     held_columns,
-    other_columns,
     plain,
     set_properties,
 )
@@ -37,7 +38,7 @@ from lakehouse_cdc.model.table_layout import Layout, Table, quoted
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.type_registry import Kind
 from lakehouse_cdc.schema.types import require
-from lakehouse_cdc.silver.definition.column_mapping import Shape
+from lakehouse_cdc.silver.definition.column_mapping import Shape, columns_of
 from lakehouse_cdc.silver.definition.engine import DELTALAKE, ENGINE, SPARK, why_spark
 from lakehouse_cdc.silver.definition.form import Form
 from lakehouse_cdc.silver.definition.policy import Policy, require_clustered
@@ -85,11 +86,6 @@ def columns(schema: TableSchema, added: Columns = (), *, form: Form, own: OwnCol
         (own.seq, "decimal(38,0)"),
         (own.commit_ts, "timestamp"),
     ]
-
-
-def columns_of(schema: TableSchema) -> Columns:
-    """Those that are the source's."""
-    return [(c.name, require(c, schema.name).silver) for c in schema.captured]
 
 
 def make(
@@ -147,7 +143,7 @@ def _make_tombstones(spark: SparkSession, layout: Layout, schema: TableSchema, *
     """They come first, and again: those of an earlier silver table mean nothing to this one. Whether they are bare."""
     beside = layout.tombstones(schema.name)
     if exists(spark, beside):
-        require_own(spark, layout, beside, schema.name)
+        require_own(SparkReader(spark), layout, beside, schema.name)
         if not bare:
             hand_to_spark(spark, beside)
         tombstones.empty(spark, beside, schema)

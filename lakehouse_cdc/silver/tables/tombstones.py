@@ -16,7 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.lake.commits import writer_options
-from lakehouse_cdc.lake.tables import Columns, append, read, write
+from lakehouse_cdc.lake.table_state import Columns
+from lakehouse_cdc.lake.tables import append, read, write
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Table
 from lakehouse_cdc.schema.table import TableSchema

@@ -20,9 +20,10 @@ from lakehouse_cdc.model.gtid import GtidSet, gtid_text
 from lakehouse_cdc.model.position import FIRST_EVENT, Position, file_name
 from lakehouse_cdc.model.table_name import split
 from lakehouse_cdc.model.xa import Prepared
-from lakehouse_cdc.mysql.binlog.boundary import Cutter, made_at
+from lakehouse_cdc.mysql.binlog.boundary import Cutter
 from lakehouse_cdc.mysql.binlog.compression.columns import countable
 from lakehouse_cdc.mysql.binlog.dump import BinlogDump
+from lakehouse_cdc.mysql.binlog.file_age import made_at
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement, Scan, gtid_set
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
 from lakehouse_cdc.mysql.connection.session import connect

@@ -22,9 +22,10 @@ from lakehouse_cdc.lake.engines.direct import DirectEngine
 from lakehouse_cdc.lake.engines.port import Engine
 from lakehouse_cdc.lake.engines.spark import SparkEngine
 from lakehouse_cdc.lake.failpoints import Door, Moment
-from lakehouse_cdc.lake.tables import Columns, create, read
+from lakehouse_cdc.lake.table_state import Columns
+from lakehouse_cdc.lake.tables import create, read
 from lakehouse_cdc.model.table_layout import Layout, Table
-from lakehouse_cdc.silver.tables.ledger import COLUMNS as LEDGER
+from lakehouse_cdc.silver.tables.ledger_table import COLUMNS as LEDGER
 from tests.support.commit_notes import note
 from tests.support.crash_points import Crash, failing_at
 

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.images.typed.columns import NotOurs
-from lakehouse_cdc.lake.delta_log import commit_info
+from lakehouse_cdc.lake.commit_log import commit_info
 from lakehouse_cdc.model.changelog import Change
 from lakehouse_cdc.model.table_layout import Table
 from lakehouse_cdc.schema.table import TableSchema

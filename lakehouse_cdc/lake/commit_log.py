@@ -1,0 +1,60 @@
+"""The commits of a table in a folder here, as the files of Delta's log say them: one for each version, without Spark.
+
+Only what a commit says of itself is read, which is the first line of its file as Delta and deltalake write it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
+from lakehouse_cdc.model.commit_note import CommitNote
+from lakehouse_cdc.model.table_layout import Table
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One version of a table. `note` is None where somebody else wrote it, `rows` None where Delta counted none."""
+
+    version: int
+    note: CommitNote | None
+    rows: int | None
+
+    @classmethod
+    def of(cls, version: int, note: str | None, metrics: Mapping[str, Any] | None) -> Commit:
+        """From what the commit says of itself: its user metadata, and the metrics of its operation."""
+        rows = (metrics or {}).get("numOutputRows")
+        return cls(version, CommitNote.parse(note), None if rows is None else int(rows))
+
+    def is_about(self, table: Table) -> bool:
+        """False for a commit to another part of the table."""
+        return self.note is None or table.part is None or self.note.part in (None, table.part)
+
+
+def commit_info(table: Table, version: int) -> Mapping[str, Any] | None:
+    """What the commit of a version says of itself (protocol, "Commit Provenance Information"), if it says anything.
+
+    None where the log of a table in a folder here has no such version, or no longer.
+    """
+    if table.path is None or version < 0:
+        return None
+    try:
+        with open(os.path.join(table.path, LOG, f"{version:020}.json"), encoding="utf-8") as lines:
+            for line in lines:  # the first, as Delta writes it
+                if '"commitInfo"' in line and (info := json.loads(line).get("commitInfo")) is not None:
+                    return dict(info)
+    except FileNotFoundError:
+        return None
+    return {}
+
+
+def commits_in_folder(table: Table, newest: int) -> Iterator[Commit]:
+    """Those from the version `newest` on, newest first, as far as the log goes back."""
+    version = newest
+    while (info := commit_info(table, version)) is not None:
+        yield Commit.of(version, info.get("userMetadata"), info.get("operationMetrics"))
+        version -= 1
