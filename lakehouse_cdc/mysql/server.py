@@ -125,6 +125,23 @@ def executed_gtids(session: Session) -> tuple[GtidSet, GtidSet | None]:
     return GtidSet.parse(str(executed)), GtidSet.parse(str(purged))
 
 
+def unlogged_gtids(session: Session) -> GtidSet:
+    """MySQL's transactions that no file of the log holds any more, or ever held: those of a backup, for example.
+
+    While files are there that were written before, all of these were executed before what they hold. Nothing is known
+    of that from MariaDB, nor from MySQL without GTIDs.
+    """
+    if session.is_mariadb or not is_on(session, "gtid_mode"):
+        return GtidSet()
+    return GtidSet.parse(str(session.scalar("SELECT @@GLOBAL.gtid_purged")))
+
+
+def is_on(session: Session, variable: str) -> bool:
+    """Whether a global variable is ON; one that the server does not have is not."""
+    rows = session.query("SHOW GLOBAL VARIABLES LIKE %s", [variable.replace("_", r"\_")])
+    return bool(rows) and str(rows[0][1]).upper() == "ON"
+
+
 def prepared_xids(session: Session) -> set[str] | None:
     """The XA transactions that are prepared now, named as in `model.xa`; None without the right (XA_RECOVER_ADMIN)."""
     try:

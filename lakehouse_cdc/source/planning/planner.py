@@ -31,13 +31,14 @@ from lakehouse_cdc.source.planning.connections import Connections
 from lakehouse_cdc.source.planning.first_offset import first_offset, read_again
 from lakehouse_cdc.source.planning.log_progress import LogProgress, Progress
 from lakehouse_cdc.source.planning.new_tables import with_new_tables
-from lakehouse_cdc.source.planning.split_plan import Cut, KeyCuts
+from lakehouse_cdc.source.planning.server_change import ServerChange
+from lakehouse_cdc.source.planning.split_plan import Cut, Cuts, KeyCuts
 from lakehouse_cdc.source.planning.started_offset import started_offset
 from lakehouse_cdc.source.requests import repairs
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.source.requests.set_aside import Note, SetAside
 from lakehouse_cdc.source.settling import gaps
-from lakehouse_cdc.source.splits import Split
+from lakehouse_cdc.source.splits import RepairSplit, SnapshotSplit, Split
 from lakehouse_cdc.source.state.planned_configuration import digest, require_nothing_revealed
 from lakehouse_cdc.source.state.state_store import SchemaStore
 from lakehouse_cdc.source.tail.log_tail import Tail
@@ -68,6 +69,8 @@ class Planner:
         self._chunks = Chunks(options, self._store, clock)
         self._texts = Texts(options, self._store)
         self._begins_after: Offset | None = None
+        self._server_change = ServerChange(options, self._tables, self._store, clock=clock)
+        self._epochs_known = False  # whether it is known that no later epoch than that of the offset has begun
         self._settled = False  # whether the tables of the offset that this stream continues from are as configured
         self._settings_known = False  # whether it is known how they were configured before
 
@@ -123,6 +126,9 @@ class Planner:
         if start is None or start is self._begins_after:
             return self._with_chunks(self._first(epoch=1) if start is None else self._epoch_after(start), max_rows)
         start = replace(start, between=())
+        self._open.server = start.identity.server_uuid
+        if (elsewhere := self._elsewhere(start)) is not None:
+            return elsewhere
         start, altered = self._reconfigured(start, planned_under)
         if altered is not None:
             return altered
@@ -206,6 +212,11 @@ class Planner:
         Where the binlog that it needs is gone: DefiniteError, or with `onGap` resnapshot no split at all; the next
         offset then begins a new epoch, in which every table is read again.
         """
+        if start is not None and end.follows(start):
+            return []
+        self._open.server = end.identity.server_uuid
+        if self._options.on_failover == "follow" and self._open.session().server_uuid != end.identity.server_uuid:
+            return self._splits_elsewhere(start, end)
         if (key_cuts := self._key_cuts(start, end)) is None:
             return []
         store = self._store
@@ -214,6 +225,24 @@ class Planner:
             assert until is not None
             splits += split_plan.plan(begin, until, store.get, store.change, store.repair, key_cuts, self._log_cuts)
         return guarded(splits, end, store)
+
+    def _splits_elsewhere(self, start: Offset | None, end: Offset) -> list[Split]:
+        """Those of a batch that was planned on another server, but for its chunks, which are read later."""
+        self._epochs_known = False
+        begin, between, end = self._server_change.replayed(self._open.session(), start, end)
+        follows = begin is not None and begin.epoch == end.epoch
+        tail = self._open.open_tail(begin) if begin is not None and follows else None
+        store, splits, ends = self._store, list[Split](), (begin, *between, end)
+        for first, until in pairwise(ends):
+            assert until is not None
+            if tail is not None and first is not None:
+                tail.advance(until.position)
+            splits += split_plan.plan(first, until, store.get, store.change, store.repair, _no_cuts, self._log_cuts)
+            if tail is not None and not tail.continues(until.position):
+                what = "a place between two transactions is none"
+                raise codes.INVARIANT_BROKEN.error(what, where=str(until.position))
+        self.close()
+        return [one for one in splits if not isinstance(one, SnapshotSplit | RepairSplit)]
 
     def _key_cuts(self, start: Offset | None, end: Offset) -> KeyCuts | None:
         """Where the keys of a batch are cut; None where it cannot be read any more, and a new epoch follows."""
@@ -239,6 +268,28 @@ class Planner:
 
     # ------------------------------------------------------------------ the first offset, and a new epoch
 
+    def _elsewhere(self, start: Offset) -> Offset | None:
+        """`start` on the server that is there now, where the stream follows to it; None where it is the same.
+
+        Also on the same one, where a batch may have been executed on another in between: rows have later seqs then.
+        """
+        if self._options.on_failover != "follow" or self._store.has_gap(start) or self._pace.over(start):
+            return None
+        self._epochs_known = self._epochs_known or self._store.last_epoch(start.epoch) == start.epoch
+        if self._epochs_known and self._open.session().server_uuid == start.identity.server_uuid:
+            return None
+        self.close()
+        try:
+            moved = self._server_change.moved(self._open.session(), lambda: self._open.floor(None), start)
+        except DefiniteError:
+            if self._options.on_gap != "resnapshot":
+                raise
+            return self._with_chunks(self._epoch_after(start), None)
+        self.close()
+        self._pace.moved()
+        self._selection_checked, self._epochs_known = False, True
+        return moved
+
     def _first(self, epoch: int, known: Collection[str] = ()) -> Offset:
         self.close()
         floor = self._open.floor(None)
@@ -249,7 +300,8 @@ class Planner:
 
     def _epoch_after(self, start: Offset) -> Offset:
         """The first offset of a new epoch, in which the tables that are at `start` are read again."""
-        first = self._first(start.epoch + 1, start.tables)
+        first = self._first(self._store.last_epoch(start.epoch) + 1, start.tables)
+        self._epochs_known = True
         self._tables.require_masks(start.tables, first.tables)
         return read_again(first, start)
 
@@ -327,3 +379,8 @@ class Planner:
             if tail.statements(after=offset.position):
                 raise _AlteredMeanwhile from error
             raise
+
+
+def _no_cuts(*_: object) -> Cuts:
+    """Of chunks that are not read."""
+    return Cuts()
