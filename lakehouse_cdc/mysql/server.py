@@ -99,13 +99,28 @@ def threads_running(session: Session) -> int:
 
 def replica_lags(session: Session) -> list[int | None]:
     """How many seconds this server lags behind each server that it replicates from; None where it cannot tell."""
+    new = not session.is_mariadb and session.version >= (8, 0, 22)
+    lag = "Seconds_Behind_Source" if new else "Seconds_Behind_Master"
+    records = session.records(_replica_status(session))
+    return [None if (seconds := record[lag]) is None else int(seconds) for record in records]
+
+
+_FILTERS = (
+    "Replicate_Do_DB", "Replicate_Ignore_DB", "Replicate_Do_Table", "Replicate_Ignore_Table",
+    "Replicate_Wild_Do_Table", "Replicate_Wild_Ignore_Table", "Replicate_Rewrite_DB",
+)  # fmt: skip
+
+
+def replica_filters(session: Session) -> list[str]:
+    """What keeps a replica from applying all that its source logs, as `name: value`."""
+    records = session.records(_replica_status(session))
+    return [f"{name}: {record[name]}" for record in records for name in _FILTERS if record.get(name)]
+
+
+def _replica_status(session: Session) -> str:
     if session.is_mariadb:
-        sql, lag = "SHOW ALL SLAVES STATUS", "Seconds_Behind_Master"
-    elif session.version >= (8, 0, 22):
-        sql, lag = "SHOW REPLICA STATUS", "Seconds_Behind_Source"
-    else:
-        sql, lag = "SHOW SLAVE STATUS", "Seconds_Behind_Master"
-    return [None if (seconds := record[lag]) is None else int(seconds) for record in session.records(sql)]
+        return "SHOW ALL SLAVES STATUS"
+    return "SHOW REPLICA STATUS" if session.version >= (8, 0, 22) else "SHOW SLAVE STATUS"
 
 
 def executed_contains(session: Session, gtid_set: str) -> bool:

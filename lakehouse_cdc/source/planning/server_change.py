@@ -39,9 +39,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from lakehouse_cdc.errors import CdcError, codes
+from lakehouse_cdc.errors import CdcError, DefiniteError, codes
 from lakehouse_cdc.model.failover import shown
 from lakehouse_cdc.model.gtid import GtidSet, is_mariadb
 from lakehouse_cdc.model.log_place import Held, OutOfOrder, Place, Purged, Unnamed, place_of
@@ -61,7 +62,7 @@ from lakehouse_cdc.source.settling.settled_position import Floor
 from lakehouse_cdc.source.state.state_store import SchemaStore
 from lakehouse_cdc.source.tail.log_tail import Tail
 
-PATIENCE = 60.0  # seconds that a replica may take to apply what bronze holds
+PATIENCE = 20.0  # seconds that a server may take which does not say that it applies what it received
 _READ_AGAIN = "set source.on_gap: resnapshot, which reads all tables again in a new epoch"
 _BACK = "point source.url at the old server"
 _LISTED = 5  # names in an error
@@ -142,6 +143,8 @@ class ServerChange:
             raise self._lacking(session, offset, missing)
         self._lacking_since = None
         checks.require(checks.check(session, self._tables.selection, self._options.choice, self._options.keys))
+        if filters := server.replica_filters(session):
+            raise self._refused(session, f"it is a replica that leaves some changes out ({'; '.join(filters)})")
         unlogged = server.unlogged_gtids(session)
         with ServerLog(self._options, session) as log:
             match place_of(held, log.files, unlogged):
@@ -177,7 +180,7 @@ class ServerChange:
         what = f"the server has not executed {shown(missing)}, which bronze holds"
         now = self._clock()
         self._lacking_since = now if self._lacking_since is None else self._lacking_since
-        if now - self._lacking_since < PATIENCE:
+        if _applies(session) or now - self._lacking_since < PATIENCE:
             return codes.SERVER_LAGS.error(
                 what, where=_where(session), hint="wait, if it is a replica that still applies them"
             )
@@ -242,6 +245,13 @@ class ServerChange:
             f"the stream cannot follow to another server: {what}", where=_where(session),
             hint=f"{_BACK}; or {_READ_AGAIN}",
         )  # fmt: skip
+
+
+def _applies(session: Session) -> bool:
+    """Whether it is a replica that is at work on what it received, or waits for more."""
+    with suppress(DefiniteError):  # the user may not see it
+        return any(lag is not None for lag in server.replica_lags(session))
+    return False
 
 
 def _where(session: Session) -> str:

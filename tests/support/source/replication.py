@@ -81,6 +81,14 @@ class Member:
             return self.executed() == gtids
         return bool(self.run("SELECT GTID_SUBSET(%s, @@GLOBAL.gtid_executed)", gtids)[0][0])
 
+    def rejoin(self, source: Member) -> None:
+        """Come back, after a crash, as a replica of another one."""
+        self.server.restart()
+        self.connection = connected(self.server, charset="utf8mb4")
+        if self.is_mariadb:
+            self.run(f"SET GLOBAL gtid_slave_pos = '{self.executed()}'")
+        self.follow(source)
+
     def promoted(self) -> Member:
         """Take what has been received, and replicate no more."""
         self.pause()
