@@ -286,6 +286,7 @@ class Planner:
                 raise
             return self._with_chunks(self._epoch_after(start), None)
         self.close()
+        self._set_aside.forget_open()
         self._pace.moved()
         self._selection_checked, self._epochs_known = False, True
         return moved
