@@ -127,8 +127,8 @@ LOG = (
         rule="Reads of the old server that are not confirmed are taken back on the new one.",
         file="lakehouse_cdc/model/state_machine.py",
         function="_repair",
-        old="case (DdlCrossed() | ServerReplaced()), RepairRead(keys):",
-        new="case DdlCrossed(), RepairRead(keys):",
+        old="case ((DdlCrossed() | ServerReplaced()), RepairRead(keys)):",
+        new="case (DdlCrossed(), RepairRead(keys)):",
         tests=("tests/model/test_state_machine.py::test_a_repair",),
     ),
     Mutation(

@@ -28,17 +28,17 @@ from lakehouse_cdc.source.planning import reconfigured, split_plan, stretches
 from lakehouse_cdc.source.planning.batch_pacing import Pace
 from lakehouse_cdc.source.planning.chunks import Chunks
 from lakehouse_cdc.source.planning.connections import Connections
+from lakehouse_cdc.source.planning.elsewhere import Elsewhere
 from lakehouse_cdc.source.planning.first_offset import first_offset, read_again
 from lakehouse_cdc.source.planning.log_progress import LogProgress, Progress
 from lakehouse_cdc.source.planning.new_tables import with_new_tables
-from lakehouse_cdc.source.planning.server_change import ServerChange
-from lakehouse_cdc.source.planning.split_plan import Cut, Cuts, KeyCuts
+from lakehouse_cdc.source.planning.split_plan import Cut, KeyCuts
 from lakehouse_cdc.source.planning.started_offset import started_offset
 from lakehouse_cdc.source.requests import repairs
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.source.requests.set_aside import Note, SetAside
 from lakehouse_cdc.source.settling import gaps
-from lakehouse_cdc.source.splits import RepairSplit, SnapshotSplit, Split
+from lakehouse_cdc.source.splits import Split
 from lakehouse_cdc.source.state.planned_configuration import digest, require_nothing_revealed
 from lakehouse_cdc.source.state.state_store import SchemaStore
 from lakehouse_cdc.source.tail.log_tail import Tail
@@ -69,8 +69,7 @@ class Planner:
         self._chunks = Chunks(options, self._store, clock)
         self._texts = Texts(options, self._store)
         self._begins_after: Offset | None = None
-        self._server_change = ServerChange(options, self._tables, self._store, clock=clock)
-        self._epochs_known = False  # whether it is known that no later epoch than that of the offset has begun
+        self._elsewhere = Elsewhere(options, self._open, self._tables, self._store, self._set_aside, clock)
         self._settled = False  # whether the tables of the offset that this stream continues from are as configured
         self._settings_known = False  # whether it is known how they were configured before
 
@@ -126,9 +125,8 @@ class Planner:
         if start is None or start is self._begins_after:
             return self._with_chunks(self._first(epoch=1) if start is None else self._epoch_after(start), max_rows)
         start = replace(start, between=())
-        self._open.server = start.identity.server_uuid
-        if (elsewhere := self._elsewhere(start)) is not None:
-            return elsewhere
+        if (there := self._moved_on(start)) is not None:
+            return there
         start, altered = self._reconfigured(start, planned_under)
         if altered is not None:
             return altered
@@ -202,6 +200,7 @@ class Planner:
 
     def all_chunks(self, offset: Offset) -> list[Split]:
         """As-of reads of all that an offset has passed: each table up to its cursor, at the offset's position."""
+        self._open.server = offset.identity.server_uuid
         if (key_cuts := self._key_cuts(None, offset)) is None:
             return []
         return guarded(split_plan.snapshot_of(offset, self._store.get, key_cuts), offset, self._store)
@@ -214,8 +213,7 @@ class Planner:
         """
         if start is not None and end.follows(start):
             return []
-        self._open.server = end.identity.server_uuid
-        if self._options.on_failover == "follow" and self._open.session().server_uuid != end.identity.server_uuid:
+        if self._elsewhere.planned(end):
             return self._splits_elsewhere(start, end)
         if (key_cuts := self._key_cuts(start, end)) is None:
             return []
@@ -227,22 +225,14 @@ class Planner:
         return guarded(splits, end, store)
 
     def _splits_elsewhere(self, start: Offset | None, end: Offset) -> list[Split]:
-        """Those of a batch that was planned on another server, but for its chunks, which are read later."""
-        self._epochs_known = False
-        begin, between, end = self._server_change.replayed(self._open.session(), start, end)
-        follows = begin is not None and begin.epoch == end.epoch
-        tail = self._open.open_tail(begin) if begin is not None and follows else None
-        store, splits, ends = self._store, list[Split](), (begin, *between, end)
-        for first, until in pairwise(ends):
-            assert until is not None
-            if tail is not None and first is not None:
-                tail.advance(until.position)
-            splits += split_plan.plan(first, until, store.get, store.change, store.repair, _no_cuts, self._log_cuts)
-            if tail is not None and not tail.continues(until.position):
-                what = "a place between two transactions is none"
-                raise codes.INVARIANT_BROKEN.error(what, where=str(until.position))
-        self.close()
-        return [one for one in splits if not isinstance(one, SnapshotSplit | RepairSplit)]
+        """Those of a batch that was planned on another server; no split where it cannot be read, as in `splits`."""
+        try:
+            return self._elsewhere.splits(start, end, self._log_cuts)
+        except DefiniteError:
+            if self._options.on_gap != "resnapshot":
+                raise
+        self._store.mark_gap(end)
+        return []
 
     def _key_cuts(self, start: Offset | None, end: Offset) -> KeyCuts | None:
         """Where the keys of a batch are cut; None where it cannot be read any more, and a new epoch follows."""
@@ -268,27 +258,22 @@ class Planner:
 
     # ------------------------------------------------------------------ the first offset, and a new epoch
 
-    def _elsewhere(self, start: Offset) -> Offset | None:
-        """`start` on the server that is there now, where the stream follows to it; None where it is the same.
+    def _moved_on(self, start: Offset) -> Offset | None:
+        """The end of a batch after `start` that does nothing but follow to another server; None where it is the same.
 
-        Also on the same one, where a batch may have been executed on another in between: rows have later seqs then.
+        Where that cannot be, and `onGap` is resnapshot, a new epoch begins.
         """
-        if self._options.on_failover != "follow" or self._store.has_gap(start) or self._pace.over(start):
+        if self._pace.over(start):
             return None
-        self._epochs_known = self._epochs_known or self._store.last_epoch(start.epoch) == start.epoch
-        if self._epochs_known and self._open.session().server_uuid == start.identity.server_uuid:
-            return None
-        self.close()
         try:
-            moved = self._server_change.moved(self._open.session(), lambda: self._open.floor(None), start)
+            moved = self._elsewhere.offset(start)
         except DefiniteError:
             if self._options.on_gap != "resnapshot":
                 raise
             return self._with_chunks(self._epoch_after(start), None)
-        self.close()
-        self._set_aside.forget_open()
-        self._pace.moved()
-        self._selection_checked, self._epochs_known = False, True
+        if moved is not None:
+            self._pace.moved()
+            self._selection_checked = False
         return moved
 
     def _first(self, epoch: int, known: Collection[str] = ()) -> Offset:
@@ -302,7 +287,7 @@ class Planner:
     def _epoch_after(self, start: Offset) -> Offset:
         """The first offset of a new epoch, in which the tables that are at `start` are read again."""
         first = self._first(self._store.last_epoch(start.epoch) + 1, start.tables)
-        self._epochs_known = True
+        self._elsewhere.epochs_known = True
         self._tables.require_masks(start.tables, first.tables)
         return read_again(first, start)
 
@@ -380,8 +365,3 @@ class Planner:
             if tail.statements(after=offset.position):
                 raise _AlteredMeanwhile from error
             raise
-
-
-def _no_cuts(*_: object) -> Cuts:
-    """Of chunks that are not read."""
-    return Cuts()

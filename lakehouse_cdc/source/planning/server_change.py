@@ -97,6 +97,7 @@ class ServerChange:
 
     def moved(self, session: Session, floor: Callable[[], Floor], start: Offset) -> Offset:
         """O': `start` on the session's server, settled, in an epoch that no row has yet."""
+        self._require_fit(session, start)
         located = self._located(session, start, self._store.last_epoch(start.epoch) + 1)
         settled = floor()
         settled.saw(located.position, located.gtids())
@@ -113,6 +114,7 @@ class ServerChange:
 
         The epoch is noted, and is the same whenever the batch is executed on this server.
         """
+        self._require_fit(session, end)
         epoch = self._store.claimed_epoch(end.epoch, session.server_uuid)
         begin = start if start is None or start.epoch != end.epoch else self._located(session, start, epoch)
         ends = [self._located(session, one, epoch) for one in (*end.between, end)]
@@ -137,15 +139,7 @@ class ServerChange:
 
     def _start(self, session: Session, offset: Offset) -> _Start:
         self._require_gtids(session, offset)
-        held = Held(offset.gtids(), by_domain=session.is_mariadb and server.is_on(session, "gtid_strict_mode"))
-        executed, _ = server.executed_gtids(session)
-        if missing := held.beyond(executed):
-            raise self._lacking(session, offset, missing)
-        self._lacking_since = None
-        checks.require(checks.check(session, self._tables.selection, self._options.choice, self._options.keys))
-        if filters := server.replica_filters(session):
-            raise self._refused(session, f"it is a replica that leaves some changes out ({'; '.join(filters)})")
-        unlogged = server.unlogged_gtids(session)
+        held, unlogged = _held(session, offset), server.unlogged_gtids(session)
         with ServerLog(self._options, session) as log:
             match place_of(held, log.files, unlogged):
                 case Place() as place:
@@ -166,6 +160,17 @@ class ServerChange:
                 case Unnamed(position):
                     raise self._refused(session, f"a transaction without a GTID ends at {position}")
 
+    def _require_fit(self, session: Session, offset: Offset) -> None:
+        """Raise DefiniteError or TransientError for a server that lacks something, or is not what a source must be."""
+        self._require_gtids(session, offset)
+        executed, _ = server.executed_gtids(session)
+        if missing := _held(session, offset).beyond(executed):
+            raise self._lacking(session, missing)
+        self._lacking_since = None
+        checks.require(checks.check(session, self._tables.selection, self._options.choice, self._options.keys))
+        if filters := server.replica_filters(session):
+            raise self._refused(session, f"it is a replica that leaves some changes out ({'; '.join(filters)})")
+
     def _require_gtids(self, session: Session, offset: Offset) -> None:
         sources = offset.gtids().sources
         if not sources or offset.anonymous:
@@ -176,7 +181,7 @@ class ServerChange:
         if not session.is_mariadb and not server.is_on(session, "gtid_mode"):
             raise self._refused(session, "its gtid_mode is not ON")
 
-    def _lacking(self, session: Session, offset: Offset, missing: GtidSet) -> CdcError:
+    def _lacking(self, session: Session, missing: GtidSet) -> CdcError:
         what = f"the server has not executed {shown(missing)}, which bronze holds"
         now = self._clock()
         self._lacking_since = now if self._lacking_since is None else self._lacking_since
@@ -245,6 +250,10 @@ class ServerChange:
             f"the stream cannot follow to another server: {what}", where=_where(session),
             hint=f"{_BACK}; or {_READ_AGAIN}",
         )  # fmt: skip
+
+
+def _held(session: Session, offset: Offset) -> Held:
+    return Held(offset.gtids(), by_domain=session.is_mariadb and server.is_on(session, "gtid_strict_mode"))
 
 
 def _applies(session: Session) -> bool:
