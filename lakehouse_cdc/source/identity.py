@@ -1,7 +1,7 @@
 """Is this still the server that the offset speaks of? Asked by every session that reads.
 
 A position means something on one server alone, and a name may lead to another one from one connection to the next. So a
-reader connects to the server of its offset, wherever that is among those of `source.url`, and reads nothing of another.
+reader connects to the server of its offset, wherever that is among those of the url, and reads nothing of another.
 Which server a stream continues on is decided by the planner alone (`planning.server_change`).
 """
 

@@ -1,4 +1,4 @@
-"""The other servers that `source.url` names: whether a stream could follow to them now, as far as can be seen.
+"""The other servers that the url of the source names: whether a stream could follow to them now, as far as can be seen.
 
 Whether it can is decided when it has to, by what bronze holds then (`source.planning.server_change`).
 """
