@@ -7,9 +7,9 @@ now. O': the offset on B that means the same as O.
 position. It is whole (A's log says what was logged before each file, A itself what it never logged; both are put into
 the offset while the stream is on A), unless the last transaction has no GTID, and then the offset says so.
 
-**Where B's log continues O's** is decided by `model.log_place` alone: where all of H, and nothing else, is before. What is
-after that position is each transaction once that bronze lacks. Where B logged in another order there is no such place,
-and the stream is refused; it is never put right by leaving out transactions.
+**Where B's log continues O's** is decided by `model.log_place` alone: where all of H, and nothing else, is before. What
+is after that position is each transaction once that bronze lacks. Where B logged in another order there is no such
+place, and the stream is refused; it is never put right by leaving out transactions.
 
 **O'** has the position on B, H, and the next epoch, so that its seqs are after all others though B's files may have
 smaller numbers. It is offered as a batch of its own, which has no rows: what Spark stores is either O or O', and the
