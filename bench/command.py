@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,11 +16,11 @@ from lakehouse_cdc.testing import MySqlServer
 _INTERRUPTED = 130
 
 
-def configured(server: MySqlServer, table: str, folder: Path) -> Path:
-    """The file of a pipeline of one table in a new folder, bronze and silver."""
+def configured(server: MySqlServer, tables: Sequence[str], folder: Path, engine: str | None = None) -> Path:
+    """The file of a pipeline of those tables in a new folder, bronze and silver, by that engine (None: as it comes)."""
     folder.mkdir(parents=True)
-    source = {"url": server.url, "tls": "disabled", "tables": [table]}
-    target = {"path": "lake", "bronze": "bronze", "silver": "silver"}
+    source = {"url": server.url, "tls": "disabled", "tables": list(tables)}
+    target = {"path": "lake", "bronze": "bronze", "silver": "silver"} | ({"engine": engine} if engine else {})
     file = folder / "pipeline.yml"
     file.write_text(yaml.safe_dump({"name": "bench", "source": source, "target": target}), encoding="utf-8")
     return file

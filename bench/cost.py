@@ -80,10 +80,10 @@ def measure(server: MySqlServer, folder: Path, plan: Plan) -> list[Cost]:
     """All of these."""
     SMALL.create(server, plan.rows)
     size, behind = _data_bytes(server, SMALL), file_mb(server)
-    first = configured(server, SMALL.name, folder / "behind")
+    first = configured(server, [SMALL.name], folder / "behind")
     found = [_run(server, first, f"snapshot, {behind:,.0f} MB of binlog before", plan.rows, size)]
     new_file(server)
-    file = configured(server, SMALL.name, folder / "pipeline")
+    file = configured(server, [SMALL.name], folder / "pipeline")
     found.append(_run(server, file, "snapshot", plan.rows, size))
     log = write_small(server, plan.small, after=plan.rows)
     found.append(_run(server, file, "changes, one a transaction", log.changes, log.size))

@@ -16,9 +16,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import numpy as np
+from deltalake import DeltaTable
 
 from bench.command import configured, following, run_once
 from bench.latency import waited
@@ -27,14 +30,14 @@ from bench.machine import machine
 from bench.peers import python
 from bench.process import run
 from bench.report import results, write
-from bench.tables import KEYED, KEYLESS, Workload
+from bench.tables import BY_NAME, DATABASE, KEYED, KEYLESS, Workload, connected
 from lakehouse_cdc.lake.tables import delta_table
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.runtime.session import local_session
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.workers.launcher import programs
 
-_PIECE, _WARM_SECONDS, _REST_SECONDS = 5, 30, 30
+_PIECE, _WARM_SECONDS, _REST_SECONDS, _LONGEST_SECONDS = 5, 30, 30, 600
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Followed:
 def measure(server: MySqlServer, folder: Path, workload: Workload, rows: int, rate: int, seconds: int) -> Followed:
     """One table. Raises AssertionError where silver is not the source at the end, RuntimeError for a failed run."""
     workload.create(server, rows)
-    file = configured(server, workload.name, folder / workload.table)
+    file = configured(server, [workload.name], folder / workload.table)
     writer = _Writer(server.port, workload.name, rate, rows)
     with writer.writing():
         time.sleep(_PIECE / 2)
@@ -71,12 +74,13 @@ def measure(server: MySqlServer, folder: Path, workload: Workload, rows: int, ra
         time.sleep(_REST_SECONDS)  # until it follows
         begun = time.time() + _WARM_SECONDS
         writer.write(seconds + _WARM_SECONDS)
-        time.sleep(_REST_SECONDS)
+        _until_taken(file, writer.write_last())
     spark = local_session("bench", log=folder / "spark.log", python=programs())
     pipeline = Pipeline.from_yaml(file, spark)
     report = pipeline.verify()
     assert report.verified, report.to_json()
-    late = waited(spark, pipeline, workload.name, rate, begun)
+    late = waited(spark, pipeline, [workload.name], begun)
+    p50, p99 = np.percentile(late.seconds, [50, 99])
     silver = pipeline.layout.silver_table(workload.name)
     versions = [
         row["version"]
@@ -86,9 +90,18 @@ def measure(server: MySqlServer, folder: Path, workload: Workload, rows: int, ra
     written = cost(silver, min(versions) - 1, max(versions)).written
     table_bytes, _ = size(spark, silver)
     return Followed(
-        workload.keyed, rows, round(load, 1), late.changes, late.p50, late.p99, late.slowest, late.batches, written,
-        table_bytes,
+        workload.keyed, rows, round(load, 1), len(late.seconds), round(float(p50), 2), round(float(p99), 2),
+        round(float(late.seconds.max()), 2), late.batches, written, table_bytes,
     )  # fmt: skip
+
+
+def _until_taken(file: Path, moment: float) -> None:
+    """Until silver has what was committed then. Raises AssertionError where that takes minutes."""
+    ledger = str(file.parent / "lake" / "silver" / "ledger")
+    ends = time.monotonic() + _LONGEST_SECONDS
+    while max(DeltaTable(ledger).to_pyarrow_table(columns=["commit_ts"])["commit_ts"].to_pylist()).timestamp() < moment:
+        assert time.monotonic() < ends, f"silver lacks what was written {_LONGEST_SECONDS} s ago"
+        time.sleep(1)
 
 
 class _Writer:
@@ -101,6 +114,16 @@ class _Writer:
         """That long."""
         done = run(python("writer", self._port, self._table, self._rate, seconds, self._rows))
         self._rows += done.rows // 2
+
+    def write_last(self) -> float:
+        """One row; a moment, in seconds since 1970, at which it was not committed yet."""
+        self._rows += 1
+        with closing(connected(self._port)) as connection, connection.cursor() as cursor:
+            cursor.execute(f"USE {DATABASE}")
+            moment = time.time()
+            cursor.execute(BY_NAME[self._table].insert(self._rows, self._rows))
+            connection.commit()
+        return moment
 
     @contextmanager
     def writing(self) -> Iterator[None]:

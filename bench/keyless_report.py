@@ -16,10 +16,11 @@ def section(data: Mapping[str, Any]) -> str:
         f"`uv run python -m bench.keyless --rows {data['runs'][0]['rows']}`, {told(data['machine'])};",
         f"source, writer and pipeline on the same machine, which had a load of {data['busy']} by others before.",
         f"{data['rate']:,} changes a second, half of them updates, while the table is loaded, and then for",
-        f"{data['seconds']} s that count. First run: seconds with Spark's start. Behind: from a commit to the row in",
-        "silver. Written: silver's data files and deletion vectors in that time. Silver was compared with the source.",
+        f"{data['seconds']} s that count. First run: seconds with Spark's start. p50, p99, slowest: from a commit to",
+        "the row in silver. Written: silver's data files and deletion vectors in that time. Silver was compared with",
+        "the source.",
         "",
-        "| key | rows | first run s | behind p50 s | p99 s | slowest s | batches | written MB | table MB |",
+        "| key | rows | first run s | p50 s | p99 s | slowest s | batches | written MB | table MB |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     lines += [

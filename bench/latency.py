@@ -3,10 +3,10 @@
     uv run python -m bench.latency [--quick] [--json] [--rates 100 1000 5000] [--every 1.0] [--seconds 60]
                                    [--write bench]
 
-`lakehouse-cdc run` follows one table, and a writer in another process changes it; the first half of a minute is not
-counted. A change is visible when silver's table has the version that holds it: which one that is says the ledger, by
-the commit time of the last transaction in each batch, and when that version was made, Delta's log. At the end silver
-is compared with the source.
+`lakehouse-cdc run` follows one table, by either engine, and a writer in another process changes it; then ten tables,
+each of which gets a tenth of the second rate. The first half of a minute is not counted. A change is visible when
+silver's table has the version that holds it: which one that is says the ledger, by the commit time of the last
+transaction in each batch, and when that version was made, Delta's log. At the end silver is compared with the source.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
+import numpy.typing as npt
 from pyspark.sql import SparkSession
 
 from bench.command import configured, following, run_once
@@ -27,10 +30,11 @@ from bench.machine import machine
 from bench.peers import python
 from bench.process import run
 from bench.report import results, write
-from bench.tables import LIVE
+from bench.tables import LIVE, LIVES, Workload
 from lakehouse_cdc.lake.tables import delta_table, read
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.runtime.session import local_session
+from lakehouse_cdc.silver.definition.engine import Configured
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.workers.launcher import programs
 
@@ -39,9 +43,14 @@ _WARM_SECONDS, _REST_SECONDS = 30, 30
 
 @dataclass(frozen=True)
 class Latency:
-    """Of `changes` changes at `rate` a second; times in seconds. `batches` are silver's, while these came."""
+    """Of `changes` changes at `rate` a second; times in seconds. `batches` are silver's, while these came.
+
+    `engine` is `target.engine` in the configuration, `tables` how many there are.
+    """
 
     rate: int
+    engine: str
+    tables: int
     changes: int
     p50: float
     p99: float
@@ -49,50 +58,65 @@ class Latency:
     batches: int
 
 
-def measure(server: MySqlServer, folder: Path, rate: int, seconds: int, every_seconds: float) -> Latency:
-    """One rate, with that trigger.
+def measure(
+    server: MySqlServer, folder: Path, tables: Sequence[Workload], engine: str, rate: int, seconds: int, every: float
+) -> Latency:
+    """One rate, with that trigger, in seconds.
 
     Raises AssertionError where silver is not the source at the end, RuntimeError for a run that fails.
     """
-    LIVE.create(server, 0)
-    file = configured(server, LIVE.name, folder / f"rate-{rate}")
+    for table in tables:
+        table.create(server, 0)
+    names = [table.name for table in tables]
+    file = configured(server, names, folder / f"{engine}-{len(tables)}-{rate}", engine)
     run_once(file)
-    with following(file, every_seconds):
+    with following(file, every):
         time.sleep(_REST_SECONDS)  # until it follows
         begun = time.time() + _WARM_SECONDS
-        written = run(python("writer", server.port, LIVE.name, rate, seconds + _WARM_SECONDS))
+        written = run(python("writer", server.port, ",".join(names), rate, seconds + _WARM_SECONDS))
         time.sleep(_REST_SECONDS)
     spark = local_session("bench", log=folder / "spark.log", python=programs())
     pipeline = Pipeline.from_yaml(file, spark)
     report = pipeline.verify()
     assert report.verified, report.to_json()
     assert read(spark, pipeline.layout.changes).where("op IN ('c', 'u', 'd')").count() == written.rows
-    return waited(spark, pipeline, LIVE.name, rate, begun)
-
-
-def waited(spark: SparkSession, pipeline: Pipeline, name: str, rate: int, begun: float) -> Latency:
-    """How long the changes of a table waited that were made from a time on."""
-    layout, table = pipeline.layout, pipeline.layout.silver_table(name)
-    made = {
-        row["version"]: row["timestamp"].timestamp()
-        for row in delta_table(spark, table).history().select("version", "timestamp").collect()
-    }
-    entered = (
-        read(spark, layout.ledger).selectExpr("commit_ts", f"tables['{name}'] AS version").orderBy("seq").collect()
-    )
-    until = np.array([row["commit_ts"].timestamp() for row in entered])
-    visible = np.array([made[row["version"]] for row in entered])
-    changes = read(spark, layout.changes).where("op IN ('c', 'u', 'd')").selectExpr("unix_micros(commit_ts) AS at")
-    at = np.sort(np.array([row["at"] for row in changes.collect()])) / 1e6
-    at = at[at >= begun]
-    batch = np.searchsorted(until, at)
-    assert len(at), "no change was counted"
-    assert batch.max() < len(until), "the ledger does not tell of every change"
-    each = visible[batch] - at
-    p50, p99 = np.percentile(each, [50, 99])
+    late = waited(spark, pipeline, names, begun)
+    p50, p99 = np.percentile(late.seconds, [50, 99])
     return Latency(
-        rate, len(at), round(float(p50), 2), round(float(p99), 2), round(float(each.max()), 2), len(np.unique(batch))
-    )
+        rate, engine, len(tables), len(late.seconds), round(float(p50), 2), round(float(p99), 2),
+        round(float(late.seconds.max()), 2), late.batches,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Waited:
+    """How long each change waited, in seconds, and how many batches of silver took them."""
+
+    seconds: npt.NDArray[np.float64]
+    batches: int
+
+
+def waited(spark: SparkSession, pipeline: Pipeline, names: Sequence[str], begun: float) -> Waited:
+    """How long the changes of tables waited that were made from a time on."""
+    entered = read(spark, pipeline.layout.ledger).orderBy("seq").collect()
+    until = np.array([row["commit_ts"].timestamp() for row in entered])
+    waits, batches = [], set[int]()
+    for name in names:
+        made = {
+            row["version"]: row["timestamp"].timestamp()
+            for row in delta_table(spark, pipeline.layout.silver_table(name)).history().collect()
+        }
+        visible = np.array([made[row["tables"][name]] for row in entered])
+        changes = read(spark, pipeline.layout.changes).where(f"op IN ('c', 'u', 'd') AND source_table = '{name}'")
+        rows = changes.selectExpr("unix_micros(commit_ts) AS at").toArrow()
+        at = np.sort(rows.column("at").to_numpy()) / 1e6
+        at = at[at >= begun]
+        batch = np.searchsorted(until, at)
+        assert len(at), f"no change of {name} was counted"
+        assert batch.max() < len(until), f"the ledger lacks changes of {name}"
+        waits.append(visible[batch] - at)
+        batches |= {*batch.tolist()}
+    return Waited(np.concatenate(waits), len(batches))
 
 
 def main() -> None:
@@ -108,8 +132,11 @@ def main() -> None:
     rates, seconds = ([100], 10) if asked.quick else (asked.rates, asked.seconds)
     found = []
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, MySqlServer.start(version="mysql-8.0") as server:
-        for rate in rates:
-            found.append(measure(server, Path(folder), rate, seconds, asked.every))
+        contests = [([LIVE], engine, rate) for rate in rates for engine in get_args(Configured)]
+        if len(rates) > 1:
+            contests += [(list(LIVES), engine, rates[1]) for engine in get_args(Configured)]
+        for tables, engine, rate in contests:
+            found.append(measure(server, Path(folder), tables, engine, rate, seconds, asked.every))
             print(found[-1], file=sys.stderr, flush=True)
     rows = [asdict(one) for one in found]
     data = {"machine": machine(), "seconds": seconds, "every_seconds": asked.every, "rates": rows}

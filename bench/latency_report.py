@@ -23,17 +23,25 @@ def section(data: Mapping[str, Any]) -> str:
         "",
         "![seconds from a commit on the source to the row in silver](latency.svg)",
         "",
-        "| changes/s | p50 s | p99 s | slowest s | batches |",
-        "|---:|---:|---:|---:|---:|",
+        "| changes/s | tables | `target.engine` | p50 s | p99 s | slowest s | batches |",
+        "|---:|---:|---|---:|---:|---:|---:|",
     ]
-    lines += [f"| {r['rate']:,} | {r['p50']} | {r['p99']} | {r['slowest']} | {r['batches']} |" for r in data["rates"]]
+    lines += [
+        f"| {r['rate']:,} | {r['tables']} | {r['engine']} | {r['p50']} | {r['p99']} | {r['slowest']} | {r['batches']} |"
+        for r in data["rates"]
+    ]
     return "\n".join([*lines, ""])
+
+
+def _of(one: Mapping[str, Any]) -> str:
+    tables = "" if one["tables"] == 1 else f" in {one['tables']} tables"
+    return f"{one['rate']:,} changes/s{tables}, {one['engine']}"
 
 
 def charts(data: Mapping[str, Any]) -> dict[str, str]:
     """Seconds, median and 99th percentile, of each rate."""
     found = [
-        bars.Bar(f"{one['rate']:,} changes/s: {said}", one[kind], f"{one[kind]} s", colour)
+        bars.Bar(f"{_of(one)}: {said}", one[kind], f"{one[kind]} s", colour)
         for one in data["rates"]
         for kind, (said, colour) in _KINDS.items()
     ]

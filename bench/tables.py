@@ -114,5 +114,6 @@ BULK, SMALL, WARM, LIVE, FEW, MANY, ONE = (
     replace(CUSTOMER, table=f"customer_{kind}") for kind in ("bulk", "small", "warm", "live", "few", "many", "one")
 )
 KEYED, KEYLESS = (replace(CUSTOMER, table=f"customer_{kind}", keyed=kind == "keyed") for kind in ("keyed", "keyless"))
-_ALL = (CUSTOMER, WIDE, TEXT, BULK, SMALL, WARM, LIVE, FEW, MANY, ONE, KEYED, KEYLESS)
+LIVES = tuple(replace(CUSTOMER, table=f"customer_live_{i}") for i in range(10))
+_ALL = (*LIVES, CUSTOMER, WIDE, TEXT, BULK, SMALL, WARM, LIVE, FEW, MANY, ONE, KEYED, KEYLESS)
 BY_NAME = {workload.name: workload for workload in _ALL}

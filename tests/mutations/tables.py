@@ -204,6 +204,15 @@ TABLES = (
         tests=("tests/silver/test_multiset.py::test_a_copy_that_goes_in_the_batch_that_it_came_with_is_not_there",),
     ),
     Mutation(
+        name="copies-that-go",
+        rule="A batch of a table without a key is an append only where no copy of it goes.",
+        file="lakehouse_cdc/silver/forms/writers/multiset.py",
+        function="MultisetWriter._apply",
+        old="            if changed.isEmpty():\n",
+        new="            if True:\n",
+        tests=("tests/silver/test_multiset.py::test_copies_go_from_a_table_however_many_rows_a_batch_has",),
+    ),
+    Mutation(
         name="last-copy-goes-first",
         rule="With versions the copy of a row that came last is the one that goes.",
         file="lakehouse_cdc/silver/forms/writers/copies.py",

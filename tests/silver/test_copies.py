@@ -28,12 +28,14 @@ from tests.support.silver.changes import apply, begin, seq
 from tests.support.silver.crashes import applied, runs, seeds
 from tests.support.silver.multisets import (
     COLUMNS,
+    LISTS,
     LOG,
     Writes,
     check_as_of,
     hashable,
     image_of,
     inserted,
+    listed,
     wanted,
 )
 from tests.support.silver.schema_changes import altered
@@ -91,7 +93,7 @@ def every_batch(spark: SparkSession, seed: int, form: Form, *, length: int, part
     for pos in range(3, 3 + length):
         writes.grow(pos)
     policy = Policy(form=form)
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, listed(*rng.choice(LISTS)):
         lake = Lake(spark, Path(folder), {LOG.name: LOG})
 
         def new_applier() -> Applier:

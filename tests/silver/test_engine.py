@@ -26,7 +26,8 @@ from lakehouse_cdc.silver.definition.form import Form, form_named
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Transform
 from lakehouse_cdc.silver.forms import APPEND, CURRENT, HISTORY, MULTISET, SOFT_DELETES
-from lakehouse_cdc.silver.table_tasks import work
+from lakehouse_cdc.silver.table_tasks.current import Current
+from lakehouse_cdc.silver.table_tasks.folded import Folded
 from lakehouse_cdc.silver.tables.table_definition import hand_to_spark
 from tests.support.bronze_writer import Lake
 from tests.support.crash_points import Counted, hooked
@@ -49,7 +50,6 @@ PLACES = {
 POLICIES = {
     "by default": Policy(),
     "configured": Policy(engine="spark"),
-    "copies": replace(AUTO, form=MULTISET),
     "versions of copies": replace(AUTO, form=form_named("multiset_history")),
     "copies with soft deletes": replace(AUTO, form=form_named("multiset_soft_deletes")),
     "renamed": replace(AUTO, transform=Transform(rename={"n": "m"})),
@@ -73,6 +73,11 @@ forms = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
 def test_a_plain_table_is_deltalakes_and_what_it_may_be_called_is_not_narrow() -> None:
     for form in (*FORMS.values(), APPEND):
         assert why_spark(replace(AUTO, form=form), HERE, ONE) == ""
+    without_key = TableSchema("shop", "one", ONE.columns, ())
+    assert why_spark(replace(AUTO, form=MULTISET), HERE, without_key) == ""
+    floats = replace(without_key, columns=(*ONE.columns, Column("f", "float")))
+    assert why_spark(replace(AUTO, form=MULTISET), HERE, floats)
+    assert why_spark(AUTO, HERE, table("one", Column("f", "float"))) == ""
     names = ("n1", "Größe", "select", "1st", "a-b", "$")
     assert why_spark(AUTO, HERE, table("one", *(Column(name, "int") for name in names))) == ""
     assert why_spark(AUTO, replace(HERE, root="/home/jürgen o-1.2", name="Größe 2"), ONE) == ""
@@ -276,7 +281,8 @@ def test_a_table_that_has_grown_becomes_sparks(
 ) -> None:
     policy = replace(AUTO, form=form)
     lake, after = begun(spark, tmp_path, policy)
-    monkeypatch.setattr(work, "_MOST_BYTES", 100)
+    for kind in (Current, Folded):
+        monkeypatch.setattr(kind, "most_bytes", 100)
     last = apply(lake, applier(lake, policy), [insert(ONE, 5, 3, n=3), gone(5, 1, 5)], after)
     assert (engine(lake), last_writer(lake), is_bare(lake)) == (SPARK, "spark", {False})
     apply(lake, applier(lake, policy), [insert(ONE, 6, 1, n=3)], last)

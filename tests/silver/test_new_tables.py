@@ -26,7 +26,7 @@ from lakehouse_cdc.silver.apply import table_applier
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.definition.engine import DELTALAKE, ENGINE
 from lakehouse_cdc.silver.definition.policy import Policy
-from lakehouse_cdc.silver.forms import APPEND, CURRENT, HISTORY, SOFT_DELETES
+from lakehouse_cdc.silver.forms import APPEND, CURRENT, HISTORY, MULTISET, SOFT_DELETES
 from tests.support.bronze_writer import Lake
 from tests.support.crash_points import Counted, hooked
 from tests.support.silver.changes import N, apply, begin, delete, insert, seq, table
@@ -34,9 +34,10 @@ from tests.support.silver.engines import here, writers
 from tests.support.silver.folds import check
 from tests.support.silver.schema_changes import update
 
-FORMS = {"current": CURRENT, "marked": SOFT_DELETES, "versions": HISTORY, "bare": CURRENT, "log": APPEND}
+FORMS = {"current": CURRENT, "marked": SOFT_DELETES, "versions": HISTORY, "bare": CURRENT, "log": APPEND,
+         "copies": MULTISET}  # fmt: skip
 SCHEMAS = {name: table(name, N) for name in FORMS}
-SCHEMAS["log"] = TableSchema("shop", "log", (Column("n", "smallint"),), ())
+SCHEMAS |= {name: TableSchema("shop", name, (Column("n", "smallint"),), ()) for name in ("log", "copies")}
 POLICIES = {SCHEMAS[name].name: Policy(form=form, engine="auto") for name, form in FORMS.items()}
 
 
@@ -44,7 +45,7 @@ def first_changes(name: str) -> Iterator[Change]:
     """What a first batch may hold: nothing but the schema, rows that are read, and what happens to them then."""
     schema = SCHEMAS[name]
     yield begin(schema)
-    if name == "log":
+    if name in ("log", "copies"):
         yield from (Change(seq(2, Rank.READ), Op.READ, schema.name, None, None, {"n": n}) for n in (1, 1, 2))
         yield Change(seq(3), Op.INSERT, schema.name, None, None, {"n": 2})
     elif name != "bare":
@@ -69,11 +70,12 @@ def applier(lake: Lake) -> Applier:
 def require_right(lake: Lake) -> None:
     """All tables are those of the fold."""
     for name, policy in POLICIES.items():
-        if policy.form is not APPEND:
+        if policy.form not in (APPEND, MULTISET):
             check(lake, lake.written, policy, [name])
-    found = sorted(image["n"] for _, image in lake.rows("shop.log"))
-    assert found == sorted(change.after["n"] for change in lake.written if change.table == "shop.log" and change.key is
-                           None and isinstance(change.after, dict))  # fmt: skip
+            continue
+        found = sorted(image["n"] for _, image in lake.rows(name))
+        rows = [change.after for change in lake.written if change.table == name and isinstance(change.after, dict)]
+        assert found == sorted(row["n"] for row in rows)
 
 
 def of_all(lake: Lake, names: Sequence[str] = tuple(FORMS)) -> set[str]:
@@ -136,7 +138,7 @@ def test_a_table_that_comes_later_is_made_by_a_task_as_well(spark: SparkSession,
     early = [change for name in ("bare", "log", "marked") for change in first_changes(name)]
     ours = applier(lake)
     first = apply(lake, ours, early, None)
-    apply(lake, ours, [change for name in ("current", "versions") for change in first_changes(name)], first)
+    apply(lake, ours, [change for name in ("current", "versions", "copies") for change in first_changes(name)], first)
     require_right(lake)
     assert of_all(lake) == {"us", "deltalake"}
 

@@ -33,6 +33,7 @@ from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.model.way_out import silver_reason
+from lakehouse_cdc.silver.apply import compaction
 from lakehouse_cdc.silver.apply.rebuild import rebuild
 from lakehouse_cdc.silver.apply.refusals import refusal
 from lakehouse_cdc.silver.apply.table_applier import AnotherForm, TableApplier
@@ -213,7 +214,9 @@ class Applier:
         try:
             if taken is not None:
                 raise taken
-            keeper.apply(self._session(), part, versions, note)
+            session = self._session()
+            compaction.settle(session, part.table, note.batch)
+            keeper.apply(session, part, versions, note)
         except AnotherForm:
             self._build_again(part.table, versions)
             return

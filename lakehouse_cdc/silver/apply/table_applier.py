@@ -137,11 +137,13 @@ class TableApplier:
             return None
         if held.form.depends_on_order and not self._is_next(versions.after, note):
             return None
+        if held.form.counts_copies and min(begins, default=part.end) <= self._through:
+            return None  # some of it may be in the table
         schema = writer.shape.rows
         if schema.key_given and "r" in part.ops:
             return None  # two rows may have one key, which is to be found out
         table_definition.require_same(schema, {i: self._schemas[i] for i in sorted(part.schema_ids)})
-        return writer.task(part, files, self._holding(held, note, note.source_point.seq))
+        return writer.task(part, files, self._noting(held, note, note.source_point.seq))
 
     def _looked_at(
         self,
@@ -176,6 +178,7 @@ class TableApplier:
         """A task has applied those commits."""
         assert isinstance(self._writer, TaskWriter)
         self._writer.did(session, outcome)
+        self._through = max(self._through, note.source_point.seq)
         self._after, self._newest = versions.last, note
 
     def _held_up_to(self, held: Held | None, versions: Versions) -> int | None:
@@ -236,8 +239,12 @@ class TableApplier:
     def _holding(self, held: Held, note: CommitNote, seq: int = 0) -> CommitNote:
         """What a commit says after which the table holds all up to `seq`, or what it held before if that is more."""
         self._through = max(self._through, seq)
+        return self._noting(held, note, seq)
+
+    def _noting(self, held: Held, note: CommitNote, seq: int) -> CommitNote:
+        """The same of a commit that is yet to be made, by somebody else."""
         frozen = None if held.frozen is None else held.frozen.text(held.schema_seq)
-        return replace(note, through=self._through, frozen=frozen)
+        return replace(note, through=max(self._through, seq), frozen=frozen)
 
     def _rows(self, session: SparkSession, versions: Versions) -> DataFrame:
         return versions.rows(session, self._layout.changes).where(F.col("source_table") == self._name)

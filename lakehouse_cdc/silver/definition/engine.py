@@ -37,6 +37,7 @@ ENGINE = "lakehouse_cdc.engine"  # the property that says which of them keeps th
 # Parquet without column mapping takes no space, no comma and no bracket in a name; the rest is what is easily quoted
 _NAME = re.compile(r"[\w$-]+")
 _UNKEYED = (Kind.FLOAT, Kind.DOUBLE)  # 0.0 and -0.0 are one key to Spark, and two to Arrow
+_PRINTED = (*_UNKEYED, Kind.FLOATS)  # a digest of rows has them as Java prints them
 _KNOWN = (
     "delta.checkpointinterval", "delta.logretentionduration", "delta.deletedfileretentionduration",
     "delta.autooptimize.autocompact", "delta.autooptimize.optimizewrite",
@@ -47,7 +48,7 @@ def why_spark(policy: Policy, table: Table, schema: TableSchema) -> str:
     """Why Spark keeps the silver table of that schema, "" where deltalake can. `schema` has silver's columns."""
     if policy.engine != "auto":
         return "target.engine is spark"
-    return _place(table) or _settings(policy) or _columns(schema)
+    return _place(table) or _settings(policy) or _columns(policy, schema)
 
 
 def _place(table: Table) -> str:
@@ -67,12 +68,14 @@ def _settings(policy: Policy) -> str:
     return next((f"its property {name} is configured" for name in of_delta if name.lower() not in _KNOWN), "")
 
 
-def _columns(schema: TableSchema) -> str:
+def _columns(policy: Policy, schema: TableSchema) -> str:
     for column in schema.captured:
         if not _NAME.fullmatch(column.name):
             return f"the name of its column {column.name} needs column mapping"
         if require(column, schema.name).kind is Kind.JSON:
             return f"its column {column.name} is a VARIANT"
+        if policy.form.counts_copies and require(column, schema.name).kind in _PRINTED:
+            return f"its column {column.name} is of floating-point numbers, and without a key"
     for column in schema.key_columns:
         if require(column, schema.name).kind in _UNKEYED:
             return f"its key column {column.name} is a floating-point number"

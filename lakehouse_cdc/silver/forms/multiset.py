@@ -25,7 +25,7 @@ class CopiesForm(Form):
 
     needs_key = False
     counts_copies = True
-    by_deltalake = False  # the digest is of values as Spark prints them
+    by_deltalake = False
     auto_cdc_refusal = ("a table without a key", "AUTO CDC finds a row by its key")
 
     def columns(self, own: OwnColumns) -> tuple[tuple[str, str], ...]:
@@ -52,6 +52,7 @@ class CopiesForm(Form):
 class Multiset(CopiesForm):
     """Rows as they are now of a table without a key: as many copies of a row as the source has."""
 
+    by_deltalake = True
     name = "multiset"
     title = "type 1 of rows without a key"
     comment = "as it is now, each copy of a row by itself"

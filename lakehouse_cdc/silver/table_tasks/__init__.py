@@ -34,7 +34,7 @@ Why it holds:
   on top of which it would commit.
 
 - `work`: what a task is given, does, and answers. `changes`: the rows of bronze's files. `job`: the tasks' job.
-- `current`, `folded`, `appended`: what is done by form.
+- `current`, `folded`, `counted`, `appended`: what is done by form.
 
 Guards: tests/silver/test_table_tasks.py, tests/silver/test_engine.py; tests/silver/test_fold.py runs over both engines.
 """

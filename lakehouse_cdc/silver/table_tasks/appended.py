@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 
 from lakehouse_cdc.lake.direct.rust_table import RustTable
 from lakehouse_cdc.silver.table_tasks.changes import Changes, whole_numbers
-from lakehouse_cdc.silver.table_tasks.work import GaveUp, Outcome, TableTask
+from lakehouse_cdc.silver.table_tasks.work import MOST_BYTES, GaveUp, Outcome, TableTask
 
 _COME = pa.array(["r", "c"])
 
@@ -20,6 +21,7 @@ class Appended:
     """`barrier` is the seq below which no row survives, or 0."""
 
     barrier: int
+    most_bytes: ClassVar[int] = MOST_BYTES
 
     def apply(self, task: TableTask, table: RustTable) -> Outcome:
         """See `work.Work`."""

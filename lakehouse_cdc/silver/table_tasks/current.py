@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from decimal import Decimal
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +14,7 @@ from lakehouse_cdc.lake.direct.rust_table import Merge, Once, RustTable
 from lakehouse_cdc.model.own_columns import longer_than_any
 from lakehouse_cdc.silver.load.bronze_images import SEQ, TIME
 from lakehouse_cdc.silver.table_tasks.changes import Changes, rank_in, same_keys, within
-from lakehouse_cdc.silver.table_tasks.work import GaveUp, Outcome, TableTask, name_of
+from lakehouse_cdc.silver.table_tasks.work import MOST_BYTES, GaveUp, Outcome, TableTask, name_of
 from lakehouse_cdc.silver.tables.guards import BARRIER, BOUNDED, DELETE, HORIZON, Guards
 
 _DELETED = longer_than_any("_lakehouse_cdc_deleted")
@@ -33,6 +34,7 @@ class Current:
     buries: Once
     guards: Guards | None
     old: int | None
+    most_bytes: ClassVar[int] = MOST_BYTES
 
     def apply(self, task: TableTask, table: RustTable) -> Outcome:
         """See `work.Work`."""

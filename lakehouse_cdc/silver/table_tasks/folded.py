@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,7 @@ from lakehouse_cdc.model.own_columns import END_AT, START_AT, OwnColumns, longer
 from lakehouse_cdc.silver.batch.contents import Barrier
 from lakehouse_cdc.silver.load.bronze_images import SEQ, TIME
 from lakehouse_cdc.silver.table_tasks.changes import Changes, range_of, same_rows, whole_numbers, within
-from lakehouse_cdc.silver.table_tasks.work import GaveUp, Outcome, TableTask
+from lakehouse_cdc.silver.table_tasks.work import MOST_BYTES, GaveUp, Outcome, TableTask
 
 _MOST_ROWS = 100_000  # of a part, and of what is known: each takes a hundredth of a millisecond or two
 _IMAGED, _HELD = map(longer_than_any, ("_lakehouse_cdc_imaged", "_lakehouse_cdc_held"))
@@ -97,6 +97,7 @@ class Folded(ABC):
     """What both have in common; `barriers` are those of the part."""
 
     barriers: tuple[Barrier, ...]
+    most_bytes: ClassVar[int] = MOST_BYTES
 
     def apply(self, task: TableTask, table: RustTable) -> Outcome:
         """See `work.Work`."""

@@ -1,7 +1,8 @@
 """What a task is given for one silver table, what it does, and what it answers.
 
 A task opens the table, sees that it is what the driver took it for, and does the `Work` of its form (`current`,
-`folded`, `appended`), which ends with one commit to the table. See the package for why either engine may do any batch.
+`folded`, `counted`, `appended`), which ends with one commit to the table. See the package for why either engine may do
+any batch.
 """
 
 from __future__ import annotations
@@ -31,11 +32,16 @@ if TYPE_CHECKING:
     from lakehouse_cdc.model.commit_note import CommitNote
     from lakehouse_cdc.silver.batch.contents import TableBatch
 
-_MOST_BYTES = 1 << 30  # of a table, of which a MERGE here may have to write each file again
+MOST_BYTES = 1 << 30  # of a table, of which a MERGE here may have to write each file again
 _TABLE_ROWS = 5_000  # that are read in the time that a table takes without any
 _LONGEST = 1200.0  # seconds for a table; a MERGE into one as large as is taken here needs some tens
 _NONE = Guards()
-OF_FORMS = {"timestamp": TIME, MOMENT: pa.struct([("seq", SEQ), ("commit_ts", TIME)])}  # types of columns of forms
+OF_FORMS = {  # types of columns of forms
+    "timestamp": TIME,
+    MOMENT: pa.struct([("seq", SEQ), ("commit_ts", TIME)]),
+    "string": pa.string(),
+    "int": pa.int32(),
+}
 
 
 class GaveUp(Exception):
@@ -47,7 +53,11 @@ class Outgrown(GaveUp):
 
 
 class Work(Protocol):
-    """What is done with the table of a task, by its form."""
+    """What is done with the table of a task, by its form; one of more than `most_bytes` is Spark's."""
+
+    @property
+    def most_bytes(self) -> int:
+        """Of all of the table's files."""
 
     def apply(self, task: TableTask, table: RustTable) -> Outcome:
         """Do it, in one commit to the table. Raises GaveUp, NotOurs, or an error of deltalake's."""
@@ -165,7 +175,7 @@ def _require_plain(task: TableTask, table: RustTable) -> None:
     wanted |= {task.own.seq: SEQ, task.own.commit_ts: TIME}
     if {name: kind for name, kind in held.items() if name not in task.kept} != wanted:
         raise GaveUp("the table has other columns than expected")
-    if sum(table.sizes()) > _MOST_BYTES:
+    if sum(table.sizes()) > task.work.most_bytes:
         raise Outgrown("so large a table is Spark's")
 
 

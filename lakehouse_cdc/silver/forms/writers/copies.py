@@ -36,7 +36,7 @@ from lakehouse_cdc.silver.batch.contents import Barrier, Segment, TableBatch
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form, WriterArguments
 from lakehouse_cdc.silver.forms.writers.history import HistoryWriter
-from lakehouse_cdc.silver.forms.writers.multiset import bounds_of_digests, copies_missing, moves, newer
+from lakehouse_cdc.silver.forms.writers.multiset import bounds_of_digests, copies_missing, moves, newer, with_digest_of
 from lakehouse_cdc.silver.forms.writers.soft_deletes import SoftWriter
 from lakehouse_cdc.silver.forms.writers.versions import taken_away
 
@@ -63,7 +63,8 @@ class CopiesWriter:
             bounds = bounds_of_digests(moved, self._own)
             there = read(session, self._table).where(self._form.is_current(self._own))
             there = there if bounds is None else there.where(bounds.of())
-            changes = _changes(moved, _heights(there, self._own), _floors(part, reads), self._keyed.shape)
+            heights = _heights(with_digest_of(there, moved, self._own), self._own)
+            changes = _changes(moved, heights, _floors(part, reads), self._keyed.shape)
             older = self._keyed.has_rows(session)  # else nothing is there that the first read could take away
             barriers = [barrier for barrier in (*part.barriers, *reads) if older or barrier.below > part.first]
             barriers.sort(key=lambda barrier: barrier.seq)

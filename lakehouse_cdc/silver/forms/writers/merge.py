@@ -47,14 +47,20 @@ _RANGED = (Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64, Kind.DECIMAL, Kind.DAT
 
 @dataclass(frozen=True)
 class Bounds:
-    """Where all keys of a batch are: what a column of which Delta keeps statistics is, each as SQL after its name."""
+    """Where all keys of a batch are: what a column of the table is, each as SQL after its name.
+
+    `first`: so many of its first characters are compared. Only by whole values Delta leaves files out.
+    """
 
     column: str
     comparisons: tuple[str, ...]
+    first: int | None = None
 
     def of(self, alias: str = "") -> str:
         """SQL: whether a row of the table is within them."""
-        return " AND ".join(f"{alias}{quoted(self.column)} {one}" for one in self.comparisons)
+        column = f"{alias}{quoted(self.column)}"
+        compared = column if self.first is None else f"left({column}, {self.first})"
+        return " AND ".join(f"{compared} {one}" for one in self.comparisons)
 
 
 def bounds_of(changes: DataFrame, schema: TableSchema) -> Bounds | None:

@@ -13,6 +13,11 @@ that copy on top; as many copies of those that were there before go as the stack
 Both follow from the running sum of +1 and -1 in the order of seq. More than there are cannot go: then bronze and the
 table do not belong together.
 
+Digests are as good as random, so a batch's are in every file. What a large table is spared is to be joined with them
+whole: first the digests and numbers alone are read of it, and only those rows take part in the MERGE of which the
+digest is one of those that lose a copy, or get one in place of another. All other rows that come are new ones, on top;
+where there is nothing else, the batch is an append.
+
 A sum has no memory of what it is of, so no row may count twice. A commit says through which seq the table holds bronze,
 and rows up to there are left out, in whatever batch they come: bronze is written and read in the order of seq.
 
@@ -21,26 +26,31 @@ Guards: tests/silver/test_multiset.py.
 
 from __future__ import annotations
 
-from pyspark.sql import Column as SparkColumn
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import TableError, codes
 from lakehouse_cdc.lake.commits import committing, writer_options
+from lakehouse_cdc.lake.direct.file_listing import Listed
 from lakehouse_cdc.lake.tables import append, delta_table, execute_merge, read, write
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.own_columns import OwnColumns, longer_than_any
 from lakehouse_cdc.model.table_layout import Table, literal, quoted
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.schema.types import require
-from lakehouse_cdc.silver.batch import typed_columns
+from lakehouse_cdc.silver.batch import row_digest, typed_columns
 from lakehouse_cdc.silver.batch.computed_columns import filtered
 from lakehouse_cdc.silver.batch.contents import Segment, TableBatch, split
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.form import Form, WriterArguments
 from lakehouse_cdc.silver.forms.writers.merge import Bounds
+from lakehouse_cdc.silver.table_tasks.counted import Counted
+from lakehouse_cdc.silver.table_tasks.job import once, task_of
+from lakehouse_cdc.silver.table_tasks.work import Outcome, TableTask
 
-_LISTED = 500  # digests of a batch that are listed for Delta, which leaves files out by them
+_LISTED = 500  # digests that are listed for Delta, which leaves files out by them
+_LISTED_IN_PART, _PART = 10_000, 10  # as many by their first characters; each list is in the table's log
 _CAME, _GOES = ("r", "c", "u"), ("d", "u")
 _DIGEST, _BASE = map(longer_than_any, ("digest", "base"))  # beside columns by the source's names
 
@@ -49,9 +59,10 @@ class MultisetWriter:
     """The only writer of one such table, for rows of one schema."""
 
     def __init__(self, form: Form, arguments: WriterArguments) -> None:
-        layout, shape = arguments.layout, arguments.shape
+        self._layout, shape = arguments.layout, arguments.shape
         self._form, self.shape, self._since = form, shape, arguments.since
-        self._table = layout.silver_table(shape.schema.name)
+        self._kept = tuple(arguments.kept)
+        self._table = self._layout.silver_table(shape.schema.name)
         self._own = self._table.own
         self._has_rows = False  # True once it is known to
 
@@ -63,20 +74,38 @@ class MultisetWriter:
         floor, moved = events(part, rows, self.shape)
         table = read(session, self._table)
         self._has_rows = self._has_rows or not table.isEmpty()
+        if not self._has_rows and part.ops.isdisjoint(_GOES):
+            self._load(moved, note)
+            return
         moved = moved.persist()  # it is looked at from several sides
         try:
             if not self._has_rows:
-                self._fill(moved, note)
+                self._append(_came(moved, _limits(moved, None, self.shape.schema.name)), note)
             elif floor and not table.where(f"{self._own.seq} < {floor}BD").isEmpty():
                 self._replace(table, floor, moved, note)
             else:
-                self._merge(session, table, moved, note)
+                self._apply(session, table, moved, note)
         finally:
             moved.unpersist()
 
-    def _fill(self, moved: DataFrame, note: CommitNote) -> None:
-        limits = _limits(moved, None, self.shape.schema.name)
-        rows = self._laid_out(_came(moved, limits)).sort(self._own.row_hash)
+    def task(self, part: TableBatch, files: Sequence[Listed], note: CommitNote) -> TableTask:
+        """The same as something for a task to do, of a part that the table does not hold; those are its files."""
+        merges, schema = once(note, self._step()), self.shape.schema
+        return task_of(self._layout, schema, self._form, self._kept, part, files, merges, Counted(part.barrier))
+
+    def did(self, session: SparkSession, outcome: Outcome) -> None:
+        """A task has done it; there is nothing to remember."""
+        assert not outcome.gave_up
+
+    def _load(self, moved: DataFrame, note: CommitNote) -> None:
+        """Rows of which none goes, into an empty table: all are there in the end. They are moved and sorted once."""
+        each = Window.partitionBy("digest").orderBy("seq")
+        came = moved.repartitionByRange("digest").withColumn("copy", F.row_number().over(each))
+        append(self._laid_out(came), self._table, writer_options(note, self._step()))
+
+    def _append(self, came: DataFrame, note: CommitNote) -> None:
+        """Copies on top of those that are there, or of none."""
+        rows = self._laid_out(came).sort(self._own.row_hash)
         append(rows, self._table, writer_options(note, self._step()))
 
     def _replace(self, table: DataFrame, floor: int, moved: DataFrame, note: CommitNote) -> None:
@@ -87,14 +116,25 @@ class MultisetWriter:
         rows = rows.select(*map(quoted, table.columns)).sort(self._own.row_hash)
         write(rows, self._table, writer_options(note, self._step()), mode="overwrite")
 
-    def _merge(self, session: SparkSession, table: DataFrame, moved: DataFrame, note: CommitNote) -> None:
+    def _apply(self, session: SparkSession, table: DataFrame, moved: DataFrame, note: CommitNote) -> None:
+        """What comes and goes, where no row that is there is too old."""
+        there = _counts(with_digest_of(table, moved, self._own), self._own)
+        limits = _limits(moved, there, self.shape.schema.name).persist()
+        try:
+            changed = limits.where("there > base").select("digest")
+            if changed.isEmpty():
+                self._append(_came(moved, limits), note)
+            else:
+                source = _came(moved, limits).unionByName(_gone(limits), allowMissingColumns=True)
+                self._merge(session, source, bounds_of_digests(changed, self._own), note)
+        finally:
+            limits.unpersist()
+
+    def _merge(self, session: SparkSession, source: DataFrame, bounds: Bounds | None, note: CommitNote) -> None:
         own = self._own
         matches = [f"t.{own.row_hash} = s.digest", f"t.{own.row_copy} = s.copy", self._table.rows("t.")]
-        if (bounds := bounds_of_digests(moved, own)) is not None:
+        if bounds is not None:
             matches.append(bounds.of("t."))
-            table = table.where(bounds.of())
-        limits = _limits(moved, _counts(table, own), self.shape.schema.name)
-        source = _came(moved, limits).unionByName(_gone(limits), allowMissingColumns=True)
         values = {quoted(name): f"s.row.{quoted(name)}" for name in self.shape.names}
         values |= self.shape.transform.metadata_of(self.shape.schema.name, "s.commit_ts")
         values |= {column: f"s.{name}" for name, column in self._form_values().items()}
@@ -153,16 +193,7 @@ def moves(rows: DataFrame, shape: Shape) -> DataFrame:
         for ops, image, n in ((_CAME, "after", 1), (_GOES, "before", -1))
     ]
     typed = filtered(typed_columns.typed(images[0].unionByName(images[1]), shape), shape).where("passes")
-    return typed.select(digest(shape.schema, "row.").alias("digest"), "row", "seq", "commit_ts", "n")
-
-
-def digest(schema: TableSchema, prefix: str = "") -> SparkColumn:
-    """SHA-256 of all that a row holds of the source's columns, each as a text that no other value has."""
-    texts = []
-    for column in schema.captured:
-        value, kind = f"{prefix}{quoted(column.name)}", require(column, schema.name).silver
-        texts.append({"binary": f"hex({value})", "variant": f"to_json({value})"}.get(kind, f"CAST({value} AS STRING)"))
-    return F.sha2(F.expr(f"to_json(array({', '.join(texts)}))"), 256)
+    return typed.select(row_digest.by_spark(shape.schema, "row.").alias("digest"), "row", "seq", "commit_ts", "n")
 
 
 def at(held: DataFrame | None, part: TableBatch | None, rows: DataFrame, shape: Shape, own: OwnColumns) -> DataFrame:
@@ -173,16 +204,25 @@ def at(held: DataFrame | None, part: TableBatch | None, rows: DataFrame, shape: 
     floor, moved = events(part, rows, shape)
     if held is None:
         return _came(moved, _limits(moved, None, shape.schema.name)).select(*typed_columns.laid_out(shape, own))
-    hashed = held.where(f"{own.seq} >= {floor}BD").withColumn(own.row_hash, digest(shape.schema))
+    hashed = held.where(f"{own.seq} >= {floor}BD").withColumn(own.row_hash, row_digest.by_spark(shape.schema))
     left, limits = _left(_numbered(hashed.withColumn(own.row_copy, F.lit(0)), own), moved, shape, own)
     fresh = _came(moved, limits).select(*typed_columns.laid_out(shape, own))
     return left.select(*map(quoted, held.columns)).unionByName(fresh, allowMissingColumns=True)
 
 
 def bounds_of_digests(moved: DataFrame, own: OwnColumns) -> Bounds | None:
-    """The digests in `moved`, where they are few enough to be listed for Delta."""
-    digests = [row["digest"] for row in moved.select("digest").distinct().limit(_LISTED + 1).collect()]
-    return Bounds(own.row_hash, (f"IN ({', '.join(map(literal, digests))})",)) if 0 < len(digests) <= _LISTED else None
+    """The digests in `moved`, where they are few enough to be listed."""
+    rows = moved.select("digest").distinct().limit(_LISTED_IN_PART + 1).collect()
+    first = None if len(rows) <= _LISTED else _PART
+    listed = sorted({row["digest"][:first] for row in rows})
+    fits = 0 < len(rows) <= _LISTED_IN_PART
+    return Bounds(own.row_hash, (f"IN ({', '.join(map(literal, listed))})",), first) if fits else None
+
+
+def with_digest_of(rows: DataFrame, moved: DataFrame, own: OwnColumns) -> DataFrame:
+    """Those of a table's rows that have a digest of `moved`."""
+    digests = moved.select(F.col("digest").alias(_DIGEST)).distinct()
+    return rows.join(digests, F.col(own.row_hash) == F.col(_DIGEST), "left_semi")
 
 
 def copies_missing(table: str) -> TableError:
@@ -258,6 +298,6 @@ def _numbered(rows: DataFrame, own: OwnColumns, current: str = "true") -> DataFr
 def count_again(session: SparkSession, table: Table, schema: TableSchema, form: Form, note: CommitNote) -> None:
     """After the columns changed, `schema` being that of now: digests and numbers again, in one commit."""
     rows, own = read(session, table), table.own
-    numbered = _numbered(rows.withColumn(own.row_hash, digest(schema)), own, form.is_current(own))
+    numbered = _numbered(rows.withColumn(own.row_hash, row_digest.by_spark(schema)), own, form.is_current(own))
     options: dict[str, str | int] = {"userMetadata": note.text()}
     write(numbered.select(*map(quoted, rows.columns)), table, options, mode="overwrite")
