@@ -27,7 +27,7 @@ from tests.support.source.replication import Member, group, member
 from tests.support.source.stage import Stage, on_stage
 from tests.support.source.ways_out import of, stopped
 
-pytestmark = pytest.mark.mysql
+pytestmark = [pytest.mark.mysql, pytest.mark.one_server]
 
 
 class Moving:
@@ -223,6 +223,7 @@ def test_a_planned_batch_is_executed_on_the_new_server(moving: Moving, monkeypat
 # ---------------------------------------------------------------- what is refused
 
 
+@pytest.mark.long
 @remedy(codes.SERVER_LAGS, codes.SERVER_LACKS)
 def test_what_a_server_lacks_is_named(moving: Moving, monkeypatch: pytest.MonkeyPatch) -> None:
     """A replica that has not applied it yet, and does so later; the stream then follows."""
@@ -254,6 +255,7 @@ def test_what_a_server_lacks_is_named(moving: Moving, monkeypatch: pytest.Monkey
     moving.exact()
 
 
+@pytest.mark.long
 def test_what_a_server_has_purged_is_a_gap(moving: Moving) -> None:
     driver = moving.driver
     moving.stage.snapshot(driver)
