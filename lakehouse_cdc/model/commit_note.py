@@ -25,7 +25,7 @@ _STORED = {"source_point": "standing"}  # names of fields in the log of tables t
 class SourcePoint:
     """A position of the source. `gtid` is the set up to it, `commit_ts` microseconds since 1970 of the last commit.
 
-    `after` and `by` are its `model.clock.Bounds`, `turn` is that of its `model.offset.Offset`.
+    `after` and `by` are its `model.clock.Bounds`, `turn` and `unbroken` are those of its `model.offset.Offset`.
     """
 
     epoch: int
@@ -37,6 +37,7 @@ class SourcePoint:
     after: int = 0
     by: int = 0
     turn: int = 0
+    unbroken: int = 0
 
     @classmethod
     def of_offset(cls, offset: Mapping[str, Any]) -> SourcePoint:
@@ -53,6 +54,7 @@ class SourcePoint:
                 after=int(after),
                 by=int(by),
                 turn=int(offset.get("turn") or 0),
+                unbroken=int(offset.get("unbroken") or 0),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise codes.OFFSET_UNREADABLE.error(f"the checkpoint's offset holds no position: {error}") from error
@@ -61,6 +63,10 @@ class SourcePoint:
     def seq(self) -> int:
         """The last seq at the position: all rows that have been emitted by then, and none later, are up to it."""
         return last_at(self.epoch, Position(self.file, self.pos + self.turn))
+
+    def joins(self, epoch: int, later: int) -> bool:
+        """Whether the log was followed without a gap from one epoch to a later one, as far as is known here."""
+        return epoch == later or 0 < self.unbroken <= epoch
 
     @property
     def mark(self) -> Mark:
@@ -73,8 +79,8 @@ class SourcePoint:
         return self.mark.bounds.time(self.commit_ts)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; a `turn` only where there is one."""
-        return {name: value for name, value in asdict(self).items() if value or name != "turn"}
+        """Plain data; `turn` and `unbroken` only where they are set."""
+        return {name: value for name, value in asdict(self).items() if value or name not in ("turn", "unbroken")}
 
 
 @dataclass(frozen=True)

@@ -48,15 +48,16 @@ class Comparison:
         """What a person reads."""
         said = []
         if self.lacking:
-            said.append(f"it has not executed {_shown(self.lacking)}, which bronze holds")
+            said.append(f"it has not executed {shown(self.lacking)}, which bronze holds")
         if self.purged:
-            said.append(f"it has purged {_shown(self.purged)}, which bronze lacks")
+            said.append(f"it has purged {shown(self.purged)}, which bronze lacks")
         if not said:
             said.append("it has executed all that bronze holds")
             said += ["and purged nothing that bronze lacks"] if self.purged is not None else []
         return " and ".join(said) if self.lacking else " ".join(said)
 
 
-def _shown(gtids: GtidSet) -> str:
+def shown(gtids: GtidSet) -> str:
+    """A set, or the beginning of a long one."""
     text = str(gtids)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

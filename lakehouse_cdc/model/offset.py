@@ -54,6 +54,8 @@ class Offset:
     in between: what is emitted at each turn comes after what was emitted before (see `seq_position`). `settings` are
     digests of configurations that hid columns which may be shown by now, and are not (`source.planning.reconfigured`).
     `between` are the ends of the stretches that its batch consists of, but the last (see `source.planning.stretches`).
+    `unbroken` is the epoch since which the log was followed without a gap, from server to server (0: this one).
+    `anonymous`: the last transaction has no GTID, and `gtid_set` does not say all.
     """
 
     epoch: int
@@ -72,6 +74,12 @@ class Offset:
     turn: int = 0
     settings: tuple[str, ...] = ()
     between: tuple[Offset, ...] = ()
+    unbroken: int = 0
+    anonymous: bool = False
+
+    def follows(self, start: Offset) -> bool:
+        """Whether it is `start` on another server (see `source.planning.server_change`), and nothing lies between."""
+        return start.epoch < self.epoch and 0 < self.unbroken <= start.epoch
 
     def gtids(self) -> GtidSet:
         """`gtid_set`, parsed."""
@@ -157,6 +165,8 @@ class Offset:
         text |= {"texts": list(self.texts)} if any(self.texts) else {}
         text |= {"turn": self.turn} if self.turn else {}
         text |= {"settings": list(self.settings)} if self.settings else {}
+        text |= {"unbroken": self.unbroken} if self.unbroken else {}
+        text |= {"anonymous": True} if self.anonymous else {}
         return {
             "version": _VERSION,
             "epoch": self.epoch,
@@ -202,4 +212,6 @@ class Offset:
             texts=(int(texts[0]), int(texts[1])),
             turn=data.get("turn", 0),
             settings=tuple(data.get("settings", ())),
+            unbroken=data.get("unbroken", 0),
+            anonymous=data.get("anonymous", False),
         )

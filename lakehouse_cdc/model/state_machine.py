@@ -9,6 +9,8 @@ says. A pair that is not in the table is an error: it stops the stream before an
   next batch, which has read the log from this one's end on, before anything else happens to the table: every other
   event but the end of the table is refused in `Unconfirmed` and `CaughtUp`.
 - Chunks of one batch follow each other, so `Unconfirmed` moves on from where the batch began.
+- What the log of one server held after a position is not known any more once another server's continues it. So every
+  read that is not confirmed by then counts as one that crossed a DDL.
 - The rows of a table without a key are read at once, and rows that come twice would be two rows. So one that crossed a
   DDL is not put back: it is read again, and the end of that pass deletes what it read before.
 - A table of which nothing has been emitted is never read *again*: `Waiting` stays where it is, and may be forgotten.
@@ -40,6 +42,7 @@ from lakehouse_cdc.model.table_events import (
     RereadAsked,
     RowsChanged,
     SchemaChanged,
+    ServerReplaced,
     TableBorn,
     TableDeselected,
     TableDiscovered,
@@ -160,7 +163,7 @@ def _complete(phase: CaughtUp, _: ReadsConfirmed) -> Phase:
     return Complete(phase.in_pass)
 
 
-def _put_back(phase: Unconfirmed | CaughtUp, event: DdlCrossed) -> Phase:
+def _put_back(phase: Unconfirmed | CaughtUp, event: DdlCrossed | ServerReplaced) -> Phase:
     if event.reread is not None:
         return Reading(RepeatedPass(event.reread), [])
     return PutBack(phase.in_pass, phase.moved_from, True if isinstance(phase, CaughtUp) else phase.cursor)
@@ -186,6 +189,10 @@ def _each(row: Row, *phases: type[Phase]) -> dict[type[Phase], Row]:
 
 
 _SETTLED = (Waiting, Reading, PutBack, Complete, Streaming)  # captured, and no read of them is unconfirmed
+_CROSSED: Mapping[type[Phase], Row] = {
+    **_each(Row(_put_back, (PutBack, Reading)), Unconfirmed, CaughtUp),
+    **_staying(*_SETTLED, Dropped, Quarantined),
+}
 _BY_EVENT: Mapping[type[Event], Mapping[type[Phase], Row]] = {
     TableDiscovered: {
         **_each(Row(_start, (Waiting, Streaming)), Absent, Waiting),
@@ -217,10 +224,8 @@ _BY_EVENT: Mapping[type[Event], Mapping[type[Phase], Row]] = {
         CaughtUp: Row(_complete, (Complete,)),
         **_staying(*_SETTLED, Dropped, Quarantined),
     },
-    DdlCrossed: {
-        **_each(Row(_put_back, (PutBack, Reading)), Unconfirmed, CaughtUp),
-        **_staying(*_SETTLED, Dropped, Quarantined),
-    },
+    DdlCrossed: _CROSSED,
+    ServerReplaced: _CROSSED,
     RereadAsked: _each(Row(_read_again, (Reading,)), Complete, Streaming),
     RepairAsked: _staying(Complete, Streaming),
     RepairRetried: _staying(Complete, Streaming),
@@ -278,6 +283,8 @@ def _floor(state: TableState | None, event: Event) -> Position | None:
             return floor
         case SchemaChanged(floor=floor) | RowsChanged(floor=floor) | TableTruncated(floor):
             return floor
+        case ServerReplaced():
+            return None  # that of the stream is after it
     return None if state is None else state.floor
 
 
@@ -286,7 +293,7 @@ def _repair(repair: Repair | None, event: Event) -> Repair | None:
     match event, repair:
         case ReadsConfirmed(), RepairRead(_, seq):
             return Repaired(seq)
-        case DdlCrossed(), RepairRead(keys):
+        case ((DdlCrossed() | ServerReplaced()), RepairRead(keys)):
             return RepairPending(keys)
         case RepairAsked(keys, seq), None | Repaired():
             return RepairRead(keys, seq)

@@ -122,6 +122,13 @@ class DdlCrossed:
 
 
 @dataclass(frozen=True)
+class ServerReplaced:
+    """The log of another server continues this one's, and may not have what those reads met. See `DdlCrossed`."""
+
+    reread: int | None = None
+
+
+@dataclass(frozen=True)
 class RereadAsked:
     """The rows are to be read again; nothing happened to the table."""
 
@@ -146,10 +153,12 @@ class RepairRetried:
 Event = (
     TableDiscovered | TableBorn | TableRecorded | TableDropped | TableRefused | TableDeselected | EpochBegun
     | SchemaChanged | RowsChanged | TableTruncated
-    | ChunkPlanned | LastChunkPlanned | ReadsConfirmed | DdlCrossed | RereadAsked | RepairAsked | RepairRetried
+    | ChunkPlanned | LastChunkPlanned | ReadsConfirmed | DdlCrossed | ServerReplaced
+    | RereadAsked | RepairAsked | RepairRetried
 )  # fmt: skip
 EVENTS: tuple[type[Event], ...] = (
     TableDiscovered, TableBorn, TableRecorded, TableDropped, TableRefused, TableDeselected, EpochBegun,
     SchemaChanged, RowsChanged, TableTruncated,
-    ChunkPlanned, LastChunkPlanned, ReadsConfirmed, DdlCrossed, RereadAsked, RepairAsked, RepairRetried,
+    ChunkPlanned, LastChunkPlanned, ReadsConfirmed, DdlCrossed, ServerReplaced,
+    RereadAsked, RepairAsked, RepairRetried,
 )  # fmt: skip

@@ -27,6 +27,7 @@ class LogView:
     server_id: int
     options: ConnectionOptions
     made: dict[str, float] = field(default_factory=dict)  # when, of files of which that was asked
+    server: str = ""  # its uuid
 
     @classmethod
     def of(
@@ -41,7 +42,8 @@ class LogView:
         now = server.clock_us(session) / 1e6  # all that was logged by then is in the sizes
         sizes = server.binary_logs(session)
         known = retention_of(session) if retention is None else retention
-        return cls(sizes, now, known, server_id, session.options, {} if made is None else made)
+        made = {} if made is None else made
+        return cls(sizes, now, known, server_id, session.options, made, session.server_uuid)
 
     def headroom(self, needed: str) -> Headroom:
         """How long the file `needed` is there at least. Raises TransientError where the server cannot be asked."""

@@ -99,13 +99,28 @@ def threads_running(session: Session) -> int:
 
 def replica_lags(session: Session) -> list[int | None]:
     """How many seconds this server lags behind each server that it replicates from; None where it cannot tell."""
+    new = not session.is_mariadb and session.version >= (8, 0, 22)
+    lag = "Seconds_Behind_Source" if new else "Seconds_Behind_Master"
+    records = session.records(_replica_status(session))
+    return [None if (seconds := record[lag]) is None else int(seconds) for record in records]
+
+
+_FILTERS = (
+    "Replicate_Do_DB", "Replicate_Ignore_DB", "Replicate_Do_Table", "Replicate_Ignore_Table",
+    "Replicate_Wild_Do_Table", "Replicate_Wild_Ignore_Table", "Replicate_Rewrite_DB",
+)  # fmt: skip
+
+
+def replica_filters(session: Session) -> list[str]:
+    """What keeps a replica from applying all that its source logs, as `name: value`."""
+    records = session.records(_replica_status(session))
+    return [f"{name}: {record[name]}" for record in records for name in _FILTERS if record.get(name)]
+
+
+def _replica_status(session: Session) -> str:
     if session.is_mariadb:
-        sql, lag = "SHOW ALL SLAVES STATUS", "Seconds_Behind_Master"
-    elif session.version >= (8, 0, 22):
-        sql, lag = "SHOW REPLICA STATUS", "Seconds_Behind_Source"
-    else:
-        sql, lag = "SHOW SLAVE STATUS", "Seconds_Behind_Master"
-    return [None if (seconds := record[lag]) is None else int(seconds) for record in session.records(sql)]
+        return "SHOW ALL SLAVES STATUS"
+    return "SHOW REPLICA STATUS" if session.version >= (8, 0, 22) else "SHOW SLAVE STATUS"
 
 
 def executed_contains(session: Session, gtid_set: str) -> bool:
@@ -123,6 +138,23 @@ def executed_gtids(session: Session) -> tuple[GtidSet, GtidSet | None]:
         return GtidSet.parse(str(logged or "")).union(GtidSet.parse(str(applied or ""))), None
     executed, purged = session.one("SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged")
     return GtidSet.parse(str(executed)), GtidSet.parse(str(purged))
+
+
+def unlogged_gtids(session: Session) -> GtidSet:
+    """MySQL's transactions that no file of the log holds any more, or ever held: those of a backup, for example.
+
+    While files are there that were written before, all of these were executed before what they hold. Nothing is known
+    of that from MariaDB, nor from MySQL without GTIDs.
+    """
+    if session.is_mariadb or not is_on(session, "gtid_mode"):
+        return GtidSet()
+    return GtidSet.parse(str(session.scalar("SELECT @@GLOBAL.gtid_purged")))
+
+
+def is_on(session: Session, variable: str) -> bool:
+    """Whether a global variable is ON; one that the server does not have is not."""
+    rows = session.query("SHOW GLOBAL VARIABLES LIKE %s", [variable.replace("_", r"\_")])
+    return bool(rows) and str(rows[0][1]).upper() == "ON"
 
 
 def prepared_xids(session: Session) -> set[str] | None:

@@ -22,7 +22,7 @@ from lakehouse_cdc.errors import TableError, codes
 from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.changelog import Op
-from lakehouse_cdc.model.commit_note import CommitNote
+from lakehouse_cdc.model.commit_note import CommitNote, SourcePoint
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.model.table_layout import Layout
@@ -86,6 +86,7 @@ class _Around:
     seq: int
     before: Row | None
     next_row: tuple[int, Mapping[str, int] | None]
+    newest: SourcePoint
 
     @classmethod
     def of(cls, spark: SparkSession, layout: Layout, seq: int, newest: CommitNote) -> _Around:
@@ -96,8 +97,8 @@ class _Around:
             before = ledger.where(F.col("seq") <= at).orderBy("seq", ascending=False).head()
             next_row = ledger.where(F.col("seq") >= at).orderBy("seq").head()
         if next_row is not None:
-            return cls(seq, before, (int(next_row["seq"]), next_row["reading"]))
-        return cls(seq, before, (newest.source_point.seq, newest.reading))
+            return cls(seq, before, (int(next_row["seq"]), next_row["reading"]), newest.source_point)
+        return cls(seq, before, (newest.source_point.seq, newest.reading), newest.source_point)
 
     def inexact(self, table: str, schemas: list[SchemaInForce], passes: Mapping[str, int]) -> str | None:
         """Why a table is not exact there, None if it is."""
@@ -112,7 +113,7 @@ class _Around:
             return None
         if self.before is None or self.before["reading"] is None:
             return "the ledger begins later"
-        if self.before["position"]["epoch"] != unpack(self.seq).epoch:
+        if not self.newest.joins(self.before["position"]["epoch"], unpack(self.seq).epoch):
             return "the source's log began again, and where it began is later"
         if table not in self.before["tables"] or table in self.before["reading"]:
             return "it had not been read wholly"

@@ -153,7 +153,7 @@ def _after_transaction(text: str, known: DataFrame, source: str, number: int, ne
 def _between(text: str, low: int | None, high: int | None, newest: SourcePoint) -> int:
     """Any seq after the one and below the other: no row lies between."""
     next_epoch = newest.epoch if high is None else unpack(int(high)).epoch
-    if low is not None and unpack(int(low)).epoch != next_epoch:
+    if low is not None and not newest.joins(unpack(int(low)).epoch, next_epoch):
         what = f"{text} cannot be had: the source's log has a gap around there, or began again"
         raise codes.MOMENT_UNRESOLVED.error(
             what, where=text, hint="ask for a GTID that changed a captured table, or for a later moment"

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakehouse_cdc.errors import CdcError
+from lakehouse_cdc.errors import CdcError, codes
 from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.log_retention import Headroom, Retention
 from lakehouse_cdc.model.source_lag import Lag, lag
@@ -83,6 +83,8 @@ class SourceWatch:
 
     def moved(self, point: SourcePoint) -> None:
         """Bronze is at `point` now."""
+        if self._point is not None and self._point.server_uuid != point.server_uuid:
+            self.close()
         self._point = point
 
     def tick(self) -> Look | None:
@@ -104,7 +106,11 @@ class SourceWatch:
 
     def _look(self, point: SourcePoint, now: float) -> Look:
         if self._session is None:
-            self._session = connect(self._options)
+            self._session = connect(self._options, server=point.server_uuid, only=True)
+        if self._session.server_uuid != point.server_uuid:
+            raise codes.SERVER_CHANGED.error(
+                f"this session reached server {self._session.server_uuid}, bronze is at {point.server_uuid}"
+            )
         if self._retention is None or now - self._asked >= _SETTINGS_EVERY:
             self._retention, self._asked = retention_of(self._session), now
         view = LogView.of(self._session, self._server_id, retention=self._retention, made=self._made)

@@ -140,6 +140,8 @@ def status(
         tables[name] = replace(table, asked=name in asked)
     if layout.silver is not None:
         tables = _with_silver(reader, layout, SilverNames(layout, offset.tables, policy), tables)
+    if logs is not None and logs.server != point.server_uuid:
+        logs = None  # positions of one server mean nothing on another
     seen = 0.0 if noted is None else caught_up_at(noted, point)
     lagging = None if logs is None else lag(point, logs.sizes, logs.now, caught_up_at=seen)
     kept = None

@@ -107,13 +107,31 @@ class Text(Kind[str]):
 
 
 class Url(Text):
-    """`mysql://user@host:port`, without a password; the port may be left out, and a user be percent-encoded."""
+    """`mysql://user@host:port`, without a password; the port may be left out, and a user be percent-encoded.
+
+    Several servers are hosts with commas between, `mysql://user@one:3306,two:3306`, or a list of urls with one user,
+    which means the same.
+    """
 
     def __init__(self) -> None:
-        host = r"(?:[^:/?#@\[\]\s]+|\[[0-9A-Fa-f:.]+\])"
-        super().__init__(rf"mysql://[^:/?#@\s]+@{host}(?::[0-9]{{1,5}})?/?", "mysql://user@host:port", "url")
+        host = r"(?:[^:/?#@,\[\]\s]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?"
+        super().__init__(rf"mysql://[^:/?#@\s]+@{host}(?:,{host})*/?", "mysql://user@host:port", "url")
 
     def check(self, value: Any) -> str:
+        if not isinstance(value, list | tuple):
+            return self._one(value)
+        if not value:
+            raise Invalid("expected at least 1")
+        servers = []
+        for i, one in enumerate(value):
+            try:
+                servers.append(self._one(one).partition("://")[2].rstrip("/"))
+            except Invalid as error:  # noqa: PERF203
+                raise Invalid([error.first.below(i)]) from None
+        user = servers[0].rpartition("@")[0] + "@"  # of another one who connects says that there is one user
+        return "mysql://" + ",".join([servers[0], *(one.removeprefix(user) for one in servers[1:])])
+
+    def _one(self, value: Any) -> str:
         text = value if isinstance(value, str) else ""
         scheme, _, rest = text.partition("://")
         if ":" in rest.rpartition("@")[0]:
@@ -122,6 +140,10 @@ class Url(Text):
         if database and re.fullmatch(self.pattern, f"{scheme}://{server}"):
             raise Invalid(f"expected {self.expected}, and no database after it: source.tables names them")
         return super().check(value)
+
+    def json_schema(self) -> JsonSchema:
+        one = super().json_schema()
+        return {"anyOf": [one, {"type": "array", "items": one, "minItems": 1}]}
 
     def of_text(self, text: str) -> str:
         """As an option of the source, where who connects checks it, and repeats no part of it."""

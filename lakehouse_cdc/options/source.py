@@ -24,6 +24,7 @@ from lakehouse_cdc.schema.representation import TypeMap, ZeroDates
 
 Snapshot = Literal["initial", "never", "only"]
 OnGap = Literal["fail", "resnapshot"]
+OnFailover = Literal["refuse", "follow"]
 SchemaChanges = Literal["evolve", "freeze", "stop"]
 OnError = Literal["reread", "quarantine", "stop"]
 Settle = Literal["auto", "gtid", "process", "snapshot", "age"]
@@ -58,6 +59,12 @@ class Tuning:
         Choice[OnGap](get_args(OnGap)),
         "when the binlog was purged or reset before it was read: `fail`, or `resnapshot` all tables in a new epoch",
         default="fail", spark="onGap", changes=NEXT_RUN,
+    )  # fmt: skip
+    on_failover: OnFailover = option(
+        Choice[OnFailover](get_args(OnFailover)),
+        "when the server is another one than before: `refuse`, or `follow` it where GTIDs prove that its log continues"
+        " just what was read",
+        default="refuse", spark="onFailover", changes=NEXT_RUN,
     )  # fmt: skip
     settle: Settle = option(
         Choice[Settle](get_args(Settle)),
@@ -119,7 +126,11 @@ class Tuning:
 class Server(Keys):
     """Which server and which tables, and how values are carried."""
 
-    url: str = option(Url(), "`mysql://user@host:port`", spark="url", changes=NEXT_RUN)
+    url: str = option(
+        Url(),
+        "`mysql://user@host:port`; of several servers of one replication group: a list of such, or hosts with commas",
+        spark="url", changes=NEXT_RUN,
+    )  # fmt: skip
     password: Secret = option(
         SecretReference(),
         "the user's password: `${env:NAME}`, `${file:/path}` or `${secret:scope/key}` (Databricks)",

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse_cdc.errors import CdcError
+from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.readers.choice import ReaderOnDemand
 from lakehouse_cdc.model.own_columns import OwnColumns
 from lakehouse_cdc.model.table_layout import Layout
-from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.pipeline.config.source_options import connection_options, source_options
@@ -135,6 +136,14 @@ class PipelineContext:
     def _connection(self) -> ConnectionOptions:
         return connection_options(self.config, self._home)
 
+    def _session(self) -> Session:
+        """One of the source: of the server whose log bronze is at, where that answers."""
+        place = Checkpoint(self.checkpoint("bronze"))
+        last = place.last_offset()
+        return connect(
+            self._connection(), server="" if last is None else str(place.offset(last).get("server_uuid", ""))
+        )
+
     def telemetry(self) -> Telemetry:
         """The outputs that the configuration asks for, of one run."""
         target = self.config.target
@@ -177,7 +186,7 @@ class PipelineContext:
 
     def uncaptured(self) -> Uncaptured:
         """What matches `source.tables` now and is not captured, with the reasons."""
-        with connect(self._connection()) as session:
+        with self._session() as session:
             return uncaptured(session, Selection(self.config.source.tables))
 
     @contextmanager

@@ -22,10 +22,10 @@ from lakehouse_cdc.model.belonging import Silver
 from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.mysql.catalog import read_catalog
-from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions
 from lakehouse_cdc.mysql.estimates import estimates
 from lakehouse_cdc.mysql.log_view import LogView
-from lakehouse_cdc.mysql.preflight import checks
+from lakehouse_cdc.mysql.preflight import checks, group
 from lakehouse_cdc.mysql.preflight.settings import Finding
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
 from lakehouse_cdc.ops import last_error, verify_history
@@ -92,7 +92,7 @@ class Pipeline(RereadRequests):
 
     def doctor(self) -> list[Finding]:
         """Everything that must be true of source and target. Raises only if the source cannot be reached."""
-        with connect(self._connection()) as session:
+        with self._session() as session:
             findings = checks.check(
                 session, Selection(self.config.source.tables), choice(self.config), self.config.keys
             )
@@ -105,6 +105,7 @@ class Pipeline(RereadRequests):
             carried = {name: carry(schema, rules) for name, schema in captured.items()}
             findings += checks.zero_date_defaults(session, carried)
             findings += checks.large_rows(session, carried)
+            findings += group.others(session, self._connection())
             findings += self._unused(captured)
             findings += self._unfit(captured, at_fault) if self.config.target.silver else []
             sizes = estimates(session)
@@ -141,7 +142,7 @@ class Pipeline(RereadRequests):
 
     def estimates(self) -> dict[str, int]:
         """About how many rows each captured table has, as the server's statistics say."""
-        with connect(self._connection()) as session:
+        with self._session() as session:
             estimated = estimates(session)
         selection = Selection(self.config.source.tables)
         return {name: one.rows for name, one in estimated.items() if selection.matches(name)}
@@ -314,6 +315,7 @@ class Pipeline(RereadRequests):
         from lakehouse_cdc.bronze import sink
         from lakehouse_cdc.lake.checkpoint import Checkpoint
         from lakehouse_cdc.lake.delta_log import reachable
+        from lakehouse_cdc.pipeline.start.settling import settle
         from lakehouse_cdc.silver.apply import stream as silver
         from lakehouse_cdc.sinks.stream import start as start_sink
 
@@ -332,6 +334,9 @@ class Pipeline(RereadRequests):
 
         with self._writing(_OTHER_RUN), ExitStack() as ending, Streams() as streams:
             ending.enter_context(self._upkeep(report))
+            if self.config.source.on_failover == "follow" and Checkpoint(place).planned is not None:
+                # what bronze has not got is planned where the source is now, and what it has is not read again
+                settle(spark, layout, self.folders, digest="")
             milestones.streams_begin()
             reading = partial(self._reading, report)
             streams.add(
@@ -540,7 +545,7 @@ class Pipeline(RereadRequests):
         logs, left_out = None, None
         with self.failures():
             options = SourceOptions.parse(self.source_options())
-        with suppress(TransientError), connect(self._connection()) as session:
+        with suppress(TransientError), self._session() as session:
             logs = LogView.of(session, next(replica_ids(options.server_ids)))
             left_out = uncaptured(session, Selection(self.config.source.tables))
         with self.failures():

@@ -30,13 +30,13 @@ from lakehouse_cdc.model.as_of_rule import Event, truths
 from lakehouse_cdc.model.multiset import rollback
 from lakehouse_cdc.model.own_columns import longer_than_any
 from lakehouse_cdc.model.variant import decode
-from lakehouse_cdc.mysql.connection.session import Session, connect, translated
+from lakehouse_cdc.mysql.connection.session import Session, translated
 from lakehouse_cdc.mysql.key_range import KeySpace
 from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.source.identity import connect_to
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.reading.snapshot_read import keys_in_range, looked_at
 from lakehouse_cdc.source.reading.views_of_rows import Part, parts_of
-from lakehouse_cdc.source.settling.identity import check_identity
 from lakehouse_cdc.source.splits import SnapshotSplit
 from lakehouse_cdc.verify.columns import form, is_json, of_image, of_server, selected
 
@@ -118,8 +118,7 @@ class Texts:
 
 def read_texts(split: SnapshotSplit, options: SourceOptions, server_id: int, texts: Texts) -> Iterator[pa.RecordBatch]:
     """The rows of the split at W. Raises DefiniteError where the table has changed since, or is gone."""
-    with connect(options.connection) as session:
-        check_identity(session, split.identity)
+    with connect_to(options, split.identity) as session:
         rows: Iterable[pa.RecordBatch] | None
         if split.schema.range_key:
             looked = looked_at(split, options, server_id, session, lambda: _select(split, options, texts))
@@ -138,7 +137,7 @@ def _select(split: SnapshotSplit, options: SourceOptions, texts: Texts) -> list[
     space = KeySpace(split.schema)
     where = space.where(split.lo, split.hi)
     sql = f"SELECT {texts.select_list} FROM {space.table}" + (f" WHERE {where}" if where else "")
-    with connect(options.connection) as data:
+    with connect_to(options, split.identity) as data:
         return [*_printed(data, sql, texts)]
 
 

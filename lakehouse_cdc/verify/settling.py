@@ -13,9 +13,8 @@ import time
 from dataclasses import replace
 
 from lakehouse_cdc.model.offset import Offset
-from lakehouse_cdc.mysql.connection.session import connect
+from lakehouse_cdc.source.identity import connect_to
 from lakehouse_cdc.source.options import SourceOptions
-from lakehouse_cdc.source.settling.identity import check_identity
 from lakehouse_cdc.source.settling.settled_position import Floor
 
 _PATIENCE = 2.0  # seconds beyond the margin of a proof by age
@@ -25,8 +24,7 @@ def settled(offset: Offset, options: SourceOptions) -> Offset:
     """The offset with its floor at its position, or as it is. Raises DefiniteError on another server."""
     if not offset.floor < offset.position:
         return offset
-    with connect(options.connection) as session:
-        check_identity(session, offset.identity)
+    with connect_to(options, offset.identity) as session:
         floor = Floor(session, options.settle, options.settle_seconds, settled=offset.floor)
         if offset.prepared and floor.proof != "gtid":
             return offset  # an XA COMMIT is seen by no other proof, and which of them are recent is not known here

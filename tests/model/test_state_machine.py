@@ -26,6 +26,7 @@ from lakehouse_cdc.model.table_events import (
     RereadAsked,
     RowsChanged,
     SchemaChanged,
+    ServerReplaced,
     TableBorn,
     TableDeselected,
     TableDiscovered,
@@ -79,6 +80,7 @@ OTHER_ORDER = replace(KEPT, key_order_kept=False)
 CHANGED, TRUNCATED = RowsChanged(9, FLOOR), TableTruncated(FLOOR)
 REFUSED, DROPPED = TableRefused("why", "refused"), TableDropped()
 CONFIRMED, CROSSED, CROSSED_WITHOUT_KEY = ReadsConfirmed(), DdlCrossed(), DdlCrossed(9)
+ELSEWHERE, ELSEWHERE_WITHOUT_KEY = ServerReplaced(), ServerReplaced(9)
 MIDDLE, BACK = Reading(FIRST, [5]), PutBack(FIRST, [2], [5])
 MOVED, AT_END = Unconfirmed(FIRST, [5], [2]), CaughtUp(FIRST, [2])
 READ, NO_SNAPSHOT = Complete(SECOND), Streaming(7)
@@ -133,10 +135,10 @@ EXAMPLES: list[tuple[Phase, Event, Phase]] = [
     # what became of them
     (MOVED, CONFIRMED, MIDDLE),
     (AT_END, CONFIRMED, Complete(FIRST)),
-    (MOVED, CROSSED, BACK),
-    (AT_END, CROSSED, PutBack(FIRST, [2], True)),
-    *((phase, CROSSED_WITHOUT_KEY, AGAIN) for phase in (MOVED, AT_END)),
-    *(row for event in (CONFIRMED, CROSSED) for row in staying(event, *SETTLED, GONE, ASIDE)),
+    *((MOVED, event, BACK) for event in (CROSSED, ELSEWHERE)),
+    *((AT_END, event, PutBack(FIRST, [2], True)) for event in (CROSSED, ELSEWHERE)),
+    *((phase, event, AGAIN) for phase in (MOVED, AT_END) for event in (CROSSED_WITHOUT_KEY, ELSEWHERE_WITHOUT_KEY)),
+    *(row for event in (CONFIRMED, CROSSED, ELSEWHERE) for row in staying(event, *SETTLED, GONE, ASIDE)),
     # requests
     *((phase, RereadAsked(9), AGAIN) for phase in (READ, NO_SNAPSHOT)),
     *staying(RepairAsked("keys", 9), READ, NO_SNAPSHOT),
@@ -212,7 +214,7 @@ def test_the_floor_is_where_the_table_got_its_shape() -> None:
     shaped += [(Waiting(), KEPT), (Waiting(), CHANGED), (Waiting(), TRUNCATED)]
     for phase, event in shaped:
         assert advanced(state_of(phase), event).floor == FLOOR
-    without: Pairs = [(GONE, DISCOVERED), (READ, REFUSED), (READ, DROPPED)]
+    without: Pairs = [(GONE, DISCOVERED), (READ, REFUSED), (READ, DROPPED), (READ, ELSEWHERE), (MOVED, ELSEWHERE)]
     for phase, event in without:
         assert advanced(state_of(phase), event).floor is None
     same: Pairs = [(MOVED, CONFIRMED), (READ, RereadAsked(9)), (AT_END, CROSSED_WITHOUT_KEY)]
@@ -227,6 +229,7 @@ def test_the_floor_is_where_the_table_got_its_shape() -> None:
         (Repaired(3), RepairAsked("keys", 9), RepairRead("keys", 9)),
         (RepairRead("keys", 9), CONFIRMED, Repaired(9)),
         (RepairRead("keys", 9), CROSSED, RepairPending("keys")),
+        (RepairRead("keys", 9), ELSEWHERE, RepairPending("keys")),
         (RepairPending("keys"), RepairRetried(11), RepairRead("keys", 11)),
         *((repair, TRUNCATED, repair) for repair in (None, RepairPending("keys"), Repaired(3))),
         *((repair, KEPT, repair) for repair in (None, RepairPending("keys"), Repaired(3))),

@@ -87,10 +87,10 @@ READING = (
     Mutation(
         name="log-identity-in-tasks",
         rule="A task reads only from the server that its batch was planned on.",
-        file="lakehouse_cdc/source/settling/identity.py",
+        file="lakehouse_cdc/source/identity.py",
         function="check_identity",
-        old="session.server_uuid != identity.server_uuid",
-        new="session.server_uuid == ''",
+        old="session.server_uuid == server",
+        new="session.server_uuid != ''",
         tests=("tests/source/test_gaps.py::test_a_planned_batch_is_refused_by_another_server",),
     ),
     Mutation(

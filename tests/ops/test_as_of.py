@@ -16,6 +16,7 @@ from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Change, Op, fold
+from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.moment import Moment
 from lakehouse_cdc.model.seq import Rank, Seq, unpack
 from lakehouse_cdc.ops.as_of import _Around, as_of
@@ -125,12 +126,13 @@ def test_the_ledger_has_a_row_for_each_batch(spark: SparkSession, lake: Lake) ->
     assert (back.pos, back.reason) == (20, "before that its first snapshot was not complete")
 
 
-@pytest.mark.parametrize(("epoch", "exact"), [(2, True), (1, False)])
-def test_before_a_log_began_anew_nothing_is_known_by_its_positions(epoch: int, exact: bool) -> None:
-    """What stands in front is the end of the log before it, and in between there was a gap."""
+@pytest.mark.parametrize(("epoch", "unbroken", "exact"), [(2, 0, True), (1, 0, False), (1, 2, False), (1, 1, True)])
+def test_before_a_log_began_anew_nothing_is_known_by_its_positions(epoch: int, unbroken: int, exact: bool) -> None:
+    """What stands in front is the end of the log before it, and in between there was a gap; or another server."""
     before = Row(position=Row(epoch=epoch), tables={"shop.t": 3}, reading={})
     asked, begun = (Seq(2, 1, pos, Rank.EVENT, 0).pack() for pos in (100, 500))
-    around = _Around(asked, before, (begun, {"shop.t": begun}))
+    newest = SourcePoint(2, "server", "b.000001", 500, unbroken=unbroken)
+    around = _Around(asked, before, (begun, {"shop.t": begun}), newest)
     assert (around.inexact("shop.t", [SchemaInForce(at(10), T)], {}) is None) == exact
 
 

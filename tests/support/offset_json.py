@@ -102,4 +102,8 @@ def offsets(draw: st.DrawFn) -> Json:
         data["references"] = draw(_REPAIR)
     if draw(st.booleans()):
         data["texts"] = [draw(st.integers(0, 9)), draw(st.integers(1, 9))]
+    if draw(st.booleans()):
+        data["unbroken"] = draw(st.integers(1, 99))
+    if draw(st.booleans()):
+        data["anonymous"] = True
     return data

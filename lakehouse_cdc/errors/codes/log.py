@@ -298,3 +298,41 @@ START_BEFORE_DROP = Code(
     "After source.start there are changes of tables that were dropped or renamed since: nothing says what they mean.",
     "Set source.start to a later place, or leave these tables out (source.tables).",
 )
+
+SERVER_LAGS = Code(
+    3033,
+    "server_lags",
+    TransientError,
+    Scope.PIPELINE,
+    "The server that the stream would continue on has not executed all that bronze holds.",
+    "Wait, if it is a replica that still applies what it received; a run tries again by itself.",
+)
+
+SERVER_LACKS = Code(
+    3034,
+    "server_lacks",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The server that the stream would continue on lacks transactions that bronze holds.",
+    "Wait, if it is a replica that still applies them, and run again; if they were lost with the old server, set "
+    "source.on_gap: resnapshot to read all tables again.",
+)
+
+LOG_ORDER_DIFFERS = Code(
+    3035,
+    "log_order_differs",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The server that the stream would continue on logged transactions in another order than bronze holds them.",
+    "Set source.on_gap: resnapshot to read all tables again; and let replicas preserve the order of commits, and "
+    "nobody else write to them.",
+)
+
+FAILOVER_REFUSED = Code(
+    3036,
+    "failover_refused",
+    DefiniteError,
+    Scope.PIPELINE,
+    "Nothing proves that another server continues the log that was read.",
+    "Point source.url at the old server, or set source.on_gap: resnapshot to read all tables again.",
+)

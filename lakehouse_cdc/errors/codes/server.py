@@ -141,6 +141,15 @@ SERVER_CHANGED = Code(
     "Let source.url name one server, not a proxy or a name that moves between servers.",
 )
 
+SERVER_MOVED = Code(
+    2023,
+    "server_moved",
+    TransientError,
+    Scope.PIPELINE,
+    "A batch was planned on one server, and a connection reached another one, which the stream may follow.",
+    "Run again, if it is not tried again by itself: the batch is then read from the other server.",
+)
+
 SERVER_UNFIT = Code(
     2016,
     "server_unfit",

@@ -16,14 +16,14 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 import pymysql
 
-from lakehouse_cdc.errors import CdcError, codes
+from lakehouse_cdc.errors import CdcError, TransientError, codes
 from lakehouse_cdc.mysql.connection.server_errors import server_error
 from lakehouse_cdc.mysql.connection.tls import MODES, VERIFYING, Tls, authorities, context
 
@@ -55,7 +55,8 @@ _MARIADB = {"max_statement_time": "0", "system_versioning_asof": "DEFAULT"}
 class ConnectionOptions:
     """How to reach a server. The password is never shown.
 
-    Time-outs are in seconds: `connect_timeout` until a session is open, `read_timeout` for each silence after that.
+    `others` are hosts and ports of further servers of its replication group, for the same user. Time-outs are in
+    seconds: `connect_timeout` until a session is open, `read_timeout` for each silence after that.
     `tls` is one of the modes of `tls.Tls`; `tls_ca` is a file of authorities, or their PEM text ('': the system's).
     """
 
@@ -67,34 +68,24 @@ class ConnectionOptions:
     tls_ca: str = field(default="", repr=False)
     connect_timeout: float = 10.0
     read_timeout: float = 600.0
+    others: tuple[tuple[str, int], ...] = ()
 
     @classmethod
     def from_url(cls, url: str, *, password: str = "", tls: str = "preferred", tls_ca: str = "") -> ConnectionOptions:
         """Read mysql://user@host:port; the user may be percent-encoded, the port is 3306 if left out.
 
+        More hosts of the same user may follow, with commas between: mysql://user@one:3306,two:3306.
         Raises ConfigError for anything else, and for a password in the URL; the error shows no part of the URL.
         """
-        try:
-            parts = urlsplit(url)
-            port = parts.port or 3306
-        except ValueError:
+        scheme, _, rest = url.partition("://")
+        user, at, hosts = rest.partition("@")
+        first, *more = hosts.rstrip("/").split(",") if at else [rest]
+        host, port, name = _server(f"{scheme}://{user}{at}{first}")
+        if any("@" in one for one in more):
             raise codes.URL_INVALID.error(
-                "the url of the source cannot be read", hint="mysql://user@host:port"
-            ) from None
-        if parts.password is not None:
-            raise codes.PASSWORD_IN_URL.error(
-                "a password does not belong in the url",
-                hint="remove it there, and set source.password (for the demo, the variable LAKEHOUSE_CDC_PASSWORD)",
+                "the servers in the url of the source are of several users", hint="one user for all servers"
             )
-        rest = parts.path.strip("/") or parts.query or parts.fragment
-        if parts.scheme != "mysql" or not parts.hostname or not parts.username or rest:
-            raise codes.URL_INVALID.error("the url of the source is not mysql://user@host:port")
-        try:
-            parts.hostname.encode("idna")
-        except UnicodeError:
-            raise codes.URL_INVALID.error(
-                "the host in the url of the source is no name of a host", hint="mysql://user@host:port"
-            ) from None
+        others = tuple(_server(f"{scheme}://{user}@{one}")[:2] for one in more)
         if tls not in MODES:
             raise codes.TLS_SETTING_INVALID.error(f"tls is '{tls}'", hint=f"one of {', '.join(MODES)}")
         if tls_ca and tls not in VERIFYING:
@@ -103,12 +94,36 @@ class ConnectionOptions:
                 hint="set tls: verify-ca or verify-identity, or remove tls_ca",
             )
         trusted = authorities(tls_ca)
-        return cls(parts.hostname, port, unquote(parts.username), password, tls, trusted)
+        return cls(host, port, name, password, tls, trusted, others=others)
 
     @property
     def where(self) -> str:
         """The server, for errors: user@host:port."""
         return f"{self.user}@{self.host}:{self.port}"
+
+
+def _server(url: str) -> tuple[str, int, str]:
+    """Host, port and user of mysql://user@host:port."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or 3306
+    except ValueError:
+        raise codes.URL_INVALID.error("the url of the source cannot be read", hint="mysql://user@host:port") from None
+    if parts.password is not None:
+        raise codes.PASSWORD_IN_URL.error(
+            "a password does not belong in the url",
+            hint="remove it there, and set source.password (for the demo, the variable LAKEHOUSE_CDC_PASSWORD)",
+        )
+    rest = parts.path.strip("/") or parts.query or parts.fragment
+    if parts.scheme != "mysql" or not parts.hostname or not parts.username or rest:
+        raise codes.URL_INVALID.error("the url of the source is not mysql://user@host:port")
+    try:
+        parts.hostname.encode("idna")
+    except UnicodeError:
+        raise codes.URL_INVALID.error(
+            "the host in the url of the source is no name of a host", hint="mysql://user@host:port"
+        ) from None
+    return parts.hostname, port, unquote(parts.username)
 
 
 class Session:
@@ -218,9 +233,38 @@ class Session:
         self.close()
 
 
-def connect(options: ConnectionOptions, *, purpose: Purpose = "query") -> Session:
-    """Open a session. Raises DefiniteError (wrong password, no such host) or TransientError (not reachable now)."""
-    return Session(options, purpose)
+def connect(options: ConnectionOptions, *, purpose: Purpose = "query", server: str = "", only: bool = False) -> Session:
+    """Open a session, of several servers to `server` (its uuid), or else to the first that answers.
+
+    `only`: while one of them does not answer, it may be that server, and no other one is taken for it. The session's
+    `options` name its server alone. Raises DefiniteError (wrong password, no such host) or TransientError (not
+    reachable now).
+    """
+    hosts = [(options.host, options.port), *options.others]
+    if len(hosts) == 1:
+        return Session(options, purpose)
+    answering: Session | None = None
+    failures: list[CdcError] = []
+    for host, port in hosts:
+        try:
+            session = Session(replace(options, host=host, port=port, others=()), purpose)
+        except CdcError as error:
+            failures.append(error)
+            continue
+        if not server or session.server_uuid == server:
+            if answering is not None:
+                answering.close()
+            return session
+        if answering is None:
+            answering = session
+        else:
+            session.close()
+    silent = next((error for error in failures if isinstance(error, TransientError)), None)
+    if answering is not None and (silent is None or not only):
+        return answering
+    if answering is not None:
+        answering.close()
+    raise silent or failures[0]
 
 
 def _connected(options: ConnectionOptions) -> _Connection:

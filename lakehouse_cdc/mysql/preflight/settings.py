@@ -180,9 +180,8 @@ def _gtids(settings: Settings) -> Finding:
     )  # fmt: skip
 
 
-def _failover(settings: Settings) -> Finding:
-    """What a failover would mean: only GTIDs say what another server has of what was captured here."""
-    refused = "a stream does not follow it by itself (source.on_gap: resnapshot reads all tables again)"
+def obstacles(settings: Settings) -> list[str]:
+    """What keeps a stream from following to this server, or from it to another one, as far as settings say."""
     lacking = []
     logs = settings.get("log_replica_updates") or settings.get("log_slave_updates", "OFF")
     if not settings.is_mariadb:
@@ -190,14 +189,33 @@ def _failover(settings: Settings) -> Finding:
         lacking = [f"{name} is not ON" for name, value in wanted if settings.get(name).upper() != value]
     if logs != "ON":
         lacking.append(f"log_{'slave' if settings.is_mariadb else 'replica'}_updates is not ON")
-    if lacking:
+    return lacking
+
+
+def _doubts(settings: Settings) -> list[str]:
+    """What may keep it from that at times."""
+    if settings.is_mariadb:
+        strict = settings.is_on("gtid_strict_mode")
+        return [] if strict else ["gtid_strict_mode is OFF: servers of before the last backup count as missing"]
+    workers = settings.get("replica_parallel_workers") or settings.get("slave_parallel_workers", "0")
+    keeps = settings.get("replica_preserve_commit_order") or settings.get("slave_preserve_commit_order", "OFF")
+    if int(workers or 0) > 1 and keeps.upper() not in ("ON", "1"):
+        return ["as a replica it commits in another order (replica_preserve_commit_order), which may be refused"]
+    return []
+
+
+def _failover(settings: Settings) -> Finding:
+    """What a failover would mean: only GTIDs say what another server has of what was captured here."""
+    if lacking := obstacles(settings):
         return Finding(
-            "failover", "ok", f"after a failover nothing says what the new server lacks, since {', '.join(lacking)};"
-            f" {refused}",
+            "failover", "ok", f"a stream could not follow to another server, since {', '.join(lacking)}; it would be"
+            " refused (source.on_gap: resnapshot reads all tables again)",
         )  # fmt: skip
+    doubts = "".join(f"; {doubt}" for doubt in _doubts(settings))
     return Finding(
-        "failover", "ok", f"after a failover to a replica with GTIDs the error names what it lacks; {refused}"
-    )
+        "failover", "ok", "a stream can follow to another server of the replication group (source.on_failover: follow)"
+        f"{doubts}",
+    )  # fmt: skip
 
 
 def _durability(settings: Settings) -> Finding:

@@ -29,6 +29,8 @@ MAY_PASS = frozenset(
         codes.CONNECTION_LOST,
         codes.SERVER_OVERLOADED,
         codes.SERVER_RESTARTING,
+        codes.SERVER_MOVED,
+        codes.SERVER_LAGS,
         codes.STATEMENT_INTERRUPTED,
         codes.DUMP_ENDED,
         codes.DUMP_SILENT,

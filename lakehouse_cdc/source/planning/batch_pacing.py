@@ -24,6 +24,16 @@ class Pace:
         """Stop at what is there when the last chunk has been planned."""
         self._available_now, self._target = True, None
 
+    def moved(self) -> None:
+        """The stream continues on another server: where this one's log ends is not known yet."""
+        self._target = None
+
+    def over(self, start: Offset) -> bool:
+        """Whether there is nothing left of existing rows, and they are all that is wanted."""
+        done = all(s.done for s in start.captured.values())
+        wanted = self._options.snapshot != "only" or self._signals.wanted(start)
+        return done and not wanted and not _unchecked(start)
+
     def end(self, tip: Position) -> Position:
         """Where the next batch ends at the latest."""
         return tip if self._target is None else min(tip, self._target)
@@ -35,7 +45,7 @@ class Pace:
         """
         done = all(s.done for s in start.captured.values())
         everything, checked = done and not self._signals.wanted(start), done and not _unchecked(start)
-        if self._options.snapshot == "only" and everything and checked:
+        if self.over(start):
             return True
         if not self._available_now:
             return False

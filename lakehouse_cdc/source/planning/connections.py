@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.position import Position
+from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.connection.session import Session, connect
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.source.options import SourceOptions
@@ -29,6 +30,7 @@ class Connections:
         self.tail: Tail | None = None
         self._session: Session | None = None
         self._floor: Floor | None = None
+        self.server = ""  # the uuid of the one to reach, where there are several
 
     def close(self) -> None:
         """End all of them."""
@@ -42,7 +44,8 @@ class Connections:
     def session(self) -> Session:
         """The session that asks the server."""
         if self._session is None:
-            self._session = connect(self.options.connection)
+            only = self.options.on_failover != "follow"
+            self._session = connect(self.options.connection, server=self.server, only=only)
         return self._session
 
     def tip(self) -> Position:
@@ -71,8 +74,9 @@ class Connections:
             self.options,
             offset.position,
             matches=self._selection.matches,
-            gtids=offset.gtids(),
+            gtids=offset.gtids().union(server.unlogged_gtids(self.session())),
             schemas=[self.store.get(state.schema) for state in offset.captured.values()],
             prepared=offset.prepared,
+            server=self.session().server_uuid,
         )
         return self.tail

@@ -54,7 +54,9 @@ def first_offset(
     reached(Step.BEFORE_POSITION)
     seen = sight(session)  # all beyond the position that is chosen is beyond this one, too
     file = seen.tip.file
-    with Tail(options, Position(file, FIRST_EVENT), matches=tables.selection.matches) as tail:
+    with Tail(
+        options, Position(file, FIRST_EVENT), matches=tables.selection.matches, server=session.server_uuid
+    ) as tail:
         tip = when_all_is_known(session, tail)
         while True:
             reached(Step.AFTER_POSITION)
@@ -103,11 +105,12 @@ def offset_at(session: Session, tail: Tail, mark: Mark, epoch: int, *, logged_af
         identity=Identity(session.server_uuid, mark.position.file, created),
         position=mark.position,
         floor=mark.position,
-        gtid_set=str(mark.gtids),
+        gtid_set=str(mark.gtids.union(server.unlogged_gtids(session))),
         last_gtid=mark.last_gtid,
         commit_ts=commit_ts,
         prepared=tail.xa.open_at(mark.position),
         bounds=Bounds().later(by=sight(session).until, after=logged_after, stamp=commit_ts),
+        anonymous=mark.anonymous,
     )
 
 

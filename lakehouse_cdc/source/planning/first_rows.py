@@ -41,7 +41,7 @@ def first_rows(
     for one in prepared:
         if not _rolled_back(tail, one):
             mapped_before = Mapped()
-            with Tail(options, one.begin, matches=matches, mapped=mapped_before) as group:
+            with Tail(options, one.begin, matches=matches, mapped=mapped_before, server=tail.server) as group:
                 group.advance(one.end)
                 texts += [(tail.origin, names) for several in group.xa.texts.values() for names in several]
             rows |= dict.fromkeys(mapped_before.first, tail.origin)

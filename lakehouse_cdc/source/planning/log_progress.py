@@ -204,6 +204,7 @@ class LogProgress:
             commit_ts=commit_ts,
             prepared=self._prepared(mark.position, settled),
             bounds=self._open.sightings.bounds(start.bounds, mark.position, commit_ts),
+            anonymous=mark.anonymous or (start.anonymous and not mark.last_gtid),
         )
 
     def _prepared(self, end: Position, settled: Position) -> tuple[Prepared, ...]:

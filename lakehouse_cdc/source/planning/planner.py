@@ -28,6 +28,7 @@ from lakehouse_cdc.source.planning import reconfigured, split_plan, stretches
 from lakehouse_cdc.source.planning.batch_pacing import Pace
 from lakehouse_cdc.source.planning.chunks import Chunks
 from lakehouse_cdc.source.planning.connections import Connections
+from lakehouse_cdc.source.planning.elsewhere import Elsewhere
 from lakehouse_cdc.source.planning.first_offset import first_offset, read_again
 from lakehouse_cdc.source.planning.log_progress import LogProgress, Progress
 from lakehouse_cdc.source.planning.new_tables import with_new_tables
@@ -68,6 +69,7 @@ class Planner:
         self._chunks = Chunks(options, self._store, clock)
         self._texts = Texts(options, self._store)
         self._begins_after: Offset | None = None
+        self._elsewhere = Elsewhere(options, self._open, self._tables, self._store, self._set_aside, clock)
         self._settled = False  # whether the tables of the offset that this stream continues from are as configured
         self._settings_known = False  # whether it is known how they were configured before
 
@@ -123,6 +125,8 @@ class Planner:
         if start is None or start is self._begins_after:
             return self._with_chunks(self._first(epoch=1) if start is None else self._epoch_after(start), max_rows)
         start = replace(start, between=())
+        if (there := self._moved_on(start)) is not None:
+            return there
         start, altered = self._reconfigured(start, planned_under)
         if altered is not None:
             return altered
@@ -196,6 +200,7 @@ class Planner:
 
     def all_chunks(self, offset: Offset) -> list[Split]:
         """As-of reads of all that an offset has passed: each table up to its cursor, at the offset's position."""
+        self._open.server = offset.identity.server_uuid
         if (key_cuts := self._key_cuts(None, offset)) is None:
             return []
         return guarded(split_plan.snapshot_of(offset, self._store.get, key_cuts), offset, self._store)
@@ -206,6 +211,10 @@ class Planner:
         Where the binlog that it needs is gone: DefiniteError, or with `onGap` resnapshot no split at all; the next
         offset then begins a new epoch, in which every table is read again.
         """
+        if start is not None and end.follows(start):
+            return []
+        if self._elsewhere.planned(end):
+            return self._splits_elsewhere(start, end)
         if (key_cuts := self._key_cuts(start, end)) is None:
             return []
         store = self._store
@@ -214,6 +223,16 @@ class Planner:
             assert until is not None
             splits += split_plan.plan(begin, until, store.get, store.change, store.repair, key_cuts, self._log_cuts)
         return guarded(splits, end, store)
+
+    def _splits_elsewhere(self, start: Offset | None, end: Offset) -> list[Split]:
+        """Those of a batch that was planned on another server; no split where it cannot be read, as in `splits`."""
+        try:
+            return self._elsewhere.splits(start, end, self._log_cuts)
+        except DefiniteError:
+            if self._options.on_gap != "resnapshot":
+                raise
+        self._store.mark_gap(end)
+        return []
 
     def _key_cuts(self, start: Offset | None, end: Offset) -> KeyCuts | None:
         """Where the keys of a batch are cut; None where it cannot be read any more, and a new epoch follows."""
@@ -239,6 +258,24 @@ class Planner:
 
     # ------------------------------------------------------------------ the first offset, and a new epoch
 
+    def _moved_on(self, start: Offset) -> Offset | None:
+        """The end of a batch after `start` that does nothing but follow to another server; None where it is the same.
+
+        Where that cannot be, and `onGap` is resnapshot, a new epoch begins.
+        """
+        if self._pace.over(start):
+            return None
+        try:
+            moved = self._elsewhere.offset(start)
+        except DefiniteError:
+            if self._options.on_gap != "resnapshot":
+                raise
+            return self._with_chunks(self._epoch_after(start), None)
+        if moved is not None:
+            self._pace.moved()
+            self._selection_checked = False
+        return moved
+
     def _first(self, epoch: int, known: Collection[str] = ()) -> Offset:
         self.close()
         floor = self._open.floor(None)
@@ -249,7 +286,8 @@ class Planner:
 
     def _epoch_after(self, start: Offset) -> Offset:
         """The first offset of a new epoch, in which the tables that are at `start` are read again."""
-        first = self._first(start.epoch + 1, start.tables)
+        first = self._first(self._store.last_epoch(start.epoch) + 1, start.tables)
+        self._elsewhere.epochs_known = True
         self._tables.require_masks(start.tables, first.tables)
         return read_again(first, start)
 

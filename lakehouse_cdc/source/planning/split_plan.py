@@ -58,7 +58,12 @@ def plan(
     key_cuts: KeyCuts,
     log_cuts: LogCuts,
 ) -> list[Split]:
-    """All splits of (start, end], a batch or a stretch of one. A new epoch has no range of the log."""
+    """All splits of (start, end], a batch or a stretch of one. A new epoch has no range of the log.
+
+    The same place on another server has no rows at all (see `planning.server_change`).
+    """
+    if start is not None and end.follows(start):
+        return []
     last_epoch: Mapping[str, TableState] = {}
     if start is not None and start.epoch != end.epoch:
         last_epoch, start = start.tables, None

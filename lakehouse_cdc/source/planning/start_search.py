@@ -62,7 +62,8 @@ class StartSearch:
     @contextmanager
     def _from(self, file: str) -> Iterator[Tail]:
         """The log from a file's beginning on, its header read."""
-        with Tail(self._options, Position(file, FIRST_EVENT), matches=lambda _: False) as tail:
+        begin, reached = Position(file, FIRST_EVENT), self._session.server_uuid
+        with Tail(self._options, begin, matches=lambda _: False, server=reached) as tail:
             tail.pass_header()
             yield tail
 

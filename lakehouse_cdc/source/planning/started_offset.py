@@ -94,7 +94,9 @@ def _offset_at(
     options: SourceOptions, session: Session, floor: Floor, tables: Tables, start: Position, *, first: str
 ) -> Offset:
     """The offset at `start`, by the log from the beginning of the file `first` on, without tables."""
-    with Tail(options, Position(first, FIRST_EVENT), matches=tables.selection.matches) as tail:
+    with Tail(
+        options, Position(first, FIRST_EVENT), matches=tables.selection.matches, server=session.server_uuid
+    ) as tail:
         tail.pass_header()
         tail.advance(start)
         mark = tail.mark(until=start)
@@ -107,8 +109,9 @@ def _survey(options: SourceOptions, session: Session, tables: Tables, offset: Of
     """Read the log from `offset` to its end, where the catalog says what the tables are."""
     start, mapped = offset.position, Mapped()
     with Tail(
-        options, start, matches=tables.selection.matches, gtids=offset.gtids(), prepared=offset.prepared, mapped=mapped
-    ) as tail:
+        options, start, matches=tables.selection.matches, gtids=offset.gtids(), prepared=offset.prepared,
+        mapped=mapped, server=session.server_uuid,
+    ) as tail:  # fmt: skip
         end = server.log_position(session).position
         while True:
             tail.advance(end)

@@ -19,14 +19,14 @@ from lakehouse_cdc.images.program import key_metadata
 from lakehouse_cdc.model.bronze_arrow import SHARED
 from lakehouse_cdc.model.table_state import Cursor
 from lakehouse_cdc.model.variant import decode
-from lakehouse_cdc.mysql.connection.session import Session, connect
+from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.key_range import KeySpace
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.bronze_rows import among, event_seqs, positions, variants
+from lakehouse_cdc.source.identity import connect_to
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.reading.log_batch import LogPart
 from lakehouse_cdc.source.reading.log_reader import LogReader
-from lakehouse_cdc.source.settling.identity import check_identity
 from lakehouse_cdc.source.splits import BinlogSplit
 
 _SLICE_BYTES = 32 << 20
@@ -37,8 +37,7 @@ _OP_INDEX[[ord(op) for op in _OPS]] = range(len(_OPS))
 
 def read_binlog(split: BinlogSplit, options: SourceOptions, server_id: int) -> Iterator[pa.RecordBatch]:
     """The c, u and d rows of one split, in log order."""
-    with connect(options.connection) as session:
-        check_identity(session, split.identity)
+    with connect_to(options, split.identity) as session:
         filters = {s.name: _Below(session, s, split.bounds[s.name]) for s in split.schemas if s.name in split.bounds}
         with LogReader(
             options, split.start, split.end, split.schemas, split.identity, server_id, prepared=split.prepared

@@ -22,14 +22,13 @@ from lakehouse_cdc.model.as_of_rule import Event, truths
 from lakehouse_cdc.model.key_repair import Key
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.model.variant import decode
-from lakehouse_cdc.mysql.connection.session import connect
 from lakehouse_cdc.mysql.key_range import KeySpace
 from lakehouse_cdc.mysql.wire.select import select_images
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.bronze_rows import Pair, at_one_position, no_variants, variants
+from lakehouse_cdc.source.identity import connect_to
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.reading.snapshot_read import looked_at, row_batch
-from lakehouse_cdc.source.settling.identity import check_identity
 from lakehouse_cdc.source.splits import RepairSplit
 
 Values = tuple[Any, ...]  # of a key's columns, in the key's order
@@ -38,8 +37,7 @@ Values = tuple[Any, ...]  # of a key's columns, in the key's order
 def read_repair(split: RepairSplit, options: SourceOptions, server_id: int) -> Iterator[pa.RecordBatch]:
     """The `r` and `d` rows of one split; none where it met DDL. Raises what `read_snapshot` does."""
     keys = split.repair.decoded()
-    with connect(options.connection) as session:
-        check_identity(session, split.identity)
+    with connect_to(options, split.identity) as session:
         looked = looked_at(split, options, server_id, session, lambda: _select(split, options, keys))
     if looked is None:
         return
@@ -66,7 +64,7 @@ def values(key: Key, schema: TableSchema) -> Values:
 def _select(split: RepairSplit, options: SourceOptions, keys: list[Key]) -> list[Pair]:
     space, programs = KeySpace(split.schema), ProgramSet.of([split.schema], salt=options.mask_salt)
     pairs: list[Pair] = []
-    with connect(options.connection, purpose="data") as data:
+    with connect_to(options, split.identity, purpose="data") as data:
         for where in space.among([space.cursor(key) for key in keys]):
             sql = f"SELECT {space.select_list()} FROM {space.by_key} WHERE {where}"
             images = select_images(data.connection, sql, split.schema, programs=programs)

@@ -21,12 +21,11 @@ from lakehouse_cdc.mysql.binlog.checksums import Checksums
 from lakehouse_cdc.mysql.binlog.dump import BinlogDump
 from lakehouse_cdc.mysql.binlog.scan import Scan
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
-from lakehouse_cdc.mysql.connection.session import connect
 from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.source.identity import connect_to
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.reading.log_batch import Decoder, LogPart
 from lakehouse_cdc.source.reading.xa_groups import Commits, read_groups
-from lakehouse_cdc.source.settling.identity import check_identity
 
 
 class LogReader:
@@ -53,11 +52,10 @@ class LogReader:
         self._by_name = {schema.name: schema for schema in schemas}
         self._checksums = Checksums()
         self._start, self._end, self._identity = start, end, identity
-        session = connect(options.connection)
+        session = connect_to(options, identity)
         alone = {watched.name: watched} if watched else None
         self._scanner = BinlogScanner(start, self._by_name, watched=alone, lower_case=session.lower_case)
         try:
-            check_identity(session, identity)
             self._dump = BinlogDump(session.connection, start, server_id=server_id)
         except BaseException:
             session.close()

@@ -26,16 +26,16 @@ from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.seq import Rank
 from lakehouse_cdc.model.variant import decode
 from lakehouse_cdc.mysql import server
-from lakehouse_cdc.mysql.connection.session import Session, connect
+from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.key_range import KeySpace
 from lakehouse_cdc.mysql.wire.select import select_images
 from lakehouse_cdc.source.bronze_rows import Pair, at_one_position, shared, variants
+from lakehouse_cdc.source.identity import connect_to
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.reading.keyless_snapshot_read import read_whole
 from lakehouse_cdc.source.reading.log_batch import LogPart
 from lakehouse_cdc.source.reading.window import read_window
 from lakehouse_cdc.source.reading.xa_groups import PreparedPart
-from lakehouse_cdc.source.settling.identity import check_identity
 from lakehouse_cdc.source.settling.table_locks import has_settled, unsettled, wait_for_delayed
 from lakehouse_cdc.source.splits import RepairSplit, SnapshotSplit
 from lakehouse_cdc.source.test_hooks import Step, reached
@@ -46,8 +46,7 @@ _EVENT_ROWS = 10_000  # rows in a record batch that is made of the window's imag
 
 def read_snapshot(split: SnapshotSplit, options: SourceOptions, server_id: int) -> Iterator[pa.RecordBatch]:
     """The `r` rows of one split. Raises DefiniteError for a table that is not what its schema says."""
-    with connect(options.connection) as session:
-        check_identity(session, split.identity)
+    with connect_to(options, split.identity) as session:
         rows: Iterable[Pair] | None
         if split.schema.range_key:
             looked = looked_at(split, options, server_id, session, lambda: _select(split, options))
@@ -100,7 +99,7 @@ def _select(split: SnapshotSplit, options: SourceOptions) -> list[Pair]:
     space = KeySpace(split.schema)
     where = space.where(split.lo, split.hi)
     sql = f"SELECT {space.select_list()} FROM {space.table}" + (f" WHERE {where}" if where else "")
-    with connect(options.connection, purpose="data") as data:
+    with connect_to(options, split.identity, purpose="data") as data:
         programs = ProgramSet.of([split.schema], salt=options.mask_salt)
         images = select_images(data.connection, sql, split.schema, programs=programs)
         return [(image.key.to_arrow(), image.after.to_arrow()) for image in images]

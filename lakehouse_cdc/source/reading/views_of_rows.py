@@ -32,7 +32,8 @@ from typing import Generic, TypeVar
 from lakehouse_cdc.errors import CdcError, DefiniteError, TransientError, codes
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql import server
-from lakehouse_cdc.mysql.connection.session import Session, connect
+from lakehouse_cdc.mysql.connection.session import Session
+from lakehouse_cdc.source.identity import connect_to
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.reading.log_batch import LogPart
 from lakehouse_cdc.source.reading.range_of_rows import RangeOfRows
@@ -193,7 +194,7 @@ class _InViews(_Reader[Selected]):
         One that leaves nothing is tried for first. Else it must leave but half of the kinds, since a SELECT may have to
         look at all rows.
         """
-        with connect(self._options.connection, purpose="data") as data:
+        with connect_to(self._options, self._split.identity, purpose="data") as data:
             views = self._views = self._views_in(data)
             attempts = _Attempts(self._split.schema.name, views.proof, views.margin)
             while True:
@@ -256,7 +257,7 @@ class _UnderLocks(_Reader[Selected]):
                 high = server.log_position(session).position
 
         reached(Step.BEFORE_SELECT, schema.name)
-        with connect(self._options.connection, purpose="data") as data:
+        with connect_to(self._options, self._split.identity, purpose="data") as data:
             try:
                 if lock and has_locked(session, data, schema):
                     settled, low = True, server.log_position(session).position

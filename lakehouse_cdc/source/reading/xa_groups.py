@@ -25,12 +25,11 @@ from lakehouse_cdc.mysql.binlog.checksums import Checksums
 from lakehouse_cdc.mysql.binlog.dump import BinlogDump
 from lakehouse_cdc.mysql.binlog.scan import COMMITTED, LoggedStatement, Scan
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
-from lakehouse_cdc.mysql.connection.session import connect
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.bronze_rows import shared
+from lakehouse_cdc.source.identity import connect_to
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.reading.log_batch import Decoder, LogPart
-from lakehouse_cdc.source.settling.identity import check_identity
 
 _NEAR = 4 << 20  # bytes that are passed sooner than a dump is opened
 Bytes = npt.NDArray[np.uint8]
@@ -130,8 +129,7 @@ def read_groups(
     """The rows of the commits' groups; all of one come one after the other. Raises as `LogReader` does."""
     for near in neighbours(commits):
         with ExitStack() as stack:
-            session = stack.enter_context(connect(options.connection))
-            check_identity(session, identity)
+            session = stack.enter_context(connect_to(options, identity))
             dump = stack.enter_context(BinlogDump(session.connection, near[0].begin, server_id=server_id))
             yield from _read(_Pieces(dump), near, schemas, options.mask_salt)
 

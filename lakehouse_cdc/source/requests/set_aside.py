@@ -143,6 +143,14 @@ class SetAside:
             to_apply += [note] if note.state == "open" else []
         return to_apply
 
+    def forget_open(self) -> None:
+        """The stream continues on another server, where their positions mean nothing.
+
+        What fails there as well is noted once more.
+        """
+        for note in self.open():
+            self._write(replace(note, state="over"))
+
     def under(self, digest: str) -> None:
         """Under another configuration than it failed under, a table is tried again."""
         for table, note in self.notes().items():

@@ -29,7 +29,7 @@ def other_server(session: Session, start: Offset) -> DefiniteError | None:
     return codes.SERVER_REPLACED.error(
         what,
         where=str(start.position),
-        hint=f"point source.url at the old server; or {_READ_AGAIN}",
+        hint=f"point source.url at the old server; set source.on_failover: follow; or {_READ_AGAIN}",
     )
 
 

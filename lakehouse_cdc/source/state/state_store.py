@@ -24,6 +24,8 @@ from lakehouse_cdc.schema.change import SchemaChange
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.sql.references import References
 
+_EPOCH = "epoch-"  # begins the names of files that say which server an epoch is of
+
 
 class SchemaStore:
     """Schemas in one folder (a local path, or one that is mounted, such as a Databricks volume)."""
@@ -145,6 +147,26 @@ class SchemaStore:
     def has_gap(self, offset: Offset) -> bool:
         """Whether the batch that ended at `offset` was such a one: the next must begin a new epoch."""
         return self._gap(offset).exists()
+
+    def claimed_epoch(self, after: int, server: str) -> int:
+        """The epoch after `after` in which a batch is executed on `server`; noted before, and then the same for it."""
+        claims = self._claims()
+        mine = [epoch for epoch, name in claims.items() if name == server and epoch > after]
+        if mine:
+            return max(mine)
+        epoch = self.last_epoch(after) + 1
+        write_whole(self._folder / f"{_EPOCH}{epoch}.json", json.dumps({"server": server}))
+        return epoch
+
+    def last_epoch(self, epoch: int) -> int:
+        """`epoch`, or a later one in which rows may have been emitted."""
+        return max([epoch, *self._claims()])
+
+    def _claims(self) -> dict[int, str]:
+        return {
+            int(path.stem.removeprefix(_EPOCH)): str(json.loads(path.read_text(encoding="utf-8"))["server"])
+            for path in self._folder.glob(f"{_EPOCH}*.json")
+        }
 
     def _gap(self, offset: Offset) -> Path:
         return self._folder / f"gap-{offset.epoch}-{offset.position.file}-{offset.position.pos}"

@@ -28,6 +28,7 @@ from lakehouse_cdc.mysql.binlog.scan import LoggedStatement, Scan, gtid_set
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
 from lakehouse_cdc.mysql.connection.session import connect
 from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.source.identity import connected_to
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.tail.text_mentions import TextHistory
 from lakehouse_cdc.source.tail.xa_history import XaHistory
@@ -42,6 +43,8 @@ Ints = npt.NDArray[np.int64]
 class Mark:
     """A transaction boundary: all GTIDs up to it, its last transaction, and the captured rows since the origin.
 
+    `anonymous`: the last transaction after the origin has no GTID, though there are such.
+
     Where no option limits the rows of a batch they are not counted, and each event with captured rows stands for one.
     """
 
@@ -50,6 +53,7 @@ class Mark:
     last_gtid: str
     commit_ts: int
     rows: int
+    anonymous: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,7 @@ class Tail:
     `schemas` are the captured tables by name; without them nothing is counted, and statements on tables for which
     `matches` is true are found all the same. `prepared` are the XA transactions that the offset at `origin` lists.
     What happens to such transactions is kept in `xa`. `mapped` is for a tail without schemas: it learns which tables
-    have rows, and where.
+    have rows, and where. `server` is the uuid of the one whose log it is; '' for any.
     """
 
     def __init__(
@@ -129,6 +133,7 @@ class Tail:
         schemas: Sequence[TableSchema] = (),
         prepared: Sequence[Prepared] = (),
         mapped: Mapped | None = None,
+        server: str = "",
     ) -> None:
         self.origin = origin
         self._origin_gtids = gtids
@@ -143,7 +148,8 @@ class Tail:
         self._rest: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._created: dict[int, int] = {}
         self._programs: ProgramSet | None = None
-        session = connect(options.connection)
+        session = connected_to(options, server) if server else connect(options.connection)
+        self.server = session.server_uuid
         self._lower_case = session.lower_case
         self._names = {self._cased(schema.name) for schema in schemas}
         self._scanner = BinlogScanner(
@@ -258,7 +264,10 @@ class Tail:
         gtids = self._scanner.gtids if self._origin_gtids is None else self._gtids_until(count)
         last = self._gtid_of(count - 1) if count else ""
         commit_ts = int(ended["commit_us"][count - 1]) if count else 0
-        return Mark(position, gtids, last, commit_ts, int(ended["rows"][:count].sum()))
+        return Mark(
+            position, gtids, last, commit_ts, int(ended["rows"][:count].sum()),
+            anonymous=bool(count) and not last and bool(gtids),
+        )  # fmt: skip
 
     def transactions(self, first: int = 0) -> Iterator[Transaction]:
         """Those that ended after the origin, in their order, but for the first ones."""
