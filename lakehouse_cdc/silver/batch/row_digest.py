@@ -3,7 +3,7 @@
 It is the SHA-256 of a JSON array with a text for each column that the source has, which no other value of its type has,
 and null for NULL. The texts depend on no setting of a session: of an instant it is the number of microseconds, for a
 printed time depends on the time zone, and two of them are alike where clocks are set back; of a decimal of many places
-it is JSON, for what Spark prints depends on `spark.sql.ansi.enabled`.
+it is JSON, for what Spark prints depends on its ANSI mode.
 
 Guards: tests/silver/test_row_digest.py.
 """
