@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, get_args
 
-from lakehouse_cdc.messages import canal, changelog, flat, maxwell
+from lakehouse_cdc.messages import canal, canal_reader, changelog, flat, maxwell, maxwell_reader
 from lakehouse_cdc.messages.change import Format
 from lakehouse_cdc.messages.debezium import envelope
+from lakehouse_cdc.messages.debezium import reader as debezium
+from lakehouse_cdc.messages.reading import Declared, Reader
 
 FormatName = Literal["debezium-json", "flat", "canal-json", "maxwell", "changelog-json"]
 FORMATS: dict[FormatName, Format] = {
@@ -17,3 +20,11 @@ FORMATS: dict[FormatName, Format] = {
     "changelog-json": changelog.writer,
 }
 assert set(FORMATS) == set(get_args(FormatName))
+
+ReadFormat = Literal["debezium-json", "canal-json", "maxwell"]  # those that are read
+READERS: dict[ReadFormat, Callable[[Declared], Reader]] = {
+    "debezium-json": debezium.reader,
+    "canal-json": canal_reader.reader,
+    "maxwell": maxwell_reader.reader,
+}
+assert set(READERS) == set(get_args(ReadFormat))

@@ -45,6 +45,7 @@ OTHERS = {
     "spark.jars",
     "spark.master",
     "spark.python.daemon.module",
+    "spark.sql.ansi.enabled",
 }
 
 _COMMENT = re.compile(r"#.*")  # also in a string, whose names are to exist as well

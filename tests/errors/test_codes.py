@@ -41,6 +41,7 @@ INTERNAL = {
         "AnotherForm",
         "GaveUp",
         "Outgrown",
+        "Unreadable",
     ),
     *("ValueError", "TypeError", "IndexError", "EOFError", "AttributeError", "KeyboardInterrupt", "Exit"),
 }

@@ -95,6 +95,19 @@ def test_debezium_with_schemas() -> None:
     assert [field["field"] for field in source["fields"]] == [*value(message)["payload"]["source"]]
 
 
+def test_debezium_in_the_exact_mode_says_the_source_s_types() -> None:
+    """By the parameters that `datatype.propagate.source.type` has a connector add; not by default."""
+    [message] = written("debezium-json", INSERTED, schemas=True, exact=True)
+    fields = value(message)["schema"]["fields"][0]["fields"]
+    prefix = "__debezium.source.column."
+    assert [field["parameters"] for field in fields] == [
+        {f"{prefix}type": "INT"},
+        {f"{prefix}type": "VARCHAR", f"{prefix}length": "20"},
+        {"scale": "3", "connect.decimal.precision": "12", f"{prefix}type": "DECIMAL", f"{prefix}length": "12",
+         f"{prefix}scale": "3"},
+    ]  # fmt: skip
+
+
 # the values that a connector of Debezium 3.4.1 wrote for these columns of MySQL 8.0, with its defaults
 SEEN = [
     (Column("c", "tinyint", length=1), 1, "1", "int16", ""),

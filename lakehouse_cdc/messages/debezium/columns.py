@@ -37,6 +37,7 @@ _TIME = re.compile(r"(-?)(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
 _FIRST_DAY = date(1970, 1, 1).toordinal()
 _BYTE_ORDERS = {0: ">", 1: "<"}  # of well-known binary
 _POINT = 1
+SOURCE = "__debezium.source.column."  # how the names of parameters begin that have MySQL's own type
 _MILLISECONDS = 3  # digits of a second up to which a DATETIME is in milliseconds
 
 
@@ -79,6 +80,22 @@ def form_of(column: Column, *, exact: bool) -> Form:
     if kind in _BYTES:
         return Form("bytes", base64)
     return _OTHERS.get(kind, _TEXT)
+
+
+def source_parameters(column: Column) -> dict[str, str]:
+    """MySQL's own type, as Debezium adds it to a field's schema where `datatype.propagate.source.type` asks for it.
+
+    A column that is carried as text, or masked, is a TEXT there.
+    """
+    kind = source_type(column)
+    said = {"type": f"{kind.upper()}{' UNSIGNED' if column.unsigned and kind == column.type else ''}"}
+    if kind == "decimal":
+        said |= {"length": str(column.precision or 10), "scale": str(column.scale or 0)}
+    elif kind in ("time", "datetime", "timestamp") and column.fraction:
+        said["length"] = str(column.fraction)
+    elif kind in ("bit", "char", "varchar", "binary", "varbinary") and column.length is not None:
+        said["length"] = str(column.length)
+    return {f"{SOURCE}{name}": value for name, value in said.items()}
 
 
 _BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")

@@ -7,10 +7,11 @@ of all fields is the connector's.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lakehouse_cdc.messages.change import Message, RowChange, Settings, Writer, headers_of, with_tombstone
-from lakehouse_cdc.messages.debezium.columns import Form, form_of
+from lakehouse_cdc.messages.debezium.columns import Form, form_of, source_parameters
 from lakehouse_cdc.messages.debezium.source import SCHEMA, Source
 from lakehouse_cdc.messages.texts import may_be_null, row_object
 from lakehouse_cdc.model.changelog import Op
@@ -38,9 +39,10 @@ def writer(schema: TableSchema, settings: Settings) -> Writer:
     source = Source(schema, settings)
     before_key = after_key = before_value = after_value = ""
     if settings.schemas:
-        key_schema = _struct(schema.key_columns, forms, f"{settings.topic}.Key", optional=False)
+        fields = {column.name: _field(column, forms[column.name], settings) for column in schema.captured}
+        key_schema = _struct(schema.key, fields, f"{settings.topic}.Key", optional=False)
         before_key, after_key = f'{{"schema":{_json(key_schema)},"payload":', "}"
-        before_value, after_value = f'{{"schema":{_json(_envelope(schema, forms, settings.topic))},"payload":', "}"
+        before_value, after_value = f'{{"schema":{_json(_envelope(fields, settings.topic))},"payload":', "}"
 
     def deleted(change: RowChange) -> str:
         if change.before is not None:
@@ -68,13 +70,20 @@ def writer(schema: TableSchema, settings: Settings) -> Writer:
     return messages
 
 
-def _struct(columns: tuple[Column, ...], forms: dict[str, Form], name: str, *, optional: bool) -> dict[str, Any]:
-    fields = [{**forms[column.name].schema(may_be_null(column)), "field": column.name} for column in columns]
-    return {"type": "struct", "fields": fields, "optional": optional, "name": name}
+def _field(column: Column, form: Form, settings: Settings) -> dict[str, Any]:
+    """A field of a row's schema; in the exact mode it says MySQL's own type, too."""
+    field = form.schema(may_be_null(column))
+    if settings.exact:
+        field["parameters"] = {**field.get("parameters", {}), **source_parameters(column)}
+    return {**field, "field": column.name}
 
 
-def _envelope(schema: TableSchema, forms: dict[str, Form], topic: str) -> dict[str, Any]:
-    row = _struct(schema.captured, forms, f"{topic}.Value", optional=True)
+def _struct(names: Iterable[str], fields: Mapping[str, Any], name: str, *, optional: bool) -> dict[str, Any]:
+    return {"type": "struct", "fields": [fields[one] for one in names], "optional": optional, "name": name}
+
+
+def _envelope(fields: Mapping[str, Any], topic: str) -> dict[str, Any]:
+    row = _struct(fields, fields, f"{topic}.Value", optional=True)
     times = [{"type": "int64", "optional": True, "field": name} for name in ("ts_ms", "ts_us", "ts_ns")]
     return {
         "type": "struct",
