@@ -136,6 +136,7 @@ def _newest(table: Table) -> int:
     return max(int(path.stem) for path in Path(str(table.path), "_delta_log").glob("*.json"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("changed", [False, True], ids=["as they were left", "whatever is done to them"])
 def test_spark_says_the_same_of_tables_in_a_folder_and_in_a_catalog(
     spark: SparkSession, seed: int, lake: Pipeline, changed: bool

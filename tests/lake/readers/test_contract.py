@@ -29,7 +29,7 @@ from lakehouse_cdc.ops import metrics
 from lakehouse_cdc.silver.tables import ledger_table
 from tests.support.commit_notes import note
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 MAPPED = (
     "'delta.columnMapping.mode' = 'name', 'delta.enableDeletionVectors' = 'true', 'delta.enableTypeWidening' = 'true'"
 )
