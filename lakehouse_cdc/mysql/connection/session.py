@@ -30,6 +30,7 @@ from lakehouse_cdc.mysql.connection.tls import MODES, VERIFYING, Tls, authoritie
 Purpose = Literal["query", "data"]
 Version = tuple[int, int, int]
 _DENIED = 1045  # ER_ACCESS_DENIED_ERROR
+_IN_CLEAR = (b"mysql_clear_password", b"dialog")
 _UNKNOWN_PLUGIN = "received unknown auth switch request"  # PyMySQL's words, without a number, for old passwords
 
 _STATE = {
@@ -283,7 +284,7 @@ def _connected(options: ConnectionOptions) -> _Connection:
 
 
 def _opened(options: ConnectionOptions) -> _Connection:
-    return _Connection(
+    connection = _Connection(
         host=options.host,
         port=options.port,
         user=options.user,
@@ -295,13 +296,32 @@ def _opened(options: ConnectionOptions) -> _Connection:
         # given neither, the client uses TLS where the server offers it, which is what preferred means
         ssl=None if options.tls in ("preferred", "disabled") else {"mode": options.tls, "authorities": options.tls_ca},
         ssl_disabled=True if options.tls == "disabled" else None,
+        defer_connect=True,
     )
+    connection.verifies = options.tls in VERIFYING
+    connection.connect()
+    return connection
 
 
 class _Connection(pymysql.Connection):
-    """PyMySQL loads all of the system's authorities for each connection (60 ms), also where none is asked."""
+    """Like PyMySQL's, but for two things.
+
+    That loads all of the system's authorities for each connection (60 ms), also where none is asked. And it sends the
+    password in clear text to whatever asks for it so (MySQL's `mysql_clear_password`, MariaDB's `dialog`); this one
+    only to a server that has proven by its certificate which one it is.
+    """
 
     account = ""  # of the session, once it is open
+    verifies = False  # whether the server's certificate is
+
+    def _process_auth(self, plugin_name: bytes, auth_packet: Any, handler: Any = None) -> Any:
+        if plugin_name in _IN_CLEAR and not (self.verifies and self._secure):  # type: ignore[attr-defined]
+            raise codes.AUTHENTICATION_UNSUPPORTED.error(
+                f"the server asks for the password in clear text ({plugin_name.decode()})",
+                hint="only a server whose certificate was verified gets it: set source.tls: verify-identity,"
+                " and source.tls_ca where its authority is not one of the system's",
+            )
+        return super()._process_auth(plugin_name, auth_packet, handler)  # type: ignore[misc]
 
     def _create_ssl_ctx(self, sslp: Mapping[str, Any]) -> ssl.SSLContext:
         return context(sslp.get("mode", "preferred"), sslp.get("authorities", ""))
