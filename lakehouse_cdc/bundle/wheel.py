@@ -38,7 +38,7 @@ def _files(installed: Distribution) -> dict[str, bytes]:
     files = {
         path.relative_to(package.parent).as_posix(): path.read_bytes()
         for path in sorted(package.rglob("*"))
-        if path.is_file() and path.suffix not in (".pyc", ".nbc", ".nbi")
+        if path.is_file() and "__pycache__" not in path.parts
     }
     information = f"{_stem(installed)}.dist-info"
     for file in installed.files or ():

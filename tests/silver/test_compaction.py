@@ -38,13 +38,14 @@ def test_a_batch_rewrites_small_files_only_in_its_turn(spark: SparkSession, tmp_
     last = apply(lake, Applier(spark, lake.layout), [begin(schema), insert(schema, 2, 2, n=2)], None)
     _forget_files(spark)
     applier, compacted = Applier(spark, lake.layout), []
-    for pos in range(3, 8):
+    for pos in range(3, 6):
         before = len(_operations(spark, lake))
         last = apply(lake, applier, [insert(schema, pos, pos, n=pos)], last)
         compacted.append("OPTIMIZE" in _operations(spark, lake)[before:] and not has_turn(schema.name, last))
     assert not any(compacted)
 
 
+@pytest.mark.long
 def test_its_turn_puts_them_together(spark: SparkSession, tmp_path: Path) -> None:
     schema = table("orders", N)
     lake = Lake(spark, tmp_path, {schema.name: schema})

@@ -116,18 +116,28 @@ class Delivery:
                 self._opened.begin_transaction()
             self._in_transaction = True
         place = partition if partition is not None else _BY_KEY if message.key is not None else 0
-        while True:
-            try:
-                with calling(f"send a record of {_size(message)} bytes to {topic}"):
-                    self._opened.produce(
-                        topic, value=message.value, key=message.key, headers=[*message.headers],
-                        partition=place, on_delivery=self._delivered,
-                    )  # fmt: skip
-                break
-            except BufferError:  # its queue is full
-                self._opened.poll(_QUEUE_SECONDS)
-                self._require_delivered()
-        self._opened.poll(0)
+        with calling(f"send a record of {_size(message)} bytes to {topic}"):
+            while True:
+                try:
+                    self._produce(topic, message, place)
+                    break
+                except BufferError:  # its queue is full
+                    self._opened.poll(_QUEUE_SECONDS)
+                    self._require_delivered()
+            self._opened.poll(0)
+
+    def _produce(self, topic: str, message: Message, place: int) -> None:
+        from confluent_kafka import KafkaException
+
+        try:
+            self._opened.produce(
+                topic, value=message.value, key=message.key, headers=[*message.headers],
+                partition=place, on_delivery=self._delivered,
+            )  # fmt: skip
+        except KafkaException as error:
+            if error.args[0].name() == "_FATAL":
+                self._opened.poll(0)  # raises what it was, as that another producer has taken its place
+            raise
 
     def commit(self, progress: Progress) -> None:
         """Make what was sent, and how far that is, durable. Raises what keeps it from being so."""
