@@ -370,7 +370,6 @@ def test_a_replica_that_commits_in_another_order(version: Version, tmp_path: Pat
             moving.exact()
 
 
-@pytest.mark.long
 def test_a_table_that_is_another_one_there(moving: Moving) -> None:
     driver, replica = moving.driver, moving.members[1]
     moving.stage.snapshot(driver)
