@@ -43,7 +43,7 @@ _PLAIN_DEFAULTS = ("int16", "int32", "int64", "string")
 
 
 def reader(declared: Declared) -> Reader:
-    """Reads keys and values; what is told apart by their schemas is remembered."""
+    """Reads keys and values, and remembers the rows that their schemas describe."""
     return _Debezium(declared).read
 
 

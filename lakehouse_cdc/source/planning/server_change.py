@@ -124,16 +124,16 @@ class ServerChange:
 
     def _located(self, session: Session, offset: Offset, epoch: int) -> Offset:
         """`offset` at the place on the session's server, its tables as they are."""
-        found = self._start(session, offset)
-        position = found.place.position
+        start = self._start(session, offset)
+        position = start.place.position
         return replace(
             offset,
             epoch=epoch,
-            identity=Identity(session.server_uuid, position.file, found.created),
+            identity=Identity(session.server_uuid, position.file, start.created),
             position=position,
             floor=position,
-            gtid_set=str(found.place.gtids.union(offset.gtids())),
-            prepared=found.prepared,
+            gtid_set=str(start.place.gtids.union(offset.gtids())),
+            prepared=start.prepared,
             unbroken=offset.unbroken or offset.epoch,
         )
 
