@@ -35,8 +35,8 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.bronze.hidden_columns import parsed
 from lakehouse_cdc.bronze.schema_registry import STATISTICS
+from lakehouse_cdc.bronze.stored_rows import one_value, stored_rows
 from lakehouse_cdc.bronze.tables import SCHEMAS
-from lakehouse_cdc.errors import codes
 from lakehouse_cdc.images.hashing.stored_values import Masking, masked_text, masking
 from lakehouse_cdc.lake.direct.change_files import written
 from lakehouse_cdc.lake.direct.commit import DataFile
@@ -62,22 +62,18 @@ _WIDE = (*_NARROW, *_IMAGES)
 _CHANGING = ("schema_id", *_IMAGES)
 _VARIANT = ARROW.field("after").type
 _NOTHING = {"value": b"", "metadata": b""}
-_BATCH = 10_000  # rows that are rewritten at a time
-_CUT = 32  # characters that a bound of a text may have been cut to
 
 
-def redact_changes(
-    spark: SparkSession, layout: Layout, redaction: Redaction, salt: str, progress: Progress = lambda *_: None
-) -> int:
+def redact_changes(layout: Layout, redaction: Redaction, salt: str, progress: Progress = lambda *_: None) -> int:
     """Write the rows of the table again that hold what is to be hidden; how many files that were. Done before: 0."""
     table, rewriter = layout.changes, Rewriter(redaction, salt)
-    replacement = Replacement(spark, table)
+    replacement = Replacement(table)
     files = replacement.files({PARTITION: redaction.table})
     old: list[LiveFile] = []
     new: list[DataFile] = []
     for n, file in enumerate(files):
         progress(n, len(files))
-        if rewriter.may_change(file.stats) and rewriter.changes(file.place):
+        if rewriter.may_change(file.place) and rewriter.changes(file.place):
             old.append(file)
             for line in written(rewriter.rows(file.place), str(table.path)):
                 new += [DataFile(**entry) for entry in line.to_pylist()]
@@ -107,12 +103,10 @@ class Rewriter:
             era.old.id for era in redaction.eras if era.old.id != era.new.id
         }
 
-    def may_change(self, stats: Mapping[str, Any]) -> bool:
+    def may_change(self, path: str) -> bool:
         """Whether a file has to be looked into: False where its statistics say that all its rows stay."""
-        least, greatest = stats.get("minValues", {}), stats.get("maxValues", {})
-        schema_id, op = least.get("schema_id", ""), least.get("op")
-        exact = 0 < len(schema_id) < _CUT and schema_id == greatest.get("schema_id") and op == greatest.get("op")
-        return not (exact and schema_id in self._stay and op != Op.SCHEMA.value)
+        schema_id, op = one_value(path, "schema_id"), one_value(path, "op")
+        return not (schema_id in self._stay and op not in (None, Op.SCHEMA.value))
 
     def changes(self, path: str) -> bool:
         """Whether any row of the file changes."""
@@ -126,13 +120,13 @@ class Rewriter:
                 return True
         return has_schemas and any(
             row["op"] == Op.SCHEMA.value and self._row(row) != row
-            for batch in self._read(path)
+            for batch in stored_rows(path, self._redaction.table)
             for row in batch.select(list(_WIDE)).to_pylist()
         )
 
     def rows(self, path: str) -> Iterator[pa.RecordBatch]:
         """All rows of the file, as they are to be."""
-        for batch in self._read(path):
+        for batch in stored_rows(path, self._redaction.table):
             columns = {name: batch.column(name).to_pylist() for name in _WIDE}
             for i in range(batch.num_rows):
                 row = self._row({name: values[i] for name, values in columns.items()})
@@ -152,17 +146,6 @@ class Rewriter:
         if (redacted := self._after(after, seq)) != after:
             new["schema"] = json.dumps(redacted, ensure_ascii=False, separators=(",", ":"))
         return {**new, "schema_id": TableSchema.from_dict(redacted).id}
-
-    def _read(self, path: str) -> Iterator[pa.RecordBatch]:
-        """The file's rows in bronze's columns and types; Spark may have written times as INT96, which have no zone."""
-        with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
-            for batch in file.iter_batches(batch_size=_BATCH):
-                name = pa.array([self._redaction.table] * batch.num_rows)
-                columns = [
-                    name if field.name == PARTITION else _as_declared(batch.column(field.name), field.type)
-                    for field in ARROW
-                ]
-                yield pa.RecordBatch.from_arrays(columns, schema=ARROW)
 
     def _yet_to_change(self, schema_id: str, seq: Decimal) -> RedactedEra | None:
         """The era of a row, if the row is not as that era's are to be."""
@@ -267,17 +250,3 @@ def _images(images: Sequence[Mapping[str, bytes] | None]) -> pa.Array:
     inner = [pa.array([(image or _NOTHING)[field.name] for image in images], field.type) for field in _VARIANT]
     mask = pa.array([image is None for image in images])
     return pa.StructArray.from_arrays(inner, fields=list(_VARIANT), mask=mask)
-
-
-def _as_declared(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A column of a file in the type of bronze's. Raises DefiniteError for a VARIANT in another form than ours."""
-    stored = column.storage if isinstance(column, pa.ExtensionArray) else column
-    if not pa.types.is_struct(kind):
-        return stored.cast(kind)
-    if sorted(field.name for field in kind) != sorted(field.name for field in stored.type):
-        raise codes.REDACTION_UNSUPPORTED.error(f"a column of bronze is {stored.type} in a file")
-    inner = []
-    for field in kind:
-        values = _as_declared(stored.field(field.name), field.type)
-        inner.append(values if field.nullable else values.fill_null(b""))
-    return pa.StructArray.from_arrays(inner, fields=list(kind), mask=stored.is_null())

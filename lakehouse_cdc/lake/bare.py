@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 BARE = frozenset({"appendOnly", "invariants", "timestampNtz"})  # features of Delta's protocol
+# of tables to which it adds files that others wrote: it need not know what is in them
+EXTENSIBLE = BARE | {"changeDataFeed", "variantType"}
 # in other paths some characters are decoded like those of a URL, and some end in a panic
 _PATH = re.compile(r"/[\w/., +=@~-]*")
 _OPENABLE = re.compile(r"/[^%\\]*")  # a path with these is decoded once more than it was encoded

@@ -1,8 +1,9 @@
-"""What Delta's own library says of a table that lies in a folder here, asked of it directly.
+"""What the log of a table that lies in a folder here says of it, without a job of Spark's.
 
-Its SQL (DESCRIBE DETAIL) makes all of a table's state to answer, with jobs that take half a second; the library itself
-reads the few bytes that it keeps of each version. It is no public interface, so its callers can do without: where
-it is not there (Databricks, Spark Connect, tables of a catalog) there is no answer.
+Delta's SQL (DESCRIBE DETAIL) makes all of a table's state to answer, with jobs that take half a second. deltalake reads
+the log itself, in milliseconds. What it cannot open, for a feature or the name of a folder, Delta's own library is
+asked about directly; that is no public interface, so callers can do without: where it is not there either (Databricks,
+Spark Connect, tables of a catalog) there is no answer.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.lake.bare import is_plain_path
+from lakehouse_cdc.lake.bare import is_openable_path, is_plain_path
 from lakehouse_cdc.lake.opened import opened, state_of
 from lakehouse_cdc.lake.table_state import State
 from lakehouse_cdc.model.table_layout import Table
@@ -25,16 +26,20 @@ from lakehouse_cdc.model.table_layout import Table
 _of_thread = threading.local()
 
 
+def in_folder(spark: SparkSession, table: Table) -> bool:
+    """Whether the table is in a folder that this process and Spark's driver, which is not elsewhere, both see."""
+    return table.path is not None and table.path.startswith("/") and hasattr(spark, "_jvm")
+
+
 def reachable(spark: SparkSession, table: Table) -> bool:
-    """Whether Delta's library can be asked about the table, and be asked to commit to it (see `direct.commit`)."""
-    if table.path is None or not table.path.startswith("/") or not hasattr(spark, "_jvm"):
+    """Whether Delta's library can be asked about the table, and be asked to commit to it (see `library_commit`)."""
+    if not in_folder(spark, table):
         return False
     delta = library(spark)
-    return all(isinstance(getattr(delta, name), JavaClass) for name in ("DeltaLog", STREAMED, APPENDED))
+    return all(isinstance(getattr(delta, name), JavaClass) for name in ("DeltaLog", APPENDED))
 
 
-# what commits say they are: of a stream, or an append
-STREAMED, APPENDED = "DeltaOperations$StreamingUpdate", "DeltaOperations$Write"
+APPENDED = "DeltaOperations$Write"  # what a commit says it is
 
 
 def library(spark: SparkSession) -> Any:
@@ -57,7 +62,7 @@ def asked_once() -> Iterator[None]:
 
 
 def state(spark: SparkSession, table: Table) -> State | None:
-    """That of a table that is there; None where the library cannot be asked."""
+    """That of a table that is there; None where nobody can be asked."""
     known: dict[str, State | None] | None = getattr(_of_thread, "known", None)
     if known is None or table.path is None:
         return _asked(spark, table)
@@ -78,16 +83,26 @@ def is_known(table: Table) -> bool:
 
 def looked_up(path: str) -> State | None:
     """The same by deltalake; None where there is no table, or it is not a bare one."""
-    if not is_plain_path(path):
+    state = _opened(path) if is_plain_path(path) else None
+    return state if state is not None and state.bare else None
+
+
+def _opened(path: str) -> State | None:
+    if not is_openable_path(path):
         return None
     try:
-        state = state_of(opened(path))
+        return state_of(opened(path))
     except Exception:  # whatever it is, Delta's own library has the say
         return None
-    return state if state.bare else None
 
 
 def _asked(spark: SparkSession, table: Table) -> State | None:
+    if not in_folder(spark, table):
+        return None
+    return _opened(str(table.path)) or _of_library(spark, table)
+
+
+def _of_library(spark: SparkSession, table: Table) -> State | None:
     if not reachable(spark, table):
         return None
     snapshot = library(spark).DeltaLog.forTableWithSnapshot(spark._jsparkSession, table.path)._2()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakehouse_cdc.lake.bare import BARE
+from lakehouse_cdc.lake.bare import BARE, EXTENSIBLE
 
 Columns = Sequence[tuple[str, str]]  # (name, Spark SQL type), in order
 Field = Mapping[str, Any]  # a column, or a field of one, as Delta's schema has it
@@ -37,6 +37,11 @@ class State:
     def bare(self) -> bool:
         """Whether deltalake can write the table: it has no feature beyond those in `lake.bare`."""
         return self.plain and self.features <= BARE
+
+    @property
+    def extensible(self) -> bool:
+        """Whether files that others wrote can be added to the table, or take the place of others, without Spark."""
+        return self.plain and self.features <= EXTENSIBLE
 
     @property
     def columns(self) -> list[tuple[str, str]]:

@@ -32,6 +32,10 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
+from lakehouse_cdc.bronze.compaction import FILE, put_together
+from lakehouse_cdc.bronze.schema_registry import STATISTICS as OF_SCHEMAS
+from lakehouse_cdc.lake.direct.newest_version import can_commit
+from lakehouse_cdc.lake.engines.direct import DirectEngine
 from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.spark_errors import is_conflict
 from lakehouse_cdc.lake.tables import alter, delta_table, exists, read, require_owner
@@ -41,12 +45,12 @@ from lakehouse_cdc.model.table_layout import Layout, Table, literal, quoted
 from lakehouse_cdc.ops.reach import require_begun
 from lakehouse_cdc.schema.type_registry import Kind
 from lakehouse_cdc.schema.types import require
+from lakehouse_cdc.silver.tables.ledger import STATISTICS as OF_LEDGER
 from lakehouse_cdc.silver.tables.names import own_table
 from lakehouse_cdc.silver.tables.progress import applied
 from lakehouse_cdc.silver.tables.properties import CLUSTERED, own_properties
 from lakehouse_cdc.sinks.schema_cache import Schemas
 
-FILE = 32 * 2**20  # bytes of a file of silver; of bronze, those that are smaller are put together
 _SPARE = 8  # so many files, and twice those that its bytes need, are few enough for a silver table
 _SETTINGS = {
     "spark.databricks.delta.optimize.maxFileSize": str(FILE),
@@ -54,6 +58,7 @@ _SETTINGS = {
     # VACUUM lists folders in so many tasks, of which there would be 10,000
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
 }
+Step = Callable[[], object]
 _TRIES = 4
 _REST_SECONDS = 2.0  # before the second try; before later ones longer
 _KEEPS = timedelta(days=7)  # what Delta keeps of files that were taken out, unless a table says otherwise
@@ -87,9 +92,9 @@ def maintain(spark: SparkSession, layout: Layout, silver_checkpoint: str, *, vac
         require_owner(session, table, layout.pipeline)
     needed = _needed(session, layout, silver_checkpoint) if vacuum else ""
     results = []
-    for table, statements in jobs:
+    for table, steps in jobs:
         kept = needed if table == layout.changes else ""
-        results.append(_table(session, table, statements, vacuum=vacuum, kept=kept))
+        results.append(_table(session, table, steps, vacuum=vacuum, kept=kept))
     return results
 
 
@@ -101,21 +106,42 @@ def compacting(spark: SparkSession) -> SparkSession:
     return session
 
 
-def _jobs(spark: SparkSession, layout: Layout) -> Iterator[tuple[Table, list[str]]]:
-    """Each table with what is to be said to it."""
+def _jobs(spark: SparkSession, layout: Layout) -> Iterator[tuple[Table, list[Step]]]:
+    """Each table with what is to be done to it."""
     names = sorted(row[0] for row in read(spark, layout.schemas).select(PARTITION).distinct().collect())
-    yield layout.changes, [f"OPTIMIZE {layout.changes.sql} WHERE {PARTITION} = {literal(name)}" for name in names]
-    others = [layout.schemas]
+    yield layout.changes, [partial(optimize_changes, spark, layout, name) for name in names]
+    others: dict[Table, Step] = {layout.schemas: partial(optimize, spark, layout, layout.schemas)}
     if layout.silver is not None:
-        others += [layout.ledger, *(layout.tombstones(name) for name in names)]
+        others[layout.ledger] = partial(optimize, spark, layout, layout.ledger)
+        beside = (layout.tombstones(name) for name in names)
+        others |= {table: partial(alter, spark, table, f"OPTIMIZE {table.sql}") for table in beside}
         # a table that several go into comes once
         own = ((own_table(SparkReader(spark), layout, name), name) for name in names)
         whole = {replace(table, part=None): name for table, name in own if table is not None}
         for table, name in whole.items():
-            yield table, _in_order(spark, layout, name)
-    for table in others:
+            yield table, [partial(alter, spark, table, statement) for statement in _in_order(spark, layout, name)]
+    for table, step in others.items():
         if exists(spark, table):
-            yield table, [f"OPTIMIZE {table.sql}"]
+            yield table, [step]
+
+
+def optimize_changes(
+    spark: SparkSession, layout: Layout, source_table: str, given_up: Callable[[], bool] = lambda: False
+) -> None:
+    """Put the small files of that source table in bronze together, by whoever commits to bronze."""
+    table = layout.changes
+    if can_commit(spark, table):
+        put_together(table, source_table, given_up)
+    else:
+        alter(spark, table, f"OPTIMIZE {table.sql} WHERE {PARTITION} = {literal(source_table)}")
+
+
+def optimize(spark: SparkSession, layout: Layout, table: Table) -> None:
+    """The same for the table of schemas, or the ledger."""
+    if can_commit(spark, table):
+        DirectEngine(spark).put_together(table, OF_SCHEMAS if table == layout.schemas else OF_LEDGER)
+    else:
+        alter(spark, table, f"OPTIMIZE {table.sql}")
 
 
 def _in_order(spark: SparkSession, layout: Layout, name: str) -> list[str]:
@@ -138,11 +164,11 @@ def _in_order(spark: SparkSession, layout: Layout, name: str) -> list[str]:
     return [f"OPTIMIZE {table.sql}" + (f" ZORDER BY ({', '.join(key)})" if key else "")]
 
 
-def _table(spark: SparkSession, table: Table, statements: Sequence[str], *, vacuum: bool, kept: str) -> Maintained:
+def _table(spark: SparkSession, table: Table, steps: Sequence[Step], *, vacuum: bool, kept: str) -> Maintained:
     before = size_of(spark, table)[1]
     conflicts, left = 0, ""
-    for statement in statements:
-        failed = patiently(partial(alter, spark, table, statement))
+    for step in steps:
+        failed = patiently(step)
         conflicts += failed
         if failed == _TRIES:
             left = "the pipeline wrote to it each time; it comes next time"

@@ -27,10 +27,11 @@ from types import TracebackType
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
+from lakehouse_cdc.bronze.compaction import FILE
 from lakehouse_cdc.lake.readers.spark import SparkReader
-from lakehouse_cdc.lake.tables import alter, exists
+from lakehouse_cdc.lake.tables import exists
 from lakehouse_cdc.model.table_layout import Layout, Table
-from lakehouse_cdc.ops.maintain import FILE, compacting, patiently, size_of
+from lakehouse_cdc.ops.maintain import compacting, optimize, optimize_changes, patiently, size_of
 from lakehouse_cdc.silver.tables.names import known_source_tables
 
 _EVERY = 64  # commits of bronze from one look to the next
@@ -49,6 +50,7 @@ class Upkeep:
         self._spark, self._layout, self._notice = spark, layout, on_notice
         self._last: int | None = None
         self._thread: threading.Thread | None = None
+        self._given_up = threading.Event()
 
     def after(self, version: int) -> None:
         """Bronze is at that version. Returns at once; may be called from any thread, one call at a time."""
@@ -66,6 +68,7 @@ class Upkeep:
     ) -> None:
         if self._thread is not None:
             if kind is not None:
+                self._given_up.set()
                 self._spark.sparkContext.cancelJobsWithTag(_TAG)
             self._thread.join()
 
@@ -74,11 +77,18 @@ class Upkeep:
             session = compacting(self._spark)
             session.sparkContext.addJobTag(_TAG)
             for table in too_many_files(session, self._layout):
-                patiently(partial(alter, session, table, f"OPTIMIZE {table.sql}"))
+                for step in self._steps(session, table):
+                    patiently(step)
         except Exception as error:  # the streams are not to end by it
             _log.warning("the files of bronze could not be put together", exc_info=error)
             first = str(error).partition("\n")[0]
             self._notice(f"small files could not be put together, which is tried again later: {first}")
+
+    def _steps(self, session: SparkSession, table: Table) -> list[Callable[[], object]]:
+        if table != self._layout.changes:
+            return [partial(optimize, session, self._layout, table)]
+        names = sorted(known_source_tables(SparkReader(session), self._layout))
+        return [partial(optimize_changes, session, self._layout, name, self._given_up.is_set) for name in names]
 
 
 def too_many_files(spark: SparkSession, layout: Layout) -> list[Table]:

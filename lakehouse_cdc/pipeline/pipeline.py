@@ -314,7 +314,7 @@ class Pipeline(RereadRequests):
         """
         from lakehouse_cdc.bronze import sink
         from lakehouse_cdc.lake.checkpoint import Checkpoint
-        from lakehouse_cdc.lake.delta_log import reachable
+        from lakehouse_cdc.lake.direct.newest_version import can_commit
         from lakehouse_cdc.pipeline.start.settling import settle
         from lakehouse_cdc.silver.apply import stream as silver
         from lakehouse_cdc.sinks.stream import start as start_sink
@@ -322,7 +322,7 @@ class Pipeline(RereadRequests):
         spark, layout, place = self.spark, self.layout, self.checkpoint("bronze")
         bronze_every, sinks_every = every or (None, None)
         options = self.source_options()
-        if reachable(spark, layout.changes):
+        if can_commit(spark, layout.changes):
             options["filesTo"] = str(layout.changes.path)
         changes = spark.readStream.format("mysql_cdc").options(**options).load()
 

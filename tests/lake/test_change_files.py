@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta, timezone
-from decimal import Decimal
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,74 +22,16 @@ from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.commits import history, writer_options
 from lakehouse_cdc.lake.direct import change_files
 from lakehouse_cdc.lake.direct.commit import DataFile, add_files
+from lakehouse_cdc.lake.direct.newest_version import can_commit
 from lakehouse_cdc.lake.tables import append, properties, read, require_owner
 from lakehouse_cdc.lake.versions import Versions
-from lakehouse_cdc.model.bronze_arrow import ARROW, SHARED
+from lakehouse_cdc.model.bronze_arrow import ARROW
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import CommitNote, SourcePoint
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.source.bronze_rows import plain as plain_rows
+from tests.support.bronze_rows import BEGAN, TABLES, random_rows, shared
 from tests.support.bronze_writer import variant_column
-
-TABLES = ("shop.t", "shop.\u00fcber a/b%20=c", "s.1.50", "shop.it's {odd}")
-BEGAN = datetime(2024, 2, 29, 23, 59, 59, 999_001, timezone.utc)
-
-
-def random_rows(random: Random, n: int) -> pa.RecordBatch:
-    """n rows of bronze, of any table and op; images may be NULL, a scalar, deep, or long."""
-
-    def image() -> Any:
-        kinds = (
-            None,
-            7,
-            "x" * random.randrange(300),
-            {"id": random.randrange(9), "b": None},
-            [1, {"c": Decimal("1.5")}],
-        )
-        return random.choice(kinds)
-
-    where = [
-        {
-            "server_uuid": "u",
-            "file": "binlog.000001",
-            "pos": random.randrange(2**40),
-            "gtid": random.choice((None, "g:1")),
-        }
-        for _ in range(n)
-    ]
-    ops = [random.choice("rcudtsx") for _ in range(n)]
-    columns = [
-        pa.array([Decimal(random.randrange(10**37)) for _ in range(n)], pa.decimal128(38, 0)),
-        pa.array(ops),
-        pa.array([random.choice(TABLES) for _ in range(n)]),
-        *(variant_column([image() for _ in range(n)]) for _ in range(2)),
-        variant_column([{"columns": [random.choice((7, "x", None))]} if op == "s" else image() for op in ops]),
-        pa.array([BEGAN + timedelta(microseconds=random.randrange(5000)) for _ in range(n)], pa.timestamp("us", "UTC")),
-        pa.array(where, ARROW.field("position").type),
-        pa.array([random.choice(("a", "b")) for _ in range(n)]),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=ARROW)
-
-
-def as_shared(random: Random, column: Any, kind: pa.DataType) -> Any:
-    """A column as the source makes it: dictionaries, in any order, also of what no row of it says."""
-    if pa.types.is_struct(kind):
-        inner = [as_shared(random, column.field(i), field.type) for i, field in enumerate(kind)]
-        return pa.StructArray.from_arrays(inner, fields=list(kind), mask=column.is_null())
-    if not pa.types.is_dictionary(kind):
-        return column
-    said = set(column.to_pylist()) - {None}
-    entries = [*said, *({"not said", "\U0001f600", ""} if kind.value_type == pa.string() else {b"", b"\xff"} - said)]
-    entries = random.sample(entries, len(entries))
-    places = {value: i for i, value in enumerate(entries)}
-    at = pa.array([places.get(value) for value in column.to_pylist()], pa.int32())
-    return pa.DictionaryArray.from_arrays(at, pa.array(list(places), kind.value_type))
-
-
-def shared(random: Random, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows as the source makes them."""
-    columns = [as_shared(random, column, kind) for column, kind in zip(batch.columns, SHARED.types, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=SHARED)
 
 
 def note(batch: int) -> CommitNote:
@@ -135,7 +76,7 @@ def test_schemas_are_those_that_spark_would_read_back(spark: SparkSession, layou
     batch = pa.RecordBatch.from_pylist([{**row, "after": None} for row in rows], schema=ARROW)
     batch = batch.set_column(ARROW.get_field_index("after"), ARROW.field("after"), given)
     lines = listed(list(change_files.written([batch], str(ours.changes.path))))
-    add_files(spark, ours.changes, lines, note(0), "changes")
+    add_files(ours.changes, lines, note(0), "changes")
     for _ in range(2):
         add_schemas(spark, ours, lines, note(0))
     append(
@@ -188,15 +129,13 @@ def test_the_table_is_the_one_that_spark_would_write(
     monkeypatch.setattr(change_files, "_GROUP_BYTES", 20_000)
     monkeypatch.setattr(change_files, "_HELD_BYTES", 40_000)
     folder = str(ours.changes.path)
-    assert delta_log.reachable(spark, ours.changes)
+    assert can_commit(spark, ours.changes)
     counts: list[int] = []
     for batch in range(12):
         rows = [random_rows(random, random.choice((1, 3, 200))) for _ in range(random.choice((0, 1, 4)))]
         counts.append(sum(map(len, rows)))
         given = [shared(random, each) if seed % 2 else each for each in rows]
-        version = add_files(
-            spark, ours.changes, listed(list(change_files.written(given, folder))), note(batch), "changes"
-        )
+        version = add_files(ours.changes, listed(list(change_files.written(given, folder))), note(batch), "changes")
         assert version == batch + 1
         frame: DataFrame = spark.createDataFrame(pa.Table.from_batches(rows or [random_rows(random, 0)], ARROW))
         append(frame, theirs.changes, writer_options(note(batch), "changes"), partition_by=(PARTITION,))
@@ -225,22 +164,23 @@ def test_the_table_is_the_one_that_spark_would_write(
 
 
 def test_a_batch_is_added_once(spark: SparkSession, layouts: tuple[Layout, Layout]) -> None:
-    """Also without the checksum file that lists what was committed; the files of the repetition are gone."""
+    """Also one that Spark's writer has committed, and after a checkpoint; the files of the repetition are gone."""
     changes, folder = layouts[0].changes, str(layouts[0].changes.path)
     rows = random_rows(Random(1), 50)
-    assert add_files(spark, changes, listed(list(change_files.written([rows], folder))), note(0), "changes") == 1
+    assert add_files(changes, listed(list(change_files.written([rows], folder))), note(0), "changes") == 1
     there = sorted(Path(folder).rglob("*.parquet"))
-    assert add_files(spark, changes, listed(list(change_files.written([rows], folder))), note(0), "changes") is None
+    assert add_files(changes, listed(list(change_files.written([rows], folder))), note(0), "changes") is None
     assert sorted(Path(folder).rglob("*.parquet")) == there
-    for checksum in Path(folder, "_delta_log").glob("*.crc"):
-        checksum.unlink()
-    for checksum in Path(folder, "_delta_log").glob(".*.crc.crc"):
-        checksum.unlink()
-    jvm: Any = spark._jvm
-    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
-    assert add_files(spark, changes, listed(list(change_files.written([rows], folder))), note(0), "changes") is None
-    assert add_files(spark, changes, [], note(1), "changes") == 2
-    assert read(spark, changes).count() == 50
+    frame: DataFrame = spark.createDataFrame(pa.Table.from_batches([rows]))
+    for batch in (0, 1, 1):  # as Spark would, which skips what is in
+        append(frame, changes, writer_options(note(batch), "changes"), partition_by=(PARTITION,))
+    assert add_files(changes, listed(list(change_files.written([rows], folder))), note(1), "changes") is None
+    spark.sql(f"ALTER TABLE {changes.sql} SET TBLPROPERTIES ('delta.checkpointInterval' = '4')")
+    assert add_files(changes, [], note(2), "changes") == 4
+    assert list(Path(folder, "_delta_log").glob(f"{4:020}.checkpoint.parquet"))
+    for batch in (0, 1, 2):
+        assert add_files(changes, listed(list(change_files.written([rows], folder))), note(batch), "changes") is None
+    assert read(spark, changes).count() == 100
 
 
 def test_rows_that_end_in_an_error_leave_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,14 +198,17 @@ def test_rows_that_end_in_an_error_leave_no_file(tmp_path: Path, monkeypatch: py
     assert list(change_files.written([], str(tmp_path))) == []
 
 
-def test_the_library_says_what_describe_detail_says(spark: SparkSession, layouts: tuple[Layout, Layout]) -> None:
-    """The properties of a table, and that there is no answer for a table of a catalog."""
+def test_the_log_says_what_describe_detail_says(spark: SparkSession, layouts: tuple[Layout, Layout]) -> None:
+    """The properties of a table; as Delta's library does, and that there is no answer for a table of a catalog."""
     changes = layouts[0].changes
     [(wanted,)] = spark.sql(f"DESCRIBE DETAIL {changes.sql}").select("properties").collect()
     assert properties(spark, changes) == wanted == require_owner(spark, changes, "tests")
     in_catalog = Layout("tests", bronze="b", catalog="main").changes
-    assert not delta_log.reachable(spark, in_catalog)
+    assert not can_commit(spark, in_catalog)
     assert delta_log.state(spark, in_catalog) is None
+    by_library = delta_log._of_library(spark, changes)
+    assert delta_log.state(spark, changes) == by_library
+    assert by_library is not None
 
 
 def test_statistics_are_what_delta_keeps(spark: SparkSession, layouts: tuple[Layout, Layout]) -> None:
@@ -276,7 +219,7 @@ def test_statistics_are_what_delta_keeps(spark: SparkSession, layouts: tuple[Lay
     for layout in layouts:
         if layout is layouts[0]:
             lines = listed(list(change_files.written([rows], str(layout.changes.path))))
-            add_files(spark, layout.changes, lines, note(0), "changes")
+            add_files(layout.changes, lines, note(0), "changes")
         else:
             frame: DataFrame = spark.createDataFrame(pa.Table.from_batches([rows])).coalesce(1)
             append(frame, layout.changes, writer_options(note(0), "changes"), partition_by=(PARTITION,))

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake import delta_log
-from lakehouse_cdc.lake.direct.creation import create_bare, has_links
+from lakehouse_cdc.lake.direct.creation import create_bare, linkable
 from lakehouse_cdc.lake.direct.rust_table import Once, RustTable
 from lakehouse_cdc.lake.failpoints import Door, Moment
 from lakehouse_cdc.lake.tables import create, delta_table, exists, held_columns, plain, read, require_owner
@@ -99,13 +99,13 @@ def test_one_that_is_there_stays(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_some_file_systems_have_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = place(tmp_path / "new")
-    assert has_links(table)
+    assert linkable(table)
 
     def refused(source: str, target: str) -> None:
         raise OSError(errno.EPERM, "Operation not permitted", source, None, target)
 
     monkeypatch.setattr(os, "link", refused)
-    assert not has_links(table)
+    assert not linkable(table)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 

@@ -12,11 +12,17 @@ import pytest
 from lakehouse_cdc.lake.failpoints import Door, Moment, commit_to, install
 
 PACKAGE = Path(__file__).parents[2] / "lakehouse_cdc"
-DOORS = ("lake/tables.py", "lake/direct/commit.py", "lake/direct/rust_table.py", "lake/direct/creation.py")
+DOORS = (
+    "lake/tables.py", "lake/direct/newest_version.py", "lake/direct/library_commit.py", "lake/direct/rust_table.py",
+    "lake/direct/creation.py",
+)  # fmt: skip
 READS = ("SELECT", "SHOW", "DESCRIBE")
 # VACUUM and DROP delete what no reader of the newest version sees; a catalog's schema is no table
 NO_COMMIT = ("VACUUM", "DROP TABLE IF EXISTS", "CREATE SCHEMA IF NOT EXISTS")
-WRITES = ("save", "saveAsTable", "insertInto", "toTable", "commitLarge", "createTable", "compact", "z_order", "link")
+WRITES = (
+    "save", "saveAsTable", "insertInto", "toTable", "commitLarge", "createTable", "compact", "z_order", "link",
+    "create_write_transaction",
+)  # fmt: skip
 
 
 def commits(path: Path) -> Iterator[str]:

@@ -59,7 +59,7 @@ def test_what_changes_nothing_writes_nothing(spark: SparkSession, table: Table) 
 
 
 def test_a_file_that_another_has_replaced_is_refused(spark: SparkSession, table: Table) -> None:
-    slow = Replacement(spark, table)
+    slow = Replacement(table)
     files = slow.files({})
     assert hide(spark, table)
     with pytest.raises(Exception, match=r"(?i)concurrent"):

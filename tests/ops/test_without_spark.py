@@ -145,7 +145,7 @@ def test_spark_says_the_same_of_tables_in_a_folder_and_in_a_catalog(
         Changes(spark, lake.layout, Random(seed)).some()
     without = said(lake, ReaderOnDemand(no_spark))
     assert without == said(lake, SparkReader(spark))
-    with patch.object(delta_log, "reachable", lambda *_: False):
+    with patch.object(delta_log, "in_folder", lambda *_: False):
         assert without == said(lake, SparkReader(spark))
     assert len(without["status"]["tables"]) == 8
     assert without["hidden"]["tables"]["shop.dropped"]["clear"] == ("id",)

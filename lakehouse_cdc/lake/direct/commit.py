@@ -1,9 +1,19 @@
-"""A commit of files that were written beside Spark (see `files`), once, with its note.
+"""A commit of files that were written beside Spark (see `change_files`, `data_file`), once, with its note.
 
-Delta's library makes the commit: it takes the transaction, looks at what was committed meanwhile, and writes log,
-checksum and checkpoint. Its writers in Spark end in the very call that is made here; so do other tools that bring files
-of their own (Apache XTable). It is no public interface: where it is not `reachable` (see `delta_log`), rows go through
-Spark instead, and make the same table.
+Purpose: what a streaming sink of Spark's would commit, by deltalake (see `newest_version`): the files with their
+statistics, the transaction, the note, and how many rows there are.
+
+Invariant: a batch of an application is in the table at most once, by whichever process or engine; and a file that is in
+the table is never deleted.
+
+Why it holds: the table is looked at before each try, and the commit is made on top of just that version. So a batch
+that is in by then, of an earlier attempt, of another process or of a Spark that wrote it, is not committed again. Files
+of a batch that comes again are deleted only before the first try: of a later one nobody knows whether it was made.
+
+Where deltalake cannot write the table (`extensible`), rows go through Spark instead, and make the same table; the first
+rows of a silver table that Spark keeps are committed by Delta's library (see `library_commit`).
+
+Guards: tests/lake/test_change_files.py, test_two_writers.py, tests/lake/engines/test_contract.py.
 """
 
 from __future__ import annotations
@@ -12,17 +22,17 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
-from pyspark.sql import SparkSession
-
 from lakehouse_cdc.lake.commits import application
-from lakehouse_cdc.lake.delta_log import APPENDED, STREAMED, library, reachable
-from lakehouse_cdc.lake.failpoints import Door, commit_to
+from lakehouse_cdc.lake.direct.newest_version import NewestVersion, can_open, committed_on
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class Added(Protocol):
@@ -82,46 +92,32 @@ class DataFile:
         return sum(self.rows.values())
 
 
-def add_files(
-    spark: SparkSession,
-    table: Table,
-    files: Sequence[Added],
-    note: CommitNote,
-    step: str,
-    operation: str = STREAMED,
-) -> int | None:
+def add_files(table: Table, files: Sequence[Added], note: CommitNote, step: str) -> int | None:
     """Commit the files; the version. None if that was done before: the files, which hold the same, are deleted.
 
-    `operation` is what the commit says it is: that of a stream, or an append.
+    Raises DefiniteError where the table is changed meanwhile, other than in its rows.
     """
-    assert table.path is not None
-    jvm: Any = spark._jvm
-    delta = library(spark)
-    transaction = delta.DeltaLog.forTable(spark._jsparkSession, table.path).startTransaction()
-    app = application(note, step)
-    if _last(transaction, app) >= note.batch:
+    app, begun = application(note, step), NewestVersion(table)
+
+    def batch_is_in(newest: NewestVersion) -> bool:
+        last = newest.last_batch(app)
+        return last is not None and last >= note.batch
+
+    if batch_is_in(begun):
         discard(table, files)
         return None
-    rows, size = sum(file.count for file in files), sum(file.size for file in files)
-    metrics = {"numOutputRows": rows, "numOutputBytes": size}
-    if operation == STREAMED:
-        metrics |= {"numAddedFiles": len(files), "numRemovedFiles": 0}
-    else:
-        metrics |= {"numFiles": len(files)}
-    transaction.registerSQLMetrics(spark._jsparkSession, _metrics(spark, metrics))
-    once = {"txn": {"appId": app, "version": note.batch, "lastUpdated": None}}
-    actions = [delta.actions.Action.fromJson(text) for text in (json.dumps(once), *map(action, files))]
-    info = _streamed(spark, note) if operation == STREAMED else _appended(spark, note)
-    with commit_to(Door.ADD, table.name):
-        return int(transaction.commit(jvm.PythonUtils.toSeq(actions), info))
+
+    def attempt(newest: NewestVersion) -> int | None:
+        if batch_is_in(newest):
+            return None
+        return newest.append(list(map(_action, files)), _info(files, note), (app, note.batch))
+
+    return committed_on(begun, table, attempt)
 
 
 def last_batch(spark: SparkSession, table: Table, app: str) -> int | None:
-    """The last batch that an application has committed to the table, None for none or where Delta cannot be asked."""
-    if not reachable(spark, table):
-        return None
-    last = _last(library(spark).DeltaLog.forTable(spark._jsparkSession, table.path).startTransaction(), app)
-    return last if last >= 0 else None
+    """The last batch that an application has committed to the table, None for none or where that cannot be asked."""
+    return NewestVersion(table).last_batch(app) if can_open(spark, table) else None
 
 
 def discard(table: Table, files: Sequence[Added]) -> None:
@@ -130,53 +126,22 @@ def discard(table: Table, files: Sequence[Added]) -> None:
         os.unlink(os.path.join(str(table.path), unquote(file.path)))
 
 
-def action(file: Added, *, changes: bool = True) -> str:
-    """The file as an action of Delta's log; `changes`: its rows are new to the table."""
-    added = {
-        "path": file.path, "partitionValues": dict(file.partition), "size": file.size,
-        "modificationTime": file.modified, "dataChange": changes, "stats": file.stats,
-    }  # fmt: skip
-    return json.dumps({"add": added})
+def _action(file: Added) -> Any:
+    """The file as deltalake takes it, which encodes the path."""
+    from deltalake.transaction import AddAction
+
+    return AddAction(unquote(file.path), file.size, dict(file.partition), file.modified, True, file.stats)
 
 
-def _streamed(spark: SparkSession, note: CommitNote) -> Any:
-    jvm: Any = spark._jvm
-    mode = jvm.org.apache.spark.sql.streaming.OutputMode.Append()
-    return getattr(library(spark), STREAMED)(mode, note.query, note.batch, jvm.scala.Some(note.text()))
+def _info(files: Sequence[Added], note: CommitNote) -> dict[str, Any]:
+    """What the commit says of itself (protocol, "Commit Provenance Information"), with the metrics of Spark's appends.
 
-
-def _appended(spark: SparkSession, note: CommitNote) -> Any:
-    """What the append of a DataFrameWriter says; how many options there are after the note depends on the release."""
-    jvm: Any = spark._jvm
-    operation = getattr(library(spark), APPENDED)
-    none = getattr(jvm.scala, "None$").__getattr__("MODULE$")
-    nothing = jvm.scala.Some(jvm.PythonUtils.toSeq([]))
-    options = operation._java_lang_class.getConstructors()[0].getParameterCount()
-    mode = jvm.org.apache.spark.sql.SaveMode.Append
-    return operation(mode, nothing, none, jvm.scala.Some(note.text()), *([none] * (options - 4)))
-
-
-def _last(transaction: Any, app: str) -> int:
-    """The last batch that the application has committed, or -1.
-
-    The table's checksum file lists that; without one, all of the table's state is made, which takes much longer.
+    An append that has read nothing is blind: Delta lets it pass beside an OPTIMIZE or a MERGE.
     """
-    checksum = transaction.snapshot().checksumOpt()
-    if checksum.isEmpty() or checksum.get().setTransactions().isEmpty():
-        return int(transaction.txnVersion(app))
-    last, each = -1, checksum.get().setTransactions().get().iterator()
-    while each.hasNext():
-        one = each.next()
-        if one.appId() == app:
-            last = max(last, one.version())
-    return last
-
-
-def _metrics(spark: SparkSession, values: dict[str, int]) -> Any:
-    jvm: Any = spark._jvm
-    metrics = jvm.org.apache.spark.sql.execution.metric.SQLMetrics
-    metrics_by_name = {}
-    for name, value in values.items():
-        metrics_by_name[name] = metrics.createMetric(spark.sparkContext._jsc.sc(), name)
-        metrics_by_name[name].add(value)
-    return jvm.PythonUtils.toScalaMap(metrics_by_name)
+    rows, size = sum(file.count for file in files), sum(file.size for file in files)
+    metrics = {"numFiles": len(files), "numOutputRows": rows, "numOutputBytes": size}
+    return {
+        "userMetadata": note.text(),
+        "isBlindAppend": True,
+        "operationMetrics": {name: str(value) for name, value in metrics.items()},
+    }

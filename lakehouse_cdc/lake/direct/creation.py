@@ -7,7 +7,7 @@ Why it holds: the version is written under another name, and linked to its own. 
 system in one step, as "mutual exclusion" demands of writers of a log; before it there is no version, so no table.
 What a crash leaves until then is a log without a version, which the next attempt removes (`cleanup`).
 
-Some file systems have no links (`has_links`): those of many networks and of FUSE. deltalake commits by them as well, so
+Some file systems have no links (`linkable`): those of many networks and of FUSE. deltalake commits by them as well, so
 a table there is Spark's.
 
 Guards: tests/lake/test_creation.py.
@@ -19,9 +19,10 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from typing import Any
 
 from lakehouse_cdc.lake.bare import BARE
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG, remove_unfinished
@@ -44,22 +45,30 @@ def create_bare(table: Table, columns: Columns, *, pipeline: str, comment: str, 
     if os.path.isdir(log):
         return
     os.makedirs(log)
-    version = os.path.join(log, f"{0:020}.json")
+    with commit_to(Door.CREATE, table.name):
+        put_version(log, 0, _version(columns, comment, {PIPELINE: pipeline, **properties}))
+
+
+def put_version(log: str, version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
+    """Write a version of a table, whole, into the folder of its log; False, and nothing is done, if there is one."""
     temporary = os.path.join(log, f".making-{uuid.uuid4()}")
     try:
         with open(temporary, "x", encoding="utf-8") as out:
-            out.write(_version(columns, comment, {PIPELINE: pipeline, **properties}))
+            out.writelines(json.dumps(action, ensure_ascii=False) + "\n" for action in actions)
             out.flush()
             os.fsync(out.fileno())
-        with commit_to(Door.CREATE, table.name), suppress(FileExistsError):
-            os.link(temporary, version)
+        try:
+            os.link(temporary, os.path.join(log, f"{version:020}.json"))
+        except FileExistsError:
+            return False
     finally:
         os.unlink(temporary)
     _sync(log)
+    return True
 
 
-def has_links(table: Table) -> bool:
-    """Whether files in the folder that the table's is in can be linked, which is tried."""
+def linkable(table: Table) -> bool:
+    """Whether files in the folder that the table's is in can be linked, which is tried; it is made if it is missing."""
     folder = os.path.dirname(str(table.path))
     os.makedirs(folder, exist_ok=True)
     one, other = (os.path.join(folder, f".linking-{uuid.uuid4()}") for _ in range(2))
@@ -75,7 +84,7 @@ def has_links(table: Table) -> bool:
     return True
 
 
-def _version(columns: Columns, comment: str, properties: Mapping[str, str]) -> str:
+def _version(columns: Columns, comment: str, properties: Mapping[str, str]) -> list[Mapping[str, Any]]:
     now = round(time.time() * 1000)
     metadata = {
         "id": str(uuid.uuid4()),
@@ -93,8 +102,7 @@ def _version(columns: Columns, comment: str, properties: Mapping[str, str]) -> s
         "writerFeatures": sorted(BARE),
     }
     info = {"timestamp": now, "operation": "CREATE TABLE", "operationParameters": {}, "engineInfo": "lakehouse-cdc"}
-    actions = ({"commitInfo": info}, {"metaData": metadata}, {"protocol": protocol})
-    return "".join(json.dumps(action, ensure_ascii=False) + "\n" for action in actions)
+    return [{"commitInfo": info}, {"metaData": metadata}, {"protocol": protocol}]
 
 
 @cache

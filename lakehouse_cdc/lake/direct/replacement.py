@@ -1,38 +1,35 @@
 """A commit that puts files in the place of others, and that no reader of changes sees.
 
-Purpose: rows of a table that is only appended to are written again (see `bronze.redaction`), while streams read it.
+Purpose: rows of a table that is only appended to are written again (see `bronze.redaction`, `bronze.compaction`), while
+streams read it.
 
 Invariant: readers of the table see all old files or all new ones. Readers of what commits have added to it, the streams
 of silver and of others and the change data feed among them, find nothing in this one.
 
 Why it holds: it is one commit, whose actions all say `dataChange: false`, as those of OPTIMIZE do. Delta's streams and
 its feed pass such files over, `delta.appendOnly` permits that they are removed (protocol, "Append-only Tables"), and
-our own listing of what commits have added (`file_listing`) asks for the same. Delta refuses the commit if another has
-removed one of the files meanwhile; one that has added others does not matter.
+our own listing of what commits have added (`file_listing`) asks for the same. It is made on top of a version of which
+all old files are part (see `newest_version`): where another commit has removed one of them meanwhile, it is refused,
+and one that has added others does not matter. The old files are named letter by letter as the log has them.
 
 Guards: tests/lake/test_replacement.py.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import codes
-from lakehouse_cdc.lake import delta_log
-from lakehouse_cdc.lake.delta_log import library
-from lakehouse_cdc.lake.direct.commit import Added, action
-from lakehouse_cdc.lake.failpoints import Door, commit_to
-from lakehouse_cdc.model.table_layout import Table, literal
-
-_OPERATION = "DeltaOperations$ManualUpdate$"
+from lakehouse_cdc.lake.direct.commit import Added
+from lakehouse_cdc.lake.direct.newest_version import NewestVersion, can_commit, can_open, committed_on
+from lakehouse_cdc.model.table_layout import Table
 
 
 @dataclass(frozen=True)
@@ -43,17 +40,15 @@ class LiveFile:
     place: str
     size: int
     partition: Mapping[str, str]
-    stats: Mapping[str, Any] = field(default_factory=dict)
 
 
 def require_replaceable(spark: SparkSession, table: Table) -> None:
     """Raise DefiniteError for a table that is there and whose files cannot be replaced here."""
-    state = delta_log.state(spark, table)
-    if state is None:
+    if not can_open(spark, table):
         raise codes.REDACTION_UNSUPPORTED.error(
             "the table is not in a folder of this machine, so its files cannot be replaced", where=str(table)
         )
-    if not state.plain or state.properties.get("delta.enableRowTracking") == "true":
+    if not can_commit(spark, table):
         raise codes.REDACTION_UNSUPPORTED.error(
             "the table's files have rows or columns that only Delta itself can name", where=str(table)
         )
@@ -62,46 +57,67 @@ def require_replaceable(spark: SparkSession, table: Table) -> None:
 class Replacement:
     """One such commit to a table of which `require_replaceable` says nothing, begun now."""
 
-    def __init__(self, spark: SparkSession, table: Table) -> None:
-        self._spark, self._table = spark, table
-        self._delta = library(spark)
-        log = self._delta.DeltaLog.forTable(spark._jsparkSession, table.path)
-        self._transaction: Any = log.startTransaction()
+    def __init__(self, table: Table) -> None:
+        self._table, self._begun = table, NewestVersion(table)
 
     def files(self, partition: Mapping[str, str]) -> list[LiveFile]:
-        """Those of a partition, or, of a table without any, all. Raises DefiniteError for one with deleted rows."""
-        listed = self._transaction.snapshot().allFiles()
-        for name, value in partition.items():
-            listed = listed.where(f"partitionValues[{literal(name)}] = {literal(value)}")
-        return [self._live(json.loads(text)) for text in listed.toJSON().collectAsList()]
+        """Those of a partition, or, of a table without any, all, in the order in which they were written."""
+        listed = sorted(self._begun.files().to_pylist(), key=lambda file: file["modification_time"])
+        live = (self._live(file) for file in listed)
+        return [file for file in live if partition.items() <= file.partition.items()]
 
-    def _live(self, added: Mapping[str, Any]) -> LiveFile:
-        path = unquote(added["path"])
-        if added.get("deletionVector") is not None or "://" in path or path.startswith("/"):
+    def _live(self, listed: Mapping[str, Any]) -> LiveFile:
+        path = unquote(listed["path"])
+        if "://" in path or path.startswith("/"):
             raise codes.REDACTION_UNSUPPORTED.error(
-                "a file of the table has deleted rows, or lies elsewhere", where=f"{self._table}: {path}"
+                "a file of the table lies elsewhere", where=f"{self._table}: {path}"
             )
-        stats = json.loads(added.get("stats") or "{}")
         place = os.path.join(str(self._table.path), path)
-        return LiveFile(added["path"], place, added["size"], added.get("partitionValues", {}), stats)
+        return LiveFile(listed["path"], place, listed["size_bytes"], listed.get("partition") or {})
 
     def commit(self, old: Sequence[LiveFile], new: Sequence[Added]) -> int:
         """Put the new files in the place of the old ones; the version.
 
-        If that fails, the new ones are part of no table, and go with the next VACUUM.
+        Raises DefiniteError where one of the old files has been removed meanwhile. If this fails, the new ones are part
+        of no table, and go with the next VACUUM.
         """
-        removed = (_removal(file) for file in old)
-        texts = [*removed, *(action(file, changes=False) for file in new)]
-        actions = [self._delta.actions.Action.fromJson(text) for text in texts]
-        operation = getattr(self._delta, _OPERATION).__getattr__("MODULE$")
-        jvm: Any = self._spark._jvm
-        with commit_to(Door.ADD, self._table.name):
-            return int(self._transaction.commit(jvm.PythonUtils.toSeq(actions), operation))
+        info = {
+            "timestamp": _now(), "operation": "Manual Update", "operationParameters": {}, "isBlindAppend": False,
+            "operationMetrics": {"numAddedFiles": str(len(new)), "numRemovedFiles": str(len(old))},
+            "engineInfo": "lakehouse-cdc",
+        }  # fmt: skip
+        actions = [{"commitInfo": info}, *map(_removal, old), *map(_addition, new)]
+
+        def attempt(newest: NewestVersion) -> int:
+            if not {file.path for file in old} <= set(newest.files().column("path").to_pylist()):
+                raise codes.DELTA_FAILED.error(
+                    "a file that is to be replaced has been removed by a concurrent commit", where=str(self._table),
+                    hint="do it again",
+                )  # fmt: skip
+            return newest.put(actions)
+
+        version = committed_on(self._begun, self._table, attempt)
+        assert version is not None
+        return version
 
 
-def _removal(file: LiveFile) -> str:
-    removed = {
-        "path": file.path, "deletionTimestamp": round(time.time() * 1000), "dataChange": False,
-        "extendedFileMetadata": True, "partitionValues": dict(file.partition), "size": file.size,
+def _now() -> int:
+    return round(time.time() * 1000)
+
+
+def _removal(file: LiveFile) -> dict[str, Any]:
+    return {
+        "remove": {
+            "path": file.path, "deletionTimestamp": _now(), "dataChange": False, "extendedFileMetadata": True,
+            "partitionValues": dict(file.partition), "size": file.size,
+        }
     }  # fmt: skip
-    return json.dumps({"remove": removed})
+
+
+def _addition(file: Added) -> dict[str, Any]:
+    return {
+        "add": {
+            "path": file.path, "partitionValues": dict(file.partition), "size": file.size,
+            "modificationTime": file.modified, "dataChange": False, "stats": file.stats,
+        }
+    }  # fmt: skip

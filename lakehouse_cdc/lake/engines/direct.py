@@ -1,4 +1,4 @@
-"""The engine for a plain table in a folder of this machine: Arrow's files, committed by Delta's own library.
+"""The engine for a plain table in a folder of this machine: Arrow's files, committed by deltalake.
 
 A job of Spark's takes a third of a second however little it does, and each batch would have several.
 """
@@ -16,10 +16,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakehouse_cdc.lake import delta_log
-from lakehouse_cdc.lake.delta_log import APPENDED
 from lakehouse_cdc.lake.direct.commit import add_files
 from lakehouse_cdc.lake.direct.data_file import FileWriter, NewFile
 from lakehouse_cdc.lake.direct.file_listing import LONG, files_of
+from lakehouse_cdc.lake.direct.newest_version import can_commit
 from lakehouse_cdc.lake.direct.replacement import Replacement
 from lakehouse_cdc.lake.engines.port import Row, struct_of
 from lakehouse_cdc.lake.engines.spark import SparkEngine
@@ -53,9 +53,8 @@ class DirectEngine:
 
     @staticmethod
     def has(spark: SparkSession, table: Table) -> bool:
-        """Whether it can write the table: Delta's library is there, and files have columns by their own names."""
-        state = delta_log.state(spark, table)
-        return state is not None and state.plain
+        """Whether it can write the table, as the table is now."""
+        return can_commit(spark, table)
 
     def append(
         self,
@@ -67,14 +66,14 @@ class DirectEngine:
         statistics: Iterable[str],
     ) -> None:
         """See `port.Engine`."""
-        add_files(self._spark, table, [_written(table, columns, rows, statistics)], note, step, APPENDED)
+        add_files(table, [_written(table, columns, rows, statistics)], note, step)
 
     def rewrite(self, table: Table, columns: Columns, change: Callable[[Row], Row], statistics: Iterable[str]) -> bool:
         """Give each row of a table of few rows the values that `change` says, in one commit that is no change of data.
 
         False where that changes nothing; then nothing is written.
         """
-        replacement = Replacement(self._spark, table)
+        replacement = Replacement(table)
         old = replacement.files({})
         schema = to_arrow_schema(struct_of(columns), timezone="UTC")
         rows = [row for file in old for row in _read(file.place, schema).to_pylist()]
@@ -82,6 +81,20 @@ class DirectEngine:
         if changed == rows:
             return False
         replacement.commit(old, [_written(table, columns, changed, statistics)])
+        return True
+
+    def put_together(self, table: Table, statistics: Iterable[str]) -> bool:
+        """Make one file of a table of few rows, in one commit that is no change of data; False where it is one."""
+        replacement = Replacement(table)
+        old = replacement.files({})
+        if len(old) < 2:
+            return False
+        state = delta_log.state(self._spark, table)
+        assert state is not None, table
+        schema = to_arrow_schema(struct_of(state.columns), timezone="UTC")
+        writer = FileWriter(str(table.path), "", [(name,) for name in statistics])
+        writer.write(pa.concat_tables([_read(file.place, schema) for file in old]))
+        replacement.commit(old, [writer.end()])
         return True
 
     def read(self, table: Table, columns: Sequence[str]) -> list[dict[str, Any]]:

@@ -168,7 +168,7 @@ class Redact:
             self._settings.look_again()
             mark_redacted(spark, layout, name)
         redaction, salt = self._redactions[name], self._salt
-        files = redact_changes(spark, layout, redaction, salt, lambda n, of: progress(name, n, of))
+        files = redact_changes(layout, redaction, salt, lambda n, of: progress(name, n, of))
         redact_schemas(spark, layout, redaction, salt)
         left = "" if silver is None else self._rebuilt(name, silver)
         return Redacted(name, table.columns, files, table.silver, left)

@@ -30,7 +30,7 @@ from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.silver.tables.ledger_table import BOUNDS, BRONZE, COLUMNS, require_ledger
 from lakehouse_cdc.silver.tables.names import known_source_tables, own_table
 
-_STATISTICS = ("seq", "gtid_set", "commit_ts", "bronze_version", "query", "batch")
+STATISTICS = ("seq", "gtid_set", "commit_ts", "bronze_version", "query", "batch")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -90,7 +90,7 @@ class Ledger:
         )  # fmt: skip
         values = {name: value for (name, _), value in zip(COLUMNS, row, strict=True)}
         table = self._layout.ledger
-        engine_of(self._spark, table).append(table, COLUMNS, [values], note, "ledger", _STATISTICS)
+        engine_of(self._spark, table).append(table, COLUMNS, [values], note, "ledger", STATISTICS)
         self._last = at.seq
 
     def _begin(self) -> int:

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake import delta_log
-from lakehouse_cdc.lake.direct.creation import create_bare, has_links
+from lakehouse_cdc.lake.direct.creation import create_bare, linkable
 from lakehouse_cdc.lake.ownership import other_columns
 from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.table_state import Columns
@@ -107,7 +107,7 @@ def make(
     A table to which nothing has been applied (new, or left so by a crash) must be built from the whole of bronze.
     """
     schema, form, table = shape.schema, policy.form, layout.silver_table(shape.schema.name)
-    bare = not why_spark(policy, table, schema) and find_spec("deltalake") is not None and has_links(table)
+    bare = not why_spark(policy, table, schema) and find_spec("deltalake") is not None and linkable(table)
     if form.has_tombstones:
         bare = _make_tombstones(spark, layout, schema, bare=bare)
     declared, partition = columns(schema, added, form=form, own=table.own), []

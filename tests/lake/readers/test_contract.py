@@ -133,7 +133,7 @@ def table(request: pytest.FixtureRequest, spark: SparkSession, root: Path) -> Ta
 @pytest.fixture
 def as_of_a_catalog(spark: SparkSession) -> Iterator[SparkReader]:
     """A reader that is left with Spark's SQL, as where no library of Delta's can be asked."""
-    with patch.object(delta_log, "reachable", lambda *_: False):
+    with patch.object(delta_log, "in_folder", lambda *_: False):
         yield SparkReader(spark)
 
 
@@ -150,7 +150,7 @@ def _said(reader: TableReader, table: Table) -> dict[str, Any]:
 def test_all_say_the_same(spark: SparkSession, as_of_a_catalog: SparkReader, table: Table) -> None:
     said = _said(FolderReader(), table)
     assert said == _said(as_of_a_catalog, table)
-    with patch.object(delta_log, "reachable", lambda *_: True):
+    with patch.object(delta_log, "in_folder", lambda *_: True):
         assert said == _said(SparkReader(spark), table)
     assert said["exists"]
 
