@@ -21,13 +21,13 @@ Removals are not deltalake's: it removes a file by the path as it would encode i
 letter, so a file of another writer, who encodes otherwise (`%3D` for `=`), would stay part of the table. They are
 written as the log has the path, by `creation.put_version`.
 
-Checkpoints and the end of old commits come after a commit, as often as Delta makes them (`delta.checkpointInterval`,
-`delta.enableExpiredLogCleanup`, `delta.logRetentionDuration`). Nothing depends on them but the time to open the table:
-where one fails, the log has all commits, and so many commits later comes the next.
+After a commit come its checksum (`checksum`), and, as often as Delta makes them, a checkpoint and the end of old
+commits (`delta.checkpointInterval`, `delta.enableExpiredLogCleanup`, `delta.logRetentionDuration`). Nothing depends on
+them but the time to open the table: where one fails, the log has all commits, and so many commits later comes the next.
 
 The library is imported where it is first used, as in `rust_table`, which says why.
 
-Guards: tests/lake/test_two_writers.py, tests/lake/test_replacement.py.
+Guards: tests/lake/test_two_writers.py, test_checksum.py, test_replacement.py.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.bare import is_openable_path
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG, has_version
+from lakehouse_cdc.lake.direct import checksum
+from lakehouse_cdc.lake.direct.checksum import Change
 from lakehouse_cdc.lake.direct.creation import linkable, put_version
 from lakehouse_cdc.lake.failpoints import Door, commit_to
 from lakehouse_cdc.lake.opened import opened, state_of
@@ -101,14 +103,27 @@ class NewestVersion:
             if NewestVersion(self._table).state.version == self.state.version:
                 raise codes.DELTA_FAILED.error(f"a commit was refused: {error}", where=str(self._table)) from error
             raise OvertakenError from error
-        return self.state.version + 1
+        return self._summed(Change(len(files), sum(file.size for file in files), once))
 
     def put(self, actions: Sequence[Mapping[str, Any]]) -> int:
         """Commit actions, as the log has them, on top of it. Raises OvertakenError."""
-        version = self.state.version + 1
-        if not put_version(self._log, version, actions):
+        if not put_version(self._log, self.state.version + 1, actions):
             raise OvertakenError
+        sizes = [[one[kind]["size"] for one in actions if kind in one] for kind in ("add", "remove")]
+        return self._summed(Change(len(sizes[0]) - len(sizes[1]), sum(sizes[0]) - sum(sizes[1])))
+
+    def _summed(self, change: Change) -> int:
+        """The version that was just committed; it gets its checksum file."""
+        version = self.state.version + 1
+        try:
+            checksum.write(self._log, version, change, self.state, self._count)
+        except OSError as error:  # the version is committed whatever becomes of this
+            _log.warning("there is no checksum of version %d of %s", version, self._table, exc_info=error)
         return version
+
+    def _count(self) -> tuple[int, int]:
+        sizes = self.files().column("size_bytes").to_pylist()
+        return len(sizes), sum(sizes)
 
     @property
     def _log(self) -> str:
@@ -126,6 +141,7 @@ class NewestVersion:
             self._opened.create_checkpoint()
             if held.get(_CLEANS_UP, "true") != "false":
                 self._opened.cleanup_metadata()
+                checksum.remove_old(self._log)
         except Exception as error:  # the version is committed whatever becomes of this
             _log.warning("there is no checkpoint of version %d of %s", version, self._table, exc_info=error)
 
