@@ -110,7 +110,7 @@ def write_batch(
 def _added(spark: SparkSession, lines: DataFrame, layout: Layout, note: CommitNote, ready: Ready) -> tuple[int, Counts]:
     """Commit the files that the source's tasks write as this is asked for. A replay's hold the same rows once more."""
     files = [DataFile(**row.asDict()) for row in lines.collect()]
-    version = add_files(layout.changes, files, note, STEP)
+    version = add_files(layout.changes, files, note, STEP, streamed=True)
     counts: Counts = {}
     for file in sorted(files, key=lambda file: file.source_table):
         of_table = counts.setdefault(file.source_table, {})

@@ -5,7 +5,8 @@
 - `versions`: rows of whole commits. `commits`: commits that happen once, with a note. `tables`: tables of ours.
 - `checkpoint`: Spark's checkpoints. `spark_errors`: what failures of Spark and Delta are.
 - `failpoints`: before and after each commit, for tests.
-- `delta_log`: what Delta's library says of a table. `opened`: what deltalake says. `table_state`: what that is.
-- `commit_log`: commits as the files of the log have them. `ownership`: whose a table is.
+- `delta_log`: what the log of a table says of it. `opened`: what deltalake says. `table_state`: what that is.
+- `commit_log`: commits as the files of the log have them.
+- `checksum`: what the log keeps of each version. `ownership`: whose a table is.
 - `cleanup`: what a crash leaves.
 """

@@ -1,9 +1,9 @@
 """What the log of a table that lies in a folder here says of it, without a job of Spark's.
 
-Delta's SQL (DESCRIBE DETAIL) makes all of a table's state to answer, with jobs that take half a second. deltalake reads
-the log itself, in milliseconds. What it cannot open, for a feature or the name of a folder, Delta's own library is
-asked about directly; that is no public interface, so callers can do without: where it is not there either (Databricks,
-Spark Connect, tables of a catalog) there is no answer.
+Delta's SQL (DESCRIBE DETAIL) makes all of a table's state to answer, with jobs that take half a second. The checksum
+of the newest version says it in a few bytes (see `checksum`). Where there is none deltalake reads the log, and what it
+cannot open, for the name of a folder, Delta's own library is asked about. That is no public interface, so callers can
+do without: where it is not there either (Databricks, Spark Connect, tables of a catalog) there is no answer.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.bare import is_openable_path, is_plain_path
+from lakehouse_cdc.lake.checksum import state_by_checksum
 from lakehouse_cdc.lake.opened import opened, state_of
 from lakehouse_cdc.lake.table_state import State
 from lakehouse_cdc.model.table_layout import Table
@@ -32,14 +33,8 @@ def in_folder(spark: SparkSession, table: Table) -> bool:
 
 
 def reachable(spark: SparkSession, table: Table) -> bool:
-    """Whether Delta's library can be asked about the table, and be asked to commit to it (see `library_commit`)."""
-    if not in_folder(spark, table):
-        return False
-    delta = library(spark)
-    return all(isinstance(getattr(delta, name), JavaClass) for name in ("DeltaLog", APPENDED))
-
-
-APPENDED = "DeltaOperations$Write"  # what a commit says it is
+    """Whether Delta's library can be asked about the table."""
+    return in_folder(spark, table) and isinstance(library(spark).DeltaLog, JavaClass)
 
 
 def library(spark: SparkSession) -> Any:
@@ -99,7 +94,8 @@ def _opened(path: str) -> State | None:
 def _asked(spark: SparkSession, table: Table) -> State | None:
     if not in_folder(spark, table):
         return None
-    return _opened(str(table.path)) or _of_library(spark, table)
+    path = str(table.path)
+    return state_by_checksum(path) or _opened(path) or _of_library(spark, table)
 
 
 def _of_library(spark: SparkSession, table: Table) -> State | None:

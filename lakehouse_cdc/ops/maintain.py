@@ -1,8 +1,9 @@
 """Put the files of a pipeline's tables together and, if that is asked for, take away those that no version needs.
 
-A pipeline writes small files, batch by batch. OPTIMIZE makes few of many; it changes no row, and its commits carry no
-note, so nobody takes them for a batch: silver's stream finds no row in them, positions come from the notes of the
-others, and the ledger's versions stay readable.
+A pipeline writes small files, batch by batch. OPTIMIZE, or for tables that deltalake commits to a replacement of files
+(`lake.direct.replacement`), makes few of many; it changes no row, and its commits carry no note, so nobody takes them
+for a batch: silver's stream finds no row in them, positions come from the notes of the others, and the ledger's
+versions stay readable.
 
 - **Bronze** by source table, each partition in a commit of its own. It is only appended to, and an append and an
   OPTIMIZE do not conflict.

@@ -1,6 +1,6 @@
 """Compaction as a part of the run: bronze's small files are put together beside the streams.
 
-Purpose: each batch adds a file to the partition of each table that it has rows of, so without OPTIMIZE the number of
+Purpose: each batch adds a file to the partition of each table that it has rows of, so without this the number of
 files, hence the time of every reader and of every checkpoint of Delta's, grows with the number of batches for ever.
 Silver's tables, tombstones and metrics are compacted by those that write to them (`delta.autoOptimize.autoCompact`,
 `lake.direct.rust_table`).
@@ -10,8 +10,10 @@ bytes need; what readers and `as_of` see is the same as without.
 
 Why it holds: the number of files is looked at whenever the number of bronze's version passes a multiple of `_EVERY`.
 That needs no memory between runs: those of a job that only takes what is there now are counted, too. A look that fails,
-or is given up because the run ends, is made up for by the next. OPTIMIZE changes no row, and does not conflict with
-appends (see `ops.maintain`).
+or is given up because the run ends, is made up for by the next. To put files together changes no row, and does not
+conflict with appends. Who commits the stream's rows commits this as well (`ops.maintain`): on a local disk Spark's
+commit could replace one that deltalake makes at the same moment (`lake.direct.newest_version`), so where the stream
+commits by deltalake, Spark does nothing here.
 
 Guards: tests/pipeline/test_upkeep.py.
 """

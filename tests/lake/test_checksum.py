@@ -11,13 +11,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
 from lakehouse_cdc.bronze.compaction import put_together
+from lakehouse_cdc.bronze.tables import create_bronze
+from lakehouse_cdc.errors import DefiniteError, codes
+from lakehouse_cdc.lake import checksum, delta_log
 from lakehouse_cdc.lake.commits import application
-from lakehouse_cdc.lake.direct import checksum
+from lakehouse_cdc.lake.direct import newest_version
 from lakehouse_cdc.lake.direct.change_files import written
 from lakehouse_cdc.lake.direct.commit import DataFile, add_files
-from lakehouse_cdc.model.table_layout import Table
+from lakehouse_cdc.lake.tables import read
+from lakehouse_cdc.model.table_layout import Layout, Table
 from tests.support.bronze_rows import TABLES, random_rows
 from tests.support.change_tables import change_table
 from tests.support.commit_notes import note
@@ -76,31 +81,63 @@ def test_it_says_what_the_table_is_after_commits_of_every_kind(table: Table) -> 
     app, other = (application(note(0), step) for step in ("changes", "schemas"))
     assert said(table)["setTransactions"] == [{"appId": app, "version": 2}, {"appId": other, "version": 7}]
     add(table, 3)
-    assert said(table)["setTransactions"] == [{"appId": other, "version": 7}, {"appId": app, "version": 3}]
+    assert said(table)["setTransactions"] == [{"appId": app, "version": 3}, {"appId": other, "version": 7}]
     assert [entry.name for entry in log(table).iterdir() if entry.name.startswith(".")] == []
 
 
-@pytest.mark.parametrize("torn", [None, "", "{"])
-def test_where_one_is_missing_the_next_is_counted(table: Table, torn: str | None) -> None:
+@pytest.mark.parametrize("torn", [None, "", "{", "{}", "[]"])
+@pytest.mark.parametrize("interval", ["2", "100"])
+def test_where_one_is_missing_the_log_says_the_same(table: Table, torn: str | None, interval: str) -> None:
+    """With a checkpoint before it, or at it, and without one."""
+    DeltaTable(str(table.path)).alter.set_table_properties({"delta.checkpointInterval": interval})
+    add(table, 5, "schemas")
     for batch in range(3):
         add(table, batch)
-    if torn is None:
-        path(table, 3).unlink()
-    else:
-        path(table, 3).write_text(torn)
+        put_together(table, TABLES[batch])
+        newest = path(table, DeltaTable(str(table.path)).version())
+        whole = json.loads(newest.read_text())
+        if torn is None:
+            newest.unlink()
+        else:
+            newest.write_text(torn)
+        assert checksum.checksum_of(str(table.path), int(newest.stem)) == whole
+        add(table, batch)  # again: that it is in is known by the log
+        assert not path(table, int(newest.stem) + 1).exists()
+        assert checksum.newest_version(str(table.path)) == int(newest.stem)
     add(table, 3)
-    assert "setTransactions" not in said(table)
-    add(table, 4)
-    assert "setTransactions" not in said(table)
+    assert len(said(table)["setTransactions"]) == 2
 
 
-def test_none_is_made_of_another_table(table: Table) -> None:
-    """The newest that there is has other properties than the table, so it says nothing of the table."""
+def test_what_the_log_does_not_simply_say_is_not_made(table: Table) -> None:
+    """A deletion vector; a log that has lost its beginning; nothing at all."""
     add(table, 0)
-    DeltaTable(str(table.path)).alter.set_table_properties({"delta.logRetentionDuration": "interval 1 day"})
-    path(table, 2).unlink(missing_ok=True)
-    add(table, 1)
-    assert not path(table, 3).exists()
+    vector = {"storageType": "u", "pathOrInlineDv": "x", "offset": 1, "sizeInBytes": 1, "cardinality": 1}
+    added = {"path": "a", "partitionValues": {}, "size": 1, "dataChange": True, "deletionVector": vector}
+    (log(table) / f"{2:020}.json").write_text(json.dumps({"add": added}))
+    assert checksum.checksum_of(str(table.path), 2) is None
+    (log(table) / f"{2:020}.json").unlink()
+    path(table, 1).unlink()
+    (log(table) / f"{0:020}.json").unlink()
+    assert checksum.checksum_of(str(table.path), 1) is None
+    with pytest.raises(DefiniteError) as refused:
+        add(table, 1)
+    assert refused.value.code is codes.DELTA_FAILED
+    assert checksum.newest_version(str(table.path) + "nowhere") is None
+
+
+def test_the_newest_version_is_known_whatever_is_left_of_the_log(table: Table) -> None:
+    for batch in range(4):
+        add(table, batch)
+    DeltaTable(str(table.path)).create_checkpoint()
+    add(table, 4)
+    hint = log(table) / "_last_checkpoint"
+    for text in (hint.read_text(), "{", "", json.dumps({"version": 2}), json.dumps({"version": 77})):
+        hint.write_text(text)
+        assert checksum.newest_version(str(table.path)) == 5
+    hint.unlink()
+    for version in range(4):
+        (log(table) / f"{version:020}.json").unlink()
+    assert checksum.newest_version(str(table.path)) == 5
 
 
 def test_those_go_whose_commits_are_gone(table: Table) -> None:
@@ -108,14 +145,40 @@ def test_those_go_whose_commits_are_gone(table: Table) -> None:
         add(table, batch)
     for name in (".00000000000000000001.crc.crc", ".00000000000000000000.json.crc"):
         (log(table) / name).touch()
-    checksum.remove_old(str(log(table)))
+    checksum.remove_old(str(table.path))
     assert path(table, 0).exists()
     for version in (0, 1):
         (log(table) / f"{version:020}.json").unlink()
-    checksum.remove_old(str(log(table)))
+    checksum.remove_old(str(table.path))
     assert sorted(name for name in os.listdir(log(table)) if name.endswith(".crc")) == [
         f"{version:020}.crc" for version in (2, 3)
     ]
+
+
+def test_delta_takes_it_for_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    """It asks for no state of the table, and continues it; at a checkpoint it holds both against each other."""
+    layout = Layout("tests", bronze="b", path=str(tmp_path))
+    create_bronze(spark, layout)
+    for batch in range(3):
+        add(layout.changes, batch)
+    put_together(layout.changes, TABLES[0])
+    delta_log.library(spark).DeltaLog.clearCache()
+    snapshot = delta_log.library(spark).DeltaLog.forTableWithSnapshot(spark._jsparkSession, layout.changes.path)._2()
+    assert snapshot.version() == 4
+    assert snapshot.checksumOpt().isDefined()
+    ours = said(layout.changes)
+    for name in ("a", "b"):
+        spark.sql(f"ALTER TABLE {layout.changes.sql} SET TBLPROPERTIES ('{name}' = '1')")
+        theirs = json.loads(path(layout.changes, DeltaTable(str(layout.changes.path)).version()).read_text())
+        assert {key: theirs[key] for key in ("numFiles", "tableSizeBytes", "setTransactions")} == {
+            key: ours[key] for key in ("numFiles", "tableSizeBytes", "setTransactions")
+        }
+        spark.sql(f"ALTER TABLE {layout.changes.sql} SET TBLPROPERTIES ('delta.checkpointInterval' = '1')")
+    add(layout.changes, 3)
+    assert list(log(layout.changes).glob(f"{9:020}.checkpoint.parquet"))
+    assert said(layout.changes)["metadata"]["configuration"]["b"] == "1"
+    delta_log.library(spark).DeltaLog.clearCache()
+    assert read(spark, layout.changes).count() == 80
 
 
 def test_a_commit_is_made_also_where_no_checksum_can_be_written(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +186,7 @@ def test_a_commit_is_made_also_where_no_checksum_can_be_written(table: Table, mo
         raise OSError("full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(checksum, "write", refused)
+        patched.setattr(newest_version, "write_checksum", refused)
         add(table, 0)
     assert not path(table, 1).exists()
     add(table, 1)

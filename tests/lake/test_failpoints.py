@@ -13,7 +13,7 @@ from lakehouse_cdc.lake.failpoints import Door, Moment, commit_to, install
 
 PACKAGE = Path(__file__).parents[2] / "lakehouse_cdc"
 DOORS = (
-    "lake/tables.py", "lake/direct/newest_version.py", "lake/direct/library_commit.py", "lake/direct/rust_table.py",
+    "lake/tables.py", "lake/direct/newest_version.py", "lake/direct/rust_table.py",
     "lake/direct/creation.py",
 )  # fmt: skip
 READS = ("SELECT", "SHOW", "DESCRIBE")
@@ -21,7 +21,7 @@ READS = ("SELECT", "SHOW", "DESCRIBE")
 NO_COMMIT = ("VACUUM", "DROP TABLE IF EXISTS", "CREATE SCHEMA IF NOT EXISTS")
 WRITES = (
     "save", "saveAsTable", "insertInto", "toTable", "commitLarge", "createTable", "compact", "z_order", "link",
-    "create_write_transaction",
+    "put_version",
 )  # fmt: skip
 
 

@@ -54,13 +54,9 @@ TABLES = (
         name="redaction-is-no-change",
         rule="Files that are written again are no change: no stream reads their rows twice.",
         file="lakehouse_cdc/lake/direct/replacement.py",
-        function="_addition",
-        old="""        "add": {
-            "path": file.path, "partitionValues": dict(file.partition), "size": file.size,
-            "modificationTime": file.modified, "dataChange": False,""",
-        new="""        "add": {
-            "path": file.path, "partitionValues": dict(file.partition), "size": file.size,
-            "modificationTime": file.modified, "dataChange": True,""",
+        function="Replacement.commit",
+        old="action(file, changes=False)",
+        new="action(file)",
         tests=("tests/lake/test_replacement.py::test_readers_of_changes_see_nothing",),
     ),
     Mutation(
@@ -277,10 +273,10 @@ TABLES = (
         name="commit-on-what-was-seen",
         rule="A commit is made on top of the version that was looked at, or not at all.",
         file="lakehouse_cdc/lake/direct/newest_version.py",
-        function="NewestVersion.append",
-        old="CommitProperties(dict(info), 0, [Transaction(*once)])",
-        new="CommitProperties(dict(info), 15, [Transaction(*once)])",
-        tests=("tests/lake/test_two_writers.py::test_a_table_that_is_changed_in_between_is_refused",),
+        function="committed_on",
+        old="                newest = NewestVersion(table)\n",
+        new="                newest.state = replace(newest.state, version=newest.state.version + 1)\n",
+        tests=("tests/lake/test_two_writers.py::test_the_batch_that_another_commits_in_between_is_in_once",),
     ),
     Mutation(
         name="files-fit-the-table",

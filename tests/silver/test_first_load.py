@@ -411,7 +411,7 @@ def test_a_load_that_was_not_committed_comes_again(spark: SparkSession, tmp_path
     rows = [{"id": i, "n": i, "note": "a"} for i in range(4)]
     versions = Versions(None, lake.commit([begin(SMALL), *reads(SMALL, rows)]).version)
     failure = codes.CONNECTION_LOST.error("lost")
-    with patch.object(direct_load, "add_by_library", side_effect=failure), pytest.raises(TransientError):
+    with patch.object(direct_load, "add_files", side_effect=failure), pytest.raises(TransientError):
         Applier(spark, lake.layout, policy=lambda _: policy).apply(versions, lake.note(versions))
     table = lake.layout.silver_table(SMALL.name)
     assert read(spark, table).isEmpty()

@@ -1,17 +1,16 @@
 """A commit of files that were written beside Spark (see `change_files`, `data_file`), once, with its note.
 
-Purpose: what a streaming sink of Spark's would commit, by deltalake (see `newest_version`): the files with their
-statistics, the transaction, the note, and how many rows there are.
+Purpose: what a writer of Spark's would commit: the files with their statistics, the transaction, the note, and how many
+rows there are (see `newest_version` for how).
 
 Invariant: a batch of an application is in the table at most once, by whichever process or engine; and a file that is in
 the table is never deleted.
 
 Why it holds: the table is looked at before each try, and the commit is made on top of just that version. So a batch
-that is in by then, of an earlier attempt, of another process or of a Spark that wrote it, is not committed again. Files
-of a batch that comes again are deleted only before the first try: of a later one nobody knows whether it was made.
+that is in by then, of an earlier attempt, of another process or of a Spark that wrote it, is not committed again. The
+files of a batch that comes again are deleted only where it was in before the first try of this call.
 
-Where deltalake cannot write the table (`extensible`), rows go through Spark instead, and make the same table; the first
-rows of a silver table that Spark keeps are committed by Delta's library (see `library_commit`).
+Where it cannot be (`can_commit`), rows go through Spark instead, and make the same table.
 
 Guards: tests/lake/test_change_files.py, test_two_writers.py, tests/lake/engines/test_contract.py.
 """
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
 from lakehouse_cdc.lake.commits import application
-from lakehouse_cdc.lake.direct.newest_version import NewestVersion, can_open, committed_on
+from lakehouse_cdc.lake.direct.newest_version import Action, NewestVersion, can_look, committed_on
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Table
@@ -92,10 +91,13 @@ class DataFile:
         return sum(self.rows.values())
 
 
-def add_files(table: Table, files: Sequence[Added], note: CommitNote, step: str) -> int | None:
+def add_files(
+    table: Table, files: Sequence[Added], note: CommitNote, step: str, *, streamed: bool = False
+) -> int | None:
     """Commit the files; the version. None if that was done before: the files, which hold the same, are deleted.
 
-    Raises DefiniteError where the table is changed meanwhile, other than in its rows.
+    `streamed`: the commit says that it is one of a stream, else an append. Raises DefiniteError where the table is
+    changed meanwhile, other than in its rows.
     """
     app, begun = application(note, step), NewestVersion(table)
 
@@ -106,18 +108,18 @@ def add_files(table: Table, files: Sequence[Added], note: CommitNote, step: str)
     if batch_is_in(begun):
         discard(table, files)
         return None
+    once = {"txn": {"appId": app, "version": note.batch}}
+    info = _streamed(files, note) if streamed else _appended(files, note)
 
     def attempt(newest: NewestVersion) -> int | None:
-        if batch_is_in(newest):
-            return None
-        return newest.append(list(map(_action, files)), _info(files, note), (app, note.batch))
+        return None if batch_is_in(newest) else newest.put(info, [once, *map(action, files)])
 
     return committed_on(begun, table, attempt)
 
 
 def last_batch(spark: SparkSession, table: Table, app: str) -> int | None:
     """The last batch that an application has committed to the table, None for none or where that cannot be asked."""
-    return NewestVersion(table).last_batch(app) if can_open(spark, table) else None
+    return NewestVersion(table).last_batch(app) if can_look(spark, table) else None
 
 
 def discard(table: Table, files: Sequence[Added]) -> None:
@@ -126,22 +128,44 @@ def discard(table: Table, files: Sequence[Added]) -> None:
         os.unlink(os.path.join(str(table.path), unquote(file.path)))
 
 
-def _action(file: Added) -> Any:
-    """The file as deltalake takes it, which encodes the path."""
-    from deltalake.transaction import AddAction
+def action(file: Added, *, changes: bool = True) -> Action:
+    """The file as an action of Delta's log; `changes`: its rows are new to the table."""
+    return {
+        "add": {
+            "path": file.path, "partitionValues": dict(file.partition), "size": file.size,
+            "modificationTime": file.modified, "dataChange": changes, "stats": file.stats,
+        }
+    }  # fmt: skip
 
-    return AddAction(unquote(file.path), file.size, dict(file.partition), file.modified, True, file.stats)
+
+def _streamed(files: Sequence[Added], note: CommitNote) -> dict[str, Any]:
+    parameters = {"outputMode": "Append", "queryId": note.query, "epochId": str(note.batch)}
+    metrics = {"numAddedFiles": len(files), "numRemovedFiles": 0}
+    return _info("STREAMING UPDATE", parameters, metrics, files, note)
 
 
-def _info(files: Sequence[Added], note: CommitNote) -> dict[str, Any]:
-    """What the commit says of itself (protocol, "Commit Provenance Information"), with the metrics of Spark's appends.
+def _appended(files: Sequence[Added], note: CommitNote) -> dict[str, Any]:
+    return _info("WRITE", {"mode": "Append", "partitionBy": "[]"}, {"numFiles": len(files)}, files, note)
+
+
+def _info(
+    operation: str,
+    parameters: Mapping[str, str],
+    metrics: Mapping[str, int],
+    files: Sequence[Added],
+    note: CommitNote,
+) -> dict[str, Any]:
+    """What the commit says of itself (protocol, "Commit Provenance Information"), as one of Spark's would.
 
     An append that has read nothing is blind: Delta lets it pass beside an OPTIMIZE or a MERGE.
     """
     rows, size = sum(file.count for file in files), sum(file.size for file in files)
-    metrics = {"numFiles": len(files), "numOutputRows": rows, "numOutputBytes": size}
+    counts = {**metrics, "numOutputRows": rows, "numOutputBytes": size}
     return {
-        "userMetadata": note.text(),
+        "operation": operation,
+        "operationParameters": dict(parameters),
+        "isolationLevel": "Serializable",
         "isBlindAppend": True,
-        "operationMetrics": {name: str(value) for name, value in metrics.items()},
+        "operationMetrics": {name: str(value) for name, value in counts.items()},
+        "userMetadata": note.text(),
     }

@@ -27,8 +27,8 @@ from urllib.parse import unquote
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import codes
-from lakehouse_cdc.lake.direct.commit import Added
-from lakehouse_cdc.lake.direct.newest_version import NewestVersion, can_commit, can_open, committed_on
+from lakehouse_cdc.lake.direct.commit import Added, action
+from lakehouse_cdc.lake.direct.newest_version import Action, NewestVersion, can_commit, can_put, committed_on
 from lakehouse_cdc.model.table_layout import Table
 
 
@@ -44,7 +44,7 @@ class LiveFile:
 
 def require_replaceable(spark: SparkSession, table: Table) -> None:
     """Raise DefiniteError for a table that is there and whose files cannot be replaced here."""
-    if not can_open(spark, table):
+    if not can_put(spark, table):
         raise codes.REDACTION_UNSUPPORTED.error(
             "the table is not in a folder of this machine, so its files cannot be replaced", where=str(table)
         )
@@ -82,11 +82,10 @@ class Replacement:
         of no table, and go with the next VACUUM.
         """
         info = {
-            "timestamp": _now(), "operation": "Manual Update", "operationParameters": {}, "isBlindAppend": False,
+            "operation": "Manual Update", "operationParameters": {}, "isBlindAppend": False,
             "operationMetrics": {"numAddedFiles": str(len(new)), "numRemovedFiles": str(len(old))},
-            "engineInfo": "lakehouse-cdc",
         }  # fmt: skip
-        actions = [{"commitInfo": info}, *map(_removal, old), *map(_addition, new)]
+        actions = [*map(_removal, old), *(action(file, changes=False) for file in new)]
 
         def attempt(newest: NewestVersion) -> int:
             if not {file.path for file in old} <= set(newest.files().column("path").to_pylist()):
@@ -94,30 +93,17 @@ class Replacement:
                     "a file that is to be replaced has been removed by a concurrent commit", where=str(self._table),
                     hint="do it again",
                 )  # fmt: skip
-            return newest.put(actions)
+            return newest.put(info, actions)
 
         version = committed_on(self._begun, self._table, attempt)
         assert version is not None
         return version
 
 
-def _now() -> int:
-    return round(time.time() * 1000)
-
-
-def _removal(file: LiveFile) -> dict[str, Any]:
+def _removal(file: LiveFile) -> Action:
     return {
         "remove": {
-            "path": file.path, "deletionTimestamp": _now(), "dataChange": False, "extendedFileMetadata": True,
-            "partitionValues": dict(file.partition), "size": file.size,
-        }
-    }  # fmt: skip
-
-
-def _addition(file: Added) -> dict[str, Any]:
-    return {
-        "add": {
-            "path": file.path, "partitionValues": dict(file.partition), "size": file.size,
-            "modificationTime": file.modified, "dataChange": False, "stats": file.stats,
+            "path": file.path, "deletionTimestamp": round(time.time() * 1000), "dataChange": False,
+            "extendedFileMetadata": True, "partitionValues": dict(file.partition), "size": file.size,
         }
     }  # fmt: skip

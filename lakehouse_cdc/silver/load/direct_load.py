@@ -2,8 +2,8 @@
 
 What a snapshot has read comes into silver as it is: typed, and nothing else. For Spark that is a cast of each image and
 a row of its own for each row; here tasks turn the images into Arrow's columns by a compiled kernel, and write files as
-Spark would (see `direct_load_task`), which are committed by deltalake, or, to a table of which it does not know all
-features, by Delta's own library (see `lake.direct.commit`, `library_commit`). It takes a tenth of the time.
+Spark would (see `direct_load_task`), which are committed as Spark would (see `lake.direct.commit`). It takes a tenth of
+the time.
 
 It is a second way to the same table, and it is taken only where nothing but the plain case can come: rows of one read,
 each key once; a table without any property or feature that this module does not know; the lists of files clear from
@@ -26,8 +26,7 @@ from lakehouse_cdc.images.typed.columns import arrow_type
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.direct.commit import add_files, discard
 from lakehouse_cdc.lake.direct.file_listing import Listed, files_of
-from lakehouse_cdc.lake.direct.library_commit import add_by_library
-from lakehouse_cdc.lake.direct.newest_version import can_commit
+from lakehouse_cdc.lake.direct.newest_version import can_put
 from lakehouse_cdc.lake.direct.statistics import Path
 from lakehouse_cdc.lake.table_state import State
 from lakehouse_cdc.model.bronze_row import PARTITION
@@ -87,10 +86,7 @@ def load_files(
             _log.warning("the first load of %s goes through Spark: %s", table, reason)
             discard(table, made)
             return False
-    if can_commit(session, table):
-        add_files(table, made, note, step)
-    else:
-        add_by_library(session, table, made, note, step)
+    add_files(table, made, note, step)
     return True
 
 
@@ -105,7 +101,7 @@ def _planned(
     if any(arrow_type(require(column, rows.name)) is None for column in rows.captured):
         return None
     state, bronze = delta_log.state(session, table), delta_log.state(session, layout.changes)
-    if not (can_commit(session, table) or delta_log.reachable(session, table)):
+    if not can_put(session, table):
         return None
     if state is None or bronze is None or not _known(state, shape, form, table.own):
         return None

@@ -1,0 +1,199 @@
+"""The checksum file of a version of a table (Delta protocol, "Version Checksum File"): what the table is, in one file.
+
+Purpose: to know the newest version's schema, properties and features, and the last batch of each application, in the
+time of reading a small file, however many files the table has and whoever asks. Delta in Spark reads it, too; for a
+version without one it makes the whole state of the table, by a job, and each batch of a stream would wait for that.
+
+Invariant: what the file says of a version is so. A version may have none: readers then find out by the log.
+
+Why it holds: it is made from that of the version before and from the actions of the commit between them, as Delta makes
+its own. Where that of the version before is missing (a crash came before it was written, or it is another writer's) or
+lacks something, the log is read from its newest checkpoint on, by the protocol's rules ("Action Reconciliation"). It is
+written under another name and renamed, so it is there as a whole; what is torn all the same counts as missing.
+
+Guards: tests/lake/test_checksum.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
+from typing import Any
+
+from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
+from lakehouse_cdc.lake.table_state import State
+
+Checksum = dict[str, Any]  # as the protocol has it
+Action = Mapping[str, Any]  # likewise, of a commit
+_COMMIT = re.compile(r"^(\d{20})\.json$")
+_CHECKPOINT = re.compile(r"^(\d{20})\.checkpoint\.parquet$")
+_SUMS = re.compile(r"^\.?(\d{20})\.(?:json\.|crc\.)?crc$")  # checksums, and the sums that Hadoop keeps beside files
+_KEPT = ("setTransactions", "domainMetadata", "metadata", "protocol")
+_COLUMNS = ["add.path", "add.size", "add.deletionVector", "txn", "metaData", "protocol", "domainMetadata"]
+
+
+def newest_version(folder: str) -> int | None:
+    """The newest version of the table in a folder, None where it has none."""
+    log = os.path.join(folder, LOG)
+    version = _last_checkpoint(log)
+    if version is None:
+        with suppress(FileNotFoundError):
+            version = max((int(match[1]) for name in os.listdir(log) if (match := _COMMIT.match(name))), default=None)
+    while version is not None and os.path.exists(_path(log, version + 1, "json")):
+        version += 1
+    return version
+
+
+def checksum_of(folder: str, version: int) -> Checksum | None:
+    """That of a version, read or made from the log; None where the log does not simply say."""
+    log = os.path.join(folder, LOG)
+    return _read(log, version) or _replayed(log, version)
+
+
+def state_in(held: Checksum, version: int) -> State:
+    """The table as its checksum says that it is."""
+    metadata, protocol = held["metadata"], held["protocol"]
+    return State(
+        metadata["id"],
+        version,
+        tuple(json.loads(metadata["schemaString"])["fields"]),
+        dict(metadata.get("configuration") or {}),
+        tuple(metadata.get("partitionColumns") or ()),
+        frozenset(protocol.get("writerFeatures") or ()),
+    )
+
+
+def state_by_checksum(folder: str) -> State | None:
+    """The newest version's state, None where it has no checksum."""
+    version = newest_version(folder)
+    held = None if version is None else _read(os.path.join(folder, LOG), version)
+    return None if version is None or held is None else state_in(held, version)
+
+
+def write_checksum(folder: str, version: int, before: Checksum, actions: Iterable[Action]) -> None:
+    """Write that of a version, from that of the version before and what was committed. Raises OSError."""
+    said = _after(before, actions)
+    log = os.path.join(folder, LOG)
+    temporary = os.path.join(log, f".making-{uuid.uuid4()}")
+    try:
+        with open(temporary, "x", encoding="utf-8") as out:
+            out.write(json.dumps(said, ensure_ascii=False) + "\n")
+        os.replace(temporary, _path(log, version, "crc"))
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
+def remove_old(folder: str) -> None:
+    """Delete those of versions whose commits are gone."""
+    log = os.path.join(folder, LOG)
+    names = os.listdir(log)
+    oldest = min((int(match[1]) for name in names if (match := _COMMIT.match(name))), default=0)
+    for name in names:
+        if (match := _SUMS.match(name)) and int(match[1]) < oldest:
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(log, name))
+
+
+def _after(before: Checksum, actions: Iterable[Action]) -> Checksum:
+    """What commits that add files, remove them and say which batch they are make of a checksum."""
+    files, size = int(before["numFiles"]), int(before["tableSizeBytes"])
+    last = {one["appId"]: one for one in before["setTransactions"]}
+    for action in actions:
+        if (added := action.get("add")) is not None:
+            files, size = files + 1, size + added["size"]
+        elif (removed := action.get("remove")) is not None:
+            files, size = files - 1, size - removed["size"]
+        elif (batch := action.get("txn")) is not None:
+            last[batch["appId"]] = batch
+    kept = {name: before[name] for name in _KEPT if name in before}
+    counted = {"tableSizeBytes": size, "numFiles": files, "numMetadata": 1, "numProtocol": 1}
+    return {**counted, **kept, "setTransactions": [last[name] for name in sorted(last)]}
+
+
+def _path(log: str, version: int, kind: str) -> str:
+    return os.path.join(log, f"{version:020}.{kind}")
+
+
+def _last_checkpoint(log: str) -> int | None:
+    try:
+        with open(os.path.join(log, "_last_checkpoint"), encoding="utf-8") as file:
+            version = int(json.load(file)["version"])
+    except (OSError, ValueError, KeyError, TypeError):  # there is none, or a crash has left a part of it
+        return None
+    return version if os.path.exists(_path(log, version, "json")) else None
+
+
+def _read(log: str, version: int) -> Checksum | None:
+    try:
+        with open(_path(log, version, "crc"), encoding="utf-8") as file:
+            held = json.load(file)
+    except (OSError, ValueError):  # likewise
+        return None
+    whole = isinstance(held, dict) and all(held.get(name) for name in ("metadata", "protocol"))
+    counted = whole and all(name in held for name in ("numFiles", "tableSizeBytes", "setTransactions"))
+    return held if counted and held["setTransactions"] is not None else None
+
+
+def _replayed(log: str, version: int) -> Checksum | None:
+    """The same by the log."""
+    try:
+        names = os.listdir(log)
+        checkpoints = (int(match[1]) for name in names if (match := _CHECKPOINT.match(name)))
+        checkpoint = max((each for each in checkpoints if each <= version), default=None)
+        actions = iter(()) if checkpoint is None else _of_checkpoint(log, checkpoint)
+        return _folded(actions, log, range(0 if checkpoint is None else checkpoint + 1, version + 1))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _folded(actions: Iterator[Action], log: str, versions: range) -> Checksum | None:
+    files: dict[str, int] = {}
+    last: dict[str, Any] = {}
+    domains: dict[str, Any] = {}
+    latest: dict[str, Any] = {}
+    for action in chain(actions, (one for version in versions for one in _of_commit(log, version))):
+        if (added := action.get("add")) is not None:
+            if added.get("deletionVector") is not None:
+                return None  # files are told apart by more than their paths
+            files[added["path"]] = added["size"]
+        elif (removed := action.get("remove")) is not None:
+            files.pop(removed["path"], None)
+        elif (batch := action.get("txn")) is not None:
+            last[batch["appId"]] = batch
+        elif (domain := action.get("domainMetadata")) is not None:
+            domains[domain["domain"]] = domain
+        latest |= {name: action[name] for name in ("metaData", "protocol") if action.get(name) is not None}
+    return {
+        "tableSizeBytes": sum(files.values()), "numFiles": len(files), "numMetadata": 1, "numProtocol": 1,
+        "setTransactions": [last[name] for name in sorted(last)],
+        "domainMetadata": [domain for domain in domains.values() if not domain["removed"]],
+        "metadata": latest["metaData"], "protocol": latest["protocol"],
+    }  # fmt: skip
+
+
+def _of_commit(log: str, version: int) -> Iterator[Action]:
+    with open(_path(log, version, "json"), encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)
+
+
+def _of_checkpoint(log: str, version: int) -> Iterator[Action]:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(_path(log, version, "checkpoint.parquet")) as file:
+        there = {name.partition(".")[0] for name in _COLUMNS} & set(file.schema_arrow.names)
+        columns = [name for name in _COLUMNS if name.partition(".")[0] in there]
+        for row in file.read(columns=columns).to_pylist(maps_as_pydicts="strict"):
+            yield {name: _without_none(value) for name, value in row.items() if value is not None}
+
+
+def _without_none(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {name: _without_none(each) for name, each in value.items() if each is not None}
