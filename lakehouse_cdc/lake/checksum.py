@@ -75,6 +75,13 @@ def state_by_checksum(folder: str) -> State | None:
     return None if version is None or held is None else state_in(held, version)
 
 
+def state_by_log(folder: str) -> State | None:
+    """The same by all of the log; None where that does not simply say."""
+    version = newest_version(folder)
+    held = None if version is None else _replayed(os.path.join(folder, LOG), version)
+    return None if version is None or held is None else state_in(held, version)
+
+
 def write_checksum(folder: str, version: int, before: Checksum, actions: Iterable[Action]) -> None:
     """Write that of a version, from that of the version before and what was committed. Raises OSError."""
     said = _after(before, actions)

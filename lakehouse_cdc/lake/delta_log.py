@@ -2,24 +2,21 @@
 
 Delta's SQL (DESCRIBE DETAIL) makes all of a table's state to answer, with jobs that take half a second. The checksum
 of the newest version says it in a few bytes (see `checksum`). Where there is none deltalake reads the log, and what it
-cannot open, for the name of a folder, Delta's own library is asked about. That is no public interface, so callers can
-do without: where it is not there either (Databricks, Spark Connect, tables of a catalog) there is no answer.
+cannot open, for the name of a folder, is read here. Where the table is not in a folder that this process sees (tables
+of a catalog, Spark Connect), or its log is not of a form that is known, there is no answer, and callers do without.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
-from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.bare import is_openable_path, is_plain_path
-from lakehouse_cdc.lake.checksum import state_by_checksum
+from lakehouse_cdc.lake.checksum import state_by_checksum, state_by_log
 from lakehouse_cdc.lake.opened import opened, state_of
 from lakehouse_cdc.lake.table_state import State
 from lakehouse_cdc.model.table_layout import Table
@@ -30,17 +27,6 @@ _of_thread = threading.local()
 def in_folder(spark: SparkSession, table: Table) -> bool:
     """Whether the table is in a folder that this process and Spark's driver, which is not elsewhere, both see."""
     return table.path is not None and table.path.startswith("/") and hasattr(spark, "_jvm")
-
-
-def reachable(spark: SparkSession, table: Table) -> bool:
-    """Whether Delta's library can be asked about the table."""
-    return in_folder(spark, table) and isinstance(library(spark).DeltaLog, JavaClass)
-
-
-def library(spark: SparkSession) -> Any:
-    """Its package."""
-    jvm: Any = spark._jvm
-    return jvm.org.apache.spark.sql.delta
 
 
 @contextmanager
@@ -87,7 +73,7 @@ def _opened(path: str) -> State | None:
         return None
     try:
         return state_of(opened(path))
-    except Exception:  # whatever it is, Delta's own library has the say
+    except Exception:  # whatever it is, others have the say
         return None
 
 
@@ -95,20 +81,4 @@ def _asked(spark: SparkSession, table: Table) -> State | None:
     if not in_folder(spark, table):
         return None
     path = str(table.path)
-    return state_by_checksum(path) or _opened(path) or _of_library(spark, table)
-
-
-def _of_library(spark: SparkSession, table: Table) -> State | None:
-    if not reachable(spark, table):
-        return None
-    snapshot = library(spark).DeltaLog.forTableWithSnapshot(spark._jsparkSession, table.path)._2()
-    metadata = json.loads(snapshot.metadata().json())["metaData"]
-    protocol = json.loads(snapshot.protocol().json())["protocol"]
-    return State(
-        metadata["id"],
-        int(snapshot.version()),
-        tuple(json.loads(metadata["schemaString"])["fields"]),
-        metadata["configuration"],
-        tuple(metadata["partitionColumns"]),
-        frozenset(protocol.get("writerFeatures", ())),
-    )
+    return state_by_checksum(path) or _opened(path) or state_by_log(path)

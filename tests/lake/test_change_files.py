@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse_cdc.bronze.schema_registry import add_schemas, record_schemas
 from lakehouse_cdc.bronze.tables import create_bronze
 from lakehouse_cdc.lake import delta_log
+from lakehouse_cdc.lake.checksum import state_by_checksum, state_by_log
 from lakehouse_cdc.lake.commits import history, writer_options
 from lakehouse_cdc.lake.direct import change_files
 from lakehouse_cdc.lake.direct.commit import DataFile, add_files
@@ -30,6 +31,7 @@ from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import CommitNote, SourcePoint
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.source.bronze_rows import plain as plain_rows
+from tests.support import delta_library
 from tests.support.bronze_rows import BEGAN, TABLES, random_rows, shared
 from tests.support.bronze_writer import variant_column
 
@@ -206,9 +208,11 @@ def test_the_log_says_what_describe_detail_says(spark: SparkSession, layouts: tu
     in_catalog = Layout("tests", bronze="b", catalog="main").changes
     assert not can_commit(spark, in_catalog)
     assert delta_log.state(spark, in_catalog) is None
-    by_library = delta_log._of_library(spark, changes)
-    assert delta_log.state(spark, changes) == by_library
-    assert by_library is not None
+    for table in layouts[0].changes, layouts[0].schemas:
+        wanted_state = delta_library.state(spark, table)
+        path = str(table.path)
+        assert delta_log.state(spark, table) == wanted_state
+        assert [state_by_checksum(path), state_by_log(path), delta_log._opened(path)] == [wanted_state] * 3
 
 
 def test_statistics_are_what_delta_keeps(spark: SparkSession, layouts: tuple[Layout, Layout]) -> None:

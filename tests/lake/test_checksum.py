@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.bronze.compaction import put_together
 from lakehouse_cdc.bronze.tables import create_bronze
 from lakehouse_cdc.errors import DefiniteError, codes
-from lakehouse_cdc.lake import checksum, delta_log
+from lakehouse_cdc.lake import checksum
 from lakehouse_cdc.lake.commits import application
 from lakehouse_cdc.lake.direct import newest_version
 from lakehouse_cdc.lake.direct.change_files import written
@@ -26,6 +26,7 @@ from lakehouse_cdc.model.table_layout import Layout, Table
 from tests.support.bronze_rows import TABLES, random_rows
 from tests.support.change_tables import change_table
 from tests.support.commit_notes import note
+from tests.support.delta_library import forget, snapshot
 
 
 def add(table: Table, batch: int, step: str = "changes") -> None:
@@ -162,10 +163,10 @@ def test_delta_takes_it_for_its_own(spark: SparkSession, tmp_path: Path) -> None
     for batch in range(3):
         add(layout.changes, batch)
     put_together(layout.changes, TABLES[0])
-    delta_log.library(spark).DeltaLog.clearCache()
-    snapshot = delta_log.library(spark).DeltaLog.forTableWithSnapshot(spark._jsparkSession, layout.changes.path)._2()
-    assert snapshot.version() == 4
-    assert snapshot.checksumOpt().isDefined()
+    forget(spark)
+    newest = snapshot(spark, layout.changes)
+    assert newest.version() == 4
+    assert newest.checksumOpt().isDefined()
     ours = said(layout.changes)
     for name in ("a", "b"):
         spark.sql(f"ALTER TABLE {layout.changes.sql} SET TBLPROPERTIES ('{name}' = '1')")
@@ -177,7 +178,7 @@ def test_delta_takes_it_for_its_own(spark: SparkSession, tmp_path: Path) -> None
     add(layout.changes, 3)
     assert list(log(layout.changes).glob(f"{9:020}.checkpoint.parquet"))
     assert said(layout.changes)["metadata"]["configuration"]["b"] == "1"
-    delta_log.library(spark).DeltaLog.clearCache()
+    forget(spark)
     assert read(spark, layout.changes).count() == 80
 
 

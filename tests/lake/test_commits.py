@@ -16,6 +16,7 @@ from lakehouse_cdc.lake.commits import history, newest_first, noting, writer_opt
 from lakehouse_cdc.lake.tables import create, table_id
 from lakehouse_cdc.model.table_layout import Layout, Table
 from tests.support.commit_notes import note
+from tests.support.delta_library import forget
 
 
 def ledger_in(folder: Path) -> Table:
@@ -67,7 +68,7 @@ def test_all_commits_newest_first(spark: SparkSession, table: Table) -> None:
 
 def test_a_log_of_which_the_begin_is_gone(spark: SparkSession, table: Table) -> None:
     Path(str(table.path), "_delta_log", f"{17:020}.json").unlink()
-    delta_log.library(spark).DeltaLog.clearCache()
+    forget(spark)
     for version in range(4):
         Path(str(table.path), "_delta_log", f"{version:020}.json").unlink()
     found = list(newest_first(spark, table))

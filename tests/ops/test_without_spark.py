@@ -34,6 +34,7 @@ from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.silver.tables.properties import FROZEN, QUARANTINED_BECAUSE, SCHEMA_SEQ, SilverQuarantine
 from tests.compatibility.test_earlier_releases import KEPT
 from tests.compatibility.write import ENVIRONMENT
+from tests.support.delta_library import forget
 
 
 def no_spark() -> SparkSession:
@@ -124,7 +125,7 @@ class Changes:
     def forgotten(self, table: Table, _: str) -> None:
         """The log has a checkpoint, and no more than its last commits."""
         forget_versions(self.spark, table, _newest(table))
-        delta_log.library(self.spark).DeltaLog.clearCache()
+        forget(self.spark)
 
     def of_bronze(self, *_: Table | str) -> None:
         for table in (self.layout.changes, self.layout.schemas):

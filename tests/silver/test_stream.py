@@ -11,7 +11,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import DefiniteError
-from lakehouse_cdc.lake.delta_log import library
 from lakehouse_cdc.lake.direct.file_listing import only_appended
 from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.tables import read
@@ -21,6 +20,7 @@ from lakehouse_cdc.silver.apply.stream import SilverBatch, start, version_at
 from lakehouse_cdc.silver.tables.progress import applied
 from lakehouse_cdc.sinks import stream
 from tests.support.bronze_writer import Lake
+from tests.support.delta_library import forget, library
 from tests.support.silver.changes import begin, delete, insert, table
 
 
@@ -83,7 +83,7 @@ def test_the_first_batch_is_the_same_however_much_of_the_log_is_there(spark: Spa
     """Also where bronze was optimized, or its log cleaned; and a batch that was cut off comes again."""
     one = table("one")
     lake = Lake(spark, tmp_path, {one.name: one})
-    log, delta = Path(str(lake.layout.changes.path), "_delta_log"), library(spark)
+    log = Path(str(lake.layout.changes.path), "_delta_log")
     done: list[SilverBatch] = []
 
     def run(checkpoint: str) -> list[SilverBatch]:
@@ -111,9 +111,9 @@ def test_the_first_batch_is_the_same_however_much_of_the_log_is_there(spark: Spa
     spark.sql(f"OPTIMIZE {lake.layout.changes.sql}").collect()
     assert only_appended(spark, lake.layout.changes)
     assert run("optimized") == [replace(first, bronze_version=4)]
-    delta.DeltaLog.forTable(spark._jsparkSession, str(lake.layout.changes.path)).checkpoint()
+    library(spark).DeltaLog.forTable(spark._jsparkSession, str(lake.layout.changes.path)).checkpoint()
     (log / f"{0:020}.json").unlink()
-    delta.DeltaLog.clearCache()
+    forget(spark)
     assert not only_appended(spark, lake.layout.changes)
     assert run("cleaned") == [replace(first, bronze_version=4)]
     assert lake.silver(one.name) == fold(lake.written)

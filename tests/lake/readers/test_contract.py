@@ -28,6 +28,7 @@ from lakehouse_cdc.model.table_layout import Table
 from lakehouse_cdc.ops import metrics
 from lakehouse_cdc.silver.tables import ledger_table
 from tests.support.commit_notes import note
+from tests.support.delta_library import forget
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 MAPPED = (
@@ -99,7 +100,7 @@ def cleaned_up(spark: SparkSession, table: Table) -> None:
     newest = max(int(path.stem) for path in log.glob("*.json"))
     for version in range(newest):
         (log / f"{version:020}.json").unlink()
-    delta_log.library(spark).DeltaLog.clearCache()
+    forget(spark)
 
 
 def without_statistics(spark: SparkSession, table: Table) -> None:
