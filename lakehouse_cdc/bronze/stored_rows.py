@@ -1,4 +1,4 @@
-"""The rows of a file of the change table, in the columns and types of bronze, whoever wrote the file."""
+"""The rows of a file of the change table, in the columns and types of bronze, also of a file that Spark wrote."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The checksum file of a version of a table (Delta protocol, "Version Checksum File"): what the table is, in one file.
 
 Purpose: to know the newest version's schema, properties and features, and the last batch of each application, in the
-time of reading a small file, however many files the table has and whoever asks. Delta in Spark reads it, too; for a
-version without one it makes the whole state of the table, by a job, and each batch of a stream would wait for that.
+time of reading a small file, however many files the table has. Delta in Spark reads it, too; for a version without one
+it makes the whole state of the table, by a job, and each batch of a stream would wait for that.
 
 Invariant: what the file says of a version is so. A version may have none: readers then find out by the log.
 
@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -28,6 +29,8 @@ from typing import Any
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
 from lakehouse_cdc.lake.table_state import State
 
+MAKING = ".making-"  # the beginning of the name of a file of the log that is yet to get its own
+_SURELY = 86_400.0  # seconds after which nobody is at it any more
 Checksum = dict[str, Any]  # as the protocol has it
 Action = Mapping[str, Any]  # likewise, of a commit
 _COMMIT = re.compile(r"^(\d{20})\.json$")
@@ -86,7 +89,7 @@ def write_checksum(folder: str, version: int, before: Checksum, actions: Iterabl
     """Write that of a version, from that of the version before and what was committed. Raises OSError."""
     said = _after(before, actions)
     log = os.path.join(folder, LOG)
-    temporary = os.path.join(log, f".making-{uuid.uuid4()}")
+    temporary = os.path.join(log, f"{MAKING}{uuid.uuid4()}")
     try:
         with open(temporary, "x", encoding="utf-8") as out:
             out.write(json.dumps(said, ensure_ascii=False) + "\n")
@@ -97,9 +100,14 @@ def write_checksum(folder: str, version: int, before: Checksum, actions: Iterabl
 
 
 def remove_old(folder: str) -> None:
-    """Delete those of versions whose commits are gone."""
+    """Delete those of versions whose commits are gone, and what a crash has left of files that were being made."""
     log = os.path.join(folder, LOG)
     names = os.listdir(log)
+    for name in names:
+        with suppress(FileNotFoundError):
+            path = os.path.join(log, name)
+            if name.startswith(MAKING) and os.path.getmtime(path) < time.time() - _SURELY:
+                os.unlink(path)
     oldest = min((int(match[1]) for name in names if (match := _COMMIT.match(name))), default=0)
     for name in names:
         if (match := _SUMS.match(name)) and int(match[1]) < oldest:
@@ -167,7 +175,7 @@ def _folded(actions: Iterator[Action], log: str, versions: range) -> Checksum | 
     for action in chain(actions, (one for version in versions for one in _of_commit(log, version))):
         if (added := action.get("add")) is not None:
             if added.get("deletionVector") is not None:
-                return None  # files are told apart by more than their paths
+                return None  # a path alone does not name a file
             files[added["path"]] = added["size"]
         elif (removed := action.get("remove")) is not None:
             files.pop(removed["path"], None)

@@ -129,7 +129,7 @@ def _jobs(spark: SparkSession, layout: Layout) -> Iterator[tuple[Table, list[Ste
 def optimize_changes(
     spark: SparkSession, layout: Layout, source_table: str, given_up: Callable[[], bool] = lambda: False
 ) -> None:
-    """Put the small files of that source table in bronze together, by whoever commits to bronze."""
+    """Put the small files of that source table in bronze together, by what the stream's commits are made by."""
     table = layout.changes
     if can_commit(spark, table):
         put_together(table, source_table, given_up)

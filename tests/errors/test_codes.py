@@ -42,6 +42,7 @@ INTERNAL = {
         "GaveUp",
         "Outgrown",
         "Unreadable",
+        "OvertakenError",
     ),
     *("ValueError", "TypeError", "IndexError", "EOFError", "AttributeError", "KeyboardInterrupt", "Exit"),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,9 @@ def test_those_go_whose_commits_are_gone(table: Table) -> None:
         add(table, batch)
     for name in (".00000000000000000001.crc.crc", ".00000000000000000000.json.crc"):
         (log(table) / name).touch()
+    for name, age in ((".making-old", 100_000), (".making-now", 0)):
+        (log(table) / name).touch()
+        os.utime(log(table) / name, (time.time() - age,) * 2)
     checksum.remove_old(str(table.path))
     assert path(table, 0).exists()
     for version in (0, 1):
@@ -154,6 +158,7 @@ def test_those_go_whose_commits_are_gone(table: Table) -> None:
     assert sorted(name for name in os.listdir(log(table)) if name.endswith(".crc")) == [
         f"{version:020}.crc" for version in (2, 3)
     ]
+    assert [path.name for path in log(table).glob(".making-*")] == [".making-now"]
 
 
 def test_delta_takes_it_for_its_own(spark: SparkSession, tmp_path: Path) -> None:

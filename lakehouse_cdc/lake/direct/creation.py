@@ -25,6 +25,7 @@ from functools import cache
 from typing import Any
 
 from lakehouse_cdc.lake.bare import BARE
+from lakehouse_cdc.lake.checksum import MAKING
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG, remove_unfinished
 from lakehouse_cdc.lake.failpoints import Door, commit_to
 from lakehouse_cdc.lake.table_state import Columns
@@ -51,7 +52,7 @@ def create_bare(table: Table, columns: Columns, *, pipeline: str, comment: str, 
 
 def put_version(log: str, version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
     """Write a version of a table, whole, into the folder of its log; False, and nothing is done, if there is one."""
-    temporary = os.path.join(log, f".making-{uuid.uuid4()}")
+    temporary = os.path.join(log, f"{MAKING}{uuid.uuid4()}")
     try:
         with open(temporary, "x", encoding="utf-8") as out:
             out.writelines(json.dumps(action, ensure_ascii=False) + "\n" for action in actions)
