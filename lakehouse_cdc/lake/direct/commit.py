@@ -24,8 +24,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
+from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.commits import application
-from lakehouse_cdc.lake.direct.newest_version import Action, NewestVersion, can_look, committed_on
+from lakehouse_cdc.lake.direct.newest_version import Action, NewestVersion, committed_on
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Table
@@ -119,7 +120,7 @@ def add_files(
 
 def last_batch(spark: SparkSession, table: Table, app: str) -> int | None:
     """The last batch that an application has committed to the table, None for none or where that cannot be asked."""
-    return NewestVersion(table).last_batch(app) if can_look(spark, table) else None
+    return NewestVersion(table).last_batch(app) if delta_log.in_folder(spark, table) else None
 
 
 def discard(table: Table, files: Sequence[Added]) -> None:

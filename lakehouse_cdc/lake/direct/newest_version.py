@@ -121,19 +121,17 @@ class NewestVersion:
             _log.warning("there is no checkpoint of version %d of %s", version, self._folder, exc_info=error)
 
 
-def can_look(spark: SparkSession, table: Table) -> bool:
-    """Whether the place of a table allows that it is looked at here."""
-    return delta_log.in_folder(spark, table) and find_spec("deltalake") is not None
-
-
 def can_put(spark: SparkSession, table: Table) -> bool:
-    """Whether the place of a table allows that commits to it are made here."""
-    return can_look(spark, table) and is_openable_path(str(table.path)) and _linkable(table)
+    """Whether the place of a table allows that a commit to it is made here."""
+    return delta_log.in_folder(spark, table) and _linkable(table)
 
 
 def can_commit(spark: SparkSession, table: Table) -> bool:
-    """The same, where the table, if it is there, has no feature beyond those that are known here."""
-    if not can_put(spark, table):
+    """Whether all commits to a table can be: deltalake makes checkpoints, and the table has no feature that is unknown.
+
+    For a table that is not there yet, the place decides.
+    """
+    if not can_put(spark, table) or not is_openable_path(str(table.path)) or find_spec("deltalake") is None:
         return False
     if not has_version(str(table.path)):
         return True
