@@ -36,7 +36,8 @@ Action = Mapping[str, Any]  # likewise, of a commit
 _COMMIT = re.compile(r"^(\d{20})\.json$")
 _CHECKPOINT = re.compile(r"^(\d{20})\.checkpoint\.parquet$")
 _SUMS = re.compile(r"^\.?(\d{20})\.(?:json\.|crc\.)?crc$")  # checksums, and the sums that Hadoop keeps beside files
-_KEPT = ("setTransactions", "domainMetadata", "metadata", "protocol")
+# what a commit that adds and removes whole files leaves as it was
+_KEPT = ("domainMetadata", "metadata", "protocol", "numDeletedRecordsOpt", "numDeletionVectorsOpt")
 _COLUMNS = ["add.path", "add.size", "add.deletionVector", "txn", "metaData", "protocol", "domainMetadata"]
 
 

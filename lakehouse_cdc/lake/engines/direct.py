@@ -30,9 +30,17 @@ from lakehouse_cdc.model.table_layout import Table
 
 
 def _read(path: str, schema: pa.Schema) -> pa.Table:
-    """A file in the table's types: Spark may have written timestamps as INT96, which have no zone."""
+    """A file in the table's types: Spark may have written timestamps as INT96, which have no zone.
+
+    Columns that were added to the table after the file was written are NULL in it.
+    """
     with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as data:
-        return data.read(columns=schema.names, use_threads=False).select(schema.names).cast(schema)
+        known = data.schema_arrow.names
+        rows = data.read(columns=[name for name in schema.names if name in known], use_threads=False)
+    for field in schema:
+        if field.name not in known:
+            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+    return rows.select(schema.names).cast(schema)
 
 
 def _written(table: Table, columns: Columns, rows: Sequence[Row], statistics: Iterable[str]) -> NewFile:

@@ -137,6 +137,23 @@ def test_rows_are_read_as_they_are_now(spark: SparkSession, tmp_path: Path) -> N
     assert sorted(row["a"] for row in direct.read(table, ["a"])) == [0, 2, 9]
 
 
+def test_few_rows_are_put_together_in_one_file(spark: SparkSession, tmp_path: Path) -> None:
+    """Also those from before the table had a column; what is added since then comes beside."""
+    columns: Columns = (("a", "bigint"), ("b", "string"))
+    table, direct = made(spark, tmp_path, columns[:1]), DirectEngine(spark)
+    direct.append(table, columns[:1], [{"a": 0}], note(0), "step", ["a"])
+    assert not direct.put_together(table, ["a"])
+    spark.sql(f"ALTER TABLE {table.sql} ADD COLUMNS (b STRING)")
+    for batch in (1, 2):
+        direct.append(table, columns, [{"a": batch, "b": "x"}], note(batch), "step", ["a"])
+    assert direct.put_together(table, ["a"])
+    assert not direct.put_together(table, ["a"])
+    direct.append(table, columns, [{"a": 2, "b": "x"}], note(2), "step", ["a"])  # again
+    assert len(read(spark, table).inputFiles()) == 1
+    assert sorted(map(tuple, read(spark, table).collect())) == [(0, None), (1, "x"), (2, "x")]
+    assert [row["a"] for row in read(spark, table).where("a > 1").collect()] == [2]
+
+
 def test_a_log_that_begins_later_is_read_by_spark(spark: SparkSession, tmp_path: Path) -> None:
     columns: Columns = (("a", "bigint"),)
     table, direct = made(spark, tmp_path, columns), DirectEngine(spark)
