@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
     from lakehouse_cdc.bronze.sink import Ready
     from lakehouse_cdc.ops.maintain import Maintained
@@ -330,6 +329,7 @@ class Pipeline(TakesSignals):
         from lakehouse_cdc.lake.checkpoint import Checkpoint
         from lakehouse_cdc.lake.delta_log import reachable
         from lakehouse_cdc.pipeline.start.settling import settle
+        from lakehouse_cdc.silver.apply import stream as silver
         from lakehouse_cdc.sinks.stream import start as start_sink
 
         spark, layout, place = self.spark, self.layout, self.checkpoint("bronze")
@@ -358,51 +358,26 @@ class Pipeline(TakesSignals):
                     every_seconds=bronze_every, reading=reading, ready=ready, on_batch=report.bronze,
                 )
             )  # fmt: skip
+            # silver has no position before bronze's first batch
             begun = Checkpoint(place)
-            loads = every is None and layout.silver is not None and self._silver_is_new
-
-            def silver_may_start() -> bool:
-                """Silver has no position before bronze's first batch. One that takes what is there waits for all of it,
-                but for its first load: rows that are read, and nothing else, come into silver in a tenth of the time.
-                """
-                has_batch = begun.last_commit() is not None
-                return has_batch and (every is not None or (loads and begun.planned is not None))
-
-            loads &= not streams.wait(until=silver_may_start)
+            streams.wait(until=lambda: every is not None and begun.last_commit() is not None)
             if layout.silver is not None:
-                start = self._silver(report, sinks_every)
-                streams.add(start())
-                if loads:
-                    streams.wait()
-                    streams.add(start())
+                place = self.checkpoint("silver")
+                settings, policy = self._silver_settings(), self.config.policy
+                for notice in settings.follow():
+                    report.notices.append(notice)
+
+                def silver_batch(batch: SilverBatch) -> None:
+                    if batch.quarantined:
+                        settings.look_again()  # the next run sees whether the cause is gone
+                    report.silver(batch)
+
+                streams.add(
+                    silver.start(spark, layout, place, every_seconds=sinks_every, policy=policy, on_batch=silver_batch)
+                )
             for name, place, made in zip(self.config.sink_names, self.folders.sinks, self._sinks(ending), strict=True):
                 streams.add(start_sink(spark, layout, place, made, name=name, every_seconds=sinks_every))
             return streams.wait(until=signalled)
-
-    def _silver(self, report: RunReport, every_seconds: float | None) -> Callable[[], StreamingQuery]:
-        """What starts silver's stream, as it is configured."""
-        from lakehouse_cdc.silver.apply import stream
-
-        settings = self._silver_settings()
-        for notice in settings.follow():
-            report.notices.append(notice)
-
-        def on_batch(batch: SilverBatch) -> None:
-            if batch.quarantined:
-                settings.look_again()  # the next run sees whether the cause is gone
-            report.silver(batch)
-
-        return lambda: stream.start(
-            self.spark, self.layout, self.checkpoint("silver"),
-            every_seconds=every_seconds, policy=self.config.policy, on_batch=on_batch,
-        )  # fmt: skip
-
-    @property
-    def _silver_is_new(self) -> bool:
-        """Whether silver has no batch yet."""
-        from lakehouse_cdc.lake.checkpoint import Checkpoint
-
-        return Checkpoint(self.checkpoint("silver")).last_commit() is None
 
     @contextmanager
     def _upkeep(self, report: RunReport) -> Iterator[None]:
