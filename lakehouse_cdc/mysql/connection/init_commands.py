@@ -19,8 +19,8 @@ from lakehouse_cdc.errors import codes
 
 VARIABLES = (
     "optimizer_[a-z_]+", "eq_range_index_dive_limit", "range_optimizer_max_mem_size", "max_seeks_for_key",
-    "sort_buffer_size", "join_buffer_size", "read_buffer_size", "read_rnd_buffer_size", "tmp_table_size",
-    "max_heap_table_size", "internal_tmp_mem_storage_engine",
+    "sort_buffer_size", "join_buffer_size", "read_buffer_size", "read_rnd_buffer_size", "max_heap_table_size",
+    "tmp_table_size", "tmp_memory_table_size", "internal_tmp_mem_storage_engine",
     "wsrep_sync_wait", "wsrep_causal_reads", "group_replication_consistency", "aurora_replica_read_consistency",
     "long_query_time", "sql_log_off", "slow_query_log", "log_slow_[a-z_]+",
     "innodb_lock_wait_timeout",
