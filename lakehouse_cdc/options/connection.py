@@ -58,8 +58,9 @@ def check_together(values: Mapping[str, Any]) -> None:
 def resolved(source: SourceConfig, home: Path) -> dict[str, Any]:
     """The options of the connection with secrets and texts of files in them; relative paths start at `home`.
 
-    Raises ConfigError for a secret or a file that cannot be read.
+    Raises ConfigError for options that exclude each other, and for a secret or a file that cannot be read.
     """
+    check_together(vars(source))  # before anything is looked for that would not be used
     names = ("url", "tls", "password_command", "password_seconds", "init_commands", "ssh")
     values: dict[str, Any] = {name: getattr(source, name) for name in names}
     values |= {name: getattr(source, name).reveal() for name in SECRETS}
