@@ -14,6 +14,7 @@ from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.table_name import matches
 from lakehouse_cdc.model.table_state import Dropped
+from lakehouse_cdc.mysql.estimates import estimates
 from lakehouse_cdc.pipeline.context import PipelineContext
 from lakehouse_cdc.pipeline.report import VerifyReport
 from lakehouse_cdc.source.options import SourceOptions
@@ -44,10 +45,14 @@ class RereadRequests(PipelineContext):
         followed again, if it can be. Raises ConfigError for a pattern that no captured table matches, DefiniteError
         before the first run.
         """
-        tables = self._matching(self._begun(), patterns)
+        tables = self.followed(patterns)
         for name in tables:
             self.signals.request(name)
         return tables
+
+    def followed(self, patterns: Sequence[str]) -> list[str]:
+        """The captured tables that match, each pattern some; raises what `read_again` does."""
+        return self._matching(self._begun(), patterns)
 
     def read_again_where(self, patterns: Sequence[str], predicate: str) -> dict[str, int]:
         """Have the rows of such tables that match a predicate be read again as of now: by table how many keys.
@@ -85,6 +90,11 @@ class RereadRequests(PipelineContext):
         for position in asked:
             self.signals.pass_statement(position, offset.epoch)
         return [str(position) for position in asked]
+
+    def source_tables(self) -> list[str]:
+        """The names of all tables that the source's user sees, captured or not."""
+        with self._session() as session:
+            return sorted(estimates(session))
 
     def _begun(self) -> Offset:
         offset = self._offset()
