@@ -33,10 +33,18 @@ def _put(values: dict[P, T], part: P, kind: Kind[T], value: Any) -> list[Problem
 
 
 class ListOf(Kind[tuple[T_co, ...]]):
-    """A list; as a source's option, in JSON or with commas between."""
+    """A list; as a source's option, in JSON or with commas between, unless its items may hold some."""
 
-    def __init__(self, item: Kind[T_co], *, least: int = 0, most: int | None = None, distinct: bool = False) -> None:
-        self._item, self._least, self._most, self._distinct = item, least, most, distinct
+    def __init__(
+        self,
+        item: Kind[T_co],
+        *,
+        least: int = 0,
+        most: int | None = None,
+        distinct: bool = False,
+        commas: bool = True,
+    ) -> None:
+        self._item, self._least, self._most, self._distinct, self._commas = item, least, most, distinct, commas
         self.title = "list" if isinstance(item, Text) else f"list, each {item.title}"
 
     def check(self, value: Any) -> tuple[T_co, ...]:
@@ -52,7 +60,7 @@ class ListOf(Kind[tuple[T_co, ...]]):
         return tuple(items)
 
     def of_text(self, text: str) -> tuple[T_co, ...]:
-        if text.lstrip().startswith("["):
+        if text.lstrip().startswith("[") or not self._commas:
             return super().of_text(text)
         return self.check([word.strip() for word in text.split(",") if word.strip()])
 

@@ -136,6 +136,17 @@ class Server(Keys):
         "the user's password: `${env:NAME}`, `${file:/path}` or `${secret:scope/key}` (Databricks)",
         default=Secret(""), otherwise="empty", spark="password", changes=NEXT_RUN,
     )  # fmt: skip
+    password_command: tuple[str, ...] | None = option(
+        ListOf(Text(), least=1, commas=False),
+        "a program and its arguments, which prints the password, such as a token of a cloud; `{host}`, `{port}` and"
+        " `{user}` are replaced. It is executed where a connection is opened, without a shell, and its output is never"
+        " shown. See [Connect to the source](../guides/connect-to-the-source.md)",
+        default=None, otherwise="`password`", spark="passwordCommand", changes=NEXT_RUN,
+    )  # fmt: skip
+    password_seconds: float = option(
+        Seconds(), "for how long a process uses for further connections what the command printed",
+        default=60.0, spark="passwordSeconds", changes=NEXT_RUN,
+    )  # fmt: skip
     tables: tuple[str, ...] = option(
         ListOf(Text(), least=1),
         "patterns on `database.table`, globs; `!` excludes, and always wins. A name that holds a dot is in backticks",
@@ -147,6 +158,46 @@ class Server(Keys):
     tls_ca: str | None = option(
         Text(), "PEM file with the authorities for the last two modes of `tls`",
         default=None, otherwise="the system's", spark="tlsCa", changes=NEXT_RUN,
+    )  # fmt: skip
+    tls_cert: str | None = option(
+        Text(), "PEM file with the client's certificate, for an account that requires one",
+        default=None, otherwise="none", spark="tlsCert", changes=NEXT_RUN,
+    )  # fmt: skip
+    tls_key: Secret = option(
+        SecretReference(), "the PEM text of its private key, by reference, such as `${file:/path/client-key.pem}`",
+        default=Secret(""), otherwise="none", spark="tlsKeySecret", changes=NEXT_RUN,
+    )  # fmt: skip
+    tls_key_password: Secret = option(
+        SecretReference(), "the password of that key, by reference",
+        default=Secret(""), otherwise="none", spark="tlsKeyPassword", changes=NEXT_RUN,
+    )  # fmt: skip
+    init_commands: tuple[str, ...] = option(
+        ListOf(Text(), commas=False),
+        "statements that each session begins with: `SET ROLE`, `SET RESOURCE GROUP`, and `SET` of variables that change"
+        " no result",
+        default=(), spark="initCommands", changes=NEXT_RUN,
+    )  # fmt: skip
+    ssh: str | None = option(
+        Text(r"ssh://[^:/?#@\s]+@(?:[^:/?#@,\[\]\s]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?/?", "ssh://user@host:port"),
+        "`ssh://user@host:port`: an SSH server through which the source is reached; the host of `url` is as that server"
+        " knows it. It needs the extra `ssh`",
+        default=None, otherwise="the source is reached from here", spark="ssh", changes=NEXT_RUN,
+    )  # fmt: skip
+    ssh_key: Secret = option(
+        SecretReference(), "the text of the private key for the SSH server, by reference",
+        default=Secret(""), otherwise="`ssh_password`", spark="sshKeySecret", changes=NEXT_RUN,
+    )  # fmt: skip
+    ssh_key_password: Secret = option(
+        SecretReference(), "the password of that key, by reference",
+        default=Secret(""), otherwise="none", spark="sshKeyPassword", changes=NEXT_RUN,
+    )  # fmt: skip
+    ssh_password: Secret = option(
+        SecretReference(), "the user's password at the SSH server, by reference",
+        default=Secret(""), otherwise="`ssh_key`", spark="sshPassword", changes=NEXT_RUN,
+    )  # fmt: skip
+    ssh_known_hosts: str | None = option(
+        Text(), "file with the SSH server's host key, as OpenSSH's `known_hosts`; the key is always checked",
+        default=None, otherwise="`~/.ssh/known_hosts`", spark="sshKnownHosts", changes=NEXT_RUN,
     )  # fmt: skip
     zero_dates: ZeroDates = option(
         Choice[ZeroDates](get_args(ZeroDates)),

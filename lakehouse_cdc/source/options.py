@@ -16,6 +16,7 @@ from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.start_point import NOW, StartPoint
 from lakehouse_cdc.model.table_name import last_match
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions
+from lakehouse_cdc.options.connection import connection_of
 from lakehouse_cdc.options.declaration import Option, declared_in, nearest
 from lakehouse_cdc.options.kinds import Invalid
 from lakehouse_cdc.options.nested import MapOf
@@ -80,9 +81,7 @@ class SourceOptions(Tuning, Places):
         return cls(
             **same,
             start_point=StartPoint.of(read["start"]),
-            connection=ConnectionOptions.from_url(
-                read["url"], password=str(read["password"]), tls=read["tls"], tls_ca=read["tls_ca"] or ""
-            ),
+            connection=connection_of(read),
             tables=read["tables"],
             choice=Choice(
                 by_pattern["exclude"], by_pattern["include"], _masks(by_pattern["masks"], salt), read["generated"]

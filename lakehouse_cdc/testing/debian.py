@@ -34,10 +34,10 @@ def require_debian(version: Version) -> None:
 
 
 @contextmanager
-def downloaded(suite: str, package: str, what: str = "") -> Iterator[list[Path]]:
+def downloaded(suite: str, package: str, what: str = "", *, alone: bool = False) -> Iterator[list[Path]]:
     """The package files (.deb) of a package and of everything it depends on, removed at the end of the block.
 
-    They are said to be `what` while they are fetched.
+    They are said to be `what` while they are fetched. `alone`: the package's own file, without what it depends on.
 
     Raises TransientError where no archive delivers, DefiniteError where none is configured.
     """
@@ -50,7 +50,7 @@ def downloaded(suite: str, package: str, what: str = "") -> Iterator[list[Path]]
         for archive in _archives(scratch):
             try:
                 with preparing(what or package, scratch):
-                    _download(scratch, archive, suite, package)
+                    _download(scratch, archive, suite, package, alone)
                 break
             except _Unavailable as error:
                 reasons.append(f"{archive}: {error}")
@@ -83,7 +83,7 @@ def _archives(scratch: Path) -> list[str]:
     return archives
 
 
-def _download(scratch: Path, archive: str, suite: str, package: str) -> None:
+def _download(scratch: Path, archive: str, suite: str, package: str, alone: bool) -> None:
     keyring = next(path for path in _KEYRINGS if path.exists())
     sources = scratch / "sources.list"
     sources.write_text(f"deb [arch=amd64 target=Packages signed-by={keyring}] {archive} {suite} main\n")
@@ -105,12 +105,17 @@ def _download(scratch: Path, archive: str, suite: str, package: str) -> None:
     }
     apt = ["apt-get", "-qq", *(f"-o{name}={value}" for name, value in settings.items())]
     _run([*apt, "update"])
-    _run([*apt, "install", "--download-only", "--yes", "--no-install-recommends", package])
+    if alone:
+        _run([*apt, "download", package], scratch / "cache" / "archives")
+    else:
+        _run([*apt, "install", "--download-only", "--yes", "--no-install-recommends", package])
 
 
-def _run(command: Sequence[str]) -> str:
+def _run(command: Sequence[str], folder: Path | None = None) -> str:
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_PATIENCE)
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_PATIENCE, cwd=folder
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _Unavailable(str(error)) from error
     if done.returncode:

@@ -30,7 +30,8 @@ from lakehouse_cdc.model.as_of_rule import Event, truths
 from lakehouse_cdc.model.multiset import rollback
 from lakehouse_cdc.model.own_columns import longer_than_any
 from lakehouse_cdc.model.variant import decode
-from lakehouse_cdc.mysql.connection.session import Session, translated
+from lakehouse_cdc.mysql.connection.client_errors import translated
+from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.mysql.key_range import KeySpace
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.source.identity import connect_to

@@ -51,6 +51,7 @@ VALUES: list[Any] = [
     {"a": {"kafka": {"bootstrap_servers": "b:9092"}}}, {"a": {"kafka": {}}},
     "now", "earliest", "never", {"time": "2026-01-31T12:00:00Z"}, {"time": "2026-13-01T12:00:00Z"},
     {"time": "2026-01-31"}, {"position": "bin.000042:4"}, {"position": "bin:4"}, {"position": "a", "gtid": "b"},
+    "ssh://hop@bastion", "ssh://hop@[::1]:22/", "ssh://hop:pw@bastion", "ssh://bastion",
     {"gtid": "0-1-42"}, {"gtid": ""}, {"gtid": 1}, 65535, 65536, "127.0.0.1", "shop.prom", "shop.txt",
 ]  # fmt: skip
 
@@ -163,5 +164,6 @@ def test_every_option_of_the_source_can_be_set_in_the_file() -> None:
 
 def test_only_secrets_are_secret() -> None:
     assert [option.path for option in TABLE if option.secret] == [
-        "source.password", "source.mask_salt", "sinks.<name>.kafka.password", "sinks.<name>.kafka.key_password",
+        "source.password", "source.tls_key", "source.tls_key_password", "source.ssh_key", "source.ssh_key_password",
+        "source.ssh_password", "source.mask_salt", "sinks.<name>.kafka.password", "sinks.<name>.kafka.key_password",
     ]  # fmt: skip

@@ -82,6 +82,35 @@ STREAMS = {
         codes.TLS_AUTHORITY_UNREADABLE, {"tls": "verify-ca", "tlsCa": "{key}"}, "a PEM file with certificates",
         lambda _: {"tls": "verify-ca", "tlsCa": "{ca}"},
     ),
+    "no file with the client's certificate": OfStream(
+        codes.TLS_CERTIFICATE_UNREADABLE, {"tls": "required", "tlsCert": "{cert}.none", "tlsKeySecret": "{key_text}"},
+        "a PEM file with certificates",
+        lambda _: {"tls": "required", "tlsCert": "{cert}", "tlsKeySecret": "{key_text}"},
+    ),
+    "no key of the client's": OfStream(
+        codes.TLS_CERTIFICATE_UNREADABLE, {"tls": "required", "tlsCert": "{cert}", "tlsKeySecret": "a key"},
+        r"source\.tls_key be a reference to the PEM text of its private key",
+        lambda _: {"tls": "required", "tlsCert": "{cert}", "tlsKeySecret": "{key_text}"},
+    ),
+    "a program that is none": OfStream(
+        codes.PASSWORD_COMMAND_MISSING, {"password": None, "passwordCommand": '["printf cdc-secret"]'},
+        r"as a list, (\[)program, argument, \.\.\.(\])",
+        lambda hint: {"password": "", "passwordCommand": f'{hint[1]}"printf", "cdc-secret"{hint[2]}'},
+    ),
+    "a command that prints nothing": OfStream(
+        codes.PASSWORD_COMMAND_OUTPUT, {"password": None, "passwordCommand": '["true"]'},
+        r"print the password alone, on one line",
+        lambda _: {"password": "", "passwordCommand": '["echo", "cdc-secret"]'},
+    ),
+    "an initial statement that could matter": OfStream(
+        codes.INIT_COMMAND_INVALID, {"initCommands": """["SET time_zone = 'SYSTEM'", "SET ROLE NONE"]"""},
+        r"Leave it out of source\.init_commands, which takes (SET ROLE)",
+        lambda hint: {"initCommands": f'["{hint[1]} NONE"]'},
+    ),
+    "an initial statement that the server refuses": OfStream(
+        codes.INIT_COMMAND_REFUSED, {"initCommands": '["SET ROLE nobody"]'}, r"correct source\.init_commands",
+        lambda _: {"initCommands": '["SET ROLE NONE"]'},
+    ),
     "an authority that is not given": OfStream(
         codes.TLS_FAILED, {"tls": "verify-ca"}, r"give its authority as source\.tls_ca",
         lambda _: {"tls": "verify-ca", "tlsCa": "{ca}"},
@@ -120,13 +149,16 @@ STREAMS = {
 @remedy(
     codes.OPTION_INVALID, codes.OPTION_UNKNOWN, codes.OPTION_MISSING, codes.URL_INVALID, codes.SERVER_ID_INVALID,
     codes.TLS_SETTING_INVALID, codes.TLS_AUTHORITY_UNREADABLE, codes.TLS_FAILED, codes.HOST_UNKNOWN,
+    codes.TLS_CERTIFICATE_UNREADABLE, codes.PASSWORD_COMMAND_MISSING, codes.PASSWORD_COMMAND_OUTPUT,
+    codes.INIT_COMMAND_INVALID, codes.INIT_COMMAND_REFUSED,
     codes.SELECTION_INVALID, codes.SELECTION_UNMATCHED, codes.SETTLE_UNAVAILABLE, codes.NOT_A_REPLICA,
     codes.TYPE_CHOICE_INVALID,
 )  # fmt: skip
 @pytest.mark.parametrize("case", STREAMS.values(), ids=STREAMS)
 def test_an_option_is_corrected(stage: Stage, case: OfStream) -> None:
     data = stage.server.directory / "data"
-    files = {"ca": str(data / "ca.pem"), "key": str(data / "ca-key.pem")}
+    files = {"ca": str(data / "ca.pem"), "key": str(data / "ca-key.pem"), "cert": str(data / "client-cert.pem")}
+    files["key_text"] = (data / "client-key.pem").read_text()
     names = {"db": stage.database, "port": str(stage.server.port), **files}
     stage.create(rows=12)
     with pytest.raises(CdcError) as refused:

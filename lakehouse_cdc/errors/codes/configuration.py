@@ -281,3 +281,42 @@ SILVER_NAME_UNUSABLE = Code(
     "The catalog takes no table of the name that the silver table would have.",
     "Set tables.<pattern>.silver_name for it, and run again.",
 )
+
+TLS_CERTIFICATE_UNREADABLE = Code(
+    1041,
+    "tls_certificate_unreadable",
+    ConfigError,
+    Scope.PIPELINE,
+    "The client's certificate or its key cannot be read, or they do not belong together.",
+    "Let source.tls_cert name a PEM file, and source.tls_key be a reference to the PEM text of its private key.",
+)
+
+PASSWORD_COMMAND_MISSING = Code(
+    1042,
+    "password_command_missing",
+    ConfigError,
+    Scope.PIPELINE,
+    "The command of the password cannot be executed.",
+    "Give source.password_command as a list, [program, argument, ...], with a program that is installed, and on the"
+    " PATH, of every machine that reads the source.",
+)
+
+INIT_COMMAND_INVALID = Code(
+    1043,
+    "init_command_invalid",
+    ConfigError,
+    Scope.PIPELINE,
+    "An initial statement could change what the session reads.",
+    "Leave it out of source.init_commands, which takes SET ROLE, SET RESOURCE GROUP, and SET of the variables that the"
+    ' guide "Connect to the source" lists.',
+)
+
+SSH_SETTING_INVALID = Code(
+    1044,
+    "ssh_setting_invalid",
+    ConfigError,
+    Scope.PIPELINE,
+    "The settings of the SSH tunnel are wrong or incomplete.",
+    "Write source.ssh as ssh://user@host:port, and give source.ssh_key or source.ssh_password, and"
+    " source.ssh_known_hosts, as the error says.",
+)

@@ -212,3 +212,57 @@ TABLE_UNREADABLE = Code(
     "The user of the source cannot read a table.",
     "GRANT SELECT on the table to the user of the source.",
 )
+
+PASSWORD_COMMAND_FAILED = Code(
+    2031,
+    "password_command_failed",
+    TransientError,
+    Scope.PIPELINE,
+    "The command of the password failed, or did not end.",
+    "Execute source.password_command by hand, as the user of the pipeline and with its environment; then run again.",
+)
+
+PASSWORD_COMMAND_OUTPUT = Code(
+    2032,
+    "password_command_output",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The command of the password printed no password.",
+    "Let source.password_command print the password alone, on one line.",
+)
+
+INIT_COMMAND_REFUSED = Code(
+    2033,
+    "init_command_refused",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The server refused an initial statement.",
+    "Read the server's message in the error; correct source.init_commands, or grant what it needs.",
+)
+
+SSH_UNREACHABLE = Code(
+    2034,
+    "ssh_unreachable",
+    TransientError,
+    Scope.PIPELINE,
+    "The SSH server could not be reached, or the source not from there.",
+    "Check host and port of source.ssh from here, and those of source.url from the SSH server; then run again.",
+)
+
+SSH_HOST_KEY_UNKNOWN = Code(
+    2035,
+    "ssh_host_key_unknown",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The SSH server's key is not the one that is known of this host.",
+    "Compare the key's fingerprint with the one its administrator gives, and add it to source.ssh_known_hosts.",
+)
+
+SSH_REFUSED = Code(
+    2036,
+    "ssh_refused",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The SSH server refused the login, or to forward to the source.",
+    "Have its administrator let the user of source.ssh in by that key, and forward to the host and port of source.url.",
+)

@@ -32,8 +32,8 @@ from lakehouse_cdc.errors import CdcError, codes
 from lakehouse_cdc.images.binlog.packets import BAD_SIZE, HEADER, MORE, OUT_OF_ORDER, SPECIAL, strip_packets
 from lakehouse_cdc.model.position import FIRST_EVENT, Position
 from lakehouse_cdc.mysql.binlog.file_skip import Skip
+from lakehouse_cdc.mysql.connection.client import account_of
 from lakehouse_cdc.mysql.connection.server_errors import server_error
-from lakehouse_cdc.mysql.connection.session import account_of
 
 COM_BINLOG_DUMP = 0x12
 BUFFER_BYTES = 4 << 20

@@ -3,8 +3,9 @@
 A session never relies on the server's defaults, since a global setting may change what a SELECT returns: READ
 UNCOMMITTED (rows that never were), sql_select_limit (rows left out, without a word), a secondary engine or
 system_versioning_asof (rows of some time ago), PAD_CHAR_TO_FULL_LENGTH, a time zone, a result character set. All are
-set when it opens. There are two purposes: `query` sessions speak utf8mb4; `data` sessions have
-character_set_results = NULL, so that text columns come in their own character set, as they are in the binlog.
+set when it opens, after the user's own statements (see `init_commands`). There are two purposes: `query` sessions
+speak utf8mb4; `data` sessions have character_set_results = NULL, so that text columns come in their own character set,
+as they are in the binlog.
 
 Errors of the client library leave this module as DefiniteError or TransientError, by their number.
 """
@@ -12,10 +13,8 @@ Errors of the client library leave this module as DefiniteError or TransientErro
 from __future__ import annotations
 
 import re
-import socket
-import ssl
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Literal
@@ -24,14 +23,15 @@ from urllib.parse import unquote, urlsplit
 import pymysql
 
 from lakehouse_cdc.errors import CdcError, TransientError, codes
-from lakehouse_cdc.mysql.connection.server_errors import server_error
-from lakehouse_cdc.mysql.connection.tls import MODES, VERIFYING, Tls, authorities, context
+from lakehouse_cdc.mysql.connection.client import Connection, opened
+from lakehouse_cdc.mysql.connection.client_certificate import ClientCertificate
+from lakehouse_cdc.mysql.connection.client_errors import translate, translated
+from lakehouse_cdc.mysql.connection.password_command import PasswordCommand
+from lakehouse_cdc.mysql.connection.ssh_tunnel import SshServer
+from lakehouse_cdc.mysql.connection.tls import MODES, VERIFYING, Tls, authorities
 
 Purpose = Literal["query", "data"]
 Version = tuple[int, int, int]
-_DENIED = 1045  # ER_ACCESS_DENIED_ERROR
-_IN_CLEAR = (b"mysql_clear_password", b"dialog")
-_UNKNOWN_PLUGIN = "received unknown auth switch request"  # PyMySQL's words, without a number, for old passwords
 
 _STATE = {
     "autocommit": "1",
@@ -58,6 +58,8 @@ class ConnectionOptions:
     `others` are hosts and ports of further servers of its replication group, for the same user. Time-outs are in
     seconds: `connect_timeout` until a session is open, `read_timeout` for each silence after that.
     `tls` is one of the modes of `tls.Tls`; `tls_ca` is a file of authorities, or their PEM text ('': the system's).
+    `certificate` is the client's own. `password_command` prints the password, which then is not given. Each session
+    begins with `init_commands`. With `ssh`, host and port are as that server sees them.
     """
 
     host: str
@@ -69,6 +71,10 @@ class ConnectionOptions:
     connect_timeout: float = 10.0
     read_timeout: float = 600.0
     others: tuple[tuple[str, int], ...] = ()
+    password_command: PasswordCommand | None = None
+    certificate: ClientCertificate | None = None
+    init_commands: tuple[str, ...] = ()
+    ssh: SshServer | None = None
 
     @classmethod
     def from_url(cls, url: str, *, password: str = "", tls: str = "preferred", tls_ca: str = "") -> ConnectionOptions:
@@ -144,14 +150,26 @@ class Session:
     def __init__(self, options: ConnectionOptions, purpose: Purpose) -> None:
         self.options, self.purpose = options, purpose
         with translated(options.where):
-            self.connection: _Connection = _connected(options)
+            self.connection: Connection = opened(options)
             try:
+                for statement in options.init_commands:
+                    self._initiate(statement)
                 self._identify()
                 self._set_state()
                 self.connection._read_timeout = options.read_timeout  # type: ignore[attr-defined]
             except BaseException:
                 self.close()
                 raise
+
+    def _initiate(self, statement: str) -> None:
+        try:
+            self._fetch(statement)
+        except pymysql.err.Error as error:
+            refused = translate(error, self.options.where)
+            if isinstance(refused, TransientError):
+                raise refused from error
+            where = f"source.init_commands: {statement[:80]}"
+            raise codes.INIT_COMMAND_REFUSED.error(refused.what, where=where) from error
 
     def _identify(self) -> None:
         self.version_text = str(self._fetch("SELECT VERSION()")[0][0])
@@ -267,66 +285,6 @@ def connect(options: ConnectionOptions, *, purpose: Purpose = "query", server: s
     raise silent or failures[0]
 
 
-def _connected(options: ConnectionOptions) -> _Connection:
-    try:
-        return _opened(options)
-    except ValueError as error:
-        raise codes.SERVER_ANSWER_UNEXPECTED.error(
-            f"the greeting of the server cannot be read: {error}", where=options.where
-        ) from error
-    except pymysql.err.OperationalError as error:
-        # to an account that requires TLS, too, the server says that the password is wrong
-        if error.args[0] != _DENIED or options.tls != "disabled":
-            raise
-        refused = translate(error, options.where)
-        hint = f"{refused.hint} An account with REQUIRE SSL needs source.tls: required"
-        raise refused.code.error(refused.what, where=refused.where, hint=hint) from error
-
-
-def _opened(options: ConnectionOptions) -> _Connection:
-    connection = _Connection(
-        host=options.host,
-        port=options.port,
-        user=options.user,
-        password=options.password.encode(),  # as text it would be sent in latin1
-        charset="utf8mb4",
-        connect_timeout=options.connect_timeout,
-        read_timeout=options.connect_timeout,  # until the session is open
-        write_timeout=options.read_timeout,
-        # given neither, the client uses TLS where the server offers it, which is what preferred means
-        ssl=None if options.tls in ("preferred", "disabled") else {"mode": options.tls, "authorities": options.tls_ca},
-        ssl_disabled=True if options.tls == "disabled" else None,
-        defer_connect=True,
-    )
-    connection.verifies = options.tls in VERIFYING
-    connection.connect()
-    return connection
-
-
-class _Connection(pymysql.Connection):
-    """Like PyMySQL's, but for two things.
-
-    That loads all of the system's authorities for each connection (60 ms), also where none is asked. And it sends the
-    password in clear text to whatever asks for it so (MySQL's `mysql_clear_password`, MariaDB's `dialog`); this one
-    only to a server that has proven by its certificate which one it is.
-    """
-
-    account = ""  # of the session, once it is open
-    verifies = False  # whether the server's certificate is
-
-    def _process_auth(self, plugin_name: bytes, auth_packet: Any, handler: Any = None) -> Any:
-        if plugin_name in _IN_CLEAR and not (self.verifies and self._secure):  # type: ignore[attr-defined]
-            raise codes.AUTHENTICATION_UNSUPPORTED.error(
-                f"the server asks for the password in clear text ({plugin_name.decode()})",
-                hint="only a server whose certificate was verified gets it: set source.tls: verify-identity,"
-                " and source.tls_ca where its authority is not one of the system's",
-            )
-        return super()._process_auth(plugin_name, auth_packet, handler)  # type: ignore[misc]
-
-    def _create_ssl_ctx(self, sslp: Mapping[str, Any]) -> ssl.SSLContext:
-        return context(sslp.get("mode", "preferred"), sslp.get("authorities", ""))
-
-
 def _version(text: str) -> Version:
     """8.0.31-log, 9.7.4-2, 5.7.mysql_aurora.2.11: the leading numbers, 0 for those that are missing."""
     match = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
@@ -335,44 +293,7 @@ def _version(text: str) -> Version:
     return int(match[1]), int(match[2]), int(match[3] or 0)
 
 
-def account_of(connection: pymysql.Connection[Any]) -> str:
-    """The account of a session's connection, '' of any other."""
-    return connection.account if isinstance(connection, _Connection) else ""
-
-
 def _account(current_user: str) -> str:
     """'user'@'host', from user@host as CURRENT_USER() has it."""
     user, _, host = current_user.rpartition("@")
     return "@".join("'" + part.replace("'", "''") + "'" for part in (user, host))
-
-
-@contextmanager
-def translated(where: str, account: str = "") -> Iterator[None]:
-    """Errors of the client library inside the block leave it as ours; `where` is the server or the table.
-
-    `account` is that of the session, where it is known, for the hints that name a GRANT.
-    """
-    try:
-        yield
-    except (pymysql.err.Error, OSError) as error:
-        raise translate(error, where, account) from error
-
-
-def translate(error: BaseException, where: str, account: str = "") -> CdcError:
-    """The error of ours for one of PyMySQL's or of a socket's."""
-    cause = getattr(error, "original_exception", error)
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return codes.TLS_FAILED.error(
-            f"the server's certificate is not to be trusted: {cause.verify_message}", where=where,
-            hint="give its authority as source.tls_ca; the name in source.url must be one of the certificate's",
-        )  # fmt: skip
-    if isinstance(cause, socket.gaierror) and cause.errno != socket.EAI_AGAIN:
-        return server_error(2005, str(error.args[-1]), where)  # no such host
-    if isinstance(error, pymysql.err.Error):
-        if error.args[:1] == (_UNKNOWN_PLUGIN,):
-            return server_error(2059, _UNKNOWN_PLUGIN, where)
-        number, text = (*error.args, "", "")[:2]
-        if isinstance(number, int) and number:
-            return server_error(number, str(text), where, account)
-    # a socket's error, or InterfaceError(0, ""): used after it was closed
-    return codes.CONNECTION_LOST.error(f"the connection was lost: {error or type(error).__name__}", where=where)

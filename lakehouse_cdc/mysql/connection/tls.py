@@ -12,7 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
-from lakehouse_cdc.errors import codes
+from lakehouse_cdc.errors import Code, ConfigError, codes
+from lakehouse_cdc.mysql.connection.client_certificate import ClientCertificate
 
 Tls = Literal["preferred", "required", "disabled", "verify-ca", "verify-identity"]
 MODES: tuple[Tls, ...] = get_args(Tls)
@@ -25,23 +26,24 @@ def authorities(given: str) -> str:
 
     Read once, where the pipeline starts, so that no other machine needs the file. Raises ConfigError.
     """
+    return certificates(given, "tls_ca", codes.TLS_AUTHORITY_UNREADABLE)
+
+
+def certificates(given: str, key: str, code: Code[ConfigError]) -> str:
+    """The same for any key of the file; `code` is for what cannot be read."""
     if not given or _PEM in given:
         return given
     try:
         text = Path(given).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise codes.TLS_AUTHORITY_UNREADABLE.error(
-            f"tls_ca cannot be read: {given}", hint="a PEM file with certificates"
-        ) from error
+        raise code.error(f"{key} cannot be read: {given}", hint="a PEM file with certificates") from error
     if _PEM not in text:
-        raise codes.TLS_AUTHORITY_UNREADABLE.error(
-            f"tls_ca holds no certificate: {given}", hint="a PEM file with certificates"
-        )
+        raise code.error(f"{key} holds no certificate: {given}", hint="a PEM file with certificates")
     return text
 
 
 @cache
-def context(mode: Tls, ca: str) -> ssl.SSLContext:
+def context(mode: Tls, ca: str, client: ClientCertificate | None = None) -> ssl.SSLContext:
     """The context of a mode; `ca` as `authorities` gives it. Made once: loading the system's takes 60 ms."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     tls.check_hostname = mode == "verify-identity"
@@ -56,4 +58,6 @@ def context(mode: Tls, ca: str) -> ssl.SSLContext:
             ) from error
     else:
         tls.load_default_certs()
+    if client is not None:
+        client.load_into(tls)
     return tls

@@ -16,9 +16,9 @@ from lakehouse_cdc.model.variant import MAX_SIZE
 from lakehouse_cdc.mysql import object_references, server
 from lakehouse_cdc.mysql.catalog import Catalog, read_catalog
 from lakehouse_cdc.mysql.connection.session import Session
-from lakehouse_cdc.mysql.connection.tls import VERIFYING
 from lakehouse_cdc.mysql.literals import for_statements, quoted
 from lakehouse_cdc.mysql.log_view import retention_of
+from lakehouse_cdc.mysql.preflight.connection import connection_findings
 from lakehouse_cdc.mysql.preflight.settings import Finding, Settings, judge, retention
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, sentences, some
 from lakehouse_cdc.schema import types
@@ -30,7 +30,6 @@ from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.sql.references import ANY
 
 _OLDEST, _OLDEST_MARIADB = (5, 7, 0), (10, 5, 2)
-_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 _UNBOUNDED = ("json", "longblob", "longtext")  # a value of any other type has less than 16 MiB
 _CHANGES_ROWS = ("CASCADE", "SET NULL")
 
@@ -47,7 +46,7 @@ def check(
     if findings[0].severity == "error":
         return findings
     settings = Settings.of(session)
-    findings += [_encryption(session), _authentication(session), *judge(settings)]
+    findings += [*connection_findings(session), *judge(settings)]
     findings.append(retention(settings, retention_of(session)))
     findings += [_semi_sync(session, settings), _prepared(session)]
     if not session.is_mariadb and session.version < (8, 0, 0):
@@ -83,25 +82,6 @@ def _version(session: Session) -> Finding:
         hint = "use MySQL 5.7 or later, or MariaDB 10.5 or later"
         return Finding("version", "error", f"{kind} {text} is not supported", hint)
     return Finding("version", "ok", f"{kind} {text}")
-
-
-def _encryption(session: Session) -> Finding:
-    cipher = session.one("SHOW SESSION STATUS LIKE 'Ssl_cipher'")[1]
-    if not cipher and session.options.host in _THIS_MACHINE:
-        return Finding("tls", "ok", "the connection is not encrypted; it does not leave this machine")
-    if not cipher:
-        hint = "have the server offer TLS, and set source.tls: verify-identity (or required)"
-        return Finding("tls", "warning", "the connection is not encrypted: rows travel as plain text", hint)
-    checked = "its certificate is checked" if session.options.tls in VERIFYING else "its certificate is not checked"
-    return Finding("tls", "ok", f"the connection is encrypted ({cipher}); {checked} (tls: {session.options.tls})")
-
-
-def _authentication(session: Session) -> Finding:
-    plugin = session.connection._auth_plugin_name  # type: ignore[attr-defined]
-    what = f"{session.options.user} comes in by {plugin}"
-    if plugin == "mysql_native_password" and not session.is_mariadb:
-        what += ", which MySQL 9 does not have any more; caching_sha2_password is its successor"
-    return Finding("authentication", "ok", what)
 
 
 def _semi_sync(session: Session, settings: Settings) -> Finding:

@@ -24,7 +24,8 @@ from lakehouse_cdc.images.program import ProgramSet
 from lakehouse_cdc.images.rows.image import NEEDED, STEP, Scratch
 from lakehouse_cdc.images.rows.result_set import NO_ROW, PACKET, ROWS, read_rows
 from lakehouse_cdc.images.status import BAD_PACKET, DONE, FULL, failure
-from lakehouse_cdc.mysql.connection.session import account_of, translate
+from lakehouse_cdc.mysql.connection.client import account_of
+from lakehouse_cdc.mysql.connection.client_errors import translate
 from lakehouse_cdc.mysql.wire.definitions import check_definitions
 from lakehouse_cdc.mysql.wire.error_packet import refusal
 from lakehouse_cdc.mysql.wire.packets import Payloads

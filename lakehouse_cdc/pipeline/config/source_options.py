@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from lakehouse_cdc.model.start_point import option_text
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions
-from lakehouse_cdc.mysql.connection.tls import authorities
+from lakehouse_cdc.options.connection import check_together, connection_of, resolved
 from lakehouse_cdc.options.declaration import declared_in
 from lakehouse_cdc.options.source import CapturedTable, SourceConfig
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
@@ -15,7 +16,7 @@ from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.masks import parsed
 from lakehouse_cdc.schema.selection import Selection
 
-_MADE_HERE = {"url", "password", "tables", "start", "tls_ca", "mask_salt"}
+_MADE_HERE = {"tables", "start", "mask_salt"}  # and those of the connection
 
 
 def source_options(config: PipelineConfig, home: Path, schemas: str) -> dict[str, str]:
@@ -34,33 +35,36 @@ def source_options(config: PipelineConfig, home: Path, schemas: str) -> dict[str
             for p, t in config.tables_that_set("schema_changes").items()
         },
     }
+    connection = resolved(source, home)
+    declared = [option for option in declared_in(SourceConfig) if option.spark]
     options = {
-        "url": source.url,
-        "password": source.password.reveal(),
+        **{one.spark: _text(connection[one.path]) for one in declared if connection.get(one.path)},
         "tables": json.dumps(source.tables),
         "start": option_text(source.start),
         "schemaFolder": schemas,
         **{option.spark: json.dumps(values[option.path]) for option in declared_in(CapturedTable)},
         **{
             option.spark: str(value)
-            for option in declared_in(SourceConfig)
-            if option.spark and option.path not in _MADE_HERE and (value := getattr(source, option.path)) is not None
+            for option in declared
+            if option.path not in _MADE_HERE | connection.keys() and (value := getattr(source, option.path)) is not None
         },
     }
-    options |= {"maskSecret": source.mask_salt.reveal()} if source.mask_salt else {}
-    return options | ({"tlsCa": _authorities(config, home)} if source.tls_ca else {})
+    return options | ({"maskSecret": source.mask_salt.reveal()} if source.mask_salt else {})
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, tuple) else str(value)
 
 
 def connection_options(config: PipelineConfig, home: Path) -> ConnectionOptions:
     """How to reach the source from here."""
-    source = config.source
-    trusted = _authorities(config, home)
-    return ConnectionOptions.from_url(source.url, password=source.password.reveal(), tls=source.tls, tls_ca=trusted)
+    return connection_of(resolved(config.source, home))
 
 
 def check_alone(config: PipelineConfig) -> None:
     """What a run would refuse before it asks a server, and no single value shows. Raises ConfigError."""
     ConnectionOptions.from_url(config.source.url, tls=config.source.tls)
+    check_together(vars(config.source))
     Selection(config.source.tables)
     for pattern in config.tables:
         if not set(pattern) & set("*?["):
@@ -76,9 +80,3 @@ def choice(config: PipelineConfig) -> Choice:
         masks={pattern: {c: parsed(mask) for c, mask in t.masks.items()} for pattern, t in tables if t.masks},
         generated=config.source.generated,
     )
-
-
-def _authorities(config: PipelineConfig, home: Path) -> str:
-    """Read here, so that Spark's workers need no file."""
-    given = config.source.tls_ca
-    return authorities(str(home / given)) if given else ""
