@@ -109,6 +109,7 @@ class CommitNote:
     part: str | None = None
     redacted: bool | None = None
     replaced: str | None = None
+    topics: Mapping[str, Any] | None = None
 
     def text(self) -> str:
         """As it is stored."""

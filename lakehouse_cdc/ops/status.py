@@ -71,6 +71,8 @@ class Status:
     `uncaptured` is what matches and is not captured, with the reasons; None where the source was not asked. `texts`
     counts the statements logged as text that were `passed_over`, and those for which tables were `read_again`.
     `passed` are the ends of statements that the user wants to be passed. `last_error` ended the last run.
+    Of a pipeline from topics: `behind` are the messages of each that bronze has not got, about, None where the brokers
+    were not asked; `dead_letters` counts what was set aside, by reason.
     """
 
     pipeline: str
@@ -83,6 +85,9 @@ class Status:
     texts: dict[str, int] = field(default_factory=dict)
     passed: tuple[str, ...] = ()
     last_error: LastError | None = None
+    behind: dict[str, int] | None = None
+    dead_letters: dict[str, int] = field(default_factory=dict)
+    of_topics: bool = False
 
     @property
     def healthy(self) -> bool:
@@ -139,7 +144,7 @@ def status(
         )
         tables[name] = replace(table, asked=name in asked)
     if layout.silver is not None:
-        tables = _with_silver(reader, layout, SilverNames(layout, offset.tables, policy), tables)
+        tables = with_silver(reader, layout, tables, policy)
     if logs is not None and logs.server != point.server_uuid:
         logs = None  # positions of one server mean nothing on another
     seen = 0.0 if noted is None else caught_up_at(noted, point)
@@ -163,10 +168,11 @@ def snapshot_of(state: TableState) -> Snapshot:
     return "running" if state.begun else "waiting"
 
 
-def _with_silver(
-    reader: TableReader, layout: Layout, names: SilverNames, tables: Mapping[str, TableStatus]
+def with_silver(
+    reader: TableReader, layout: Layout, tables: Mapping[str, TableStatus], policy: Callable[[str], Policy]
 ) -> dict[str, TableStatus]:
     """The same with what silver has of each table, or why it has none."""
+    names = SilverNames(layout, tables, policy)
     places = {name: own_table(reader, layout, name) for name in tables}
     wanted = [name for name, one in tables.items() if one.bronze_rows and not one.quarantined]
     lacking = [name for name in wanted if places[name] is None and tables[name].snapshot != "dropped"]
