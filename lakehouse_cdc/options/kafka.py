@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from lakehouse_cdc.messages.formats import ReadFormat
 from lakehouse_cdc.options.declaration import NEVER, NEXT_RUN, Keys, option
@@ -79,6 +79,15 @@ class Topics(Brokers):
         " [Read from Kafka](../guides/read-from-kafka.md#schema-changes)",
         default=None, otherwise="no limit", changes=NEXT_RUN,
     )  # fmt: skip
+
+    json_rules: ClassVar = (
+        {
+            "anyOf": [
+                {"properties": {"order": {"not": {"const": "position"}}}},
+                {"properties": {"format": {"not": {"const": "canal-json"}}}},
+            ]
+        },
+    )
 
     def contradiction(self) -> str:
         if self.order == "position" and self.format == "canal-json":

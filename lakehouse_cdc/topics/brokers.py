@@ -53,13 +53,13 @@ def behind(config: Topics, read: Mapping[str, Mapping[str, int]]) -> dict[str, i
     Raises as `partitions_of` does.
     """
     from_topics = partitions_of(config)
-    from confluent_kafka import TopicPartition
-    from confluent_kafka.admin._listoffsets import OffsetSpec
+    from confluent_kafka import TopicPartition, admin
 
+    spec: Any = admin  # its package says no types
     places = [TopicPartition(topic, n) for topic, partitions in from_topics.items() for n in range(partitions)]
-    with _admin(config, "ask the brokers for the ends of topics") as admin:
-        ends = _offsets(admin.list_offsets({place: OffsetSpec.latest() for place in places})  # type: ignore[no-untyped-call], config)
-        begins = _offsets(admin.list_offsets({place: OffsetSpec.earliest() for place in places})  # type: ignore[no-untyped-call], config)
+    with _admin(config, "ask the brokers for the ends of topics") as client:
+        ends = _offsets(client.list_offsets({place: spec.OffsetSpec.latest() for place in places}), config)
+        begins = _offsets(client.list_offsets({place: spec.OffsetSpec.earliest() for place in places}), config)
     left = dict.fromkeys(from_topics, 0)
     for (topic, partition), end in ends.items():
         left[topic] += end - max(read.get(topic, {}).get(str(partition), 0), begins[topic, partition])

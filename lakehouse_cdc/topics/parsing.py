@@ -56,9 +56,9 @@ _VARIANTS = ("key", "before", "after")
 class Parsing:
     """How records are read: plain data, which is sent to tasks.
 
-    `schemas` are those that tables have by now. `truncations`: whether one that says no place can be put in order, as in
-    topics of one partition. `again`: the records are letters that are tried once more, so none of them is late for what
-    came after it.
+    `schemas` are those that tables have by now. `truncations`: whether one that says no place can be put in order, as
+    in topics of one partition. `again`: the records are letters that are tried once more, so none of them is late for
+    what came after it.
     """
 
     format: ReadFormat
@@ -110,13 +110,17 @@ class _Task:
         self._lines = []
         columns = [batch.column(name).to_pylist() for name in RECORD]
         for record in map(_Record, *columns):
-            try:
-                self._record(record)
-            except Unreadable as error:
-                self._lines.append(_letter(record, error))
+            self._record(record)
         return _arrow(self._lines)
 
     def _record(self, record: _Record) -> None:
+        """Add the record's lines."""
+        try:
+            self._read_record(record)
+        except Unreadable as error:
+            self._lines.append(_letter(record, error))
+
+    def _read_record(self, record: _Record) -> None:
         size = len(record.key or b"") + len(record.value or b"")
         if size > self._parsing.max_message_bytes:
             raise Unreadable(Reason.TOO_LARGE, f"{size} bytes, of {self._parsing.max_message_bytes} at most")

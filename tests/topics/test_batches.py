@@ -1,4 +1,4 @@
-"""Batches of records into bronze and dead letters: each message once, whatever comes in between; letters tried again."""
+"""Batches of records into bronze and dead letters: each message once, whatever comes in between; letters again."""
 
 from __future__ import annotations
 
