@@ -1,4 +1,4 @@
-"""How brokers of Kafka are reached, and, as a source, what is read from them: `source.kafka` of the file."""
+"""How brokers of Kafka are reached, and, as a source, what is read from them: `kafka` below `source`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Brokers(Keys):
 
 @dataclass(frozen=True, kw_only=True)
 class Topics(Brokers):
-    """`source.kafka`: topics that other programs write the changes of MySQL's tables to."""
+    """`kafka` below `source`: topics that other programs write the changes of MySQL's tables to."""
 
     topics: tuple[str, ...] = option(
         ListOf(Text(r"[A-Za-z0-9._-]{1,249}", "the name of a topic"), least=1, distinct=True),

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.bronze.schema_registry import record_missing_schemas
 from lakehouse_cdc.lake.commits import application_of
-from lakehouse_cdc.lake.tables import append
+from lakehouse_cdc.lake.tables import alter, append
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.topics import letters
@@ -85,6 +85,7 @@ def _taken_out(spark: SparkSession, layout: Layout, done: list[tuple[str, int, i
         spark.createDataFrame(done, "topic string, partition int, offset bigint").createOrReplaceTempView(view)
         try:
             same = " AND ".join(f"t.{name} = d.{name}" for name in RECORD_ID)
-            spark.sql(f"MERGE INTO {layout.dead_letters.sql} d USING {view} t ON {same} WHEN MATCHED THEN DELETE")
+            merge = f"MERGE INTO {layout.dead_letters.sql} d USING {view} t ON {same} WHEN MATCHED THEN DELETE"
+            alter(spark, layout.dead_letters, merge)
         finally:
             spark.catalog.dropTempView(view)

@@ -14,8 +14,8 @@ from lakehouse_cdc.lake.failpoints import Door, Moment, commit_to, install
 PACKAGE = Path(__file__).parents[2] / "lakehouse_cdc"
 DOORS = ("lake/tables.py", "lake/direct/commit.py", "lake/direct/rust_table.py", "lake/direct/creation.py")
 READS = ("SELECT", "SHOW", "DESCRIBE")
-# VACUUM and DROP delete what no reader of the newest version sees; a catalog's schema is no table
-NO_COMMIT = ("VACUUM", "DROP TABLE IF EXISTS", "CREATE SCHEMA IF NOT EXISTS")
+# VACUUM and DROP delete what no reader of the newest version sees; a catalog's schema, and a jar, is no table
+NO_COMMIT = ("VACUUM", "DROP TABLE IF EXISTS", "CREATE SCHEMA IF NOT EXISTS", "ADD JAR")
 WRITES = ("save", "saveAsTable", "insertInto", "toTable", "commitLarge", "createTable", "compact", "z_order", "link")
 
 
