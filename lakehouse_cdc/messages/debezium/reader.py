@@ -112,8 +112,9 @@ def _told_by(data: bytes | None, schema: Any) -> Any:
     """
     if data is None or schema is None:
         return None
-    if data.startswith(b'{"schema":'):
-        return data[: data.rfind(b',"payload":')]
+    at = data.rfind(b',"payload":') if data.startswith(b'{"schema":') else -1
+    if at >= 0:
+        return data[:at]
     return json.dumps(schema, default=str)
 
 
