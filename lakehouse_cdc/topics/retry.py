@@ -43,7 +43,9 @@ def retry(
     tried = taken = 0
     held = letters.selected(spark, layout, selection)
     for batch in sorted(row["batch"] for row in held.select("batch").distinct().collect()):
-        n, left = _batch(spark, layout, replace(parsing, batch=batch, again=True), selection, accepted=accepted)
+        n, left = _batch(
+            spark, layout, replace(parsing, batch=batch, again=True, truncations=False), selection, accepted=accepted
+        )
         tried, taken = tried + n, taken + n - left
     return Retried(tried, taken)
 

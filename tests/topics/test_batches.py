@@ -114,7 +114,6 @@ def test_the_good_ones_are_in_bronze_and_the_broken_ones_are_letters(copy: Copy,
     copy.batch(messages[len(messages) // 2 :])
     assert copy.letters() == Counter(reason.value for reason in reasons if reason is not None)
     assert len(copy.rows()) == sum(reason is None for reason in reasons)
-    assert len(copy.silver()) == len({row[2] for row in copy.rows()})
     held = {(row["offset"], bytes(row["value"])) for row in read(copy.spark, copy.layout.dead_letters).collect()}
     assert held == {(at, value) for at, (_, value) in enumerate(messages) if reasons[at] is not None}
 
@@ -130,7 +129,6 @@ def test_a_redelivery_of_all_gives_nothing_new(copy: Copy) -> None:
     assert copy.rows() == sorted([*before, *(row for row in copy.rows() if row[2] == '{"id":4}')])
     assert len(copy.rows()) == 7
     assert not copy.letters()
-    assert copy.silver() == [(1, 5), (3, None), (4, None), (9, None)]
 
 
 @pytest.mark.parametrize(
@@ -154,13 +152,12 @@ def test_a_crash_between_letters_and_rows_is_made_up_for(
             first = copy.batch(messages[:half])
         assert copy.again() == first
         copy.batch(messages[half:])
-        done.append((first.rows, copy.rows(), copy.letters(), copy.silver()))
+        done.append((first.rows, copy.rows(), copy.letters()))
     assert done[0] == done[1]
 
 
 def test_a_new_column_evolves_silver(copy: Copy) -> None:
     copy.batch([debezium("c", 10, 1, 1)])
-    assert copy.silver() == [(1, 1)]
     field = {**B_FIELD, "default": 7}
     copy.batch([debezium("c", 20, 2, 2), debezium("c", 30, 3, 3, fields=[field], b=8)], [debezium("c", 25, 9, 9)])
     assert copy.silver() == [(1, 1, 7), (2, 2, 7), (3, 3, 8), (9, 9, 7)]
@@ -178,10 +175,9 @@ def test_an_unclear_change_is_set_aside_until_it_is_accepted(copy: Copy) -> None
     assert copy.retried() == Retried(2, 0)
     assert copy.retried(accepted=True) == Retried(2, 2)
     assert not copy.letters()
-    assert copy.silver() == [(1, 1, None), (2, 2, "x"), (3, 3, "y")]
     copy.batch([debezium("c", 40, 4, 4, fields=[text], b="z")])
-    assert copy.silver()[3] == (4, 4, "z")
     assert not copy.letters()
+    assert copy.silver() == [(1, 1, None), (2, 2, "x"), (3, 3, "y"), (4, 4, "z")]
 
 
 def test_letters_are_taken_once_the_file_says_what_was_missing(copy: Copy) -> None:
@@ -196,7 +192,6 @@ def test_letters_are_taken_once_the_file_says_what_was_missing(copy: Copy) -> No
     )  # fmt: skip
     copy.parsing = declared
     copy.batch([without_schema(late)])
-    assert copy.silver() == [(1, 3)]
     with pytest.raises(Crash), failing_at(Door.WRITE, Moment.AFTER, "changes", error=Crash):
         copy.retried()
     assert copy.retried(selection=Selection("not_json")) == Retried(0, 0)
@@ -208,9 +203,7 @@ def test_letters_are_taken_once_the_file_says_what_was_missing(copy: Copy) -> No
 
 def test_a_truncation_takes_what_is_older_and_nothing_older_comes_back(copy: Copy) -> None:
     copy.batch([debezium("c", 10, 1), debezium("c", 20, 2)], [debezium("c", 30, 3)])
-    assert copy.silver() == [(1, None), (2, None), (3, None)]
     copy.batch([debezium("t", 40, 0), debezium("c", 50, 4)], [])
-    assert copy.silver() == [(4, None)]
     copy.batch([], [debezium("c", 35, 5), debezium("c", 60, 6)])
     assert copy.letters() == {Reason.OUT_OF_ORDER.value: 1}
     assert copy.silver() == [(4, None), (6, None)]
