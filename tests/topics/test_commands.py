@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
@@ -35,9 +34,8 @@ target: {{path: ./lakehouse, bronze: bronze, silver: silver, maintain: "off"}}
 
 
 def made(broker: Broker, topic: str, partitions: int = 1) -> str:
-    for future in (
-        AdminClient({"bootstrap.servers": broker.address}).create_topics([NewTopic(topic, partitions, 1)]).values()
-    ):
+    admin = broker.admin()
+    for future in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
         future.result(60)
     broker.topics(topic)
     return topic
@@ -103,7 +101,7 @@ def test_messages_that_the_brokers_deleted_stop_the_stream(spark: SparkSession, 
     produce(broker, topic, [debezium("c", 10, 1)])
     call(0, "run", "-c", file, "--once")
     produce(broker, topic, [debezium("c", 20, 2), debezium("c", 30, 3)])
-    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin = broker.admin()
     for future in admin.delete_records([TopicPartition(topic, 0, 2)]).values():
         future.result(60)
     with pytest.raises(CdcError) as caught:
