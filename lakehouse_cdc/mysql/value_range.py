@@ -70,7 +70,7 @@ class ValueSpace:
     """The values of the index's column in rows of `schema`."""
 
     def __init__(self, schema: TableSchema, index: RangeIndex) -> None:
-        [self._column] = [c for c in schema.captured if c.name == index.column]
+        [self.column] = [c for c in schema.captured if c.name == index.column]
         self._name = quoted(index.column)
         self.by_index = f"{place(schema)} FORCE INDEX ({quoted(index.name)})"
 
@@ -87,11 +87,11 @@ class ValueSpace:
 
     def holds(self, row: Mapping[str, bytes], lo: Cursor | None, hi: Cursor | None) -> bool:
         """Whether an image is in the range, of which the fields are given (see `model.variant`)."""
-        value = _component(self._column, row[self._column.name])
+        value = _component(self.column, row[self.column.name])
         if value is None:
             return lo is None
-        at = ordinal(self._column, value)
-        low, high = (None if bound is None else ordinal(self._column, bound[0]) for bound in (lo, hi))
+        at = ordinal(self.column, value)
+        low, high = (None if bound is None else ordinal(self.column, bound[0]) for bound in (lo, hi))
         return (low is None or low <= at) and (high is None or at < high)
 
     def cuts(self, session: Session, rows: int, most: int, enough: Callable[[], bool]) -> list[Cursor]:
@@ -115,15 +115,15 @@ class ValueSpace:
 
     def _at(self, session: Session, where: str, skip: int) -> Cursor | None:
         rows = session.query(
-            f"SELECT {selected(self._column)} FROM {self.by_index}"
+            f"SELECT {selected(self.column)} FROM {self.by_index}"
             + (f" WHERE {where}" if where else "")
             + f" ORDER BY {self._name} LIMIT 1 OFFSET {skip:d}"
         )
-        return [None if value is None else received(self._column, value) for (value,) in rows][:1] or None
+        return [None if value is None else received(self.column, value) for (value,) in rows][:1] or None
 
     def _literal(self, cursor: Cursor) -> str:
         [value] = cursor
-        return literal(self._column, value)
+        return literal(self.column, value)
 
 
 def alike(schema: TableSchema, rows: Sequence[Mapping[str, bytes]]) -> str:

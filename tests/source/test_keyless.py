@@ -8,11 +8,10 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pyarrow as pa
 import pytest
 
 from lakehouse_cdc.errors import DefiniteError
@@ -26,6 +25,7 @@ from lakehouse_cdc.source.settling import consistent_view
 from lakehouse_cdc.source.settling.consistent_view import View
 from lakehouse_cdc.source.splits import SnapshotSplit
 from lakehouse_cdc.source.test_hooks import Step
+from tests.support.row_images import buffer
 from tests.support.servers import connected, row_metadata
 from tests.support.source.driver import Driver
 from tests.support.source.stage import Stage
@@ -116,12 +116,13 @@ class Part:
     """Stands for a part of the log with one event, without a GTID."""
 
     at: Position
+    changes: Any = field(default_factory=lambda: SimpleNamespace(before=buffer([None]), after=buffer([b"after"])))
 
-    def images(self) -> list[tuple[bytes, bytes | None, bytes | None, Position]]:
+    def images(self, chosen: Any) -> list[tuple[bytes, bytes | None, bytes | None, Position]]:
         return [(b"key", None, b"after", self.at)]
 
-    def gtids(self) -> pa.Array:
-        return pa.array([None], pa.string())
+    def gtids_at(self, chosen: Any) -> list[str | None]:
+        return [None]
 
 
 def test_a_row_of_which_it_is_not_known_whether_a_view_holds_it_is_in_doubt() -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import random
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from decimal import Context, Decimal
 from typing import Any
 
+import numpy as np
+
+from lakehouse_cdc.images.buffers import VariantBuffer
 from lakehouse_cdc.model import variant
 from lakehouse_cdc.model.variant import header, width
 from lakehouse_cdc.schema.table import Column, TableSchema
@@ -52,6 +55,13 @@ def image(schema: TableSchema, row: Mapping[str, Any]) -> bytes:
     out += b"".join(i.to_bytes(id_size, "little") for i in range(len(names)))
     out += b"".join(starts[name].to_bytes(size, "little") for name in names) + at.to_bytes(size, "little")
     return out + b"".join(values)
+
+
+def buffer(images: Sequence[bytes | None]) -> VariantBuffer:
+    """Images, of which some are not there, as the encoder leaves them."""
+    ends = np.cumsum([0, *(len(one or b"") for one in images)])
+    valid = np.array([one is not None for one in images])
+    return VariantBuffer(ends, np.frombuffer(b"".join(one or b"" for one in images), np.uint8), valid)
 
 
 def _value(mapped: Mapped, value: Any) -> bytes:

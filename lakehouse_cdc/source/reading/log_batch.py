@@ -58,17 +58,27 @@ class LogPart:
         """For each change, its commit time in microseconds since 1970."""
         return self.scan.transactions.commit_us[self.transactions()]
 
+    def gtids_at(self, chosen: npt.NDArray[np.int64]) -> list[str | None]:
+        """The GTIDs of the transactions of the chosen changes, None of one that has none."""
+        transactions = self.transactions()[chosen].tolist()
+        names = {i: self.scan.gtid(i) or None for i in set(transactions)}
+        return [names[i] for i in transactions]
+
     def gtids(self) -> pa.Array:
         """For each change, its transaction's GTID, NULL where it has none; a dictionary."""
         names = [self.scan.gtid(i) or None for i in range(len(self.scan.transactions))]
         return among(pa.array(self.transactions()), names)
 
-    def images(self) -> Iterator[tuple[bytes, bytes | None, bytes | None, Position]]:
-        """Every change as (key, before, after, position), in the log's order."""
-        columns = (b.to_arrow().to_pylist() for b in (self.changes.key, self.changes.before, self.changes.after))
-        places = zip(self.files(), self.end_positions().tolist(), strict=True)
+    def images(self, chosen: npt.NDArray[np.int64]) -> Iterator[tuple[bytes, bytes | None, bytes | None, Position]]:
+        """The chosen changes as (key, before, after, position), in the log's order."""
+        changes = self.changes
+        columns = (
+            b.to_arrow().take(pa.array(chosen)).to_pylist() for b in (changes.key, changes.before, changes.after)
+        )
+        files = self.scan.transactions.file[self.transactions()[chosen]].tolist()
+        places = zip(files, self.end_positions()[chosen].tolist(), strict=True)
         for key, before, after, (file, pos) in zip(*columns, places, strict=True):
-            yield key, before, after, Position(file, pos)
+            yield key, before, after, Position(self.scan.files[file], pos)
 
 
 class Decoder:

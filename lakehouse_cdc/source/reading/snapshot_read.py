@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -32,6 +33,7 @@ from lakehouse_cdc.mysql.wire.select import select_images
 from lakehouse_cdc.source.bronze_rows import Pair, at_one_position, shared, variants
 from lakehouse_cdc.source.identity import connect_to
 from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.reading.field_numbers import FieldRange
 from lakehouse_cdc.source.reading.keyless_snapshot_read import read_whole
 from lakehouse_cdc.source.reading.log_batch import LogPart
 from lakehouse_cdc.source.reading.window import read_window
@@ -108,21 +110,32 @@ def _select(split: SnapshotSplit, options: SourceOptions) -> list[Pair]:
 def _events(
     split: SnapshotSplit | RepairSplit, options: SourceOptions, server_id: int, high: Position
 ) -> list[Event] | None:
-    """The table's events in the window, in order; None where its schema changed."""
-    low = split.stamp.position
+    """The events in the window, in order, of all keys that may be in the split; None where the schema changed."""
+    low, keys = split.stamp.position, _range_of_keys(split)
     events: list[tuple[Position, Event]] = []
     in_order = True
 
     def take(part: LogPart) -> None:
         nonlocal in_order
         in_order &= not isinstance(part, PreparedPart)
-        events.extend((at, Event(key, before, after, at <= low)) for key, before, after, at in part.images())
+        key = part.changes.key
+        chosen = np.arange(len(key)) if keys is None else np.flatnonzero(np.logical_or(*keys.holds(key)))
+        events.extend((at, Event(key, before, after, at <= low)) for key, before, after, at in part.images(chosen))
 
     if not read_window(split, options, server_id, high, take):
         return None
     if not in_order:  # rows of XA transactions come last
         events.sort(key=lambda one: one[0])
     return [event for _, event in events]
+
+
+def _range_of_keys(split: SnapshotSplit | RepairSplit) -> FieldRange | None:
+    """What the keys of a chunk's rows lie in, by their first component; None: anywhere."""
+    if isinstance(split, RepairSplit):
+        return None
+    columns = split.schema.key_columns
+    lo, hi = (bound[0] if bound else None for bound in (split.lo, split.hi))
+    return FieldRange.of(columns[0], [c.name for c in columns], lo, hi, closed=len(columns) > 1)
 
 
 def _roll_back(split: SnapshotSplit, session: Session, selected: list[Pair], events: list[Event]) -> list[Pair]:

@@ -29,6 +29,8 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
+import numpy as np
+
 from lakehouse_cdc.errors import CdcError, DefiniteError, TransientError, codes
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql import server
@@ -124,8 +126,11 @@ class Past:
 
     def take(self, part: LogPart) -> None:
         xid = part.commit.xid if isinstance(part, PreparedPart) else None
-        for (key, *images, at), gtid in zip(part.images(), part.gtids().to_pylist(), strict=True):
-            before, after = (image if self._range.holds(image) else None for image in images)
+        masks = [self._range.among(part.changes.before), self._range.among(part.changes.after)]
+        chosen = np.flatnonzero(masks[0] | masks[1])
+        counted = zip(*(mask[chosen].tolist() for mask in masks), strict=True)
+        for (key, *images, at), gtid, counts in zip(part.images(chosen), part.gtids_at(chosen), counted, strict=True):
+            before, after = (image if it else None for image, it in zip(images, counts, strict=True))
             touched = [image for image in (before, after) if image is not None]
             held = self.view.holds(at, gtid, xid)
             if held is None:
