@@ -177,7 +177,7 @@ class Screen:
             self.say("the brokers cannot be reached", "warning", _STYLES["warning"])
         if letters := sum(status.dead_letters.values()):
             reasons = ", ".join(f"{n:,} {reason}" for reason, n in status.dead_letters.items())
-            self.say(f"{letters:,} messages are set aside: {reasons}", "warning", _STYLES["warning"])
+            self.say(f"messages that are set aside: {letters:,} ({reasons})", "warning", _STYLES["warning"])
             self.say("        -> lakehouse-cdc dead-letters list -c pipeline.yml shows them")
 
     def _in_clear(self, table: str, columns: Sequence[str]) -> None:

@@ -108,6 +108,7 @@ def copy(spark: SparkSession, tmp_path: Path) -> Copy:
     return Copy(spark, tmp_path)
 
 
+@pytest.mark.long
 def test_the_good_ones_are_in_bronze_and_the_broken_ones_are_letters(copy: Copy, seed: int) -> None:
     messages, reasons = mixed(seed, 4)
     copy.batch(messages[: len(messages) // 2])
@@ -131,11 +132,17 @@ def test_a_redelivery_of_all_gives_nothing_new(copy: Copy) -> None:
     assert not copy.letters()
 
 
+_LONG = [
+    ("dead_letters", Moment.BEFORE),
+    ("dead_letters", Moment.AFTER),
+    ("changes", Moment.AFTER),
+    ("schemas", Moment.BEFORE),
+]
+
+
 @pytest.mark.parametrize(
-    ("table", "moment"),
-    [("dead_letters", Moment.BEFORE), ("dead_letters", Moment.AFTER), ("changes", Moment.BEFORE),
-     ("changes", Moment.AFTER), ("schemas", Moment.BEFORE)],
-)  # fmt: skip
+    ("table", "moment"), [("changes", Moment.BEFORE), *(pytest.param(*one, marks=pytest.mark.long) for one in _LONG)]
+)
 def test_a_crash_between_letters_and_rows_is_made_up_for(
     spark: SparkSession, tmp_path: Path, table: str, moment: Moment
 ) -> None:
@@ -156,6 +163,7 @@ def test_a_crash_between_letters_and_rows_is_made_up_for(
     assert done[0] == done[1]
 
 
+@pytest.mark.long
 def test_a_new_column_evolves_silver(copy: Copy) -> None:
     copy.batch([debezium("c", 10, 1, 1)])
     field = {**B_FIELD, "default": 7}
@@ -167,6 +175,7 @@ def test_a_new_column_evolves_silver(copy: Copy) -> None:
     assert copy.retried() == Retried(1, 0)
 
 
+@pytest.mark.long
 def test_an_unclear_change_is_set_aside_until_it_is_accepted(copy: Copy) -> None:
     copy.batch([debezium("c", 10, 1, 1)])
     text = {"type": "string", "optional": False, "field": "b"}
@@ -180,6 +189,7 @@ def test_an_unclear_change_is_set_aside_until_it_is_accepted(copy: Copy) -> None
     assert copy.silver() == [(1, 1, None), (2, 2, "x"), (3, 3, "y"), (4, 4, "z")]
 
 
+@pytest.mark.long
 def test_letters_are_taken_once_the_file_says_what_was_missing(copy: Copy) -> None:
     def without_schema(message: Message) -> Message:
         return message[0], json.dumps(json.loads(message[1] or b"")["payload"]).encode()
@@ -201,6 +211,7 @@ def test_letters_are_taken_once_the_file_says_what_was_missing(copy: Copy) -> No
     assert copy.silver() == [(1, 3)]
 
 
+@pytest.mark.long
 def test_a_truncation_takes_what_is_older_and_nothing_older_comes_back(copy: Copy) -> None:
     copy.batch([debezium("c", 10, 1), debezium("c", 20, 2)], [debezium("c", 30, 3)])
     copy.batch([debezium("t", 40, 0), debezium("c", 50, 4)], [])

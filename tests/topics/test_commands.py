@@ -73,7 +73,7 @@ def test_a_pipeline_from_topics_by_its_commands(spark: SparkSession, broker: Bro
     assert status["behind"] == {topic: 0}
     assert status["dead_letters"] == {"not_json": 1}
     assert status["tables"]["shop.t"]["silver_rows"] == 2
-    assert "1 messages are set aside" in call(0, "status", "-c", file, as_json=False)
+    assert "set aside: 1 (1 not_json)" in call(0, "status", "-c", file, as_json=False)
     # what asks a server is refused, and the hint shows what there is instead
     refused = call(2, "verify", "-c", file)
     assert refused["code"] == codes.NOT_OF_TOPICS.label

@@ -108,6 +108,7 @@ def test_silver_is_the_same_whatever_the_format(
         assert silver_types(spark, copy, name) == silver_types(spark, lake, name)
 
 
+@pytest.mark.long
 def test_a_new_column_evolves_the_copy(
     spark: SparkSession, mysql: MySqlServer, database: str, source: Any, broker: Broker, tmp_path: Path
 ) -> None:
