@@ -111,6 +111,11 @@ class CommitNote:
     replaced: str | None = None
     topics: Mapping[str, Any] | None = None
 
+    @property
+    def in_order(self) -> bool:
+        """Whether what comes after the commit is newer, in the order of seq; partitions of topics are not ordered."""
+        return self.topics is None or sum(map(len, self.topics["marks"].values())) <= 1
+
     def text(self) -> str:
         """As it is stored."""
         fields = {**asdict(self), "source_point": self.source_point.to_json()}

@@ -15,12 +15,16 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse_cdc.bronze.sink import BronzeBatch
 from lakehouse_cdc.bronze.tables import create_bronze
 from lakehouse_cdc.lake.failpoints import Door, Moment
+from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.tables import exists, read
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.messages.reading import Reason
+from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.silver.apply.applier import Applier
-from lakehouse_cdc.topics.batch import BatchWriter
+from lakehouse_cdc.silver.tables.known_schemas import schemas_in_force
+from lakehouse_cdc.silver.time_travel import rows_at
+from lakehouse_cdc.topics.batch import BatchWriter, Known
 from lakehouse_cdc.topics.declared import Declarations
 from lakehouse_cdc.topics.letters import Selection
 from lakehouse_cdc.topics.order import Progress
@@ -218,3 +222,18 @@ def test_a_truncation_takes_what_is_older_and_nothing_older_comes_back(copy: Cop
     copy.batch([], [debezium("c", 35, 5), debezium("c", 60, 6)])
     assert copy.letters() == {Reason.OUT_OF_ORDER.value: 1}
     assert copy.silver() == [(4, None), (6, None)]
+
+
+@pytest.mark.long
+def test_a_moment_of_the_past_has_what_came_late(copy: Copy) -> None:
+    copy.batch([debezium("c", 10, 1), debezium("c", 100, 2)], [debezium("c", 5, 8)])
+    copy.silver()
+    copy.batch([debezium("c", 200, 3)], [debezium("c", 50, 9)])
+    assert len(copy.silver()) == 5
+    note = Known.of(copy.spark, copy.layout).note
+    assert note is not None
+    assert not note.in_order
+    seq = Seq(1, 1, 100, Rank.EVENT, 9).pack()
+    schemas = schemas_in_force(SparkReader(copy.spark), copy.layout, ["shop.t"])["shop.t"]
+    rows = rows_at(copy.spark, copy.layout, "shop.t", seq, schemas, in_order=note.in_order)
+    assert sorted(row["id"] for row in rows.collect()) == [1, 2, 8, 9]

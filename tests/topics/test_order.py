@@ -75,6 +75,9 @@ def test_what_a_commit_says_comes_back() -> None:
     assert back is not None
     assert Progress.of_json(back.topics) == progress
     assert Progress.of_json(None) == Progress()
+    assert not back.in_order  # several partitions
+    assert replace(note, topics=Progress({("c", 2): Mark(7)}).to_json()).in_order
+    assert replace(note, topics=None).in_order
 
 
 def test_marks_and_floors_only_rise() -> None:
