@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from enum import Enum
 from importlib.metadata import version
 from pathlib import Path
@@ -23,6 +23,7 @@ from lakehouse_cdc.errors import codes
 from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.pipeline.config.reference import as_written, effective, json_schema
 from lakehouse_cdc.pipeline.config.source_options import check_alone
+from lakehouse_cdc.pipeline.requests import Action, Request, answer, read_again
 
 app = typer.Typer(
     help="MySQL into a Delta lakehouse: exact at a binlog position, without locks, verified.",
@@ -35,9 +36,6 @@ _OLD_FILES = (
     "the files that were replaced hold the values until Delta lets them go, after 7 days unless a table says otherwise:"
     " lakehouse-cdc maintain --vacuum -c pipeline.yml deletes them then"
 )
-
-
-_SIGNALS = "lakehouse-cdc signal --help says what each takes"
 
 
 def _print_version(wanted: bool) -> None:
@@ -217,7 +215,7 @@ def verify(
             keys = {name: n for name, n in asked.items() if n is not None}
             whole = [name for name, n in asked.items() if n is None]
             if asked:
-                _say_again(call.screen, [*(f"{n:,} keys of {name}" for name, n in keys.items()), *whole])
+                call.screen.say(read_again([*(f"{n:,} keys of {name}" for name, n in keys.items()), *whole]))
             again = {"keys_read_again": keys, "read_again": whole} if repair else {}
             results[one] = {**compared.to_json(), **again}
             verified = verified and compared.verified
@@ -274,61 +272,28 @@ def as_of(
         call.screen.result({"tables": counts, **({"rows": shown} if table else {})})
 
 
-def _say_again(screen: Screen, tables: list[str]) -> None:
-    screen.say(f"to be read again by the current run or the next: {', '.join(tables)}")
-
-
-class Action(str, Enum):
-    """What a pipeline can be asked."""
-
-    SNAPSHOT = "snapshot"
-    PASS = "pass"
-    PAUSE = "pause"
-    RESUME = "resume"
-
-
 @command(app, interrupted=DOES_THE_REST)
 def signal(
     call: Call,
     action: Annotated[
-        Action, typer.Argument(help="Read tables again; pass a statement; pause the pipeline; resume it.")
+        Action,
+        typer.Argument(
+            help="Read tables again (snapshot); follow tables, too (add), or no more (drop); pass a statement; pause"
+            " the pipeline; resume it; stop the run when all tables are read."
+        ),
     ],
     what: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="For snapshot: tables, by names or patterns, as shop.orders. For pass: FILE:POS, as an error names it."
-        ),
+        typer.Argument(help="Tables, by names or patterns, as shop.orders. For pass: FILE:POS, as an error names it."),
     ] = None,
     where: Annotated[str, typer.Option(help="For snapshot: SQL that says of which rows, as \"status = 'paid'\".")] = "",
 ) -> None:
     """Ask something of the pipeline: of the current run or of the next one."""
-    pipeline = call.pipeline()
-    needed = {Action.SNAPSHOT: "the tables to read", Action.PASS: "the statements to pass, as FILE:POS"}.get(action)
-    if bool(what) != (needed is not None):
-        raise codes.COMMAND_MISUSED.error(f"{action.value} takes {needed or 'nothing more'}", hint=_SIGNALS)
-    if where and action is not Action.SNAPSHOT:
-        raise codes.COMMAND_MISUSED.error(f"{action.value} takes no --where", hint=_SIGNALS)
-    if where:
-        with call.opened() as pipeline:
-            keys = pipeline.read_again_where(what or [], where)
-        _say_again(call.screen, [f"{n:,} keys of {name}" for name, n in keys.items()])
-        call.screen.result({"read_again": [], "keys_read_again": keys})
-        return
-    if action is Action.SNAPSHOT:
-        read_again = pipeline.read_again(what or [])
-        _say_again(call.screen, read_again)
-        call.screen.result({"read_again": read_again})
-        return
-    if action is Action.PASS:
-        passed = pipeline.pass_statements(what or [])
-        call.screen.say(f"the statement that ends at {', '.join(passed)} will be passed: it changes no captured table")
-        call.screen.result({"passed": passed})
-        return
-    if action is Action.PAUSE:
-        pipeline.signals.pause()
-    else:
-        pipeline.signals.resume()
-    call.screen.result({"paused": pipeline.signals.paused})
+    request = Request(action, tuple(what or ()), where)
+    with call.opened() if where else nullcontext(call.pipeline()) as pipeline:
+        answered = answer(pipeline, request)
+    call.screen.say(answered.sentence)
+    call.screen.result(answered.data)
 
 
 @command(app, interrupted=DOES_THE_REST)

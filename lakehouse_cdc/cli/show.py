@@ -141,11 +141,7 @@ class Screen:
         self._behind(status, status.bronze)
         if status.silver is not None:
             self.say(f"silver is at {status.silver.file}:{status.silver.pos}")
-        if any(status.texts.values()):
-            passed, again = status.texts["passed_over"], status.texts["read_again"]
-            self.say(f"statements logged as text: {passed:,} passed over, {again:,} had tables read again")
-        if status.passed:
-            self.say(f"passed by signal: the statements that end at {', '.join(status.passed)}")
+        self._asked(status)
         for name, table in status.tables.items():
             if table.asked:
                 self.say(f"{name} is to be read again, the whole of it or some keys, by the current run or the next")
@@ -156,6 +152,15 @@ class Screen:
         self.quarantined({name: t.quarantined for name, t in status.tables.items() if t.quarantined})
         self.uncaptured(status.uncaptured or {})
         self.last_error(status.last_error)
+
+    def _asked(self, status: Status) -> None:
+        if any(status.texts.values()):
+            passed, again = status.texts["passed_over"], status.texts["read_again"]
+            self.say(f"statements logged as text: {passed:,} passed over, {again:,} had tables read again")
+        if status.asked_patterns:
+            self.say(f"by signal, beside source.tables: {', '.join(status.asked_patterns)}")
+        if status.passed:
+            self.say(f"passed by signal: the statements that end at {', '.join(status.passed)}")
 
     def _behind(self, status: Status, bronze: SourcePoint) -> None:
         if status.of_topics:

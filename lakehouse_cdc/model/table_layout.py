@@ -148,6 +148,11 @@ class Layout:
         return self._table(self.bronze, "metrics")
 
     @property
+    def signals(self) -> Table:
+        """What is asked of the pipeline, and what it has answered."""
+        return self._table(self.bronze, "signals")
+
+    @property
     def ledger(self) -> Table:
         """What silver's tables held when. Raises ConfigError for a pipeline without silver."""
         return self._table(self._silver, "ledger")

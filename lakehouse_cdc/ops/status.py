@@ -70,7 +70,8 @@ class Status:
 
     `uncaptured` is what matches and is not captured, with the reasons; None where the source was not asked. `texts`
     counts the statements logged as text that were `passed_over`, and those for which tables were `read_again`.
-    `passed` are the ends of statements that the user wants to be passed. `last_error` ended the last run.
+    `passed` are the ends of statements that the user wants to be passed; `asked_patterns` are those of tables that
+    signals have added, or left out (`!`). `last_error` ended the last run.
     Of a pipeline from topics: `behind` are the messages of each that bronze has not got, about, None where the brokers
     were not asked; `dead_letters` counts what was set aside, by reason.
     """
@@ -84,6 +85,7 @@ class Status:
     uncaptured: dict[str, str] | None = None
     texts: dict[str, int] = field(default_factory=dict)
     passed: tuple[str, ...] = ()
+    asked_patterns: tuple[str, ...] = ()
     last_error: LastError | None = None
     behind: dict[str, int] | None = None
     dead_letters: dict[str, int] = field(default_factory=dict)
@@ -156,7 +158,10 @@ def status(
     texts = dict(zip(("passed_over", "read_again"), offset.texts, strict=True))
     silver_point = None if silver is None else silver.source_point
     passed = tuple(map(str, sorted(signals.passed(offset.epoch))))
-    return Status(layout.pipeline, point, silver_point, lagging, kept, tables, texts=texts, passed=passed)
+    return Status(
+        layout.pipeline, point, silver_point, lagging, kept, tables, texts=texts, passed=passed,
+        asked_patterns=signals.patterns,
+    )  # fmt: skip
 
 
 def snapshot_of(state: TableState) -> Snapshot:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from lakehouse_cdc.pipeline.run.exclusive import exclusive, writable
 from lakehouse_cdc.pipeline.run.failures import translate
 from lakehouse_cdc.runtime.databricks import brought_session, on_databricks
 from lakehouse_cdc.schema.selection import Selection
+from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.telemetry.outputs import outputs
 from lakehouse_cdc.telemetry.port import Telemetry
 
@@ -46,6 +47,8 @@ class PipelineContext:
 
     Relative paths start at `home`, the working directory by default. `log` and `conf` are for a session that is made
     here: the file of Spark's own log, by default beside the checkpoints, and further settings of Spark.
+
+    `given` is the configuration as it is given, and `config` the same with the tables that signals add or leave out.
     """
 
     def __init__(
@@ -57,11 +60,23 @@ class PipelineContext:
         log: Path | None = None,
         conf: Mapping[str, str] | None = None,
     ) -> None:
-        self.config = config
+        self.given = self.config = config
         self._spark = spark
         self._made_session = False
         self._log, self._conf = log, conf
         self._home = home or Path.cwd()
+        self._take_signals()
+
+    def _take_signals(self) -> None:
+        """Have `config` select what signals have added or left out by now."""
+        source = self.given.source
+        patterns = tuple(dict.fromkeys((*source.tables, *Signals(self.schemas).patterns)))
+        self.config = replace(self.given, source=replace(source, tables=patterns))
+
+    @property
+    def _signals_taken(self) -> bool:
+        """Whether `config` selects what signals say now."""
+        return set(self.config.source.tables) == {*self.given.source.tables, *Signals(self.schemas).patterns}
 
     @property
     def layout(self) -> Layout:
@@ -198,10 +213,10 @@ class PipelineContext:
 
     @contextmanager
     def failures(self) -> Iterator[None]:
-        """Whatever goes wrong inside is one of our errors outside."""
+        """Whatever goes wrong inside is one of our errors outside, but for a library that is not installed."""
         try:
             yield
-        except CdcError:
+        except (CdcError, ModuleNotFoundError):
             raise
         except Exception as error:
             raise translate(error, self.log if self._made_session else None) from error

@@ -34,10 +34,10 @@ from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.pipeline.config.source_options import choice
 from lakehouse_cdc.pipeline.from_topics import DeadLetters, FromTopics, of_server
 from lakehouse_cdc.pipeline.report import Layer, Progress, RunReport, VerifyReport
-from lakehouse_cdc.pipeline.reread_requests import RereadRequests
 from lakehouse_cdc.pipeline.run.failures import translate
 from lakehouse_cdc.pipeline.run.restarts import persistently
 from lakehouse_cdc.pipeline.run.streams import Streams
+from lakehouse_cdc.pipeline.taking_signals import OTHER_RUN, TakesSignals
 from lakehouse_cdc.schema.declared_key import with_key
 from lakehouse_cdc.schema.representation import carry
 from lakehouse_cdc.schema.selection import Selection, glob_hint
@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     from lakehouse_cdc.sinks.port import Sink
     from lakehouse_cdc.telemetry.report.history import History
 
-_OTHER_RUN = "let the other run end, or end it (Ctrl-C)"
 T = TypeVar("T")
 _REST_SECONDS = 1.0  # between looks whether a paused pipeline may continue
 
@@ -78,7 +77,7 @@ class Milestones(NamedTuple):
     record: last_error.Record
 
 
-class Pipeline(RereadRequests):
+class Pipeline(TakesSignals):
     """One source into one lakehouse. Its constructor is that of `PipelineContext`."""
 
     @classmethod
@@ -197,30 +196,19 @@ class Pipeline(RereadRequests):
         `progress` is called after each batch. Raises DefiniteError or TransientError; everything that was committed
         before stays consistent, and the next run continues from there.
         """
-        from lakehouse_cdc.bronze.tables import BronzeMaker
-        from lakehouse_cdc.pipeline.start.settling import Naming
-
         report = RunReport(progress)
+        with self.failures():
+            self._answer_signals()
         if once and self.signals.paused:
             raise codes.PIPELINE_PAUSED.error(
                 "the pipeline is paused", where=self.config.name, hint="lakehouse-cdc signal -c pipeline.yml resume"
             )
-        with (
-            last_error.recorded(self.state) as record,
-            self.failures(),
-            ExitStack() as starting,
-            self._measured(report),
-        ):
-            self._require_fit()
-            starting.enter_context(self.writing(_OTHER_RUN))
-            looked = self._settled(report)
+        every = None if once else self.config.run.triggers(every_seconds)
+        with last_error.recorded(self.state) as record, self.failures(), self._measured(report):
             try:
-                # a server that has never been reached may be a misspelt one
-                report.notices += self._persistently(looked, report, record, waits=self._has_begun)
-                with BronzeMaker(self.spark, self.layout) as making:
-                    ready = Naming(self.spark, self.layout, self.schemas, making.wait)
-                    every = None if once else self.config.run.triggers(every_seconds)
-                    self._run(every, report, ready, Milestones(starting.close, record))
+                while not self._as_selected(every, report, record):
+                    pass
+                self.signals.stopped()
             except KeyboardInterrupt:
                 report.interrupted = True
         if (topics := self._topics) is not None:
@@ -231,16 +219,32 @@ class Pipeline(RereadRequests):
             report.leave_out(self.uncaptured())
         return report
 
+    def _as_selected(self, every: tuple[float, float] | None, report: RunReport, record: last_error.Record) -> bool:
+        """Run to the end, or until signals select other tables, which is False; for `every` see `_follow`."""
+        from lakehouse_cdc.bronze.tables import BronzeMaker
+        from lakehouse_cdc.pipeline.start.settling import Naming
+
+        self._take_signals()
+        with ExitStack() as starting:
+            self._require_fit()
+            starting.enter_context(self.writing(OTHER_RUN))
+            looked = self._settled(report)
+            # a server that has never been reached may be a misspelt one
+            report.notices += self._persistently(looked, report, record, waits=self._has_begun)
+            with BronzeMaker(self.spark, self.layout) as making:
+                ready = Naming(self.spark, self.layout, self.schemas, making.wait)
+                return self._run(every, report, ready, Milestones(starting.close, record))
+
     def _settled(self, report: RunReport) -> Callable[[], list[str]]:
         """See that what is there belongs together; then how to look at the source, which gives notices."""
         from lakehouse_cdc.pipeline.start.configuration_changes import configuration_changes
         from lakehouse_cdc.pipeline.start.settling import settle
 
         if (topics := self._topics) is not None:
-            report.notices = topics.settle()
+            report.notices += topics.settle()
             return topics.require_topics
         options = SourceOptions.parse(self.source_options())
-        report.notices = settle(self.spark, self.layout, self.folders, digest(options))
+        report.notices += settle(self.spark, self.layout, self.folders, digest(options))
         SetAside(self.schemas).under(digest(options))
         self._require_own_silver()
 
@@ -275,7 +279,8 @@ class Pipeline(RereadRequests):
         report.telemetry.saw(Begun(version("lakehouse-cdc"), self.spark.version, points))
         report.verifications = VerifyWatch(self.state)
 
-    def _run(self, every: tuple[float, float] | None, report: RunReport, ready: Ready, milestones: Milestones) -> None:
+    def _run(self, every: tuple[float, float] | None, report: RunReport, ready: Ready, milestones: Milestones) -> bool:
+        """Run the streams, with pauses, to the end; False if signals select other tables by now."""
         from lakehouse_cdc.pipeline.table_failures import sparing_others
 
         if self.config.target.metrics:
@@ -285,12 +290,20 @@ class Pipeline(RereadRequests):
         report.watch = None if self._topics is not None else self._source_watch()
         try:
             self._say_where(report, report.watch)
-            follow = partial(self._follow, every, report, ready, milestones)
-            persistent = partial(self._persistently, follow, report, milestones.record)
-            while not sparing_others(persistent, self._set_aside, report.notices.append):
-                while self.signals.paused:
+            ended = False
+            while not ended:
+                follow = partial(self._follow, every, report, ready, milestones)
+                persistent = partial(self._persistently, follow, report, milestones.record)
+                ended = sparing_others(persistent, self._set_aside, report.notices.append)
+                while not ended and self.signals.paused:
                     report.tick()
+                    self._answer_signals()
                     time.sleep(_REST_SECONDS)
+                if not ended and not self._signals_taken:
+                    return False
+                if not ended and self.signals.stopping:
+                    every = None  # what there is now is brought to the end
+            return True
         finally:
             if report.watch is not None:
                 report.watch.close()
@@ -327,7 +340,7 @@ class Pipeline(RereadRequests):
             return False  # what cannot be read is a letter
         from lakehouse_cdc.pipeline.table_failures import set_aside
 
-        with self.writing(_OTHER_RUN):
+        with self.writing(OTHER_RUN):
             return set_aside(self.spark, self.layout, self.folders, SourceOptions.parse(self.source_options()), error)
 
     def _sinks(self, ending: ExitStack) -> Iterator[Sink[Any]]:
@@ -345,7 +358,7 @@ class Pipeline(RereadRequests):
     def _follow(
         self, every: tuple[float, float] | None, report: RunReport, ready: Ready, milestones: Milestones
     ) -> bool:
-        """Run the streams to their end; False if they were stopped because the pipeline is paused.
+        """Run the streams to their end; False if a signal has stopped them.
 
         `every`: seconds between two batches of bronze, and of its sinks; None: all that is there now.
         """
@@ -357,13 +370,13 @@ class Pipeline(RereadRequests):
         spark, layout, place = self.spark, self.layout, self.checkpoint("bronze")
         bronze_every, sinks_every = every or (None, None)
 
-        def paused() -> bool:
+        def signalled() -> bool:
             report.tick()
             if streams.begin_to_work():
                 milestones.record.over()
-            return every is not None and self.signals.paused
+            return every is not None and self._halted_by_signal(report.batches["bronze"])
 
-        with self.writing(_OTHER_RUN), ExitStack() as ending, Streams() as streams:
+        with self.writing(OTHER_RUN), ExitStack() as ending, Streams() as streams:
             ending.enter_context(self._upkeep(report))
             if self.config.source.on_failover == "follow" and Checkpoint(place).planned is not None:
                 # what bronze has not got is planned where the source is now, and what it has is not read again
@@ -389,7 +402,7 @@ class Pipeline(RereadRequests):
                 )
             for name, place, made in zip(self.config.sink_names, self.folders.sinks, self._sinks(ending), strict=True):
                 streams.add(start_sink(spark, layout, place, made, name=name, every_seconds=sinks_every))
-            return streams.wait(until=paused)
+            return streams.wait(until=signalled)
 
     def _bronze_stream(self, every: float | None, report: RunReport, ready: Ready) -> StreamingQuery:
         """Start the stream into bronze."""

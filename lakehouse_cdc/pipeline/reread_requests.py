@@ -14,6 +14,7 @@ from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.table_name import matches
 from lakehouse_cdc.model.table_state import Dropped
+from lakehouse_cdc.mysql.estimates import estimates
 from lakehouse_cdc.pipeline.context import PipelineContext
 from lakehouse_cdc.pipeline.from_topics import of_server
 from lakehouse_cdc.pipeline.report import VerifyReport
@@ -45,10 +46,14 @@ class RereadRequests(PipelineContext):
         followed again, if it can be. Raises ConfigError for a pattern that no captured table matches, DefiniteError
         before the first run.
         """
-        tables = self._matching(self._begun(), patterns)
+        tables = self.followed(patterns)
         for name in tables:
             self.signals.request(name)
         return tables
+
+    def followed(self, patterns: Sequence[str]) -> list[str]:
+        """The captured tables that match, each pattern some; raises what `read_again` does."""
+        return self._matching(self._begun(), patterns)
 
     def read_again_where(self, patterns: Sequence[str], predicate: str) -> dict[str, int]:
         """Have the rows of such tables that match a predicate be read again as of now: by table how many keys.
@@ -87,8 +92,14 @@ class RereadRequests(PipelineContext):
             self.signals.pass_statement(position, offset.epoch)
         return [str(position) for position in asked]
 
+    def source_tables(self) -> list[str]:
+        """The names of all tables that the source's user sees, captured or not."""
+        of_server(self.config.source.kafka, "to add or drop tables")
+        with self._session() as session:
+            return sorted(estimates(session))
+
     def _begun(self) -> Offset:
-        of_server(self.config.source.kafka, "to read again, to pass a statement or to redact")
+        of_server(self.config.source.kafka, "to read again, to drop a table, to pass a statement or to redact")
         offset = self._offset()
         if offset is None:
             raise codes.BRONZE_EMPTY.error("nothing has been read yet", where=self.config.name, hint="run first")

@@ -77,7 +77,7 @@ def _foreign(table: Table, pipeline: str) -> Iterator[Finding]:
     owner = _owner(Path(table.path) / LOG / _FIRST, pipeline)
     if owner != pipeline:
         code = codes.TABLE_FOREIGN
-        what = f"this table belongs to {'the pipeline ' + owner if owner else 'somebody else'}"
+        what = f"the table belongs to {'the pipeline ' + owner if owner else 'somebody else'}"
         yield Finding(table.path, "error", what, code.remedy, code)
 
 

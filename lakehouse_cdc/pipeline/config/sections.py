@@ -70,6 +70,12 @@ class TargetConfig(Keys):
         Folder(), "folder of the checkpoints, no URL; they and the tables belong together",
         default=None, otherwise="`<path>/_checkpoints`", changes=NEVER,
     )  # fmt: skip
+    signals: bool = option(
+        Flag(),
+        "rows that are appended to `<bronze>.signals` are signals, from all who may write to that table; see"
+        " [Run a pipeline](../guides/run-a-pipeline.md#signals)",
+        default=False, changes=NEXT_RUN,
+    )  # fmt: skip
     metrics: bool = option(
         Flag(),
         "one row for each batch in `<bronze>.metrics`: rows, seconds, lag, position, how long the source keeps its log;"

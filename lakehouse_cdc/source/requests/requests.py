@@ -1,4 +1,5 @@
-"""What a person asks of a pipeline, as files beside its schemas: read a table, or some keys of it, again; pause; pass.
+"""What a person asks of a pipeline, as files beside its schemas: read a table, or some keys of it, again; follow it, or
+leave it out; pass a statement; pause; stop when the snapshot is done.
 
 A request must be honoured once, though the process may die at any moment. So the planner notes in the request's file
 the seq at which the new pass begins, before it offers the offset that holds the same seq. A request whose seq is in
@@ -6,7 +7,8 @@ the offset that a later batch starts from has been taken up for good, and is dro
 
 A file is called after its table, which its second line names, too: names may be longer than those of files.
 
-That a statement is to be passed stays said, also when the stream has passed it.
+That a statement is to be passed stays said, also when the stream has passed it. So do the patterns of tables, which
+are taken as if the configuration ended with them.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ _REPAIR = "repair-"
 _PAUSED = "paused"
 _PASSED = "passed-"
 _RETRY = "retry"
+_PATTERN, _ADDED, _LEFT_OUT = "tables-", "added", "left out"
+_STOP = "stop"
 
 
 class Signals:
@@ -120,20 +124,51 @@ class Signals:
         return frozenset(Position.parse(text.partition(" ")[2]) for text in texts)
 
     @property
+    def patterns(self) -> tuple[str, ...]:
+        """Patterns of tables, to be taken after those of the configuration; with a `!` before what is left out."""
+        return tuple(
+            pattern if choice == _ADDED else f"!{pattern}" for pattern, choice in sorted(self._noted(_PATTERN).items())
+        )
+
+    def add(self, pattern: str) -> None:
+        """Follow tables that match, too; that they were left out by a signal is void."""
+        self._note(pattern, _ADDED, _PATTERN)
+
+    def leave_out(self, pattern: str) -> None:
+        """Follow tables that match no more; that they were added by a signal is void."""
+        self._note(pattern, _LEFT_OUT, _PATTERN)
+
+    @property
     def paused(self) -> bool:
         """Whether the pipeline shall rest."""
         return (self._folder / _PAUSED).exists()
 
     def pause(self) -> None:
         """Let the pipeline rest until `resume`. Raises ConfigError where its folder cannot be written."""
-        try:
-            write_whole(self._folder / _PAUSED, "")
-        except OSError as error:
-            raise codes.TARGET_UNWRITABLE.error(f"cannot write to {self._folder}: {error.strerror}") from error
+        self._mark(_PAUSED)
 
     def resume(self) -> None:
         """Let it continue."""
         (self._folder / _PAUSED).unlink(missing_ok=True)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the run shall end when no table is being read any more."""
+        return (self._folder / _STOP).exists()
+
+    def stop(self) -> None:
+        """Let the run end, this one or the next, when no table is being read. Raises ConfigError, as `pause` does."""
+        self._mark(_STOP)
+
+    def stopped(self) -> None:
+        """A run has ended in which no table was being read."""
+        (self._folder / _STOP).unlink(missing_ok=True)
+
+    def _mark(self, name: str) -> None:
+        try:
+            write_whole(self._folder / name, "")
+        except OSError as error:
+            raise codes.TARGET_UNWRITABLE.error(f"cannot write to {self._folder}: {error.strerror}") from error
 
     def _note(self, table: str, text: str, kind: str = _REQUEST) -> None:
         write_whole(self._path(table, kind), f"{text}\n{table}")

@@ -11,13 +11,14 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from lakehouse_cdc.cli.main import Action, app
+from lakehouse_cdc.cli.main import app
 from lakehouse_cdc.errors import CdcError, Code
 from lakehouse_cdc.model.offset import Identity, Offset
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.state_machine import advanced
 from lakehouse_cdc.model.table_events import TableRecorded
 from lakehouse_cdc.model.table_name import matches
+from lakehouse_cdc.pipeline.requests import Action
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.state_store import SchemaStore
