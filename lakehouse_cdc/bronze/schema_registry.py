@@ -18,7 +18,7 @@ from lakehouse_cdc.bronze.tables import SCHEMAS
 from lakehouse_cdc.lake.commits import writer_options
 from lakehouse_cdc.lake.direct.commit import DataFile
 from lakehouse_cdc.lake.engines.choice import engine_of
-from lakehouse_cdc.lake.tables import append
+from lakehouse_cdc.lake.tables import append, read
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.bronze_row import LEFT
 from lakehouse_cdc.model.changelog import Op
@@ -47,6 +47,14 @@ def add_schemas(spark: SparkSession, layout: Layout, files: Sequence[DataFile], 
     if rows:
         rows.sort(key=itemgetter("seq"))
         engine_of(spark, layout.schemas).append(layout.schemas, SCHEMAS, rows, note, _STEP, STATISTICS)
+
+
+def record_missing_schemas(spark: SparkSession, layout: Layout) -> None:
+    """Append the schemas of bronze's s rows that are not recorded, since a crash came in between; for one writer."""
+    rows = schema_rows(read(spark, layout.changes))
+    missing = rows.join(read(spark, layout.schemas), ["source_table", "seq"], "left_anti")
+    if not missing.isEmpty():
+        append(missing, layout.schemas, {})
 
 
 def schema_rows(rows: DataFrame) -> DataFrame:

@@ -102,7 +102,7 @@ def write_batch(
     offset = checkpoint.offset(batch)
     being_read = None if reading is None else reading(offset)
     note = CommitNote(layout.pipeline, query, batch, SourcePoint.of_offset(offset), reading=being_read)
-    write = _added if rows.columns == _LINE else _appended
+    write = _added if rows.columns == _LINE else append_rows
     version, counts = write(spark, rows, layout, note, ready)
     return BronzeBatch(batch, version, note.source_point, counts)
 
@@ -121,10 +121,16 @@ def _added(spark: SparkSession, lines: DataFrame, layout: Layout, note: CommitNo
     return _commit(spark, layout, note).version if version is None else version, counts
 
 
-def _appended(
+def append_rows(
     spark: SparkSession, rows: DataFrame, layout: Layout, note: CommitNote, ready: Ready
 ) -> tuple[int, Counts]:
+    """Commit rows of bronze with that note, once, and record their schemas; the version, and what it holds."""
     append(rows, layout.changes, writer_options(note, STEP), partition_by=(PARTITION,))
+    return record_commit(spark, layout, note, ready)
+
+
+def record_commit(spark: SparkSession, layout: Layout, note: CommitNote, ready: Ready) -> tuple[int, Counts]:
+    """What comes after the commit of that note: the schemas of its rows. Done before, it changes nothing."""
     commit = _commit(spark, layout, note)
     counts: Counts = {}
     if commit.rows:

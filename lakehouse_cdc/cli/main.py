@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from lakehouse_cdc.cli import bundle
+from lakehouse_cdc.cli import bundle, dead_letters
 from lakehouse_cdc.cli.command import Call, command
 from lakehouse_cdc.cli.exits import CONTINUES, DIFFERENCE, DOES_THE_REST
 from lakehouse_cdc.cli.init import init
@@ -31,6 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(bundle.app, name="bundle")
+app.add_typer(dead_letters.app, name="dead-letters")
 _OLD_FILES = (
     "the files that were replaced hold the values until Delta lets them go, after 7 days unless a table says otherwise:"
     " lakehouse-cdc maintain --vacuum -c pipeline.yml deletes them then"

@@ -163,12 +163,27 @@ class Screen:
             self.say(f"passed by signal: the statements that end at {', '.join(status.passed)}")
 
     def _behind(self, status: Status, bronze: SourcePoint) -> None:
+        if status.of_topics:
+            self._of_topics(status, bronze)
+            return
         lag = "the source cannot be reached" if status.lag is None else status.lag.sentence
         self.say(f"bronze is at {bronze.file}:{bronze.pos}, {lag}")
         if (kept := status.retention) is not None and kept.scarce:
             self.say(kept.sentence, "warning", _STYLES["warning"])
         elif kept is not None:
             self.say(kept.sentence)
+
+    def _of_topics(self, status: Status, bronze: SourcePoint) -> None:
+        """How far the topics are ahead, and what was set aside."""
+        self.say(f"bronze is at {bronze.file}:{bronze.pos}")
+        for topic, messages in (status.behind or {}).items():
+            self.say(f"{topic}: {messages:,} messages are yet to be read" if messages else f"{topic}: all is read")
+        if status.behind is None:
+            self.say("the brokers cannot be reached", "warning", _STYLES["warning"])
+        if letters := sum(status.dead_letters.values()):
+            reasons = ", ".join(f"{n:,} {reason}" for reason, n in status.dead_letters.items())
+            self.say(f"messages that are set aside: {letters:,} ({reasons})", "warning", _STYLES["warning"])
+            self.say("        -> lakehouse-cdc dead-letters list -c pipeline.yml shows them")
 
     def _in_clear(self, table: str, columns: Sequence[str]) -> None:
         what = f"bronze holds values of {', '.join(columns)} of {table} from before they were hidden"

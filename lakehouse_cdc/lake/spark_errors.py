@@ -20,6 +20,7 @@ _CONFLICTS = ("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHA
 _CONFLICT_CLASS = re.compile(r"(Concurrent\w+|MetadataChanged|ProtocolChanged)Exception")  # Delta's, where unclassified
 _JAVA = re.compile(r"^(?:[\w.$]+(?:Exception|Error): )+")
 _CALLED = "An error occurred while calling "  # py4j's line before that of the exception
+_NO_BROKER = ("TimeoutException", "DisconnectException", "NetworkException", "BrokerNotAvailableException")
 _LATE = "Python worker failed to connect back"
 _DEEPEST = 50  # causes; a chain of them has no cycle, but nothing promises that
 
@@ -48,9 +49,20 @@ def as_cdc_error(error: BaseException, *, hint: str = "") -> CdcError:
     code: Code[CdcError] = codes.SPARK_FAILED
     if _LATE in text:
         code = codes.PYTHON_WORKER_LATE
+    elif any(condition.startswith("KAFKA_DATA_LOSS") for condition in conditions(error)):
+        code = codes.TOPIC_RECORDS_LOST
+    elif _no_broker(error):
+        code = codes.KAFKA_UNAVAILABLE
     elif any(condition.startswith("DELTA_") for condition in conditions(error)):
         code = codes.DELTA_FAILED
-    return code.error(f"Spark failed: {first_line(error)}", hint=hint)
+    own = code in (codes.TOPIC_RECORDS_LOST, codes.KAFKA_UNAVAILABLE)  # these know better what to do
+    return code.error(f"Spark failed: {first_line(error)}", hint="" if own else hint)
+
+
+def _no_broker(error: BaseException) -> bool:
+    """Whether a client of Kafka in Spark had no answer of the brokers."""
+    kafka = "org.apache.kafka.common.errors."
+    return any(java.getClass().getName() in {kafka + name for name in _NO_BROKER} for java in _java_causes(error))
 
 
 def first_line(error: BaseException) -> str:

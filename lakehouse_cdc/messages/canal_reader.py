@@ -4,7 +4,7 @@ There is no position in it, so its order is that of the topic's partition, and a
 changes. A deletion has the deleted row in `data`; of an update `old` has the values before of columns that changed, and
 perhaps of others. Labels of ENUM and SET may come as numbers, as Canal writes them; a label that reads like another
 one's number is refused. A statement says nothing of rows, but TRUNCATE does, which names no types: it is read where
-the table's columns are declared.
+the table is known, or its columns are declared.
 
 Sources: see `lakehouse_cdc.messages.canal`.
 """
@@ -36,7 +36,7 @@ from lakehouse_cdc.messages.reading import (
 from lakehouse_cdc.messages.texts import source_type
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.table_name import join
-from lakehouse_cdc.schema.table import Column
+from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.type_registry import SPATIAL
 
 _OPS = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
@@ -47,6 +47,7 @@ _MOST_KNOWN = 1000  # schemas that are remembered
 def reader(declared: Declared) -> Reader:
     """Reads values; the key's bytes say nothing that the value does not."""
     known: dict[Any, Row] = {}
+    last: dict[str, TableSchema] = {}
 
     def read(_: bytes | None, value: bytes | None) -> list[ReadChange]:
         if not value:
@@ -61,8 +62,8 @@ def reader(declared: Declared) -> Reader:
             return commit_us, None, gtid
 
         if kind == "TRUNCATE":
-            row = _row(declared, name, held, None)
-            return [ReadChange(Op.TRUNCATE, row.schema, None, None, None, *at(Op.TRUNCATE), {})]
+            schema = declared.known(name) or last.get(name) or _row(declared, name, held, None).schema
+            return [ReadChange(Op.TRUNCATE, schema, None, None, None, *at(Op.TRUNCATE), {})]
         if kind in _STATEMENTS or held.get("isDdl") is True:
             return []
         if (op := _OPS.get(kind)) is None:
@@ -73,7 +74,9 @@ def reader(declared: Declared) -> Reader:
             if len(known) >= _MOST_KNOWN:
                 known.clear()
             known[by] = _row(declared, name, held, types)
-        return _changes(op, known[by], held, at)
+        changes = _changes(op, known[by], held, at)
+        last[name] = known[by].schema
+        return changes
 
     return read
 

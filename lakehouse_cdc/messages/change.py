@@ -15,6 +15,7 @@ from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.seq import unpack
 from lakehouse_cdc.schema.table import TableSchema
 
+RANKED = 300_000_000  # more rows than a transaction has; with the greatest rank before it, a number of 32 bits
 Image = Mapping[str, Any]  # values as `model.variant.decode` gives them, by column
 Headers = tuple[tuple[str, bytes], ...]
 
@@ -45,8 +46,9 @@ class RowChange:
 
     @property
     def ordinal(self) -> int:
-        """Which row of its transaction it is, from 0."""
-        return unpack(self.seq).ordinal
+        """Which row of its transaction it is, from 0; of what is no event of the log it says the rank, too."""
+        seq = unpack(self.seq)
+        return seq.rank * RANKED + seq.ordinal
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+from lakehouse_cdc.messages.change import RANKED
 from lakehouse_cdc.messages.printed import value_of
 from lakehouse_cdc.messages.reading import (
     Declared,
@@ -49,7 +50,7 @@ _NOTHING = (
     "bootstrap-start", "bootstrap-complete", "table-create", "table-alter", "table-drop", "database-create",
     "database-alter", "database-drop", "heartbeat",
 )  # fmt: skip
-_LAST = 499_999_999  # the number of a transaction's last row, which has none
+_LAST = RANKED - 1  # the number of a transaction's last row, which has none
 
 
 def reader(declared: Declared) -> Reader:

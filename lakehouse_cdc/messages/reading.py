@@ -60,8 +60,8 @@ MEANINGS = {
     Reason.BAD_VALUE: "a value is none of its column's type",
     Reason.TOO_LARGE: "the message is larger than `max_message_bytes`",
     Reason.OTHER_LOG: "the message is of another server's log than the rows before it",
-    Reason.OUT_OF_ORDER: "the message is older than one before it in its partition, or than a change of its table's"
-    " schema, and bronze does not have it",
+    Reason.OUT_OF_ORDER: "the message is older than one before it in its partition, or than a truncation of its table"
+    " or a change of its schema, and bronze does not have it",
     Reason.SCHEMA_CHANGE: "the table's schema changed in a way that says not what the rows before it hold now",
 }
 assert MEANINGS.keys() == set(Reason)
@@ -94,7 +94,8 @@ class ReadChange:
     """One row of bronze, as a message says it; `op` is r, c, u, d or t.
 
     `place` is None where the format has none: then the order of the topic's partition is that of the changes.
-    `commit_us` is in microseconds since 1970. `filled` has, as text, what rows that are older than a column hold in it.
+    `commit_us` is in microseconds since 1970. `filled` has, as text, what rows that are older than a column hold in it;
+    None where that is a default which the message does not say plainly.
     """
 
     op: Op
@@ -105,7 +106,7 @@ class ReadChange:
     commit_us: int
     place: Place | None
     gtid: str | None
-    filled: Mapping[str, str]
+    filled: Mapping[str, str | None]
 
 
 @dataclass(frozen=True)
@@ -114,19 +115,21 @@ class Row:
 
     schema: TableSchema
     values: Mapping[str, Value]
-    filled: Mapping[str, str] = field(default_factory=dict)
+    filled: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Declared:
     """What the configuration says of tables: `columns` and `key` of one by its name, None where it says nothing.
 
-    `column` makes a column of a name and of a type as MySQL writes it (`decimal(10,2)`); it raises Unreadable.
+    `column` makes a column of a name and of a type as MySQL writes it (`decimal(10,2)`); it raises Unreadable. `known`
+    is the schema that a table has by now, for a truncation, which names none; None where it is not known.
     """
 
     columns: Callable[[str], tuple[Column, ...] | None]
     key: Callable[[str], tuple[str, ...] | None]
     column: Callable[[str, str], Column]
+    known: Callable[[str], TableSchema | None] = lambda _: None
 
 
 # the changes that a key and a value say, in their order; none where they say nothing of a row

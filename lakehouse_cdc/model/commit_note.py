@@ -109,6 +109,12 @@ class CommitNote:
     part: str | None = None
     redacted: bool | None = None
     replaced: str | None = None
+    topics: Mapping[str, Any] | None = None
+
+    @property
+    def in_order(self) -> bool:
+        """Whether what comes after the commit is newer, in the order of seq; partitions of topics are not ordered."""
+        return self.topics is None or sum(map(len, self.topics["marks"].values())) <= 1
 
     def text(self) -> str:
         """As it is stored."""

@@ -133,6 +133,11 @@ class Layout:
         return self._table(self.bronze, "schemas")
 
     @property
+    def dead_letters(self) -> Table:
+        """Messages that were set aside, where bronze is made from topics."""
+        return self._table(self.bronze, "dead_letters")
+
+    @property
     def barriers(self) -> Table:
         """The truncations, and ends of repeated reads, in bronze of a declarative pipeline."""
         return self._table(self.bronze, "barriers")

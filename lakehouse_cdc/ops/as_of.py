@@ -71,7 +71,10 @@ def as_of(
             raise codes.AS_OF_UNAVAILABLE.error(
                 f"{name} cannot be had at {moment}: {reason}", where=f"{name} seq {seq}", hint=hint
             )
-    return {name: rows_at(spark, layout, name, seq, schemas) for name, schemas in sorted(by_table.items())}
+    return {
+        name: rows_at(spark, layout, name, seq, schemas, in_order=newest.in_order)
+        for name, schemas in sorted(by_table.items())
+    }
 
 
 def seq_at(spark: SparkSession, layout: Layout, moment: Moment) -> int:

@@ -72,6 +72,8 @@ class Status:
     counts the statements logged as text that were `passed_over`, and those for which tables were `read_again`.
     `passed` are the ends of statements that the user wants to be passed; `asked_patterns` are those of tables that
     signals have added, or left out (`!`). `last_error` ended the last run.
+    Of a pipeline from topics: `behind` are the messages of each that bronze has not got, about, None where the brokers
+    were not asked; `dead_letters` counts what was set aside, by reason.
     """
 
     pipeline: str
@@ -85,6 +87,9 @@ class Status:
     passed: tuple[str, ...] = ()
     asked_patterns: tuple[str, ...] = ()
     last_error: LastError | None = None
+    behind: dict[str, int] | None = None
+    dead_letters: dict[str, int] = field(default_factory=dict)
+    of_topics: bool = False
 
     @property
     def healthy(self) -> bool:
@@ -141,7 +146,7 @@ def status(
         )
         tables[name] = replace(table, asked=name in asked)
     if layout.silver is not None:
-        tables = _with_silver(reader, layout, SilverNames(layout, offset.tables, policy), tables)
+        tables = with_silver(reader, layout, tables, policy)
     if logs is not None and logs.server != point.server_uuid:
         logs = None  # positions of one server mean nothing on another
     seen = 0.0 if noted is None else caught_up_at(noted, point)
@@ -168,10 +173,11 @@ def snapshot_of(state: TableState) -> Snapshot:
     return "running" if state.begun else "waiting"
 
 
-def _with_silver(
-    reader: TableReader, layout: Layout, names: SilverNames, tables: Mapping[str, TableStatus]
+def with_silver(
+    reader: TableReader, layout: Layout, tables: Mapping[str, TableStatus], policy: Callable[[str], Policy]
 ) -> dict[str, TableStatus]:
     """The same with what silver has of each table, or why it has none."""
+    names = SilverNames(layout, tables, policy)
     places = {name: own_table(reader, layout, name) for name in tables}
     wanted = [name for name, one in tables.items() if one.bronze_rows and not one.quarantined]
     lacking = [name for name in wanted if places[name] is None and tables[name].snapshot != "dropped"]

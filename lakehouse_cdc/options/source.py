@@ -2,7 +2,7 @@
 
 - `Tuning`: the same value in both.
 - `Server`: which server and tables; secrets are references in the file, and values as options.
-- `SourceConfig`: these two, and what a run makes of failures: `source` in the file.
+- `SourceConfig`: these two, and what a run makes of failures: `source` in the file; or topics in place of a server.
 - `CapturedTable`: keys under `tables.<pattern>`; as an option, each is a JSON object of pattern: value.
 - `Places`: options that the pipeline sets, and the file does not have.
 """
@@ -14,7 +14,8 @@ from typing import Any, ClassVar, Literal, get_args
 
 from lakehouse_cdc.model.start_point import StartValue
 from lakehouse_cdc.mysql.connection.tls import MODES, Tls
-from lakehouse_cdc.options.declaration import NEVER, NEXT_RUN, REREAD, Keys, option
+from lakehouse_cdc.options.declaration import NEVER, NEXT_RUN, REREAD, Keys, Section, option
+from lakehouse_cdc.options.kafka import Topics
 from lakehouse_cdc.options.kinds import Choice, Integer, Mask, SecretReference, StartPlace, Text, Url
 from lakehouse_cdc.options.measures import Bytes, Seconds
 from lakehouse_cdc.options.nested import ListOf, MapOf
@@ -31,6 +32,7 @@ Settle = Literal["auto", "gtid", "process", "snapshot", "age"]
 CarriedAs = Literal["text", "native"]
 
 COLUMNS = ListOf(Text())
+_OF_TOPICS = ("kafka", "retry_seconds")
 
 
 def start_contradiction(start: StartValue, snapshot: Snapshot) -> str:
@@ -229,7 +231,23 @@ class Server(Keys):
 
 @dataclass(frozen=True, kw_only=True)
 class SourceConfig(Tuning, Server):
-    """`source`: where the rows are read."""
+    """`source`: where the rows are read, a server or topics."""
+
+    url: str = option(
+        Url(),
+        "`mysql://user@host:port`; of several servers of one replication group: a list of such, or hosts with commas."
+        " This and `tables`, or `kafka`",
+        default="", otherwise="required without `kafka`", spark="url", changes=NEXT_RUN,
+    )  # fmt: skip
+    tables: tuple[str, ...] = option(
+        ListOf(Text(), least=1),
+        "patterns on `database.table`, globs; `!` excludes, and always wins. A name that holds a dot is in backticks",
+        default=(), otherwise="required without `kafka`", spark="tables", changes=NEXT_RUN,
+    )  # fmt: skip
+    kafka: Topics | None = option(
+        Section(Topics), "topics with changes, in place of `url` and of all that is about a server",
+        default=None, otherwise="none", changes=NEVER,
+    )  # fmt: skip
 
     json_rules: ClassVar = (
         {  # a start in the past is one of changes alone
@@ -238,9 +256,24 @@ class SourceConfig(Tuning, Server):
                 {"required": ["snapshot"], "properties": {"snapshot": {"const": "never"}}},
             ]
         },
+        {  # a server, or topics
+            "anyOf": [
+                {"required": ["url", "tables"], "properties": {"kafka": {"type": "null"}}},
+                {
+                    "required": ["kafka"],
+                    "properties": {"kafka": {"type": "object"}},
+                    "propertyNames": {"enum": [*_OF_TOPICS]},
+                },
+            ]
+        },
     )
 
     def contradiction(self) -> str:
+        if self.kafka is not None:
+            other = next((name for name in self.given if name not in _OF_TOPICS), "")
+            return f"{other} is of a server, and kafka reads topics" if other else ""
+        if missing := [name for name in ("url", "tables") if not getattr(self, name)]:
+            return f"give url and tables (a server) or kafka (topics): {missing[0]} is missing"
         return start_contradiction(self.start, self.snapshot)
 
     retry_seconds: float = option(

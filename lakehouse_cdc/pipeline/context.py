@@ -182,7 +182,12 @@ class PipelineContext:
         self._spark.dataSource.register(MySqlCdcSource)
         return self._spark
 
-    def _reader(self) -> TableReader:
+    @property
+    def home(self) -> Path:
+        """Where relative paths start."""
+        return self._home
+
+    def reader(self) -> TableReader:
         """What looks at the tables, as they are from now on; a session is made only where Spark has to."""
         return ReaderOnDemand(lambda: self.spark)
 
@@ -197,10 +202,12 @@ class PipelineContext:
     def _refuse_first(self, look: Callable[[TableReader], object]) -> None:
         """Have `look` raise what it can before a session is made, which takes much longer; not where there is one."""
         if self._spark is None:
-            look(self._reader())
+            look(self.reader())
 
     def uncaptured(self) -> Uncaptured:
-        """What matches `source.tables` now and is not captured, with the reasons."""
+        """What matches `source.tables` now and is not captured, with the reasons; nothing of topics."""
+        if self.config.source.kafka is not None:
+            return Uncaptured()
         with self._session() as session:
             return uncaptured(session, Selection(self.config.source.tables))
 
@@ -214,7 +221,7 @@ class PipelineContext:
         except Exception as error:
             raise translate(error, self.log if self._made_session else None) from error
 
-    def _writing(self, hint: str) -> AbstractContextManager[None]:
+    def writing(self, hint: str) -> AbstractContextManager[None]:
         """While this process writes to the pipeline's tables; `hint` is for an error, where another one does."""
         return exclusive(self.state, hint) if self.config.target.path is not None else nullcontext()
 

@@ -32,6 +32,7 @@ from lakehouse_cdc.ops import last_error, verify_history
 from lakehouse_cdc.pipeline import target_checks
 from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.pipeline.config.source_options import choice
+from lakehouse_cdc.pipeline.from_topics import DeadLetters, FromTopics, of_server
 from lakehouse_cdc.pipeline.report import Layer, Progress, RunReport, VerifyReport
 from lakehouse_cdc.pipeline.run.failures import translate
 from lakehouse_cdc.pipeline.run.restarts import persistently
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from lakehouse_cdc.bronze.sink import Ready
     from lakehouse_cdc.ops.maintain import Maintained
@@ -89,8 +91,20 @@ class Pipeline(TakesSignals):
         path = Path(path)
         return cls(load(path, settings), spark, home=path.absolute().parent)
 
+    @property
+    def dead_letters(self) -> DeadLetters:
+        """The messages that were set aside, of a pipeline whose source is topics."""
+        return DeadLetters(self)
+
+    @property
+    def _topics(self) -> FromTopics | None:
+        topics = self.config.source.kafka
+        return None if topics is None else FromTopics(self, topics)
+
     def doctor(self) -> list[Finding]:
         """Everything that must be true of source and target. Raises only if the source cannot be reached."""
+        if (topics := self._topics) is not None:
+            return topics.doctor()
         with self._session() as session:
             findings = checks.check(
                 session, Selection(self.config.source.tables), choice(self.config), self.config.keys
@@ -140,7 +154,9 @@ class Pipeline(TakesSignals):
         ]  # fmt: skip
 
     def estimates(self) -> dict[str, int]:
-        """About how many rows each captured table has, as the server's statistics say."""
+        """About how many rows each captured table has, as the server's statistics say; of topics nothing is known."""
+        if self._topics is not None:
+            return {}
         with self._session() as session:
             estimated = estimates(session)
         selection = Selection(self.config.source.tables)
@@ -154,7 +170,9 @@ class Pipeline(TakesSignals):
         from lakehouse_cdc.pipeline.start.configuration_changes import configuration_changes
         from lakehouse_cdc.pipeline.start.last_look import LastLook
 
-        sentences = configuration_changes(self.folders, SourceOptions.parse(self.source_options()))
+        sentences = []
+        if self._topics is None:
+            sentences = configuration_changes(self.folders, SourceOptions.parse(self.source_options()))
         if self.layout.silver is not None and self._has_begun and not LastLook(self.state, self.config).is_of_now:
             with self.failures():
                 sentences += [rebuild.sentence for rebuild in self._silver_settings().rebuilds()]
@@ -193,7 +211,9 @@ class Pipeline(TakesSignals):
                 self.signals.stopped()
             except KeyboardInterrupt:
                 report.interrupted = True
-        if (offset := self._offset()) is not None:
+        if (topics := self._topics) is not None:
+            report.source_point = topics.point()
+        elif (offset := self._offset()) is not None:
             report.end_at(offset)
         with suppress(TransientError):  # what was there when the run began is known
             report.leave_out(self.uncaptured())
@@ -202,24 +222,38 @@ class Pipeline(TakesSignals):
     def _as_selected(self, every: tuple[float, float] | None, report: RunReport, record: last_error.Record) -> bool:
         """Run to the end, or until signals select other tables, which is False; for `every` see `_follow`."""
         from lakehouse_cdc.bronze.tables import BronzeMaker
-        from lakehouse_cdc.pipeline.start.configuration_changes import configuration_changes
-        from lakehouse_cdc.pipeline.start.settling import Naming, settle
+        from lakehouse_cdc.pipeline.start.settling import Naming
 
         self._take_signals()
         with ExitStack() as starting:
             self._require_fit()
-            starting.enter_context(self._writing(OTHER_RUN))
-            options = SourceOptions.parse(self.source_options())
-            report.notices += settle(self.spark, self.layout, self.folders, digest(options))
-            SetAside(self.schemas).under(digest(options))
-            self._require_own_silver()
+            starting.enter_context(self.writing(OTHER_RUN))
+            looked = self._settled(report)
             # a server that has never been reached may be a misspelt one
-            left_out, unused = self._persistently(self._of_the_source, report, record, waits=self._has_begun)
-            report.leave_out(left_out)
-            report.notices += [*unused, *configuration_changes(self.folders, options)]
+            report.notices += self._persistently(looked, report, record, waits=self._has_begun)
             with BronzeMaker(self.spark, self.layout) as making:
                 ready = Naming(self.spark, self.layout, self.schemas, making.wait)
                 return self._run(every, report, ready, Milestones(starting.close, record))
+
+    def _settled(self, report: RunReport) -> Callable[[], list[str]]:
+        """See that what is there belongs together; then how to look at the source, which gives notices."""
+        from lakehouse_cdc.pipeline.start.configuration_changes import configuration_changes
+        from lakehouse_cdc.pipeline.start.settling import settle
+
+        if (topics := self._topics) is not None:
+            report.notices += topics.settle()
+            return topics.require_topics
+        options = SourceOptions.parse(self.source_options())
+        report.notices += settle(self.spark, self.layout, self.folders, digest(options))
+        SetAside(self.schemas).under(digest(options))
+        self._require_own_silver()
+
+        def look() -> list[str]:
+            left_out, unused = self._of_the_source()
+            report.leave_out(left_out)
+            return [*unused, *configuration_changes(self.folders, options)]
+
+        return look
 
     @contextmanager
     def _measured(self, report: RunReport) -> Iterator[None]:
@@ -231,14 +265,14 @@ class Pipeline(TakesSignals):
             report.telemetry.saw(Ended())
             report.telemetry.close()
 
-    def _say_where(self, report: RunReport, watch: SourceWatch) -> None:
+    def _say_where(self, report: RunReport, watch: SourceWatch | None) -> None:
         """Where bronze and silver are as the streams begin."""
         from lakehouse_cdc.ops.verify_history import VerifyWatch
         from lakehouse_cdc.silver.tables.progress import applied
 
         if not report.telemetry.wanted:
             return
-        points = {} if watch.point is None else {BRONZE: (0, watch.point)}
+        points = {} if watch is None or watch.point is None else {BRONZE: (0, watch.point)}
         with suppress(Exception):  # whatever it is, silver's stream meets it, too
             silver = self.layout.silver and applied(SparkReader(self.spark), self.layout, self.checkpoint("silver"))
             points |= {SILVER: (silver.bronze_version, silver.source_point)} if silver else {}
@@ -253,7 +287,7 @@ class Pipeline(TakesSignals):
             from lakehouse_cdc.ops.metrics import Metrics
 
             report.metrics = Metrics(self.spark, self.layout)
-        report.watch = self._source_watch()
+        report.watch = None if self._topics is not None else self._source_watch()
         try:
             self._say_where(report, report.watch)
             ended = False
@@ -271,7 +305,8 @@ class Pipeline(TakesSignals):
                     every = None  # what there is now is brought to the end
             return True
         finally:
-            report.watch.close()
+            if report.watch is not None:
+                report.watch.close()
             if report.metrics is not None:
                 report.metrics.flush()
 
@@ -301,9 +336,11 @@ class Pipeline(TakesSignals):
         return self.uncaptured(), [f"{finding.what}; {finding.hint}" for finding in self._unused(self.estimates())]
 
     def _set_aside(self, error: CdcError) -> bool:
+        if self._topics is not None:
+            return False  # what cannot be read is a letter
         from lakehouse_cdc.pipeline.table_failures import set_aside
 
-        with self._writing(OTHER_RUN):
+        with self.writing(OTHER_RUN):
             return set_aside(self.spark, self.layout, self.folders, SourceOptions.parse(self.source_options()), error)
 
     def _sinks(self, ending: ExitStack) -> Iterator[Sink[Any]]:
@@ -325,19 +362,13 @@ class Pipeline(TakesSignals):
 
         `every`: seconds between two batches of bronze, and of its sinks; None: all that is there now.
         """
-        from lakehouse_cdc.bronze import sink
         from lakehouse_cdc.lake.checkpoint import Checkpoint
-        from lakehouse_cdc.lake.direct.newest_version import can_commit
         from lakehouse_cdc.pipeline.start.settling import settle
         from lakehouse_cdc.silver.apply import stream as silver
         from lakehouse_cdc.sinks.stream import start as start_sink
 
         spark, layout, place = self.spark, self.layout, self.checkpoint("bronze")
         bronze_every, sinks_every = every or (None, None)
-        options = self.source_options()
-        if can_commit(spark, layout.changes):
-            options["filesTo"] = str(layout.changes.path)
-        changes = spark.readStream.format("mysql_cdc").options(**options).load()
 
         def signalled() -> bool:
             report.tick()
@@ -345,19 +376,13 @@ class Pipeline(TakesSignals):
                 milestones.record.over()
             return every is not None and self._halted_by_signal(report.batches["bronze"])
 
-        with self._writing(OTHER_RUN), ExitStack() as ending, Streams() as streams:
+        with self.writing(OTHER_RUN), ExitStack() as ending, Streams() as streams:
             ending.enter_context(self._upkeep(report))
             if self.config.source.on_failover == "follow" and Checkpoint(place).planned is not None:
                 # what bronze has not got is planned where the source is now, and what it has is not read again
                 settle(spark, layout, self.folders, digest="")
             milestones.streams_begin()
-            reading = partial(self._reading, report)
-            streams.add(
-                sink.start(
-                    spark, changes, layout, place,
-                    every_seconds=bronze_every, reading=reading, ready=ready, on_batch=report.bronze,
-                )
-            )  # fmt: skip
+            streams.add(self._bronze_stream(bronze_every, report, ready))
             # silver has no position before bronze's first batch
             begun = Checkpoint(place)
             streams.wait(until=lambda: every is not None and begun.last_commit() is not None)
@@ -378,6 +403,23 @@ class Pipeline(TakesSignals):
             for name, place, made in zip(self.config.sink_names, self.folders.sinks, self._sinks(ending), strict=True):
                 streams.add(start_sink(spark, layout, place, made, name=name, every_seconds=sinks_every))
             return streams.wait(until=signalled)
+
+    def _bronze_stream(self, every: float | None, report: RunReport, ready: Ready) -> StreamingQuery:
+        """Start the stream into bronze."""
+        from lakehouse_cdc.bronze import sink
+        from lakehouse_cdc.lake.direct.newest_version import can_commit
+
+        if (topics := self._topics) is not None:
+            return topics.stream(every, ready, report.bronze)
+        spark, layout, options = self.spark, self.layout, self.source_options()
+        if can_commit(spark, layout.changes):
+            options["filesTo"] = str(layout.changes.path)
+        changes = spark.readStream.format("mysql_cdc").options(**options).load()
+        reading, place = partial(self._reading, report), self.checkpoint("bronze")
+        return sink.start(
+            spark, changes, layout, place,
+            every_seconds=every, reading=reading, ready=ready, on_batch=report.bronze,
+        )  # fmt: skip
 
     @contextmanager
     def _upkeep(self, report: RunReport) -> Iterator[None]:
@@ -402,7 +444,7 @@ class Pipeline(TakesSignals):
 
         From then on the source decides: it may still have to catch up with a past that was fit.
         """
-        if not self._has_begun:
+        if not self._has_begun and self._topics is None:
             checks.require(self.doctor(), SourceOptions.parse(self.source_options()).stops)
             for name in self.estimates() if self.layout.silver is not None else ():
                 self.config.policy(name)  # refuses settings that contradict each other
@@ -481,7 +523,7 @@ class Pipeline(TakesSignals):
         from lakehouse_cdc.ops.reach import reaches
 
         with self.failures():
-            return reaches(self._reader(), self.layout)
+            return reaches(self.reader(), self.layout)
 
     def maintain(self, *, vacuum: bool = False) -> list[Maintained]:
         """Put the files of all tables together and, with `vacuum`, delete those that were replaced long ago.
@@ -498,7 +540,7 @@ class Pipeline(TakesSignals):
                 where="target.sinks" if self.config.target.sinks else "sinks",
                 hint="run maintain without vacuum, or take the sinks out of target.sinks and sinks",
             )
-        with self.failures(), self._writing("signal pause, then maintain, then signal resume"):
+        with self.failures(), self.writing("signal pause, then maintain, then signal resume"):
             self._refuse_first(partial(require_begun, layout=self.layout))
             return maintain(self.spark, self.layout, self.checkpoint("silver"), vacuum=vacuum)
 
@@ -513,6 +555,7 @@ class Pipeline(TakesSignals):
         from lakehouse_cdc.silver.tables.progress import require_applied
         from lakehouse_cdc.verify.all_tables import Verifier
 
+        of_server(self.config.source.kafka, "verify")
         if layer == "silver" and self.layout.silver is None:
             raise codes.SILVER_NOT_CONFIGURED.error(
                 "this pipeline keeps no silver tables to verify", hint="verify --layer bronze, or name target.silver"
@@ -545,16 +588,20 @@ class Pipeline(TakesSignals):
         """What the pipeline did in the last days, for a report; the source is not asked."""
         from lakehouse_cdc.ops.run_history import gathered
 
+        of_server(self.config.source.kafka, "the report")
         server = ConnectionOptions.from_url(self.config.source.url)
         source = f"{server.host}:{server.port}"
         with self.failures():
             places = self.state, self.schemas, self.checkpoint("bronze")
-            return gathered(self.layout, self._reader(), *places, source, days)
+            return gathered(self.layout, self.reader(), *places, source, days)
 
     def status(self) -> Status:
         """The position of the pipeline, and how far behind its source, if that can be reached."""
         from lakehouse_cdc.ops.status import status
 
+        if (topics := self._topics) is not None:
+            with self.failures():
+                return replace(topics.status(), last_error=last_error.read(self.state))
         logs, left_out = None, None
         with self.failures():
             options = SourceOptions.parse(self.source_options())
@@ -564,7 +611,7 @@ class Pipeline(TakesSignals):
         with self.failures():
             places = self.checkpoint("bronze"), self.checkpoint("silver"), self.schemas
             known = logs, options.choice, self.config.policy
-            state = status(self._reader(), self.layout, *places, *known, noted=self.state)
+            state = status(self.reader(), self.layout, *places, *known, noted=self.state)
         selection = Selection(self.config.source.tables)
         tables = {
             name: replace(table, snapshot="left out", quarantined="")

@@ -16,6 +16,7 @@ from lakehouse_cdc.model.table_name import matches
 from lakehouse_cdc.model.table_state import Dropped
 from lakehouse_cdc.mysql.estimates import estimates
 from lakehouse_cdc.pipeline.context import PipelineContext
+from lakehouse_cdc.pipeline.from_topics import of_server
 from lakehouse_cdc.pipeline.report import VerifyReport
 from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.requests.repairs import pending
@@ -93,10 +94,12 @@ class RereadRequests(PipelineContext):
 
     def source_tables(self) -> list[str]:
         """The names of all tables that the source's user sees, captured or not."""
+        of_server(self.config.source.kafka, "to add or drop tables")
         with self._session() as session:
             return sorted(estimates(session))
 
     def _begun(self) -> Offset:
+        of_server(self.config.source.kafka, "to read again, to drop a table, to pass a statement or to redact")
         offset = self._offset()
         if offset is None:
             raise codes.BRONZE_EMPTY.error("nothing has been read yet", where=self.config.name, hint="run first")
@@ -120,10 +123,10 @@ class RereadRequests(PipelineContext):
         """
         from lakehouse_cdc.pipeline.start.reset import Reset, require_no_stream
 
-        with self.failures(), self._writing(_END_FIRST):
+        with self.failures(), self.writing(_END_FIRST):
             if (session := self._session_there()) is not None:
                 require_no_stream(session, self.layout)
-            yield Reset(lambda: self.spark, self._reader(), self.layout, self.folders, keep_tables=keep_tables)
+            yield Reset(lambda: self.spark, self.reader(), self.layout, self.folders, keep_tables=keep_tables)
 
     @contextmanager
     def redacting(self, patterns: Sequence[str] = ()) -> Iterator[Redact]:
@@ -136,7 +139,7 @@ class RereadRequests(PipelineContext):
         from lakehouse_cdc.pipeline.start.redact import Redact
         from lakehouse_cdc.pipeline.start.silver_settings import SilverSettings
 
-        with self.failures(), self._writing(_END_FIRST):
+        with self.failures(), self.writing(_END_FIRST):
             offset = self._begun()
             names = self._matching(offset, patterns) if patterns else sorted(offset.tables)
             settings = SilverSettings(self.spark, self.layout, self.config, self.state, self.checkpoint("silver"))

@@ -28,9 +28,9 @@ class TakesSignals(RereadRequests):
         from lakehouse_cdc.pipeline.signal_table import SignalTable
 
         try:
-            with self._writing(OTHER_RUN):
+            with self.writing(OTHER_RUN):
                 ask = partial(answer, self)
-                self._signal_table = self._signal_table or SignalTable(self.spark, self.layout, self._reader, ask)
+                self._signal_table = self._signal_table or SignalTable(self.spark, self.layout, self.reader, ask)
                 self._signal_table.tick()
         except DefiniteError as error:
             if error.code is not codes.TABLES_LOCKED:
@@ -48,5 +48,7 @@ class TakesSignals(RereadRequests):
     @property
     def _all_is_read(self) -> bool:
         """Whether no table is being read, or is to be, as far as batches are planned."""
+        if self.config.source.kafka is not None:
+            return True
         offset = self._offset()
         return offset is not None and not offset.reading and not self.signals.wanted(offset)

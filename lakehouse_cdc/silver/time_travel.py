@@ -82,14 +82,17 @@ def base(spark: SparkSession, layout: Layout, name: str, seq: int) -> Base | Non
     return None
 
 
-def rows_at(spark: SparkSession, layout: Layout, name: str, seq: int, schemas: list[SchemaInForce]) -> DataFrame:
+def rows_at(
+    spark: SparkSession, layout: Layout, name: str, seq: int, schemas: list[SchemaInForce], *, in_order: bool = True
+) -> DataFrame:
     """The table's rows as they were at `seq`, of which bronze holds all: silver's columns, and the seq and commit time.
 
-    `schemas` are all that bronze met of the table, at least one of them by `seq`. Raises DefiniteError where the table
-    was left off by then, and where the change to the last schema cannot be gone through.
+    `schemas` are all that bronze met of the table, at least one of them by `seq`. Where bronze's commits are not
+    `in_order`, no version of silver holds all through a seq, and bronze alone says it. Raises DefiniteError where the
+    table was left off by then, and where the change to the last schema cannot be gone through.
     """
     past = [one for one in schemas if one.seq <= seq]
-    basis = base(spark, layout, name, seq)
+    basis = base(spark, layout, name, seq) if in_order else None
     schema = past[-1].schema
     if schema is None:
         raise codes.AS_OF_UNAVAILABLE.error(

@@ -17,8 +17,8 @@ DOORS = (
     "lake/direct/creation.py",
 )  # fmt: skip
 READS = ("SELECT", "SHOW", "DESCRIBE")
-# VACUUM and DROP delete what no reader of the newest version sees; a catalog's schema is no table
-NO_COMMIT = ("VACUUM", "DROP TABLE IF EXISTS", "CREATE SCHEMA IF NOT EXISTS")
+# VACUUM and DROP delete what no reader of the newest version sees; a catalog's schema, and a jar, is no table
+NO_COMMIT = ("VACUUM", "DROP TABLE IF EXISTS", "CREATE SCHEMA IF NOT EXISTS", "ADD JAR")
 WRITES = (
     "save", "saveAsTable", "insertInto", "toTable", "commitLarge", "createTable", "compact", "z_order", "link",
     "put_version",

@@ -31,6 +31,7 @@ BASE = {
     "source": {"url": "mysql://cdc@db:3306", "tables": ["shop.*"], "mask_salt": "${env:SALT}"},
     "target": {"path": "./lakehouse", "bronze": "bronze", "silver": "silver"},
 }
+TOPICS = {"kafka": {"bootstrap_servers": "b:9092", "topics": ["shop.t"], "format": "debezium-json"}}
 VALUES: list[Any] = [
     None, True, False, 0, 1, 2, 3, -1, 2.0, 1.5, 0.0, 10**400, "", "a", "text", "1", "yes", "a/b", "{table}",
     "shop_{table}_x", "initial", "fail", "gtid", "null", "native", "required", "evolve", "soft", "drop", "beside",
@@ -47,6 +48,7 @@ VALUES: list[Any] = [
     {"a": {"scd": True}}, {"a": {"sdc": 1}}, "cdc_", "_" * 33, "1s", "0s", "0.5m", "500ms", "2 h", ".5s",
     "1.0000s", "3d", "32MB", "1GiB", "512KB", "0MB", "32 MB", "32mb",
     "s3a://lake/x", "file:///lake", "dbfs:/lake", "/Volumes/main/cdc", "C:/lake",
+    "position", "arrival",
     "at_least_once", "canal-json", "compact", "sasl_ssl", {"acks": 0}, {"Cleanup.Policy": "delete"}, {"a b": {}},
     {"a": {"kafka": {"bootstrap_servers": "b:9092"}}}, {"a": {"kafka": {}}},
     "now", "earliest", "never", {"time": "2026-01-31T12:00:00Z"}, {"time": "2026-13-01T12:00:00Z"},
@@ -83,6 +85,8 @@ def loads(config: Any) -> bool:
 def with_value(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     """The configuration with a value for an option of the table."""
     found = deepcopy(config)
+    if found["source"] == BASE["source"] and (path.startswith("source.kafka.") or path.endswith(".columns")):
+        found["source"] = deepcopy(TOPICS)
     *above, key = path.split(".") if path.startswith(("source", "target", "run")) else [path]
     if path.startswith("tables."):
         above, key = ["tables", "shop.*"], path.rpartition(".")[2]
@@ -165,5 +169,6 @@ def test_every_option_of_the_source_can_be_set_in_the_file() -> None:
 def test_only_secrets_are_secret() -> None:
     assert [option.path for option in TABLE if option.secret] == [
         "source.password", "source.tls_key", "source.tls_key_password", "source.ssh_key", "source.ssh_key_password",
-        "source.ssh_password", "source.mask_salt", "sinks.<name>.kafka.password", "sinks.<name>.kafka.key_password",
+        "source.ssh_password", "source.mask_salt", "source.kafka.password", "source.kafka.key_password",
+        "sinks.<name>.kafka.password", "sinks.<name>.kafka.key_password",
     ]  # fmt: skip

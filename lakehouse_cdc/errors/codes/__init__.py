@@ -2,8 +2,8 @@
 
 A number is never used for another error, and never changes: people search for it. Numbers are in blocks by area:
 1xxx configuration, 2xxx server and rights, 3xxx log and positions, 4xxx tables and rows, 5xxx bronze and Delta,
-6xxx silver, 7xxx runtime (71xx sinks), 8xxx servers for tests. docs/reference/errors.md is generated from these
-declarations.
+6xxx silver, 7xxx runtime (71xx sinks, 72xx topics), 8xxx servers for tests. docs/reference/errors.md is generated from
+these declarations.
 Each code is raised somewhere in the package, and nothing is raised without one (tests/errors/test_codes.py).
 """
 

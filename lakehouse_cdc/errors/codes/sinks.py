@@ -1,4 +1,4 @@
-"""Codes 71xx: what takes bronze onward, Kafka among it."""
+"""Codes 71xx: what takes bronze onward, Kafka among it; 72xx: topics as a source."""
 
 from lakehouse_cdc.errors.tree import Code, ConfigError, DefiniteError, Scope, TableError, TransientError
 
@@ -17,7 +17,7 @@ KAFKA_UNAVAILABLE = Code(
     TransientError,
     Scope.PIPELINE,
     "The brokers cannot be reached, or cannot take records now.",
-    "Check bootstrap_servers of the sink, and that the brokers run and have replicas in sync; a run tries again.",
+    "Check bootstrap_servers, and that the brokers run and have replicas in sync; a run tries again.",
 )
 
 KAFKA_ACCESS_REFUSED = Code(
@@ -26,8 +26,8 @@ KAFKA_ACCESS_REFUSED = Code(
     DefiniteError,
     Scope.PIPELINE,
     "The brokers refuse the user, or TLS fails.",
-    "Check security, mechanism, username, password and ca of the sink, and the user's rights on topics, transactional "
-    "ids and groups.",
+    "Check security, mechanism, username, password and ca, and the user's rights on topics, transactional ids and "
+    "groups.",
 )
 
 KAFKA_FENCED = Code(
@@ -72,6 +72,34 @@ KAFKA_SETTING_REFUSED = Code(
     "kafka_setting_refused",
     ConfigError,
     Scope.PIPELINE,
-    "The client of Kafka, or a broker, refuses a setting of the sink.",
-    "Correct the setting that the error names, under producer or security of the sink.",
+    "The client of Kafka, or a broker, refuses a setting.",
+    "Correct the setting that the error names, under producer or security of the sink, or under source.kafka.",
+)
+
+TOPIC_MISSING = Code(
+    7201,
+    "topic_missing",
+    DefiniteError,
+    Scope.PIPELINE,
+    "A topic that is to be read is not there.",
+    "Correct source.kafka.topics, or create the topic.",
+)
+
+TOPIC_RECORDS_LOST = Code(
+    7202,
+    "topic_records_lost",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The brokers no longer have messages that were not read yet, or the topic was made again.",
+    "Have what was lost written to the topic again; then lakehouse-cdc reset --keep-tables -c pipeline.yml, and run: "
+    "it begins with the first message that there is.",
+)
+
+NOT_OF_TOPICS = Code(
+    7203,
+    "not_of_topics",
+    ConfigError,
+    Scope.PIPELINE,
+    "The command asks something of a server, and the pipeline reads topics; or of topics, and it reads a server.",
+    "Have the program that writes the topics do it; lakehouse-cdc dead-letters list shows what was set aside.",
 )

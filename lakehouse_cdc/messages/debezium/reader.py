@@ -35,6 +35,7 @@ from lakehouse_cdc.messages.reading import (
 )
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.table_name import join
+from lakehouse_cdc.schema.table import TableSchema
 
 _OPS = {"r": Op.READ, "c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "t": Op.TRUNCATE}
 _NOTHING = ({"ddl"}, {"status", "id"}, {"ts_ms"})  # members of messages that say nothing of a row
@@ -51,6 +52,7 @@ class _Debezium:
     def __init__(self, declared: Declared) -> None:
         self._declared = declared
         self._known: dict[tuple[Any, ...], Row] = {}
+        self._last: dict[str, TableSchema] = {}
 
     def read(self, key: bytes | None, value: bytes | None) -> list[ReadChange]:
         if not value:
@@ -69,8 +71,12 @@ class _Debezium:
             raise Unreadable(Reason.UNKNOWN_OP, f"op is {str(held['op'])[:60]!r}")
         source = part(held, "source", dict)
         name = join(part(source, "db", str), part(source, "table", str))
+        if op is Op.TRUNCATE and (table := self._declared.known(name) or self._last.get(name)) is not None:
+            return [_truncation(table, source)]
         row = self._row(name, source, (_told_by(value, schema), _told_by(key, key_schema)), schema, key_held)
-        return [_change(op, row, key_held, held, source)]
+        change = _change(op, row, key_held, held, source)
+        self._last[name] = change.schema
+        return [change]
 
     def _row(self, name: str, source: Mapping[str, Any], told_by: tuple[Any, ...], schema: Any, key_held: Any) -> Row:
         names = tuple(key_held) if isinstance(key_held, dict) else None
@@ -106,8 +112,9 @@ def _told_by(data: bytes | None, schema: Any) -> Any:
     """
     if data is None or schema is None:
         return None
-    if data.startswith(b'{"schema":'):
-        return data[: data.rfind(b',"payload":')]
+    at = data.rfind(b',"payload":') if data.startswith(b'{"schema":') else -1
+    if at >= 0:
+        return data[:at]
     return json.dumps(schema, default=str)
 
 
@@ -131,12 +138,12 @@ def _by_declaration(declared: Declared, name: str) -> list[tuple[Any, Any]]:
     return [(column, form_of(column, exact=False).schema(column.nullable)) for column in columns]
 
 
-def _filled(fields: Any) -> dict[str, str]:
-    """The defaults that a server fills a new column with, as far as they are plain."""
+def _filled(fields: Any) -> dict[str, str | None]:
+    """The defaults that a server fills a new column with; None for one that is not plain."""
     return {
-        field["field"]: str(field["default"])
+        field["field"]: None if field.get("name") or field.get("type") not in _PLAIN_DEFAULTS else str(field["default"])
         for field in fields
-        if field.get("default") is not None and not field.get("name") and field.get("type") in _PLAIN_DEFAULTS
+        if field.get("default") is not None
     }
 
 
@@ -159,6 +166,13 @@ def _change(op: Op, row: Row, key_held: Any, held: Mapping[str, Any], source: Ma
         op, schema, key, *((None, None) if op is Op.TRUNCATE else images), _commit_us(source), _place(op, source),
         optional(source, "gtid", str), row.filled,
     )  # fmt: skip
+
+
+def _truncation(schema: TableSchema, source: Mapping[str, Any]) -> ReadChange:
+    """It has no key, which alone says what the table's key is."""
+    op = Op.TRUNCATE
+    at = _commit_us(source), _place(op, source), optional(source, "gtid", str)
+    return ReadChange(op, schema, None, None, None, *at, {})
 
 
 def _commit_us(source: Mapping[str, Any]) -> int:

@@ -22,6 +22,8 @@ from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Metadata, Transform
 from lakehouse_cdc.sinks.kafka.options import SinkConfig
 
+_OF_SERVER = ("exclude", "include", "masks", "types", "schema_changes", "on_error")  # what topics cannot have yet
+
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineConfig(Keys):
@@ -61,6 +63,22 @@ class PipelineConfig(Keys):
                 {"properties": {"source": {"required": ["mask_salt"], "properties": {"mask_salt": {"minLength": 1}}}}},
             ]
         },
+        {  # what only a server can do, and what only messages need
+            "anyOf": [
+                {
+                    "properties": {
+                        "source": {"properties": {"kafka": {"type": "null"}}},
+                        "tables": {"additionalProperties": {"not": {"required": ["columns"]}}},
+                    }
+                },
+                {
+                    "properties": {
+                        "source": {"required": ["kafka"], "properties": {"kafka": {"type": "object"}}},
+                        "tables": {"additionalProperties": {"propertyNames": {"not": {"enum": [*_OF_SERVER]}}}},
+                    }
+                },
+            ]
+        },
     )
 
     @classmethod
@@ -75,7 +93,9 @@ class PipelineConfig(Keys):
         hashed = (f"tables.{p}.masks.{c}" for p, t in self.tables.items() for c, m in t.masks.items() if m == "hash")
         if not self.source.mask_salt and (one := next(hashed, "")):
             return f"{one} is hash, for which source.mask_salt must be given, such as ${{env:NAME}}"
-        return ""
+        unfit, why = (_OF_SERVER, "of a server") if self.source.kafka is not None else (("columns",), "of topics")
+        others = (f"tables.{p}.{name}" for p, t in self.tables.items() for name in t.given if name in unfit)
+        return f"{one} is {why}, and source is not" if (one := next(others, "")) else ""
 
     @property
     def sink_names(self) -> tuple[str, ...]:
@@ -185,6 +205,11 @@ class PipelineConfig(Keys):
     def keys(self) -> dict[str, tuple[str, ...]]:
         """The columns that identify the rows of tables without a primary key, by pattern; of some nothing does."""
         return {pattern: tuple(t.key or ()) for pattern, t in self.tables.items() if "key" in t.given or _keyless(t)}
+
+    @property
+    def columns(self) -> dict[str, dict[str, str]]:
+        """The types of columns that messages do not name, by pattern."""
+        return {pattern: t.columns for pattern, t in self.tables.items() if "columns" in t.given}
 
     def tables_that_set(self, setting: str) -> dict[str, TableConfig]:
         """The patterns under `tables` that give a setting; its default in the others says nothing."""

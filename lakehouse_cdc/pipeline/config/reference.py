@@ -56,7 +56,7 @@ def json_schema() -> str:
 def markdown() -> str:
     """The page `docs/reference/configuration.md`."""
     parts = [_INTRODUCTION + "\n".join(f"- **{change.value}**: {what}" for change, what in _APPLY.items()) + "\n"]
-    for section in ("", "source", "target", "run", "tables.<pattern>", "sinks.<name>.kafka"):
+    for section in ("", "source", "source.kafka", "target", "run", "tables.<pattern>", "sinks.<name>.kafka"):
         rows = [one for one in TABLE if one.path.rpartition(".")[0] == section]
         parts.append(f"## {f'`{section}`' if section else 'The pipeline'}\n\n{_rows(rows)}")
     parts.append(_SOURCE + "\n" + _rows(declared_in(Places)))
@@ -68,13 +68,16 @@ def effective(config: PipelineConfig) -> list[tuple[str, object, str]]:
     options: list[tuple[str, object, str]] = []
     sections: dict[str, Keys] = {"": config}
     sections |= {f"{name}.": getattr(config, name) for name in ("source", "target", "run")}
+    topics = config.source.kafka
+    sections |= {} if topics is None else {"source.kafka.": topics}
     sections |= {f"tables.{pattern}.": keys for pattern, keys in config.tables.items()}
     sections |= {f"sinks.{name}.kafka.": sink.kafka for name, sink in config.sinks.items()}
     for prefix, keys in sections.items():
         for one in declared_in(type(keys)):
             value, given = getattr(keys, one.path), one.path in keys.given
-            is_value = f"{prefix}{one.path}" not in ("source", "target", "run", "tables", "sinks")
-            if is_value and (given or not prefix.startswith(("tables.", "sinks."))):
+            is_value = f"{prefix}{one.path}" not in ("source", "source.kafka", "target", "run", "tables", "sinks")
+            of_server = topics is not None and prefix == "source."
+            if is_value and (given or not (of_server or prefix.startswith(("tables.", "sinks.")))):
                 options.append((f"{prefix}{one.path}", value, "" if given else "default"))
     return options
 

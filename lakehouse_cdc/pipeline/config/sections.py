@@ -160,6 +160,12 @@ class RunConfig(Keys):
 class TableConfig(CapturedTable):
     """`tables.<pattern>`: what the tables that match the pattern need beside the rule."""
 
+    columns: dict[str, str] = option(
+        MapOf(Text(), names="column"),
+        "with `source.kafka`: all columns of a table, each with its type as MySQL writes it (`decimal(10,2)`), where"
+        " messages do not name types. The last pattern with it decides",
+        default={}, otherwise="as the messages say", changes=NEXT_RUN,
+    )  # fmt: skip
     form: str | None = option(
         Registered("form", form_names),
         "form of the silver table by its name; instead of `scd`, `deletes` and `append`",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.start_point import option_text
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions
 from lakehouse_cdc.options.connection import check_together, connection_of, resolved
@@ -15,6 +16,9 @@ from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.schema.column_choice import Choice
 from lakehouse_cdc.schema.masks import parsed
 from lakehouse_cdc.schema.selection import Selection
+
+if TYPE_CHECKING:
+    from lakehouse_cdc.topics.declared import Declarations
 
 _MADE_HERE = {"tables", "start", "mask_salt"}  # and those of the connection
 
@@ -63,12 +67,28 @@ def connection_options(config: PipelineConfig, home: Path) -> ConnectionOptions:
 
 def check_alone(config: PipelineConfig) -> None:
     """What a run would refuse before it asks a server, and no single value shows. Raises ConfigError."""
-    ConnectionOptions.from_url(config.source.url, tls=config.source.tls)
-    check_together(vars(config.source))
-    Selection(config.source.tables)
+    if config.source.kafka is None:
+        ConnectionOptions.from_url(config.source.url, tls=config.source.tls)
+        check_together(vars(config.source))
+        Selection(config.source.tables)
+    else:
+        declarations(config)
     for pattern in config.tables:
         if not set(pattern) & set("*?["):
             config.policy(pattern)
+
+
+def declarations(config: PipelineConfig) -> Declarations:
+    """What the configuration says of tables in topics: columns and keys. Raises ConfigError for what is no type."""
+    from lakehouse_cdc.messages.reading import Unreadable
+    from lakehouse_cdc.topics.declared import Declarations
+
+    said = Declarations(config.columns, config.keys)
+    try:
+        said.made()
+    except Unreadable as error:
+        raise codes.CONFIG_FILE_INVALID.error(f"tables.<pattern>.columns: {error.detail}") from error
+    return said
 
 
 def choice(config: PipelineConfig) -> Choice:

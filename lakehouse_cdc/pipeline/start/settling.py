@@ -25,12 +25,13 @@ from collections.abc import Callable
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.bronze.recorded_state import find_bronze, greatest_seq, record_last_schemas, tables_in
+from lakehouse_cdc.bronze.schema_registry import record_missing_schemas
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.cleanup.trash import throw_away
 from lakehouse_cdc.lake.cleanup.uncommitted_files import remove_uncommitted
 from lakehouse_cdc.lake.readers.spark import SparkReader
-from lakehouse_cdc.lake.tables import table_id
+from lakehouse_cdc.lake.tables import exists, table_id
 from lakehouse_cdc.model.belonging import (
     Action,
     BronzeRecord,
@@ -97,6 +98,31 @@ def settle(spark: SparkSession, layout: Layout, folders: Folders, digest: str) -
     if decision.why is not None:
         raise refused(decision.why, layout, folders)
     return _done(spark, layout, folders, decision, bronze)
+
+
+def settle_topics(spark: SparkSession, layout: Layout, folders: Folders) -> list[str]:
+    """The same where bronze is made from topics: the checkpoint says no position, and nothing else is to be done."""
+    place, beginning = Checkpoint(folders.bronze), Beginning(folders.schemas)
+    query = place.query_id() if place.exists else None
+    checkpoint = CheckpointRecord(query, place.last_offset(), place.last_commit(), beginning.table, {})
+    bronze = find_bronze(spark, layout, query)
+    if bronze is not None and bronze.last is not None and exists(spark, layout.schemas):
+        record_missing_schemas(spark, layout)
+    tie = relation(checkpoint, bronze)
+    decision = decide(tie, _silver(spark, layout, bronze, Checkpoint(folders.silver)), Plan.NONE)
+    if decision.why is not None:
+        raise refused(decision.why, layout, folders)
+    notices = []
+    if decision.rebuild is not None:
+        throw_away(folders.silver)
+        notices.append(_REBUILDS[decision.rebuild])
+    if decision.action is Action.BEGIN_EPOCH:
+        notices.append("the checkpoint is new, and bronze holds rows: the topics are read from their beginning")
+    if bronze is not None:
+        beginning.belongs_to(bronze.id)
+    for notice in notices:
+        _log.warning("%s: %s", layout.pipeline, notice)
+    return notices
 
 
 def refused(why: Tie | Silver, layout: Layout, folders: Folders) -> DefiniteError:

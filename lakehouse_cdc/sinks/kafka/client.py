@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_cdc.errors import CdcError, Code, codes
+from lakehouse_cdc.options.kafka import Brokers
 from lakehouse_cdc.options.measures import seconds
 from lakehouse_cdc.runtime.extras import installing
 from lakehouse_cdc.sinks.kafka.options import KafkaConfig
@@ -34,18 +35,18 @@ _TOPIC = (
 _SETTING = ("_INVALID_ARG", "INVALID_TRANSACTION_TIMEOUT", "_NOT_IMPLEMENTED", "_UNSUPPORTED_FEATURE")
 
 
-def require_package() -> None:
-    """Raises ConfigError where confluent-kafka is not installed."""
+def require_package(who: str = "a sink of Kafka") -> None:
+    """Raises ConfigError where confluent-kafka is not installed, which `who` needs."""
     try:
         import confluent_kafka  # noqa: F401
     except ImportError as error:
-        raise codes.PACKAGE_MISSING.error("a sink of Kafka needs confluent-kafka", hint=installing("kafka")) from error
+        raise codes.PACKAGE_MISSING.error(f"{who} needs confluent-kafka", hint=installing("kafka")) from error
 
 
 class Reasons:
     """What a client has said of its connections since it was asked last; and the clients' common settings."""
 
-    def __init__(self, config: KafkaConfig) -> None:
+    def __init__(self, config: Brokers) -> None:
         self._config = config
         self._last: KafkaError | None = None
 

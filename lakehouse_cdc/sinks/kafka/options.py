@@ -7,14 +7,13 @@ from typing import Literal, get_args
 
 from lakehouse_cdc.messages.formats import FormatName
 from lakehouse_cdc.options.declaration import NEVER, NEXT_RUN, Keys, Section, option
-from lakehouse_cdc.options.kinds import Choice, Flag, Integer, PropertyValue, SecretReference, Text
+from lakehouse_cdc.options.kafka import Brokers
+from lakehouse_cdc.options.kinds import Choice, Flag, Integer, PropertyValue, Text
 from lakehouse_cdc.options.measures import Duration
 from lakehouse_cdc.options.nested import MapOf
-from lakehouse_cdc.options.secrets import Secret
 
 Delivery = Literal["exactly_once", "at_least_once"]
 CleanupPolicy = Literal["delete", "compact", "compact,delete"]
-Protocol = Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]
 # what the sink's exactness, or the secrecy of its secrets, is made of
 _OWN_PRODUCER = (
     "bootstrap.servers", "transactional.id", "transaction.timeout.ms", "enable.idempotence", "acks", "request.required",
@@ -25,10 +24,9 @@ _OWN_TOPIC = ("cleanup.policy", "min.insync.replicas")
 
 
 @dataclass(frozen=True, kw_only=True)
-class KafkaConfig(Keys):
+class KafkaConfig(Brokers):
     """`sinks.<name>.kafka`: bronze's changes as messages."""
 
-    bootstrap_servers: str = option(Text(r"[^\s]+", "HOST:PORT, with commas between"), "the brokers", changes=NEXT_RUN)
     topic: str = option(
         Text(r"[\s\S]*\{table\}[\s\S]*", "a name that contains {table}"),
         "topic of a table, made from `{database}` and `{table}`; two tables cannot share one. A character that a topic"
@@ -71,9 +69,6 @@ class KafkaConfig(Keys):
         " It is how long consumers wait for a sink that has died and does not come back",
         default="5m", changes=NEXT_RUN,
     )  # fmt: skip
-    timeout: str = option(
-        Duration(), "how long the brokers may take to answer before it is an error", default="1m", changes=NEXT_RUN
-    )
     create_topics: bool = option(Flag(), "topics that are missing are created", default=True, changes=NEXT_RUN)
     partitions: int | None = option(
         Integer("partitions"), "partitions of a topic that is created",
@@ -101,26 +96,6 @@ class KafkaConfig(Keys):
         "other settings of the producer, by librdkafka's names, such as `compression.type`",
         default={}, changes=NEXT_RUN,
     )  # fmt: skip
-    security: Protocol = option(
-        Choice[Protocol](get_args(Protocol)), "`security.protocol`", default="plaintext", changes=NEXT_RUN
-    )
-    mechanism: str | None = option(
-        Text(), "SASL mechanism, such as `SCRAM-SHA-512`", default=None, otherwise="none", changes=NEXT_RUN
-    )
-    username: str | None = option(Text(), "user of SASL", default=None, otherwise="none", changes=NEXT_RUN)
-    password: Secret = option(
-        SecretReference(), "its password, by reference", default=Secret(), otherwise="none", changes=NEXT_RUN
-    )
-    ca: str | None = option(
-        Text(), "file of the authorities that TLS trusts", default=None, otherwise="the system's", changes=NEXT_RUN
-    )
-    certificate: str | None = option(
-        Text(), "file of the client's certificate", default=None, otherwise="none", changes=NEXT_RUN
-    )
-    key: str | None = option(Text(), "file of its private key", default=None, otherwise="none", changes=NEXT_RUN)
-    key_password: Secret = option(
-        SecretReference(), "the key's password, by reference", default=Secret(), otherwise="none", changes=NEXT_RUN
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
