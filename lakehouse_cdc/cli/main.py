@@ -284,7 +284,10 @@ def signal(
     ],
     what: Annotated[
         list[str] | None,
-        typer.Argument(help="Tables, by names or patterns, as shop.orders. For pass: FILE:POS, as an error names it."),
+        typer.Argument(
+            help="For snapshot: tables, by names or patterns, as shop.orders; so for add and drop. For pass:"
+            " FILE:POS, as an error names it."
+        ),
     ] = None,
     where: Annotated[str, typer.Option(help="For snapshot: SQL that says of which rows, as \"status = 'paid'\".")] = "",
 ) -> None:

@@ -34,7 +34,7 @@ def test_failure_is_the_exit_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 @pytest.mark.process
 def test_the_shell_completes_commands_and_options() -> None:
     script = "from lakehouse_cdc.cli.main import app; app(prog_name='lakehouse-cdc')"
-    for typed, completed in {"d": ["demo", "doctor"], "run --on": ["--once"]}.items():
+    for typed, completed in {"d": ["demo", "doctor", "dead-letters"], "run --on": ["--once"]}.items():
         words = ["lakehouse-cdc", *typed.split()]
         asked = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
         given = {**os.environ, **asked, "_LAKEHOUSE_CDC_COMPLETE": "complete_bash"}

@@ -69,6 +69,7 @@ def test_files_are_few_and_rows_are_the_same(spark: SparkSession, run: Callable[
         assert [row.v for row in frame.collect()] == [0], name
 
 
+@pytest.mark.long
 def test_it_may_be_off(
     spark: SparkSession, mysql: MySqlServer, database: str, run: Callable[..., None], lake: Pipeline, tmp_path: Path
 ) -> None:
@@ -79,6 +80,7 @@ def test_it_may_be_off(
     assert files(spark, off) == before + 6
 
 
+@pytest.mark.long
 def test_what_fails_is_said_and_the_run_does_not_end(
     spark: SparkSession, run: Callable[..., None], lake: Pipeline
 ) -> None:
@@ -98,11 +100,11 @@ def test_what_fails_is_said_and_the_run_does_not_end(
 
 
 def test_a_run_that_is_interrupted_does_not_wait_for_it(
-    spark: SparkSession, run: Callable[..., None], lake: Pipeline
+    spark: SparkSession, mysql: MySqlServer, database: str, run: Callable[..., None], lake: Pipeline, tmp_path: Path
 ) -> None:
-    lake.run(once=True)
-    changed(run, lake, 1)
-    run("UPDATE t SET v = 100")
+    off = pipeline(spark, mysql, database, tmp_path, target={"maintain": "off"})
+    off.run(once=True)
+    changed(run, off, 1)
     entered, notices = threading.Event(), list[str]()
 
     def enter(*at: Any) -> None:
