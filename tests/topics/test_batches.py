@@ -59,6 +59,8 @@ class Copy:
         for partition, messages in enumerate(partitions):
             first = self.offsets[partition]
             self.offsets[partition] += len(messages)
+            if not messages:
+                continue
             frame = self.spark.createDataFrame(records([*messages], partition=partition, first=first).to_pandas())
             made.append(frame.selectExpr("topic", "cast(partition AS int)", "offset", "timestamp", "key", "value"))
         whole = made[0].coalesce(1)
