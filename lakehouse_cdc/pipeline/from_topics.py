@@ -62,6 +62,9 @@ class FromTopics:
         """Raise what keeps the topics from being read; no notices."""
         declarations(self._context.config)
         brokers.require_topics(self._topics)
+        place = Checkpoint(self._context.checkpoint("bronze"))
+        if (batch := place.last_commit()) is not None:
+            brokers.require_records(self._topics, place.offset(batch))
         return []
 
     def settle(self) -> list[str]:

@@ -12,7 +12,10 @@ from lakehouse_cdc.options.measures import seconds
 from lakehouse_cdc.sinks.kafka.client import Reasons, calling, require_package
 
 if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
     from confluent_kafka.admin import AdminClient
+
+_EVENTS_SECONDS = 1.0
 
 
 @contextmanager
@@ -22,11 +25,16 @@ def _admin(config: Topics, doing: str) -> Iterator[AdminClient]:
     from confluent_kafka.admin import AdminClient
 
     reasons = Reasons(config)
-    with calling(doing, reasons.last):
-        try:
-            admin = AdminClient(reasons.settings())
-        except (ValueError, TypeError) as error:
-            raise codes.KAFKA_SETTING_REFUSED.error(f"cannot make the client: {error}") from error
+    try:
+        admin = AdminClient(reasons.settings())
+    except (ValueError, TypeError) as error:
+        raise codes.KAFKA_SETTING_REFUSED.error(f"cannot make the client: {error}") from error
+
+    def last() -> KafkaError | None:
+        admin.poll(_EVENTS_SECONDS)  # which hands over what its connections have said
+        return reasons.last()
+
+    with calling(doing, last):
         yield admin
 
 
@@ -52,18 +60,37 @@ def behind(config: Topics, read: Mapping[str, Mapping[str, int]]) -> dict[str, i
 
     Raises as `partitions_of` does.
     """
-    from_topics = partitions_of(config)
+    left = dict.fromkeys(config.topics, 0)
+    for (topic, partition), (begin, end) in _extents(config).items():
+        left[topic] += end - max(read.get(topic, {}).get(str(partition), 0), begin)
+    return left
+
+
+def require_records(config: Topics, read: Mapping[str, Mapping[str, int]]) -> None:
+    """Raise as `partitions_of` does, and DefiniteError where messages that come after those that were read are gone.
+
+    Spark finds that, too, in a task, from which its reason does not reach the driver. `read` is as of `behind`.
+    """
+    for (topic, partition), (begin, end) in _extents(config).items():
+        following = read.get(topic, {}).get(str(partition), begin)
+        if not begin <= following <= end:
+            raise codes.TOPIC_RECORDS_LOST.error(
+                f"offset {following:,} follows what was read, and the brokers have {begin:,} up to {end:,}",
+                where=f"{topic}, partition {partition}",
+            )
+
+
+def _extents(config: Topics) -> dict[tuple[str, int], tuple[int, int]]:
+    """The first offset of each partition, and the one after its last."""
     from confluent_kafka import TopicPartition, admin
 
     spec: Any = admin  # its package says no types
-    places = [TopicPartition(topic, n) for topic, partitions in from_topics.items() for n in range(partitions)]
+    from_topics = partitions_of(config).items()
+    places = [TopicPartition(topic, n) for topic, partitions in from_topics for n in range(partitions)]
     with _admin(config, "ask the brokers for the ends of topics") as client:
         ends = _offsets(client.list_offsets({place: spec.OffsetSpec.latest() for place in places}), config)
         begins = _offsets(client.list_offsets({place: spec.OffsetSpec.earliest() for place in places}), config)
-    left = dict.fromkeys(from_topics, 0)
-    for (topic, partition), end in ends.items():
-        left[topic] += end - max(read.get(topic, {}).get(str(partition), 0), begins[topic, partition])
-    return left
+    return {place: (begins[place], end) for place, end in ends.items()}
 
 
 def _offsets(asked: Mapping[Any, Any], config: Topics) -> dict[tuple[str, int], int]:

@@ -92,7 +92,8 @@ TOPIC_RECORDS_LOST = Code(
     Scope.PIPELINE,
     "The brokers no longer have messages that were not read yet, or the topic was made again.",
     "Have what was lost written to the topic again; then lakehouse-cdc reset --keep-tables -c pipeline.yml, and run: "
-    "it begins with the first message that there is.",
+    "it begins with the first message that there is. Rows that come after newer ones of their partition are then dead "
+    "letters, which lakehouse-cdc dead-letters retry -c pipeline.yml takes.",
 )
 
 NOT_OF_TOPICS = Code(
