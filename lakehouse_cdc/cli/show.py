@@ -176,9 +176,9 @@ class Screen:
     def _of_topics(self, status: Status, bronze: SourcePoint) -> None:
         """How far the topics are ahead, and what was set aside."""
         self.say(f"bronze is at {bronze.file}:{bronze.pos}")
-        for topic, messages in (status.behind or {}).items():
+        for topic, messages in (status.unread or {}).items():
             self.say(f"{topic}: {messages:,} messages are yet to be read" if messages else f"{topic}: all is read")
-        if status.behind is None:
+        if status.unread is None:
             self.say("the brokers cannot be reached", "warning", _STYLES["warning"])
         if letters := sum(status.dead_letters.values()):
             reasons = ", ".join(f"{n:,} {reason}" for reason, n in status.dead_letters.items())

@@ -72,7 +72,7 @@ class Status:
     counts the statements logged as text that were `passed_over`, and those for which tables were `read_again`.
     `passed` are the ends of statements that the user wants to be passed; `asked_patterns` are those of tables that
     signals have added, or left out (`!`). `last_error` ended the last run.
-    Of a pipeline from topics: `behind` are the messages of each that bronze has not got, about, None where the brokers
+    Of a pipeline from topics: `unread` are the messages of each that bronze has not got, about, None where the brokers
     were not asked; `dead_letters` counts what was set aside, by reason.
     """
 
@@ -87,7 +87,7 @@ class Status:
     passed: tuple[str, ...] = ()
     asked_patterns: tuple[str, ...] = ()
     last_error: LastError | None = None
-    behind: dict[str, int] | None = None
+    unread: dict[str, int] | None = None
     dead_letters: dict[str, int] = field(default_factory=dict)
     of_topics: bool = False
 

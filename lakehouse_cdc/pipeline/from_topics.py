@@ -62,10 +62,16 @@ class FromTopics:
         """Raise what keeps the topics from being read; no notices."""
         declarations(self._context.config)
         brokers.require_topics(self._topics)
-        place = Checkpoint(self._context.checkpoint("bronze"))
-        if (batch := place.last_commit()) is not None:
-            brokers.require_records(self._topics, place.offset(batch))
+        if read := self._read:
+            brokers.require_records(self._topics, read)
         return []
+
+    @property
+    def _read(self) -> dict[str, dict[str, int]]:
+        """By topic and partition the next offset to be read, as far as bronze has batches."""
+        place = Checkpoint(self._context.checkpoint("bronze"))
+        batch = place.last_commit()
+        return {} if batch is None else place.offset(batch)
 
     def settle(self) -> list[str]:
         """Do the checkpoint, bronze and silver belong together? What was done, in words. Raises DefiniteError."""
@@ -108,7 +114,7 @@ class FromTopics:
         context, reader = self._context, self._context.reader()
         layout, status = context.layout, self._bronze(reader)
         if status.bronze is None:
-            return replace(status, behind=self._behind())
+            return replace(status, unread=self._unread())
         counts = reader.counts(layout.changes, PARTITION)
         schemas = [row[PARTITION] for row in reader.rows(layout.schemas, [PARTITION])]
         tables = {name: TableStatus("done", [], n - schemas.count(name), None) for name, n in sorted(counts.items())}
@@ -116,18 +122,16 @@ class FromTopics:
             tables = with_silver(reader, layout, tables, context.config.policy)
             silver = applied(reader, layout, context.checkpoint("silver"))
             status = replace(status, silver=None if silver is None else silver.source_point)
-        return replace(status, tables=tables, behind=self._behind(), dead_letters=self._counts(reader))
+        return replace(status, tables=tables, unread=self._unread(), dead_letters=self._counts(reader))
 
     def _counts(self, reader: TableReader) -> dict[str, int]:
         table = self._context.layout.dead_letters
         return dict(sorted(reader.counts(table, "reason").items())) if reader.exists(table) else {}
 
-    def _behind(self) -> dict[str, int] | None:
+    def _unread(self) -> dict[str, int] | None:
         """Messages of each topic that bronze has not got, about; None where the brokers do not answer."""
-        place = Checkpoint(self._context.checkpoint("bronze"))
-        batch = place.last_commit()
         try:
-            return brokers.behind(self._topics, {} if batch is None else place.offset(batch))
+            return brokers.unread(self._topics, self._read)
         except CdcError:
             return None
 

@@ -55,7 +55,7 @@ def require_topics(config: Topics) -> None:
         raise codes.TOPIC_MISSING.error(f"there is no topic {', '.join(missing)}", where="source.kafka.topics")
 
 
-def behind(config: Topics, read: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+def unread(config: Topics, read: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
     """How many offsets of each topic come after those that were read: by topic and partition the next one to read.
 
     Raises as `partitions_of` does.
@@ -69,7 +69,7 @@ def behind(config: Topics, read: Mapping[str, Mapping[str, int]]) -> dict[str, i
 def require_records(config: Topics, read: Mapping[str, Mapping[str, int]]) -> None:
     """Raise as `partitions_of` does, and DefiniteError where messages that come after those that were read are gone.
 
-    Spark finds that, too, in a task, from which its reason does not reach the driver. `read` is as of `behind`.
+    Spark finds that, too, in a task, from which its reason does not reach the driver. `read` is as of `unread`.
     """
     for (topic, partition), (begin, end) in _extents(config).items():
         following = read.get(topic, {}).get(str(partition), begin)

@@ -70,7 +70,7 @@ def test_a_pipeline_from_topics_by_its_commands(spark: SparkSession, broker: Bro
     assert done["tables"]["shop.t"]["c"] == 2
     assert done["position"]["file"] == "bin.000001"
     status = call(0, "status", "-c", file)
-    assert status["behind"] == {topic: 0}
+    assert status["unread"] == {topic: 0}
     assert status["dead_letters"] == {"not_json": 1}
     assert status["tables"]["shop.t"]["silver_rows"] == 2
     assert "set aside: 1 (1 not_json)" in call(0, "status", "-c", file, as_json=False)

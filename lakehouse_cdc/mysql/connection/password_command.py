@@ -123,7 +123,7 @@ def _password(out: bytes, where: str) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the command, if it has not ended, and what it started and left behind."""
+    """End the command, if it has not ended, and what it started and left running."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     if process.stdout is not None:
