@@ -9,8 +9,45 @@ _LATE = "tests/silver/test_tombstones.py::test_an_older_change_does_not_bring_a_
 _COPIES = "tests/silver/test_copies.py::test_the_copy_that_came_last_goes_first_and_what_is_read_again_continues"
 _OUT_OF_ORDER = "tests/silver/test_late_batches.py::test_versions_are_those_of_the_order_whatever_order_they_come_in"
 _MERGES = "tests/lake/test_rust_table.py::test_a_merge_is_what_the_model_says_whatever_it_is_given"
+_READ_FIRST = "tests/silver/test_read_first.py"
 
 TABLES = (
+    Mutation(
+        name="read-first-by-steps-of-its-own",
+        rule="The read that a new table begins with and what came after it are two batches to Delta.",
+        file="lakehouse_cdc/silver/apply/table_applier.py",
+        function="TableApplier._begin_with",
+        old='step=":read"',
+        new='step=""',
+        tests=(f"{_READ_FIRST}::test_a_crash_after_the_read_leaves_nothing_out",),
+    ),
+    Mutation(
+        name="read-first-until-all-is-in",
+        rule="A table that has been given the read that it begins with, and no more, is being built.",
+        file="lakehouse_cdc/silver/apply/table_applier.py",
+        function="TableApplier._open",
+        old="in_steps=steps, policy=policy",
+        new="in_steps=bool(part.changes), policy=policy",
+        tests=(f"{_READ_FIRST}::test_a_crash_after_the_read_leaves_nothing_out",),
+    ),
+    Mutation(
+        name="read-first-is-older",
+        rule="A new table is given a read first only where all other changes are newer.",
+        file="lakehouse_cdc/silver/batch/contents.py",
+        function="TableBatch.in_two",
+        old=" or oldest <= at",
+        new="",
+        tests=(f"{_READ_FIRST}::test_only_a_read_that_is_older_than_all_else_comes_first",),
+    ),
+    Mutation(
+        name="reads-in-every-file",
+        rule="A first load has the rows of a read that lie in one file with other changes.",
+        file="lakehouse_cdc/silver/load/direct_load.py",
+        function="_may_have_reads",
+        old='        return _READ in pc.unique(data.read(columns=["op"]).column("op")).to_pylist()\n',
+        new="        return False\n",
+        tests=(f"{_READ_FIRST}::test_the_read_is_loaded_and_the_rest_is_merged",),
+    ),
     Mutation(
         name="rebuilt-in-part",
         rule="A table whose tombstones were replaced is replaced, too, whatever is configured by then.",

@@ -54,10 +54,10 @@ class TargetConfig(Keys):
     )  # fmt: skip
     engine: Configured = option(
         Choice[Configured](get_args(Configured)),
-        "what applies batches to silver tables: `spark`, or `auto`, with which new tables that need no more of Delta"
-        " than deltalake has are made for it, and changed by it in a fraction of the time; see"
-        " [Shape the silver tables](../guides/shape-silver-tables.md#which-engine-keeps-a-table)",
-        default="spark", changes=NEW_TABLE,
+        "what applies batches to silver tables: with `auto`, new tables that need no more of Delta than deltalake has"
+        " are made for it, and changed by it in a fraction of the time, and the others are Spark's; with `spark`, all"
+        " are; see [Shape the silver tables](../guides/shape-silver-tables.md#which-engine-keeps-a-table)",
+        default="auto", changes=NEW_TABLE,
     )  # fmt: skip
     metadata_prefix: str = option(
         Text(r"[A-Za-z_][A-Za-z0-9_]{0,31}", "at most 32 letters, digits and _, no digit first"),

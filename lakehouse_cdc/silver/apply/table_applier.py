@@ -11,6 +11,11 @@ from there when it is tried again.
 
 A table that is met for the first time, or was moved away, is built from the whole of bronze, which may hold changes as
 well; then it says that it is being built until all segments are in, so that a crash does not pass for the end.
+
+Of many rows that were written while they were read, such a table is given those of the read first, and what came after
+it next, as if they were two batches: rows of one read are loaded in a fraction of the time (see `load.direct_load`).
+`TableBatch.in_two` says whether they can be: every other change is newer. Each of the two has steps of its own, and a
+batch that comes again, which it does until the table holds all of it, is divided as before.
 """
 
 from __future__ import annotations
@@ -26,10 +31,12 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.errors import DefiniteError, TableError, codes
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.commits import noting
-from lakehouse_cdc.lake.direct.file_listing import Listed
+from lakehouse_cdc.lake.direct.file_listing import Listed, files_of
 from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.table_state import Columns
 from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.model.bronze_row import PARTITION
+from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.schema.table import TableSchema
@@ -60,6 +67,7 @@ from lakehouse_cdc.sinks.schema_cache import Schemas
 
 _Rows = Callable[[], DataFrame]
 _MOST_AT_FIRST = 50_000  # rows that one task puts into a new table; more of them are loaded by several
+_READ = Op.READ.value
 
 
 class AnotherForm(Exception):
@@ -96,12 +104,16 @@ class TableApplier:
             self._held = self._open(session, held, part, partial(self._rows, session, self._range))
         rows = self._rows(session, self._range)
         note, whole = self._order(session, after, note)
+        if whole is None and self._held.in_steps and (two := self._in_two(part)) is not None:
+            read, part = two
+            self._begin_with(session, self._held, read, rows.where(F.col("op") == _READ), note)
+            rows = rows.where(F.col("op") != _READ)
         for change, until in pairwise([None, *part.changes, None]):
             self._held = self._segment(session, self._held, part, rows, whole, change, until, note)
         self._held = self._mark(session, self._held, part.left, note)
         if self._held.building:
             schema_executor.finish_building(session, self._layout, self._name, self._holding(self._held, note))
-            self._held = replace(self._held, building=False)
+            self._held = replace(self._held, building=False, in_steps=False)
         if self._held.quarantine is not None:
             schema_executor.set_aside(session, self._layout, self._name, None, self._holding(self._held, note))
             self._held = replace(self._held, quarantine=None)
@@ -258,7 +270,7 @@ class TableApplier:
             self._policy = self._configured.for_schema(part.changes[-1].new if part.changes else schema)
             begin = self._begin(part)
             schema, since = (schema, 0) if begin is None else (begin.new, begin.seq)
-            steps, policy = bool(part.changes), self._policy
+            steps, policy = bool(part.changes) or self._is_divided(part), self._policy
             require_usable_name(self._table, self._name)
             policy.require_fit(schema)
             shape = self._first_shape(session, schema, rows)
@@ -271,8 +283,9 @@ class TableApplier:
             frozen = FrozenShape.of_shape(shape) if of_part else None
             building = steps or of_part
             held = replace(
-                begun, building=building, form=policy.form, transform=shape.transform, frozen=frozen, engine=engine
-            )
+                begun, building=building, form=policy.form, transform=shape.transform, frozen=frozen, engine=engine,
+                in_steps=steps,
+            )  # fmt: skip
             self._writer = self._writer_for(session, shape, held, fresh=True)
             return held
         if held.schema_id is not None:
@@ -283,6 +296,28 @@ class TableApplier:
         if not held.changing:
             self._writer = self._writer_for(session, self._shape(session, schema, held, rows), held)
         return held
+
+    def _in_two(self, part: TableBatch) -> tuple[TableBatch, TableBatch] | None:
+        """The read that a new table begins with, and the rest; None where they are one batch."""
+        return part.in_two if self._table.part is None else None
+
+    def _is_divided(self, part: TableBatch) -> bool:
+        """Whether the first batch of the table, which is about to be made, is applied as two."""
+        if self._in_two(part) is None or self._range is None or self._layout.changes.path is None:
+            return False
+        files = files_of(self._layout.changes, self._range, {PARTITION: self._name})
+        return sum(file.rows for file in files or ()) > _MOST_AT_FIRST
+
+    def _begin_with(
+        self, session: SparkSession, held: Held, read: TableBatch, rows: DataFrame, note: CommitNote
+    ) -> None:
+        """Apply the read that the table begins with."""
+        assert self._writer is not None
+        shape, through = self._writer.shape, self._through
+        writer = self._writer_for(session, shape, held, step=":read")
+        note = self._holding(held, note, read.end)
+        self._write(session, writer, Segment(read, rows, None, self._range, through), note)
+        self._writer = self._writer_for(session, shape, held)
 
     def _begin(self, part: TableBatch) -> SchemaBoundary | None:
         """The change after which the table fits its form, where it did not before it: the table begins with that.
@@ -348,7 +383,9 @@ class TableApplier:
         self._schemas.learn(session, [held.frozen.schema_id], rows)
         return Shape(self._schemas[held.frozen.schema_id], schema, held.frozen.sources, held.transform)
 
-    def _writer_for(self, session: SparkSession, shape: Shape, held: Held, *, fresh: bool = False) -> Writer:
+    def _writer_for(
+        self, session: SparkSession, shape: Shape, held: Held, *, fresh: bool = False, step: str = ""
+    ) -> Writer:
         if shape.frozen and not self._policy.freezes:
             raise codes.SILVER_FROZEN_EARLIER.error(
                 f"the silver table of {self._name} was frozen while its source changed, and is to evolve now",
@@ -361,7 +398,9 @@ class TableApplier:
         keep_days, track = self._keep_days, self._policy.track
         return form.writer(
             session,
-            WriterArguments(self._layout, shape, held.schema_seq, kept, fresh=fresh, keep_days=keep_days, track=track),
+            WriterArguments(
+                self._layout, shape, held.schema_seq, kept, fresh=fresh, keep_days=keep_days, track=track, step=step
+            ),
         )
 
     def _segment(
@@ -391,17 +430,23 @@ class TableApplier:
             return held
         if self._writer is None:
             raise self._amid_a_change(held)
-        table_definition.require_same(self._writer.shape.rows, {i: self._schemas[i] for i in sorted(mine.schema_ids)})
         whole = None if whole is None else _between(whole, held.schema_seq, until)
-        schema = self._writer.shape.rows
-        if schema.key and schema.key_given and "r" in mine.ops:
-            last_read = rows.where(f"seq >= {part.barrier}BD")  # it replaces those before it, whatever their schema
-            typed_columns.require_unique(last_read, self._writer.shape)
         through = self._through
         note = self._holding(held, note, note.source_point.seq if until is None else until.seq - 1)
         versions = None if part.changes else self._range
-        self._writer.write(session, Segment(mine, rows, whole, versions, through), note)
+        self._write(session, self._writer, Segment(mine, rows, whole, versions, through), note, part.barrier)
         return held
+
+    def _write(
+        self, session: SparkSession, writer: Writer, segment: Segment, note: CommitNote, barrier: int = 0
+    ) -> None:
+        """Apply a segment of a batch that has that barrier."""
+        part, schema = segment.part, writer.shape.rows
+        table_definition.require_same(schema, {i: self._schemas[i] for i in sorted(part.schema_ids)})
+        if schema.key and schema.key_given and _READ in part.ops:
+            last_read = segment.rows.where(f"seq >= {barrier}BD")  # it replaces those before, whatever their schema
+            typed_columns.require_unique(last_read, writer.shape)
+        writer.write(session, segment, note)
 
     def _mark(self, session: SparkSession, held: Held, left: int, note: CommitNote) -> Held:
         """Whether the table is still followed: one that comes back begins with a change of its schema."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -87,6 +87,7 @@ class TableBatch:
     `single_read` is True where all row changes are snapshot rows of one position: one read of the source gives each
     key once. `barrier` is the seq below which no row survives, 0 if there is none. `end` is the greatest seq of all,
     `changes` are those of the schema, in order. `left` is the seq at which the table was left off last, or 0.
+    `read` and `changed` are the least and the greatest seq of snapshot rows, and of other row changes; None for none.
     """
 
     table: str
@@ -98,6 +99,8 @@ class TableBatch:
     end: int
     changes: tuple[SchemaBoundary, ...]
     left: int
+    read: tuple[int, int] | None
+    changed: tuple[int, int] | None
 
     @property
     def single_read(self) -> bool:
@@ -113,6 +116,20 @@ class TableBatch:
     def has_rows(self) -> bool:
         """True if any row changes."""
         return bool(self.ops & {"r", "c", "u", "d"})
+
+    @property
+    def in_two(self) -> tuple[TableBatch, TableBatch] | None:
+        """One read, and all that came after it, each as a batch; None where the batch is not just that."""
+        if self.read is None or self.changed is None or self.changes or Op.END.value in self.ops:
+            return None
+        at, oldest = self.read[1], min([self.changed[0], *(barrier.seq for barrier in self.barriers)])
+        if self.read[0] != at or oldest <= at:
+            return None
+        read = replace(
+            self, ops=frozenset({Op.READ.value}), first=at, last=at, barriers=(), end=at, left=0, changed=None
+        )
+        first, last = self.changed
+        return read, replace(self, ops=self.ops - {Op.READ.value}, first=first, last=last, read=None)
 
 
 @dataclass(frozen=True)
@@ -164,19 +181,29 @@ def assembled(
     parts: dict[str, TableBatch] = {}
     for name in sorted({group.table for group in groups}):
         mine = [group for group in groups if group.table == name]
-        moved = [group for group in mine if group.op not in MARKS]
+        read = _bounds(group for group in mine if group.op == Op.READ.value)
+        changed = _bounds(group for group in mine if group.op not in (*MARKS, Op.READ.value))
+        moved = [seq for bounds in (read, changed) if bounds is not None for seq in bounds]
         parts[name] = TableBatch(
             table=name,
             ops=frozenset(group.op for group in mine),
             schema_ids=frozenset(group.schema_id for group in mine),
-            first=min((group.least for group in moved), default=0),
-            last=max((group.greatest for group in moved), default=0),
+            first=min(moved, default=0),
+            last=max(moved, default=0),
             barriers=tuple(barriers.get(name, ())),
             end=max(group.greatest for group in mine),
             changes=tuple(changes.get(name, ())),
             left=left.get(name, 0),
+            read=read,
+            changed=changed,
         )
     return parts
+
+
+def _bounds(groups: Iterable[Group]) -> tuple[int, int] | None:
+    """The least and the greatest seq; None where there are no groups."""
+    each = list(groups)
+    return (min(group.least for group in each), max(group.greatest for group in each)) if each else None
 
 
 def barriers_of(rows: DataFrame) -> dict[str, list[Barrier]]:

@@ -56,7 +56,7 @@ class WriterArguments:
 
     `kept`: columns that the table has beside those of `shape`; they are NULL in every row that is written. `fresh`:
     nothing was applied to the table yet. `keep_days`: how long tombstones are kept. `track`: the columns whose change
-    begins a version (None: all).
+    begins a version (None: all). `step` tells its commits from those of another writer in the same batch.
     """
 
     layout: Layout
@@ -66,6 +66,12 @@ class WriterArguments:
     fresh: bool
     keep_days: float
     track: Sequence[str] | None
+    step: str = ""
+
+    @property
+    def suffix(self) -> str:
+        """Of the names of its steps: a batch has commits of its own under each schema."""
+        return self.step + (f"@{self.since}" if self.since else "")
 
 
 class Form(ABC):

@@ -6,20 +6,24 @@ Spark would (see `direct_load_task`), which are committed as Spark would (see `l
 the time.
 
 It is a second way to the same table, and it is taken only where nothing but the plain case can come: rows of one read,
-each key once; a table without any property or feature that this module does not know; the lists of files clear from
-bronze's log; and every image just as it was written. Everything else goes through Spark, and so does a load in which a
-task comes across anything else: nothing is committed before all tasks have ended, and files that no commit names are
-not part of the table. The commit is that of an append by Spark, with its transaction, note and metrics.
+each key once (what is newer may lie in other files of the same commits); a table without any property or feature that
+this module does not know; the lists of files clear from bronze's log; and every image just as it was written.
+Everything else goes through Spark, and so does a load in which a task comes across anything else: nothing is committed
+before all tasks have ended, and files that no commit names are not part of the table. The commit is that of an append
+by Spark, with its transaction, note and metrics.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.images.typed.columns import arrow_type
@@ -30,6 +34,7 @@ from lakehouse_cdc.lake.direct.newest_version import can_put
 from lakehouse_cdc.lake.direct.statistics import Path
 from lakehouse_cdc.lake.table_state import State
 from lakehouse_cdc.model.bronze_row import PARTITION
+from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.own_columns import OwnColumns
 from lakehouse_cdc.model.table_layout import PIPELINE, Layout, Table
@@ -41,6 +46,7 @@ from lakehouse_cdc.silver.definition.transform import NOTHING
 from lakehouse_cdc.silver.load.direct_load_task import FILE_ROWS, Conversion, convert
 from lakehouse_cdc.silver.tables import table_definition
 
+_READ = Op.READ.value
 _log = logging.getLogger(__name__)
 _SMALL = 50_000  # rows that are not worth another task
 _OURS = PIPELINE.partition(".")[0] + "."
@@ -109,7 +115,8 @@ def _planned(
         return None
     columns = _columns(state, shape, form, table.own)
     assert segment.versions is not None
-    files = files_of(layout.changes, segment.versions, {PARTITION: part.table})
+    listed = files_of(layout.changes, segment.versions, {PARTITION: part.table})
+    files = [file for file in listed or () if _may_have_reads(str(layout.changes.path), file)]
     if columns is None or not files:
         return None
     columns = columns.with_metadata({"org.apache.spark.version": session.version})  # so dates are of one calendar
@@ -119,6 +126,15 @@ def _planned(
     own = tuple((name, name in null) for name, _ in form.columns(table.own))
     folders = str(layout.changes.path), str(table.path)
     return Conversion(*folders, rows, part.schema_ids, part.first, own, columns, statistics), files
+
+
+def _may_have_reads(folder: str, file: Listed) -> bool:
+    """Whether a file of bronze may have rows of a read: what Delta keeps of it says so, else its ops are looked at."""
+    least, greatest = (file.stats.get(key, {}).get("op") for key in ("minValues", "maxValues"))
+    if least is not None and greatest is not None and (_READ in (least, greatest) or not least < _READ < greatest):
+        return _READ in (least, greatest)
+    with pq.ParquetFile(os.path.join(folder, file.path), memory_map=True) as data:
+        return _READ in pc.unique(data.read(columns=["op"]).column("op")).to_pylist()
 
 
 def _known(state: State, shape: Shape, form: Form, own: OwnColumns) -> bool:

@@ -39,8 +39,7 @@ class TableWriter:
         shape, layout, fresh, keep_days = arguments.shape, arguments.layout, arguments.fresh, arguments.keep_days
         self._form, self.shape, self._schema = form, shape, shape.schema
         self._kept = tuple(arguments.kept)
-        # a batch has commits of its own under each schema
-        self._suffix = f"@{arguments.since}" if arguments.since else ""
+        self._suffix = arguments.suffix
         name, self._layout = shape.schema.name, layout
         self._table, self._graves = layout.silver_table(name), layout.tombstones(name)
         self._fresh, self._keep_days = fresh, keep_days

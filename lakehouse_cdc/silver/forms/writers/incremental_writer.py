@@ -29,7 +29,7 @@ class OrderedWriter(ABC):
     def __init__(self, form: Form, arguments: WriterArguments) -> None:
         layout, shape = arguments.layout, arguments.shape
         self._form, self.shape, self._schema = form, shape, shape.schema
-        self._since, self._kept = arguments.since, tuple(arguments.kept)
+        self._since, self._suffix, self._kept = arguments.since, arguments.suffix, tuple(arguments.kept)
         self._layout, self._table = layout, layout.silver_table(shape.schema.name)
         self._own = self._table.own
         self._has_rows = False  # True once it is known to
@@ -71,5 +71,4 @@ class OrderedWriter(ABC):
         """Replace what the table holds since the schema came into force; `whole` is all of bronze since then."""
 
     def _step(self) -> str:
-        suffix = f"@{self._since}" if self._since else ""
-        return f"{self._schema.name}:{self._writes}{suffix}"
+        return f"{self._schema.name}:{self._writes}{self._suffix}"

@@ -60,7 +60,7 @@ class MultisetWriter:
 
     def __init__(self, form: Form, arguments: WriterArguments) -> None:
         self._layout, shape = arguments.layout, arguments.shape
-        self._form, self.shape, self._since = form, shape, arguments.since
+        self._form, self.shape, self._suffix = form, shape, arguments.suffix
         self._kept = tuple(arguments.kept)
         self._table = self._layout.silver_table(shape.schema.name)
         self._own = self._table.own
@@ -80,7 +80,7 @@ class MultisetWriter:
         moved = moved.persist()  # it is looked at from several sides
         try:
             if not self._has_rows:
-                self._append(_came(moved, _limits(moved, None, self.shape.schema.name)), note)
+                self._append(_came(moved, _enough(_limits(moved, None), self.shape.schema.name)), note)
             elif floor and not table.where(f"{self._own.seq} < {floor}BD").isEmpty():
                 self._replace(table, floor, moved, note)
             else:
@@ -119,8 +119,9 @@ class MultisetWriter:
     def _apply(self, session: SparkSession, table: DataFrame, moved: DataFrame, note: CommitNote) -> None:
         """What comes and goes, where no row that is there is too old."""
         there = _counts(with_digest_of(table, moved, self._own), self._own)
-        limits = _limits(moved, there, self.shape.schema.name).persist()
+        limits = _limits(moved, there).persist()  # of all that the table has
         try:
+            _enough(limits, self.shape.schema.name)
             changed = limits.where("there > base").select("digest")
             if changed.isEmpty():
                 self._append(_came(moved, limits), note)
@@ -158,8 +159,7 @@ class MultisetWriter:
         return {"digest": self._own.row_hash, "copy": self._own.row_copy}
 
     def _step(self) -> str:
-        suffix = f"@{self._since}" if self._since else ""
-        return f"{self.shape.schema.name}:counted{suffix}"
+        return f"{self.shape.schema.name}:counted{self._suffix}"
 
 
 def newer(segment: Segment) -> tuple[TableBatch | None, DataFrame]:
@@ -203,7 +203,8 @@ def at(held: DataFrame | None, part: TableBatch | None, rows: DataFrame, shape: 
     """
     floor, moved = events(part, rows, shape)
     if held is None:
-        return _came(moved, _limits(moved, None, shape.schema.name)).select(*typed_columns.laid_out(shape, own))
+        fresh = _came(moved, _enough(_limits(moved, None), shape.schema.name))
+        return fresh.select(*typed_columns.laid_out(shape, own))
     hashed = held.where(f"{own.seq} >= {floor}BD").withColumn(own.row_hash, row_digest.by_spark(shape.schema))
     left, limits = _left(_numbered(hashed.withColumn(own.row_copy, F.lit(0)), own), moved, shape, own)
     fresh = _came(moved, limits).select(*typed_columns.laid_out(shape, own))
@@ -239,18 +240,19 @@ def _counts(rows: DataFrame, own: OwnColumns) -> DataFrame:
     return rows.groupBy(F.col(own.row_hash).alias("digest")).agg(F.max(own.row_copy).cast("bigint").alias("there"))
 
 
-def _limits(moved: DataFrame, there: DataFrame | None, table: str) -> DataFrame:
-    """By digest of the events: how many copies were `there`, the lowest of them that stay (`base`), and the `last`.
-
-    Raises TableError where more copies go than there are.
-    """
+def _limits(moved: DataFrame, there: DataFrame | None) -> DataFrame:
+    """By digest of the events: how many copies were `there`, the lowest of them that stay (`base`), and the `last`."""
     lowest = _heights(moved).groupBy("digest").agg(F.min("height").alias("lowest"), F.sum("n").alias("change"))
     known = lowest.withColumn("there", F.lit(0)) if there is None else lowest.join(there, "digest", "left")
-    removed = "greatest(0, -lowest)"
-    limits = known.selectExpr("digest", "coalesce(there, 0) AS there", f"{removed} AS removed", "change")
-    if not limits.where("there < removed").isEmpty():
+    limits = known.selectExpr("digest", "coalesce(there, 0) AS there", "least(0, lowest) AS removed", "change")
+    return limits.selectExpr("digest", "there", "there + removed AS base", "there + change AS last")
+
+
+def _enough(limits: DataFrame, table: str) -> DataFrame:
+    """The same limits. Raises TableError where more copies go than there are."""
+    if not limits.where("base < 0").isEmpty():
         raise copies_missing(table)
-    return limits.selectExpr("digest", "there", "there - removed AS base", "there + change AS last")
+    return limits
 
 
 def _came(moved: DataFrame, limits: DataFrame) -> DataFrame:
@@ -271,7 +273,7 @@ def _gone(limits: DataFrame) -> DataFrame:
 
 def _left(stay: DataFrame, moved: DataFrame, shape: Shape, own: OwnColumns) -> tuple[DataFrame, DataFrame]:
     """Those of the rows `stay`, which are numbered, that the events leave; and the limits of these."""
-    limits = _limits(moved, _counts(stay, own), shape.schema.name)
+    limits = _enough(_limits(moved, _counts(stay, own)), shape.schema.name)
     base = limits.select(F.col("digest").alias(_DIGEST), F.col("base").alias(_BASE))
     joined = stay.join(base, F.col(own.row_hash) == F.col(_DIGEST), "left")
     left = joined.where(f"{_BASE} IS NULL OR {own.row_copy} <= {_BASE}")
