@@ -87,6 +87,7 @@ def test_the_alert_asks_what_the_dashboard_shows(target: str) -> None:
     assert (shown["dataset_catalog"], shown["dataset_schema"]) == (schema["catalog_name"], schema["name"])
 
 
+@pytest.mark.long
 def test_the_tables_of_a_pipeline(spark: SparkSession, mysql: MySqlServer, tmp_path: Path) -> None:
     """One table is quarantined, and one row of silver is made to differ."""
     with (

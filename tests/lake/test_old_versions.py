@@ -15,7 +15,12 @@ from lakehouse_cdc.lake.tables import create, delta_table, read
 from lakehouse_cdc.model.table_layout import Table
 
 
-@pytest.fixture(params=[{}, {"delta.checkpointInterval": "3"}], ids=["usual", "every third"])
+@pytest.fixture(
+    params=[
+        pytest.param({}, marks=pytest.mark.long, id="usual"),
+        pytest.param({"delta.checkpointInterval": "3"}, id="every third"),
+    ]
+)
 def table(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Table:
     """`secret` until version 3, `hidden` from version 4 on."""
     table = Table("silver", "t", root=str(tmp_path))

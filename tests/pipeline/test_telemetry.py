@@ -99,6 +99,7 @@ def test_a_run_without_a_place_for_its_metrics(
     assert "shop.prom" in caplog.text
 
 
+@pytest.mark.long
 def test_the_commands(
     spark: SparkSession, mysql: MySqlServer, tmp_path: Path, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

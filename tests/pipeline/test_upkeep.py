@@ -99,6 +99,7 @@ def test_what_fails_is_said_and_the_run_does_not_end(
     assert lake.verify().verified
 
 
+@pytest.mark.long
 def test_a_run_that_is_interrupted_does_not_wait_for_it(
     spark: SparkSession, mysql: MySqlServer, database: str, run: Callable[..., None], lake: Pipeline, tmp_path: Path
 ) -> None:

@@ -63,6 +63,7 @@ def wanted(changes: list[Change]) -> Counter[Any]:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ENGINES)
 def test_rows_come_once_in_whatever_batches(spark: SparkSession, tmp_path: Path, engine: Configured) -> None:
     lake = Lake(spark, tmp_path, {LOG.name: LOG})

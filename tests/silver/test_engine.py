@@ -155,7 +155,7 @@ HANDED_OVER: dict[str, tuple[TableSchema, dict[str, str], Policy]] = {
 }
 
 
-SHORT = [("a rename", CURRENT), ("a rename", HISTORY)]
+SHORT = [("a rename", HISTORY)]
 
 
 @pytest.mark.parametrize(
@@ -192,6 +192,7 @@ def test_a_change_that_needs_a_feature_hands_the_table_to_spark_wherever_it_cras
     assert keys(lake) == {3, 4}
 
 
+@pytest.mark.long
 def test_an_addition_and_a_column_that_is_kept_leave_the_table_to_deltalake(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -212,6 +213,7 @@ def test_an_addition_and_a_column_that_is_kept_leave_the_table_to_deltalake(
 RENAMING = replace(AUTO, transform=Transform(rename={"n": "m"}))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("steps", [(RENAMING, AUTO)], ids=["there and back"])
 def test_a_table_that_is_built_again_as_one_of_sparks_is_so_for_good(
     spark: SparkSession, tmp_path: Path, steps: tuple[Policy, ...]
@@ -226,6 +228,7 @@ def test_a_table_that_is_built_again_as_one_of_sparks_is_so_for_good(
     assert lake.silver(ONE.name) == fold(lake.written)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", [pytest.param(HISTORY, marks=pytest.mark.long), SOFT_DELETES])
 def test_a_bare_table_that_is_built_again_in_another_form_stays_deltalakes(
     spark: SparkSession, tmp_path: Path, form: Form
@@ -275,7 +278,9 @@ def test_what_somebody_else_does_to_the_table_in_between(spark: SparkSession, tm
     assert lake.silver(ONE.name) == fold(lake.written)
 
 
-@forms
+@pytest.mark.parametrize(
+    "form", [CURRENT, *(pytest.param(form, marks=pytest.mark.long) for form in (SOFT_DELETES, HISTORY))], ids=repr
+)
 def test_a_table_that_has_grown_becomes_sparks(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: Form
 ) -> None:
@@ -289,6 +294,7 @@ def test_a_table_that_has_grown_becomes_sparks(
     check(lake, lake.written, policy)
 
 
+@pytest.mark.long
 def test_a_setting_that_is_taken_back_leaves_the_table_as_it_is_and_to_spark(
     spark: SparkSession, tmp_path: Path
 ) -> None:

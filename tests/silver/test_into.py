@@ -103,6 +103,7 @@ def test_copies_keep_to_their_rows(spark: SparkSession, tmp_path: Path, seed: in
             check_as_of(lake, log.name, change.seq)
 
 
+@pytest.mark.long
 def test_a_copy_that_goes_is_one_of_its_own_table(spark: SparkSession, tmp_path: Path) -> None:
     """Of columns that the shared table lacks nothing is held, and rows that differ in these alone are copies."""
     one, two = (replace(shard(n, N, *more), key=()) for n, more in ((1, ()), (2, (Column("extra", "int"),))))

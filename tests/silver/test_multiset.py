@@ -103,6 +103,7 @@ def test_every_batch_ends_at_the_multiset_at_length(spark: SparkSession, engine:
     every_batch(spark, seed, engine, length=150, parts=8, as_of=True)
 
 
+@pytest.mark.long
 def test_deltalake_counts_copies_as_spark_does(spark: SparkSession, tmp_path: Path) -> None:
     """Batch by batch, some of them by Spark: the same copies with the same numbers and seqs, and the same digests."""
     rng = random.Random(5)

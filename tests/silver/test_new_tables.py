@@ -118,6 +118,7 @@ def crashed(lake: Lake, versions: Versions, fails: int) -> bool:
     return len(counted.reached) > fails
 
 
+@pytest.mark.long
 def test_a_crash_anywhere_leaves_what_the_next_attempt_takes_up(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     """Before or after some commits of the first batch; what follows is done by a new process, or the same."""
     lake = lake_of(spark, tmp_path)

@@ -96,11 +96,12 @@ def out_of_order(spark: SparkSession, seed: int, policy: Policy, *, tables: int,
         check(lake, changes, policy)
 
 
-@forms
+@forms_at_length
 def test_every_batch_ends_at_the_fold_whatever_crashes(spark: SparkSession, seed: int, policy: Policy) -> None:
     in_order_with_crashes(spark, seed, policy, tables=2, parts=3)
 
 
+@pytest.mark.long
 @forms
 def test_batches_in_any_order_end_at_the_fold(spark: SparkSession, seed: int, policy: Policy) -> None:
     out_of_order(spark, seed, policy, tables=2, parts=4)
@@ -145,6 +146,7 @@ def test_one_job_does_the_tables_of_a_batch_and_no_merge_is_left_to_spark(spark:
             assert "deltalake" in writers(table, newest_version(spark, table)), name
 
 
+@pytest.mark.long
 @forms_at_length
 def test_values_and_keys_of_every_kind_are_the_same_by_either_engine(
     spark: SparkSession, tmp_path: Path, seed: int, policy: Policy

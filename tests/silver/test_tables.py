@@ -45,6 +45,7 @@ def test_one_bad_table_fails_the_batch_but_not_the_others(spark: SparkSession, t
     assert all(lake.silver(s.name) == {(s.name, (1,)): (seq(2), {"id": 1})} for s in (good, taken, foreign))
 
 
+@pytest.mark.long
 def test_a_table_of_many_json_columns(spark: SparkSession, tmp_path: Path) -> None:
     """What Spark makes of a row grows with their number, and does not double with each."""
     names = [f"j{n}" for n in range(30)]

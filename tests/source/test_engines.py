@@ -163,7 +163,7 @@ def images(log: list[Any]) -> dict[Any, Any]:
     return {key: image for key, (_, image) in fold(log).items()}
 
 
-@pytest.mark.parametrize("key", ROW_KEYS)
+@pytest.mark.parametrize("key", ["none", pytest.param("key", marks=pytest.mark.long)])
 @pytest.mark.parametrize("engine", LOCKED)
 def test_rows_are_read_while_many_write(any_stage: Stage, tmp_path: Path, engine: str, key: str) -> None:
     """One stream has seen every change since the table was empty, so it knows what there was at each position; another
@@ -408,7 +408,7 @@ def test_a_crash_in_a_backlog(own_stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("key", ROW_KEYS)
-@pytest.mark.parametrize("crash", [False, True])
+@pytest.mark.parametrize("crash", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_table_in_memory_is_empty_after_a_restart(own_stage: Stage, key: str, crash: bool) -> None:
     """The server logs that when the table is opened, which the stream itself may do."""
     stage = own_stage

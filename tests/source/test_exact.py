@@ -179,7 +179,7 @@ def test_tables_with_a_unique_key(any_server: MySqlServer, tmp_path: Path, seed:
 
 
 @pytest.mark.parametrize("metadata", ["FULL", "least"])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_tables_whose_key_changes(any_server: MySqlServer, tmp_path: Path, metadata: str, seed: int) -> None:
     often = {"key": 0.1, "alter": 0.05, "truncate": 0.02}
     with row_metadata(any_server, metadata):

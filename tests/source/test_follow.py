@@ -187,6 +187,7 @@ def test_five_failovers_in_one_run(version: Version, tmp_path: Path, seed: int) 
             print(replayed, epochs(driver))
 
 
+@pytest.mark.long
 @remedy(codes.SERVER_MOVED)
 def test_a_planned_batch_is_executed_on_the_new_server(moving: Moving, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its chunks are read later; what was planned on the old server and is in bronze is not there twice."""

@@ -172,6 +172,7 @@ def test_a_table_that_is_not_selected_any_more_stays_and_comes_back_exact(stage:
     stage.same(back, "t", "u")
 
 
+@pytest.mark.long
 def test_while_a_table_is_read(stage: Stage, tmp_path: Path) -> None:
     for batches in range(1, 6):
         for table in "tu":

@@ -303,6 +303,7 @@ class Asking:
         assert any(c.missed for c in driver.log)
 
 
+@pytest.mark.long
 @pytest.mark.one_server
 def test_random_keys_on_every_server(any_server: MySqlServer, tmp_path: Path, seed: int) -> None:
     random_keys_of(any_server, tmp_path, random.Random(seed).sample(kinds_of(any_server), 6), seed)

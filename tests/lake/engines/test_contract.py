@@ -65,6 +65,7 @@ def made(spark: SparkSession, folder: Path, columns: Columns) -> Table:
     return table
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "columns", [pytest.param(LEDGER, id="ledger"), pytest.param(SCHEMAS, id="schemas", marks=pytest.mark.long)]
 )

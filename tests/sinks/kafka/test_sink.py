@@ -129,6 +129,7 @@ HISTORY: list[list[Change]] = [
 ]
 
 
+@pytest.mark.long
 def test_a_sink_that_dies_at_random_commits_sends_each_row_once(into: Callable[..., Into], seed: int) -> None:
     """A process ends at any commit to Kafka; another one takes the batch up, of more commits perhaps."""
     chosen, one = random.Random(seed), into(transaction_rows=2, partitions=2)
@@ -191,6 +192,7 @@ def test_a_transaction_of_the_source_is_not_cut(into: Callable[..., Into]) -> No
     one.require()
 
 
+@pytest.mark.long
 @remedy(codes.KAFKA_LEDGER_LOST)
 def test_a_ledger_that_was_deleted(into: Callable[..., Into]) -> None:
     one = into()
