@@ -215,17 +215,17 @@ def test_the_last_pattern_that_says_it_decides(tmp_path: Path, monkeypatch: pyte
 """
     config = load(write(tmp_path, GOOD + rules))
     assert [config.policy(f"shop.{table}").drops for table in ("orders", "lines", "customer")] == [True, False, True]
-    assert config.policy("other.orders") == Policy()
+    assert config.policy("other.orders") == Policy(engine="auto")
     monkeypatch.setenv("SHOP_PASSWORD", "x")
     options = SourceOptions.parse(source_options(config, tmp_path, str(tmp_path)))
     assert [options.stops(f"shop.{table}") for table in ("orders", "lines", "items")] == [True, False, False]
-    assert config.policy("shop.items") == Policy(beside=True, freezes=True)
+    assert config.policy("shop.items") == Policy(engine="auto", beside=True, freezes=True)
     with pytest.raises(ConfigError, match=r"beside keeps columns that .* drops \[tables\.shop\.wrong\]"):
         config.policy("shop.wrong")
-    assert config.policy("old.orders") == Policy(beside=True, form=HISTORY, track=("a", "b"))
-    assert config.policy("old.gone") == Policy(drops=True, form=HISTORY, track=("a", "b"))
-    assert config.policy("old.anew") == Policy(form=HISTORY, track=("a", "b"))
-    assert config.policy("new.items") == Policy(form=SOFT_DELETES)
+    assert config.policy("old.orders") == Policy(engine="auto", beside=True, form=HISTORY, track=("a", "b"))
+    assert config.policy("old.gone") == Policy(engine="auto", drops=True, form=HISTORY, track=("a", "b"))
+    assert config.policy("old.anew") == Policy(engine="auto", form=HISTORY, track=("a", "b"))
+    assert config.policy("new.items") == Policy(engine="auto", form=SOFT_DELETES)
     with pytest.raises(ConfigError, match=r"soft marks rows .* ended versions \[tables\.old\.items\]"):
         config.policy("old.items")
     with pytest.raises(ConfigError, match=r"without scd: 2 there are none \[tables\.new\.lines\]"):
