@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from lakehouse_cdc.runtime.object_store import session_jars, session_settings
 from lakehouse_cdc.runtime.session import BRIEF, local_session
 from lakehouse_cdc.testing import VERSIONS, MySqlServer, Version
 from lakehouse_cdc.workers.launcher import programs
@@ -100,9 +101,10 @@ INTERPRETED = {
 
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
-    """A local Spark session with Delta, two tasks at once, shared by all tests."""
+    """A local Spark session with Delta, two tasks at once, shared by all tests; it could reach S3, too."""
     conf = BRIEF if request.config.getoption("--production-spark") else BRIEF | INTERPRETED
-    session = local_session("tests", cores=2, conf=conf, python=programs())
+    conf = {**conf, **session_settings()}
+    session = local_session("tests", cores=2, conf=conf, python=programs(), jars=session_jars())
     yield session
     session.stop()
 

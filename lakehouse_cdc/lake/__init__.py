@@ -8,5 +8,6 @@
 - `delta_log`: what the log of a table says of it. `opened`: what deltalake says. `table_state`: what that is.
 - `commit_log`: commits as the files of the log have them.
 - `checksum`: what the log keeps of each version. `ownership`: whose a table is.
+- `object_store`: objects of a store, and what is done to tables there beside Delta.
 - `cleanup`: what a crash leaves.
 """

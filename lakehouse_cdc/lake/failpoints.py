@@ -2,7 +2,9 @@
 
 Purpose: tests let the process fail, or look, at exactly the moment between two commits. All commits are made by few
 functions (their doors), and each door is a failpoint, so a commit that is added later is covered, too. In production no
-hook is installed, and a door costs one comparison.
+hook is installed, and a door costs two comparisons.
+
+A door also asks whether this process may still commit, where somebody has to know that (`guarded_by`).
 
 Invariant: nothing else commits. `tests/lake/test_failpoints.py` finds code that goes around the doors, and checks that
 a run of the pipeline reaches each of them.
@@ -37,6 +39,7 @@ class Moment(str, Enum):
 
 Hook = Callable[[Door, Moment, str], None]
 _hook: Hook | None = None
+_guards: list[Callable[[], None]] = []
 
 
 def install(hook: Hook | None) -> None:
@@ -49,8 +52,20 @@ def install(hook: Hook | None) -> None:
 
 
 @contextmanager
+def guarded_by(check: Callable[[], None]) -> Iterator[None]:
+    """Within the block `check` is called before each commit of this process, which is not made if it raises."""
+    _guards.append(check)
+    try:
+        yield
+    finally:
+        _guards.remove(check)
+
+
+@contextmanager
 def commit_to(door: Door, name: str) -> Iterator[None]:
     """The body makes one commit."""
+    for check in tuple(_guards):
+        check()
     if _hook is not None:
         _hook(door, Moment.BEFORE, name)
     yield

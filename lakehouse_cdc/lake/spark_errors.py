@@ -21,6 +21,11 @@ _CONFLICT_CLASS = re.compile(r"(Concurrent\w+|MetadataChanged|ProtocolChanged)Ex
 _JAVA = re.compile(r"^(?:[\w.$]+(?:Exception|Error): )+")
 _CALLED = "An error occurred while calling "  # py4j's line before that of the exception
 _NO_BROKER = ("TimeoutException", "DisconnectException", "NetworkException", "BrokerNotAvailableException")
+_REFUSALS = ("AccessDeniedException", "UnknownStoreException", "NoAuthWithAWSException", "NoAwsCredentialsException")
+_OF_STORE = ("org.apache.hadoop.fs.s3a.", "software.amazon.awssdk.")  # packages of the client of S3
+_WITH_HINTS = (
+    codes.TOPIC_RECORDS_LOST, codes.KAFKA_UNAVAILABLE, codes.OBJECT_STORE_REFUSED, codes.OBJECT_STORE_UNAVAILABLE,
+)  # fmt: skip
 _LATE = "Python worker failed to connect back"
 _DEEPEST = 50  # causes; a chain of them has no cycle, but nothing promises that
 
@@ -53,9 +58,11 @@ def as_cdc_error(error: BaseException, *, hint: str = "") -> CdcError:
         code = codes.TOPIC_RECORDS_LOST
     elif _no_broker(error):
         code = codes.KAFKA_UNAVAILABLE
+    elif of_store := _of_object_store(error):
+        code = of_store
     elif any(condition.startswith("DELTA_") for condition in conditions(error)):
         code = codes.DELTA_FAILED
-    own = code in (codes.TOPIC_RECORDS_LOST, codes.KAFKA_UNAVAILABLE)  # these know better what to do
+    own = code in _WITH_HINTS  # these know better what to do
     return code.error(f"Spark failed: {first_line(error)}", hint="" if own else hint)
 
 
@@ -63,6 +70,15 @@ def _no_broker(error: BaseException) -> bool:
     """Whether a client of Kafka in Spark had no answer of the brokers."""
     kafka = "org.apache.kafka.common.errors."
     return any(java.getClass().getName() in {kafka + name for name in _NO_BROKER} for java in _java_causes(error))
+
+
+def _of_object_store(error: BaseException) -> Code[CdcError] | None:
+    """What the client of an object store failed for, if it was that which failed."""
+    names = [java.getClass().getName() for java in _java_causes(error)]
+    if not any(name.startswith(_OF_STORE) for name in names):
+        return None
+    refused = any(name.rpartition(".")[2] in _REFUSALS for name in names)
+    return codes.OBJECT_STORE_REFUSED if refused else codes.OBJECT_STORE_UNAVAILABLE
 
 
 def first_line(error: BaseException) -> str:

@@ -14,8 +14,10 @@ from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.cleanup.trash import throw_away
 from lakehouse_cdc.lake.cleanup.unfinished_tables import has_version, remove_unfinished, require_nothing_else
 from lakehouse_cdc.lake.failpoints import Door, commit_to
+from lakehouse_cdc.lake.object_store import ObjectStore
 from lakehouse_cdc.lake.ownership import BUILT_AGAIN, owned, require_columns
 from lakehouse_cdc.lake.table_state import Columns
+from lakehouse_cdc.model.place import is_url
 from lakehouse_cdc.model.table_layout import PIPELINE, Table, literal, quoted
 
 _OF_ONE_TABLE = ("delta.columnMapping.maxColumnId",)
@@ -28,6 +30,8 @@ def exists(spark: SparkSession, table: Table) -> bool:
     """
     if table.path is None:
         return bool(spark.catalog.tableExists(table.sql))
+    if is_url(table.path):
+        return ObjectStore(spark).has_table(table.path)
     # Delta remembers of a log that it had no version; another than it may have written one since
     if delta_log.is_known(table) or has_version(table.path) or DeltaTable.isDeltaTable(spark, table.path):
         return True
@@ -106,9 +110,8 @@ def create(
     cluster_by: Sequence[str] = (),
 ) -> None:
     """Create the table, empty and owned by `pipeline`; one that is there stays. For the tables' only writer."""
-    if table.path is not None:
-        remove_unfinished(table.path)
-    else:
+    _remove_unfinished(spark, table)
+    if table.path is None:
         spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quoted(table.catalog or '')}.{quoted(table.schema)}")
     inside = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
     marks = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in {PIPELINE: pipeline, **properties}.items())
@@ -132,8 +135,7 @@ def replace_by(spark: SparkSession, table: Table, other: Table) -> None:
     by = [quoted(name) for name in detail["clusteringColumns"]]
     clustering = f" CLUSTER BY ({', '.join(by)})" if by else ""
     comment = detail["description"] or ""
-    if table.path is not None:
-        remove_unfinished(table.path)
+    _remove_unfinished(spark, table)
     with commit_to(Door.STATEMENT, table.name):
         spark.sql(
             f"CREATE OR REPLACE TABLE {table.sql} USING delta{clustering} COMMENT {literal(comment)} "
@@ -143,15 +145,28 @@ def replace_by(spark: SparkSession, table: Table, other: Table) -> None:
 
 def drop(spark: SparkSession, table: Table, *, pipeline: str) -> None:
     """Delete a table, if it is there. Raises DefiniteError for one that is not this pipeline's."""
-    if table.path is not None:
-        remove_unfinished(table.path)
+    _remove_unfinished(spark, table)
     if not exists(spark, table):
         return
     require_owner(spark, table, pipeline)
-    if table.path is not None:
-        throw_away(table.path)
-    else:
+    delete(spark, table)
+
+
+def delete(spark: SparkSession, table: Table) -> None:
+    """Delete a table, whosever it is; a crash leaves all of it, or nothing that counts as a table."""
+    if table.path is None:
         spark.sql(f"DROP TABLE IF EXISTS {table.sql}")
+    elif is_url(table.path):
+        ObjectStore(spark).throw_away(table.path)
+    else:
+        throw_away(table.path)
+
+
+def _remove_unfinished(spark: SparkSession, table: Table) -> None:
+    if table.path is not None and is_url(table.path):
+        ObjectStore(spark).remove_unfinished(table.path)
+    elif table.path is not None:
+        remove_unfinished(table.path)
 
 
 def require_ours(

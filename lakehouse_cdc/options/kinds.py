@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from lakehouse_cdc.model.place import URL
 from lakehouse_cdc.model.start_point import PLACES, WORDS, StartValue
 from lakehouse_cdc.options.secrets import REFERENCE, Secret
 from lakehouse_cdc.schema.masks import LEAST_KEPT, MOST_KEPT, SIDES, parsed
@@ -150,12 +151,15 @@ class Url(Text):
         return text
 
 
+_NO_URL = r"(?![A-Za-z][A-Za-z0-9+.-]+:/)[\s\S]+"
+
+
 class Folder(Text):
     """A folder that programs on this machine see; a URL would be taken for the name of one."""
 
     def __init__(self) -> None:
         super().__init__(
-            r"(?![A-Za-z][A-Za-z0-9+.-]+:/)[\s\S]+",
+            _NO_URL,
             "a folder of this machine or of a mounted volume, not a URL (such as s3://... or dbfs:/...)",
             "folder",
         )
@@ -164,7 +168,24 @@ class Folder(Text):
         try:
             return super().check(value)
         except Invalid as error:
-            hint = "mount the store and name the mount's folder, or run on Databricks with target.catalog"
+            raise Invalid([Problem(error.first.what, hint="mount the store and name the mount's folder")]) from None
+
+
+class Place(Text):
+    """Where tables can be: a folder, as above, or a prefix of a bucket in S3 (see `model.place`)."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            rf"(?:{URL}|{_NO_URL})",
+            "a folder of this machine or of a mounted volume, or s3://bucket/prefix (of letters, digits, _ . = -)",
+            "folder or url",
+        )
+
+    def check(self, value: Any) -> str:
+        try:
+            return super().check(value)
+        except Invalid as error:
+            hint = "use S3, or mount the store and name the mount's folder, or run on Databricks with target.catalog"
             raise Invalid([Problem(error.first.what, hint=hint)]) from None
 
 

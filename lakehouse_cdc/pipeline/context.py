@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from lakehouse_cdc.errors import CdcError
 from lakehouse_cdc.lake.checkpoint import Checkpoint
+from lakehouse_cdc.lake.object_store import ObjectStore, Slot
 from lakehouse_cdc.lake.readers.choice import ReaderOnDemand
 from lakehouse_cdc.model.own_columns import OwnColumns
+from lakehouse_cdc.model.place import as_hadoop, bucket_and_prefix, is_url
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
@@ -20,7 +22,9 @@ from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.pipeline.config.source_options import connection_options, source_options
 from lakehouse_cdc.pipeline.run.exclusive import exclusive, writable
 from lakehouse_cdc.pipeline.run.failures import translate
+from lakehouse_cdc.pipeline.run.lease import fence, leased
 from lakehouse_cdc.runtime.databricks import brought_session, on_databricks
+from lakehouse_cdc.runtime.object_store import Storage, reach, session_jars, session_settings
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.telemetry.outputs import outputs
@@ -62,7 +66,7 @@ class PipelineContext:
     ) -> None:
         self.given = self.config = config
         self._spark = spark
-        self._made_session = False
+        self._made_session = self._connected = False
         self._log, self._conf = log, conf
         self._home = home or Path.cwd()
         self._take_signals()
@@ -86,7 +90,7 @@ class PipelineContext:
             pipeline=self.config.name,
             bronze=target.bronze,
             silver=target.silver,
-            path=str(self._absolute(target.path)) if target.path is not None else None,
+            path=self._root,
             catalog=target.catalog,
             silver_name=target.silver_name,
             own=OwnColumns(target.metadata_prefix),
@@ -99,6 +103,14 @@ class PipelineContext:
                 (pattern, t.into) for pattern, t in self.config.tables_that_set("into").items() if t.into is not None
             ),
         )
+
+    @property
+    def _root(self) -> str | None:
+        """Where the tables are, as Spark is given it; None where a catalog decides."""
+        path = self.config.target.path
+        if path is None:
+            return None
+        return as_hadoop(path) if is_url(path) else str(self._absolute(path))
 
     @property
     def state(self) -> Path:
@@ -176,11 +188,25 @@ class PipelineContext:
             from lakehouse_cdc.workers.launcher import programs
 
             self._made_session = not is_running()
-            self._spark = local_session(self.config.name, conf=self._conf, log=self._prepared_log(), python=programs())
+            jars: Sequence[Path] = ()
+            conf = dict(self._conf or {})
+            if is_url(self.config.target.path):
+                jars, conf = session_jars(), {**session_settings(), **conf}
+            self._spark = local_session(
+                self.config.name, conf=conf, log=self._prepared_log(), python=programs(), jars=jars
+            )
+        if is_url(self.config.target.path) and not self._connected:
+            reach(self._spark, bucket_and_prefix(str(self._root))[0], self.storage())
+            self._connected = True
         from lakehouse_cdc.source.spark.stream import MySqlCdcSource
 
         self._spark.dataSource.register(MySqlCdcSource)
         return self._spark
+
+    def storage(self) -> Storage:
+        """How the object store of the tables is reached. Raises ConfigError for a secret that cannot be read."""
+        section = self.config.target.storage
+        return Storage() if section is None else section.resolved()
 
     @property
     def home(self) -> Path:
@@ -223,10 +249,20 @@ class PipelineContext:
 
     def writing(self, hint: str) -> AbstractContextManager[None]:
         """While this process writes to the pipeline's tables; `hint` is for an error, where another one does."""
-        return exclusive(self.state, hint) if self.config.target.path is not None else nullcontext()
+        if self._root is None:
+            return nullcontext()
+        return self._leased(self._root, hint) if is_url(self._root) else exclusive(self.state, hint)
+
+    @contextmanager
+    def _leased(self, root: str, hint: str) -> Iterator[None]:
+        with exclusive(self.state, hint):
+            slot = Slot(ObjectStore(self.spark), f"{root}/_lakehouse_cdc/{self.config.name}.lease")
+            with leased(slot, slot.url, hint) as lease:
+                fence(self.spark, self.layout, lease)
+                yield
 
     def close(self) -> None:
         """Stop the session, if this pipeline has made it."""
         if self._made_session and self._spark is not None:
             self._spark.stop()
-            self._spark, self._made_session = None, False
+            self._spark, self._made_session, self._connected = None, False, False

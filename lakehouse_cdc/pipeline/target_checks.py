@@ -1,6 +1,6 @@
 """What must be true of the folders that a pipeline writes to, before it does: no session is started.
 
-Tables in a catalog are looked at by the first run.
+Tables in a catalog, or in an object store, are looked at by the first run, before it reads anything.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
+from lakehouse_cdc.model.place import is_url
 from lakehouse_cdc.model.table_layout import PIPELINE, Layout, Table
 from lakehouse_cdc.mysql.preflight.settings import Finding
 
@@ -29,6 +30,9 @@ def checks(layout: Layout, state: Path, source_tables: Iterable[str], size: int)
             "choose another schema under target.silver before the first run",
         )  # fmt: skip
     if layout.path is None:
+        return
+    if is_url(layout.path):
+        yield from _unwritable("target.checkpoints", state)
         return
     path = Path(layout.path)
     places = {"target.path": path, "target.checkpoints": state}

@@ -49,6 +49,13 @@ class Jar:
         return f"{self.artifact}-{self.version}.jar"
 
 
+def listed(file: Path) -> tuple[Jar, ...]:
+    """Those of a file: a line for each, coordinates and SHA-256; lines that begin with # say something else."""
+    lines = (line.split() for line in file.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
+    parts = ((*coordinates.split(":"), sha256) for coordinates, sha256 in lines)
+    return tuple(Jar(group, artifact, version, sha256) for group, artifact, version, sha256 in parts)
+
+
 def fetch(jars: Sequence[Jar], what: str = "") -> list[Path]:
     """The paths of the jars in the cache, in order; what is absent is fetched first, and said to be `what`.
 

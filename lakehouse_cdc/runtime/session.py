@@ -18,7 +18,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -106,6 +106,7 @@ def local_session(
     conf: Mapping[str, str] | None = None,
     log: Path | None = None,
     python: PythonPrograms | None = None,
+    jars: Sequence[Path] = (),
 ) -> SparkSession:
     """A Spark session on this machine with Delta, in UTC, bound to 127.0.0.1; the running one, where it has Delta.
 
@@ -131,7 +132,7 @@ def local_session(
         return running
     kernel_cache()
     python = python or PythonPrograms()
-    settings = {**_settings(cores or os.cpu_count() or 1, log, python), **(conf or {})}
+    settings = {**_settings(cores or os.cpu_count() or 1, log, python, jars), **(conf or {})}
     builder = SparkSession.builder.appName(name)
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -190,12 +191,12 @@ def is_running() -> bool:
     return SparkContext._active_spark_context is not None
 
 
-def _settings(cores: int, log: Path | None, python: PythonPrograms) -> dict[str, str]:
+def _settings(cores: int, log: Path | None, python: PythonPrograms, jars: Sequence[Path]) -> dict[str, str]:
     scratch = scratch_folder()
     numba = kernel_cache()
     return {
         "spark.master": f"local[{cores},4]",
-        "spark.jars": ",".join(str(path) for path in fetch(DELTA, f"the {len(DELTA)} jars of Delta (13 MB)")),
+        "spark.jars": ",".join(map(str, [*fetch(DELTA, f"the {len(DELTA)} jars of Delta (13 MB)"), *jars])),
         "spark.sql.extensions": EXTENSION,
         "spark.sql.catalog.spark_catalog": CATALOG,
         "spark.sql.session.timeZone": "UTC",

@@ -48,6 +48,11 @@ VALUES: list[Any] = [
     {"a": {"scd": True}}, {"a": {"sdc": 1}}, "cdc_", "_" * 33, "1s", "0s", "0.5m", "500ms", "2 h", ".5s",
     "1.0000s", "3d", "32MB", "1GiB", "512KB", "0MB", "32 MB", "32mb",
     "s3a://lake/x", "file:///lake", "dbfs:/lake", "/Volumes/main/cdc", "C:/lake",
+    "s3://lake/a.b/c=d/", "s3://lake", "s3://Lake/x", "s3://lake/../x", "s3://lake//x", "s3n://lake/x", "s3://lake/a b",
+    "https://store:9000", "http://127.0.0.1:9000/", "http://key:secret@store", "eu-central-1",
+    "arn:aws:iam::123456789012:role/lake", "arn:aws:iam::12:role/lake", {"region": "eu-central-1"},
+    {"access_key": "${env:A}"}, {"access_key": "${env:A}", "secret_key": "${env:B}"},
+    {"access_key": "", "secret_key": ""},
     "position", "arrival",
     "at_least_once", "canal-json", "compact", "sasl_ssl", {"acks": 0}, {"Cleanup.Policy": "delete"}, {"a b": {}},
     {"a": {"kafka": {"bootstrap_servers": "b:9092"}}}, {"a": {"kafka": {}}},
@@ -87,6 +92,10 @@ def with_value(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     found = deepcopy(config)
     if found["source"] == BASE["source"] and (path.startswith("source.kafka.") or path.endswith(".columns")):
         found["source"] = deepcopy(TOPICS)
+    if path.startswith("target.storage"):
+        found["target"] |= {"path": "s3://lake/shop", "checkpoints": "checkpoints"}
+        if not isinstance(found["target"].get("storage"), dict):
+            found["target"]["storage"] = {"access_key": "${env:A}", "secret_key": "${env:B}"}
     *above, key = path.split(".") if path.startswith(("source", "target", "run")) else [path]
     if path.startswith("tables."):
         above, key = ["tables", "shop.*"], path.rpartition(".")[2]
@@ -139,12 +148,14 @@ def test_random_configurations_are_judged_alike(values: dict[str, Any], lacking:
     assert loads(config) == schema().is_valid(config)
 
 
-RELATED = ["source.mask_salt", "tables.<pattern>.masks", "target.path", "target.catalog", "target.checkpoints"]
+RELATED = [
+    "source.mask_salt", "tables.<pattern>.masks", "target.path", "target.catalog", "target.checkpoints",
+    "target.storage", "target.storage.access_key", "target.storage.secret_key",
+]  # fmt: skip
+OF_THESE = [None, "", "a", "${env:S}", {"a": "hash"}, {"a": None}, "s3://lake/x", {}, {"region": "a"}]
 
 
-@given(
-    st.dictionaries(st.sampled_from(RELATED), st.sampled_from([None, "", "a", "${env:S}", {"a": "hash"}, {"a": None}]))
-)
+@given(st.dictionaries(st.sampled_from(RELATED), st.sampled_from(OF_THESE)))
 def test_keys_that_depend_on_each_other_are_judged_alike(values: dict[str, Any]) -> None:
     config = deepcopy(BASE)
     for path, value in values.items():
@@ -170,5 +181,6 @@ def test_only_secrets_are_secret() -> None:
     assert [option.path for option in TABLE if option.secret] == [
         "source.password", "source.tls_key", "source.tls_key_password", "source.ssh_key", "source.ssh_key_password",
         "source.ssh_password", "source.mask_salt", "source.kafka.password", "source.kafka.key_password",
+        "target.storage.access_key", "target.storage.secret_key",
         "sinks.<name>.kafka.password", "sinks.<name>.kafka.key_password",
     ]  # fmt: skip

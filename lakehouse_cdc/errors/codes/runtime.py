@@ -110,3 +110,41 @@ PYTHON_WORKER_LATE = Code(
     "A Python process of Spark took more than 10 seconds to start.",
     "Run again; the machine has too much other work.",
 )
+
+OBJECT_STORE_UNSUPPORTED = Code(
+    7013,
+    "object_store_unsupported",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The Spark session cannot keep tables in an object store.",
+    "Let the pipeline make its session, in a process of its own; or give yours, as it starts, the jars and the settings"
+    " of lakehouse_cdc.runtime.object_store.",
+)
+
+OBJECT_STORE_REFUSED = Code(
+    7014,
+    "object_store_refused",
+    ConfigError,
+    Scope.PIPELINE,
+    "The object store does not know the bucket or the keys, or does not allow what was asked for.",
+    "Check the bucket of target.path and the keys under target.storage, and allow these to list the bucket, and to get,"
+    " put and delete its objects.",
+)
+
+OBJECT_STORE_UNAVAILABLE = Code(
+    7015,
+    "object_store_unavailable",
+    TransientError,
+    Scope.PIPELINE,
+    "The object store cannot be reached, or failed.",
+    "Check target.storage.endpoint, and that the store runs; a run tries again.",
+)
+
+LEASE_LOST = Code(
+    7016,
+    "lease_lost",
+    TransientError,
+    Scope.PIPELINE,
+    "This process did not renew its right to write to the tables in time; another one may have it.",
+    "Check with status that no other run writes to the tables, and run again.",
+)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
-from lakehouse_cdc.options.declaration import NEVER, NEW_TABLE, NEXT_RUN, REBUILD, Keys, option
+from lakehouse_cdc.model.place import URL, is_url
+from lakehouse_cdc.options.declaration import NEVER, NEW_TABLE, NEXT_RUN, REBUILD, Keys, Section, option
 from lakehouse_cdc.options.kinds import (
     Choice,
     Flag,
     Folder,
     Integer,
     JsonSchema,
+    Place,
     PropertyValue,
     Registered,
     Text,
@@ -19,6 +21,7 @@ from lakehouse_cdc.options.kinds import (
 from lakehouse_cdc.options.measures import Duration, seconds
 from lakehouse_cdc.options.nested import ListOf, MapOf
 from lakehouse_cdc.options.source import COLUMNS, CapturedTable
+from lakehouse_cdc.options.storage import StorageConfig
 from lakehouse_cdc.silver.definition.engine import Configured
 from lakehouse_cdc.silver.definition.form import form_names
 from lakehouse_cdc.silver.definition.transform import Metadata
@@ -37,10 +40,16 @@ _NULL: JsonSchema = {"type": "null"}
 
 @dataclass(frozen=True, kw_only=True)
 class TargetConfig(Keys):
-    """`target`: where the tables are written, a local folder (`path`) or a `catalog` on Databricks."""
+    """`target`: where the tables are written, a folder or a place in S3 (`path`), or a `catalog` on Databricks."""
 
     path: str | None = option(
-        Folder(), "folder of the tables, no URL; this or `catalog`", default=None, otherwise="none", changes=NEVER
+        Place(),
+        "folder of the tables, or a place in S3, `s3://bucket/prefix` (see"
+        " [Keep tables in S3](../guides/object-stores.md)); this or `catalog`",
+        default=None, otherwise="none", changes=NEVER,
+    )  # fmt: skip
+    storage: StorageConfig | None = option(
+        Section(StorageConfig), "how the object store of `path` is reached", default=None, changes=NEXT_RUN
     )
     catalog: str | None = option(
         Text(), "catalog of the tables, on Databricks", default=None, otherwise="none", changes=NEVER
@@ -68,7 +77,7 @@ class TargetConfig(Keys):
     )  # fmt: skip
     checkpoints: str | None = option(
         Folder(), "folder of the checkpoints, no URL; they and the tables belong together",
-        default=None, otherwise="`<path>/_checkpoints`", changes=NEVER,
+        default=None, otherwise="`<path>/_checkpoints`; with a `path` in S3 it is required", changes=NEVER,
     )  # fmt: skip
     signals: bool = option(
         Flag(),
@@ -117,10 +126,30 @@ class TargetConfig(Keys):
     json_rules: ClassVar = (
         {
             "anyOf": [
-                {"required": ["path"], "properties": {"path": {"type": "string"}, "catalog": _NULL}},
+                {
+                    "required": ["path"],
+                    "properties": {
+                        "path": {"type": "string", "not": {"pattern": f"^(?:{URL})$"}},
+                        "catalog": _NULL,
+                        "storage": _NULL,
+                    },
+                },
+                {
+                    "required": ["path", "checkpoints"],
+                    "properties": {
+                        "path": {"type": "string", "pattern": f"^(?:{URL})$"},
+                        "catalog": _NULL,
+                        "checkpoints": {"type": "string"},
+                    },
+                },
                 {
                     "required": ["catalog", "checkpoints"],
-                    "properties": {"catalog": {"type": "string"}, "path": _NULL, "checkpoints": {"type": "string"}},
+                    "properties": {
+                        "catalog": {"type": "string"},
+                        "path": _NULL,
+                        "checkpoints": {"type": "string"},
+                        "storage": _NULL,
+                    },
                 },
             ]
         },
@@ -131,6 +160,10 @@ class TargetConfig(Keys):
             return "give either path (local tables) or catalog (Databricks)"
         if self.catalog is not None and self.checkpoints is None:
             return "with catalog, checkpoints must name a folder, such as /Volumes/catalog/schema/volume/cdc"
+        if is_url(self.path) and self.checkpoints is None:
+            return "with a path in S3, checkpoints must name a folder of this machine, such as ./checkpoints"
+        if self.storage is not None and not is_url(self.path):
+            return "storage is of a path in S3, such as s3://bucket/prefix"
         return ""
 
 

@@ -38,6 +38,7 @@ MAY_PASS = frozenset(
         codes.WORKSPACE_FAILED,
         codes.PYTHON_WORKER_LATE,
         codes.KAFKA_UNAVAILABLE,
+        codes.OBJECT_STORE_UNAVAILABLE,
     }
 )
 _PAUSES = (1, 2, 4, 8, 16, 32, 60)  # seconds before each further try; the last one is repeated

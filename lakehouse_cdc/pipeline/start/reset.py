@@ -20,6 +20,7 @@ from urllib.parse import unquote
 
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.cleanup.trash import empty_trash, throw_away
+from lakehouse_cdc.model.place import is_url
 from lakehouse_cdc.model.table_layout import PIPELINE, Layout, Table, quoted
 from lakehouse_cdc.ops import source_watch, verify_history
 from lakehouse_cdc.pipeline.context import Folders
@@ -73,6 +74,8 @@ class Reset:
         state = Path(folders.bronze).parent
         self._remembered = [state / name for name in (last_look.NAME, verify_history.NAME, source_watch.NAME)]
         self._places = {str(state), *_folders(layout, keep_tables)}
+        in_store = is_url(layout.path) and not keep_tables
+        self._store_places = [f"{layout.path}/{schema}" for schema in _schemas(layout)] if in_store else []
 
     def execute(self) -> None:
         """Delete it, and what is remembered of the settings of silver's tables, of what
@@ -80,12 +83,16 @@ class Reset:
         for path in self._remembered:
             path.unlink(missing_ok=True)
         for one in self.deletions:
-            if one.table is None or one.table.path is not None:
+            if one.table is None or _is_in_folder(one.table):
                 throw_away(one.where)
             else:
-                self._spark().sql(f"DROP TABLE IF EXISTS {one.table.sql}")
+                from lakehouse_cdc.lake.tables import delete
+
+                delete(self._spark(), one.table)
         for place in self._places:
             empty_trash(place)
+        for place in self._store_places:
+            _finish_deletions(self._spark(), place)
 
 
 def require_no_stream(spark: SparkSession, layout: Layout) -> None:
@@ -98,7 +105,7 @@ def require_no_stream(spark: SparkSession, layout: Layout) -> None:
 
 
 def _folders(layout: Layout, keep_tables: bool) -> list[str]:
-    if layout.path is None or keep_tables:
+    if layout.path is None or is_url(layout.path) or keep_tables:
         return []
     return [os.path.join(layout.path, schema) for schema in _schemas(layout)]
 
@@ -112,6 +119,8 @@ def _tables(spark: Callable[[], SparkSession], reader: TableReader, layout: Layo
     """The tables of the pipeline, in the order in which they are deleted."""
 
     def ours(schema: str) -> Iterator[Table]:
+        if is_url(layout.path):
+            return _in_store(spark(), reader, layout, schema)
         if layout.path is not None:
             return _in_folder(reader, layout, Path(layout.path, schema))
         return _in_catalog(spark(), layout, schema)
@@ -126,7 +135,7 @@ def _tables(spark: Callable[[], SparkSession], reader: TableReader, layout: Layo
 
 def _deletion(spark: Callable[[], SparkSession], reader: TableReader, layout: Layout, table: Table) -> Deletion:
     kind = "silver" if table.schema == layout.silver else "bronze"
-    size = _bytes_in_catalog(spark(), table) if table.path is None else _bytes(table.path)
+    size = _bytes(str(table.path)) if _is_in_folder(table) else _bytes_by_spark(spark(), table)
     return Deletion(kind, str(table), size, reader.count(table), table)
 
 
@@ -136,6 +145,29 @@ def _in_folder(reader: TableReader, layout: Layout, folder: Path) -> Iterator[Ta
         table = Table(folder.name, unquote(name), root=layout.path)
         if table.path == str(folder / name) and _is_ours(reader, layout, table):
             yield table
+
+
+def _is_in_folder(table: Table) -> bool:
+    return table.path is not None and not is_url(table.path)
+
+
+def _in_store(spark: SparkSession, reader: TableReader, layout: Layout, schema: str) -> Iterator[Table]:
+    from lakehouse_cdc.lake.object_store import ObjectStore
+
+    store, place = ObjectStore(spark), f"{layout.path}/{schema}"
+    for name in store.names(place):
+        table = Table(schema, unquote(name.rstrip("/")), root=layout.path)
+        if name.endswith("/") and f"{table.path}/" == f"{place}/{name}" and _is_ours(reader, layout, table):
+            yield table
+
+
+def _finish_deletions(spark: SparkSession, place: str) -> None:
+    """As `empty_trash` does for a folder."""
+    from lakehouse_cdc.lake.object_store import ObjectStore
+
+    store = ObjectStore(spark)
+    for name in store.names(place):
+        store.finish_deletion(f"{place}/{name.rstrip('/')}")
 
 
 def _is_ours(reader: TableReader, layout: Layout, table: Table) -> bool:
@@ -157,7 +189,7 @@ def _in_catalog(spark: SparkSession, layout: Layout, schema: str) -> Iterator[Ta
                 yield table
 
 
-def _bytes_in_catalog(spark: SparkSession, table: Table) -> int:
+def _bytes_by_spark(spark: SparkSession, table: Table) -> int:
     from lakehouse_cdc.lake.tables import delta_table
 
     [(size,)] = delta_table(spark, table).detail().select("sizeInBytes").collect()

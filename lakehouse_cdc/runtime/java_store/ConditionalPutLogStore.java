@@ -1,0 +1,47 @@
+package lakehouse_cdc.store;
+
+import io.delta.storage.HadoopFileSystemLogStore;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.FileAlreadyExistsException;
+import java.util.Iterator;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+
+/**
+ * Delta's log in S3, of which each version is written by one writer, whatever process or machine it is in.
+ *
+ * <p>A version is an object that is put on the condition that no object has its name (<code>If-None-Match: *</code>),
+ * so of several writers of one version S3 refuses all but the first, and Delta has these look for conflicts, and take
+ * the next version. The store that Delta has for S3 holds a lock inside of one JVM instead.
+ *
+ * <p>Contract: io.delta.storage.LogStore. An object becomes visible as a whole, so no reader sees a part of a version.
+ */
+public final class ConditionalPutLogStore extends HadoopFileSystemLogStore {
+  public ConditionalPutLogStore(Configuration configuration) {
+    super(configuration);
+  }
+
+  @Override
+  public void write(Path path, Iterator<String> actions, Boolean overwrite, Configuration configuration)
+      throws IOException {
+    ByteArrayOutputStream lines = new ByteArrayOutputStream();
+    while (actions.hasNext()) {
+      lines.write(actions.next().getBytes(StandardCharsets.UTF_8));
+      lines.write('\n');
+    }
+    FileSystem files = path.getFileSystem(configuration);
+    if (overwrite) {
+      ObjectStore.put(files, path, lines.toByteArray());
+    } else if (!ObjectStore.putNew(files, path, lines.toByteArray())) {
+      throw new FileAlreadyExistsException(path.toString());
+    }
+  }
+
+  @Override
+  public Boolean isPartialWriteVisible(Path path, Configuration configuration) {
+    return false;
+  }
+}

@@ -1,0 +1,7 @@
+"""Two classes of Java, and the jar that is made of them (see `build`): Delta's log in S3, by conditional puts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+JAR = Path(__file__).with_name("lakehouse-cdc-store.jar")

@@ -1,0 +1,203 @@
+"""The whole road into S3: rows and changes, silver, verify, the next run; one run at a time; and no key is shown."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.errors import CdcError, codes
+from lakehouse_cdc.lake.object_store import ObjectStore
+from lakehouse_cdc.lake.tables import properties
+from lakehouse_cdc.pipeline.pipeline import Pipeline
+from lakehouse_cdc.pipeline.run import lease
+from lakehouse_cdc.testing import MySqlServer
+from tests.remedies import remedy
+from tests.support.commands import call
+from tests.support.pipeline_process import Driver, last
+from tests.support.pipelines import assert_each_event_once, bronze, small_table
+from tests.support.s3_server import S3Server
+
+ACCESS, SECRET = "an-access-key", "a-key-that-nobody-sees"
+
+
+@pytest.fixture
+def file(
+    s3: S3Server, mysql: MySqlServer, mysql_client: pymysql.Connection[Any], database: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Path]:  # fmt: skip
+    """The file of a pipeline into a bucket of its own, over a table of three rows."""
+    monkeypatch.setenv("STORE_ACCESS", ACCESS)
+    monkeypatch.setenv("STORE_SECRET", SECRET)
+    small_table(mysql_client, database)
+    target = {
+        "path": f"s3://{s3.bucket()}/a/lake",
+        "checkpoints": "checkpoints",
+        "bronze": "bronze",
+        "silver": "silver",
+        "storage": {"endpoint": s3.url, "access_key": "${env:STORE_ACCESS}", "secret_key": "${env:STORE_SECRET}"},
+    }
+    source = {"url": mysql.url, "tables": [f"{database}.*"]}
+    path = tmp_path / "pipeline.yml"
+    path.write_text(yaml.safe_dump({"name": "shop", "source": source, "target": target}))
+    yield path
+    s3.lost = s3.refused = lambda _: False
+
+
+def bucket_of(file: Path) -> str:
+    return re.search(r"s3://([^/]+)/", file.read_text())[1]  # type: ignore[index]
+
+
+def shown(folder: Path) -> str:
+    """All that is in files below a folder."""
+    return "".join(path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file())
+
+
+def test_rows_changes_and_the_next_run(
+    spark: SparkSession, s3: S3Server, file: Path, database: str, run: Callable[..., None]
+) -> None:
+    lake = Pipeline.from_yaml(file, spark)
+    assert {f.severity for f in lake.doctor() if f.name.startswith("target.")} <= {"ok"}
+    assert lake.run(once=True).to_json()["tables"][f"{database}.t"] == {"s": 1, "r": 3}
+    assert lake.verify().verified
+    run("INSERT INTO t VALUES (4, 'hush', 40)", "UPDATE t SET v = 11 WHERE id = 1", "DELETE FROM t WHERE id = 2")
+    again = Pipeline.from_yaml(file, spark)
+    assert again.run(once=True).to_json()["tables"][f"{database}.t"] == {"c": 1, "u": 1, "d": 1}
+    assert again.verify().verified
+    assert again.status().to_json()["tables"][f"{database}.t"]["rows"] == 3
+    assert_each_event_once(bronze(spark, again))
+    assert {one.condition for one in s3.commits(bucket_of(file))} == {"*"}
+    for text in (shown(file.parent), repr(again.storage()), str(dict(spark.sparkContext.getConf().getAll()))):
+        assert SECRET not in text
+        assert ACCESS not in text
+    with again.resetting() as reset:
+        assert {one.kind for one in reset.deletions} == {"checkpoint", "silver", "bronze"}
+        reset.execute()
+    store = ObjectStore(spark)
+    assert [store.names(f"s3a://{bucket_of(file)}/a/lake/{schema}") for schema in ("bronze", "silver")] == [[], []]
+    assert Pipeline.from_yaml(file, spark).run(once=True).to_json()["tables"][f"{database}.t"] == {"s": 1, "r": 3}
+
+
+@remedy(codes.LEASE_LOST)
+def test_a_run_that_has_lost_its_lease_commits_nothing(
+    spark: SparkSession, file: Path, database: str, run: Callable[..., None]
+) -> None:
+    lake = Pipeline.from_yaml(file, spark)
+    lake.run(once=True)
+    run("INSERT INTO t VALUES (4, 'hush', 40)")
+    before = bronze(spark, lake).count()
+    with lake.writing("wait"):
+        [held] = lease._held.values()
+        place = f"s3a://{bucket_of(file)}/a/lake/_lakehouse_cdc/shop.lease"
+        ObjectStore(spark).delete(place)
+        held.lease.renew()
+        with pytest.raises(CdcError) as lost:
+            lake.run(once=True)
+    assert lost.value.code is codes.LEASE_LOST
+    assert lost.value.hint == "Check with status that no other run writes to the tables, and run again."
+    assert bronze(spark, lake).count() == before
+    call(0, "status", "-c", file)
+    assert call(0, "run", "--once", "-c", file)["tables"][f"{database}.t"] == {"c": 1}
+    assert lake.verify().verified
+
+
+@remedy(codes.OBJECT_STORE_REFUSED)
+def test_a_bucket_that_is_not_there_is_made(spark: SparkSession, s3: S3Server, file: Path) -> None:
+    file.write_text(file.read_text().replace(bucket_of(file), "lake-that-is-to-come"))
+    said = call(2, "run", "--once", "-c", file)
+    assert said["code"] == codes.OBJECT_STORE_REFUSED.label
+    assert said["hint"].startswith("Check the bucket of target.path")
+    s3.bucket("lake-that-is-to-come")
+    call(0, "run", "--once", "-c", file)
+
+
+def test_a_store_that_forbids_it_is_said_to(spark: SparkSession, s3: S3Server, file: Path) -> None:
+    s3.refused = lambda asked: asked.method == "PUT"
+    said = call(2, "run", "--once", "-c", file)
+    assert said["code"] == codes.OBJECT_STORE_REFUSED.label
+    assert SECRET not in str(said)
+
+
+@pytest.mark.long
+@remedy(codes.OBJECT_STORE_UNAVAILABLE)
+def test_a_store_that_is_away_is_started(spark: SparkSession, s3: S3Server, file: Path) -> None:
+    with S3Server() as server:
+        port, bucket = server.port, server.bucket()
+    text = file.read_text().replace(bucket_of(file), bucket).replace(s3.url, f"http://127.0.0.1:{port}")
+    file.write_text(text)
+    said = call(3, "run", "--once", "-c", file)
+    assert said["code"] == codes.OBJECT_STORE_UNAVAILABLE.label
+    assert said["hint"].startswith("Check target.storage.endpoint")
+    with S3Server(port) as server:
+        server.bucket(bucket)
+        call(0, "run", "--once", "-c", file)
+
+
+@pytest.mark.long
+def test_a_second_run_is_refused_and_a_killed_one_replaced(
+    spark: SparkSession, s3: S3Server, file: Path, database: str, run: Callable[..., None]
+) -> None:
+    """As processes of their own, the second with checkpoints of its own, as on another machine."""
+    elsewhere = ["--set", "target.checkpoints=elsewhere"]
+    with Driver(file) as driver:
+        driver.wait_for(file.parent / "checkpoints" / "shop" / "bronze", 0)
+        run("INSERT INTO t VALUES (4, 'hush', 40)")
+        said = call(1, "run", "--once", "-c", file, *elsewhere)
+        assert said["code"] == codes.TABLES_LOCKED.label
+        assert str(driver.process.pid) in said["error"]
+        if (children := driver.children()) and (text := Path(f"/proc/{children[0]}/cmdline").read_bytes()):
+            assert SECRET.encode() not in text
+        driver.kill(with_jvm=True)
+    lake = Pipeline.from_yaml(file, spark)
+    lake.run(once=True)
+    assert lake.verify().verified
+    assert lease._WRITER in properties(spark, lake.layout.changes)
+    assert_each_event_once(bronze(spark, lake))
+    assert SECRET not in shown(file.parent)
+    assert last(file.parent / "checkpoints" / "shop" / "bronze") >= 0
+    assert os.environ["STORE_SECRET"] == SECRET
+
+
+OWN_SESSION = """
+import sys
+from pathlib import Path
+from lakehouse_cdc.errors import CdcError
+from lakehouse_cdc.pipeline.pipeline import Pipeline
+from lakehouse_cdc.runtime.object_store import session_jars, session_settings
+from lakehouse_cdc.runtime.session import local_session
+from lakehouse_cdc.workers.launcher import programs
+
+file, made = sys.argv[1:]
+how = {"jars": session_jars(), "conf": session_settings()} if made == "as the hint says" else {}
+log = Path(file).with_name("s.log")
+spark = None if made == "by the pipeline" else local_session(log=log, python=programs(), **how)
+try:
+    print(Pipeline.from_yaml(file, spark).run(once=True).to_json()["tables"])
+except CdcError as error:
+    print(error.code.label, error.hint)
+"""
+
+
+@pytest.mark.long
+@remedy(codes.OBJECT_STORE_UNSUPPORTED)
+def test_a_session_of_one_s_own_has_what_is_needed(file: Path, database: str, run: Callable[..., None]) -> None:
+    import subprocess
+    import sys
+
+    said = []
+    for number, made in enumerate(["without it", "as the hint says", "by the pipeline"]):
+        run(f"INSERT INTO t VALUES ({number + 10}, 'hush', 40)")
+        command = [sys.executable, "-c", OWN_SESSION, str(file), made]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout.splitlines()[-1])
+    assert said[0].startswith(codes.OBJECT_STORE_UNSUPPORTED.label)
+    assert "lakehouse_cdc.runtime.object_store" in said[0]
+    assert said[1:] == [f"{{'{database}.t': {{'s': 1, 'r': 5}}}}", f"{{'{database}.t': {{'c': 1}}}}"]
