@@ -31,6 +31,7 @@ from lakehouse_cdc.runtime.extras import installing
 from lakehouse_cdc.runtime.home import spark_home
 from lakehouse_cdc.runtime.jars import Jar, fetch
 from lakehouse_cdc.runtime.java import java_home
+from lakehouse_cdc.runtime.java_store import FOLDER_LOG_STORE, JAR
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -196,7 +197,9 @@ def _settings(cores: int, log: Path | None, python: PythonPrograms, jars: Sequen
     numba = kernel_cache()
     return {
         "spark.master": f"local[{cores},4]",
-        "spark.jars": ",".join(map(str, [*fetch(DELTA, f"the {len(DELTA)} jars of Delta (13 MB)"), *jars])),
+        "spark.jars": ",".join(
+            dict.fromkeys(map(str, [*fetch(DELTA, f"the {len(DELTA)} jars of Delta (13 MB)"), JAR, *jars]))
+        ),
         "spark.sql.extensions": EXTENSION,
         "spark.sql.catalog.spark_catalog": CATALOG,
         "spark.sql.session.timeZone": "UTC",
@@ -211,7 +214,7 @@ def _settings(cores: int, log: Path | None, python: PythonPrograms, jars: Sequen
         "spark.sql.streaming.checkpointFileManagerClass": _FILES,
         # so does the store of Delta's log that is the default, for each commit. Neither keeps two processes from
         # writing the same version; that is what `pipeline.run.exclusive` is for
-        "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
+        "spark.delta.logStore.file.impl": FOLDER_LOG_STORE,
         # a list of a small table's files in each checksum, for which a new table, which has none, is queried
         "spark.databricks.delta.allFilesInCrc.enabled": "false",
         "spark.driver.memory": "2g",

@@ -1,7 +1,8 @@
-"""Two classes of Java, and the jar that is made of them (see `build`): Delta's log in S3, by conditional puts."""
+"""Classes of Java, and the jar that is made of them (see `build`): Delta's log in S3, and in long logs of folders."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 JAR = Path(__file__).with_name("lakehouse-cdc-store.jar")
+FOLDER_LOG_STORE = "lakehouse_cdc.store.FolderLogStore"
