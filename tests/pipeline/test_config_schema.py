@@ -48,7 +48,7 @@ VALUES: list[Any] = [
     {"a": {"scd": True}}, {"a": {"sdc": 1}}, "cdc_", "_" * 33, "1s", "0s", "0.5m", "500ms", "2 h", ".5s",
     "1.0000s", "3d", "32MB", "1GiB", "512KB", "0MB", "32 MB", "32mb",
     "s3a://lake/x", "file:///lake", "dbfs:/lake", "/Volumes/main/cdc", "C:/lake",
-    "position", "arrival",
+    "position", "arrival", "${connection:shop}", "${connection:a/b}",
     "at_least_once", "canal-json", "compact", "sasl_ssl", {"acks": 0}, {"Cleanup.Policy": "delete"}, {"a b": {}},
     {"a": {"kafka": {"bootstrap_servers": "b:9092"}}}, {"a": {"kafka": {}}},
     "now", "earliest", "never", {"time": "2026-01-31T12:00:00Z"}, {"time": "2026-13-01T12:00:00Z"},

@@ -110,3 +110,12 @@ PYTHON_WORKER_LATE = Code(
     "A Python process of Spark took more than 10 seconds to start.",
     "Run again; the machine has too much other work.",
 )
+
+CATALOG_CONNECTION_UNUSABLE = Code(
+    7013,
+    "catalog_connection_unusable",
+    ConfigError,
+    Scope.PIPELINE,
+    "The connection of Unity Catalog that source.url names is none of MySQL's, or does not say host and user.",
+    "Name a connection of the type MYSQL, with a host and a user, or write source.url as mysql://user@host:port.",
+)
