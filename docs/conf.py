@@ -38,13 +38,17 @@ exclude_patterns = ["conf.py"]
 nitpicky = True
 
 
+# words on an arrow, which are grey by default, and may be wider than they were taken to be
+LABELS = ".merman-foreignobject-fallback rect { fill: #fff; stroke: #fff; stroke-width: 8px; }"
+
+
 class Diagram(SphinxDirective):
     """A block of Mermaid as a picture among the site's."""
 
     has_content = True
 
     def run(self) -> list[nodes.Node]:
-        drawn = mmdr.Diagram("\n".join(self.content)).svg()
+        drawn = mmdr.Diagram("\n".join(self.content)).svg().replace("</style>", LABELS + "</style>", 1)
         name = f"diagram-{hashlib.sha256(drawn.encode()).hexdigest()[:16]}.svg"
         folder = Path(self.env.app.outdir, "_images")
         folder.mkdir(exist_ok=True)
