@@ -29,8 +29,8 @@ from lakehouse_cdc.mysql.preflight import checks, group
 from lakehouse_cdc.mysql.preflight.settings import Finding
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
 from lakehouse_cdc.ops import last_error, verify_history
-from lakehouse_cdc.pipeline import target_checks
 from lakehouse_cdc.options.secrets import CONNECTION
+from lakehouse_cdc.pipeline import target_checks
 from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.pipeline.config.source_options import choice
 from lakehouse_cdc.pipeline.from_topics import DeadLetters, FromTopics, of_server
