@@ -12,6 +12,8 @@ from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.log_retention import Headroom, Retention, growth, headroom
 from lakehouse_cdc.model.position import FIRST_EVENT, Position
 from lakehouse_cdc.mysql import server
+from lakehouse_cdc.mysql.binlog.dump import BinlogDump
+from lakehouse_cdc.mysql.binlog.file_age import made_at
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
 
 _UNREADABLE = (codes.RIGHT_MISSING, codes.OBJECT_MISSING, codes.STATEMENT_REFUSED)
@@ -62,13 +64,11 @@ class LogView:
         )  # fmt: skip
 
     def _made_at(self, file: str) -> float:
-        from lakehouse_cdc.mysql.binlog.dump import BinlogDump  # with compiled code, which few calls need
-        from lakehouse_cdc.mysql.binlog.file_age import made_at
-
         if file not in self.made:
             session = connect(self.options)
             try:
-                with BinlogDump(session.connection, Position(file, FIRST_EVENT), server_id=self.server_id) as dump:
+                start = Position(file, FIRST_EVENT)
+                with BinlogDump(session.connection, start, server_id=self.server_id, few=True) as dump:
                     while (seconds := made_at(dump.read())) is None:
                         pass
             finally:

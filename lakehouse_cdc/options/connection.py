@@ -20,6 +20,7 @@ from lakehouse_cdc.mysql.connection.password_command import PasswordCommand
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions
 from lakehouse_cdc.mysql.connection.ssh_tunnel import SshServer
 from lakehouse_cdc.mysql.connection.tls import authorities, certificates, context
+from lakehouse_cdc.options.secrets import server_url
 from lakehouse_cdc.options.source import SourceConfig
 from lakehouse_cdc.runtime.extras import installing
 
@@ -61,8 +62,8 @@ def resolved(source: SourceConfig, home: Path) -> dict[str, Any]:
     Raises ConfigError for options that exclude each other, and for a secret or a file that cannot be read.
     """
     check_together(vars(source))  # before anything is looked for that would not be used
-    names = ("url", "tls", "password_command", "password_seconds", "init_commands", "ssh")
-    values: dict[str, Any] = {name: getattr(source, name) for name in names}
+    names = ("tls", "password_command", "password_seconds", "init_commands", "ssh")
+    values: dict[str, Any] = {"url": server_url(source.url), **{name: getattr(source, name) for name in names}}
     values |= {name: getattr(source, name).reveal() for name in SECRETS}
     given = {name: getattr(source, name) or "" for name in FILES}
     paths = {name: str(home / Path(path).expanduser()) if path else "" for name, path in given.items()}

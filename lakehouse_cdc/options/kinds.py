@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 
 from lakehouse_cdc.model.place import URL
 from lakehouse_cdc.model.start_point import PLACES, WORDS, StartValue
-from lakehouse_cdc.options.secrets import REFERENCE, Secret
+from lakehouse_cdc.options.secrets import CONNECTION, REFERENCE, Secret
 from lakehouse_cdc.schema.masks import LEAST_KEPT, MOST_KEPT, SIDES, parsed
 
 T = TypeVar("T")
@@ -111,7 +111,7 @@ class Url(Text):
     """`mysql://user@host:port`, without a password; the port may be left out, and a user be percent-encoded.
 
     Several servers are hosts with commas between, `mysql://user@one:3306,two:3306`, or a list of urls with one user,
-    which means the same.
+    which means the same. Or one is a connection of Unity Catalog, by reference.
     """
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class Url(Text):
 
     def check(self, value: Any) -> str:
         if not isinstance(value, list | tuple):
-            return self._one(value)
+            return value if isinstance(value, str) and CONNECTION.fullmatch(value) else self._one(value)
         if not value:
             raise Invalid("expected at least 1")
         servers = []
@@ -144,7 +144,8 @@ class Url(Text):
 
     def json_schema(self) -> JsonSchema:
         one = super().json_schema()
-        return {"anyOf": [one, {"type": "array", "items": one, "minItems": 1}]}
+        referred = {"type": "string", "pattern": f"^(?:{CONNECTION.pattern})$"}
+        return {"anyOf": [one, {"type": "array", "items": one, "minItems": 1}, referred]}
 
     def of_text(self, text: str) -> str:
         """As an option of the source, where who connects checks it, and repeats no part of it."""

@@ -11,9 +11,18 @@ import re
 from pathlib import Path
 
 from lakehouse_cdc.errors import codes
-from lakehouse_cdc.runtime.workspace import secret
+from lakehouse_cdc.runtime.workspace import connection_url, secret
 
 REFERENCE = re.compile(r"\$\{(?:(?:env|file):[^}]+|secret:[^}/]+/[^}/]+)\}")
+
+
+CONNECTION = re.compile(r"\$\{connection:([^}/]+)\}")  # of Unity Catalog; no secret, for all but its password is shown
+
+
+def server_url(url: str) -> str:
+    """The url itself, or that of the connection that it refers to. Raises ConfigError or TransientError."""
+    named = CONNECTION.fullmatch(url)
+    return url if named is None else connection_url(named[1])
 
 
 class Secret(str):

@@ -236,7 +236,7 @@ class SourceConfig(Tuning, Server):
     url: str = option(
         Url(),
         "`mysql://user@host:port`; of several servers of one replication group: a list of such, or hosts with commas."
-        " This and `tables`, or `kafka`",
+        " Or `${connection:NAME}`, a connection of Unity Catalog. This and `tables`, or `kafka`",
         default="", otherwise="required without `kafka`", spark="url", changes=NEXT_RUN,
     )  # fmt: skip
     tables: tuple[str, ...] = option(

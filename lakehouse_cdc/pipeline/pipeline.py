@@ -29,6 +29,7 @@ from lakehouse_cdc.mysql.preflight import checks, group
 from lakehouse_cdc.mysql.preflight.settings import Finding
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
 from lakehouse_cdc.ops import last_error, verify_history
+from lakehouse_cdc.options.secrets import CONNECTION
 from lakehouse_cdc.pipeline import target_checks
 from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.pipeline.config.source_options import choice
@@ -589,8 +590,9 @@ class Pipeline(TakesSignals):
         from lakehouse_cdc.ops.run_history import gathered
 
         of_server(self.config.source.kafka, "the report")
-        server = ConnectionOptions.from_url(self.config.source.url)
-        source = f"{server.host}:{server.port}"
+        url = self.config.source.url
+        server = ConnectionOptions.from_url(url) if not CONNECTION.fullmatch(url) else None
+        source = url if server is None else f"{server.host}:{server.port}"
         with self.failures():
             places = self.state, self.schemas, self.checkpoint("bronze")
             return gathered(self.layout, self.reader(), *places, source, days)

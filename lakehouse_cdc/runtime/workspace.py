@@ -13,6 +13,7 @@ import binascii
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.runtime.databricks import on_databricks
@@ -87,6 +88,31 @@ def secret(scope: str, key: str) -> str:
         return base64.b64decode(answer.value or "", validate=True).decode("utf-8")
     except (binascii.Error, UnicodeDecodeError):
         raise codes.SECRET_UNREADABLE.error(f"{name} is not text in UTF-8", hint="put it as a string value") from None
+
+
+def connection_url(name: str) -> str:
+    """`mysql://user@host:port` of a connection of Unity Catalog. It has a password, too, which Databricks gives nobody.
+
+    Raises ConfigError where there is no such connection, it may not be used, or is none of MySQL's; TransientError
+    where the workspace fails.
+    """
+    workspace = client()
+    with asking(
+        f"cannot read the connection {name}", f"databricks connections get {name}; its reader needs USE CONNECTION"
+    ):
+        held = workspace.connections.get(name)
+    options = held.options or {}
+    kind = "of no type" if held.connection_type is None else held.connection_type.value
+    lacking = [option for option in ("host", "user") if not options.get(option)]
+    if kind != "MYSQL" or lacking:
+        what = f"has no {lacking[0]} that may be read" if kind == "MYSQL" else f"is {kind}, and not MYSQL"
+        raise codes.CATALOG_CONNECTION_UNUSABLE.error(
+            f"the connection {name} {what}", where="source.url",
+            hint="CREATE CONNECTION a_name TYPE mysql OPTIONS (host 'db.example', port '3306', user 'cdc', password"
+            " secret('scope', 'key')), and name that one; or write source.url as mysql://user@host:port",
+        )  # fmt: skip
+    host = f"[{options['host']}]" if ":" in options["host"] else options["host"]
+    return f"mysql://{quote(options['user'], safe='')}@{host}:{options.get('port') or 3306}"
 
 
 def _from_dbutils(scope: str, key: str, name: str, hint: str) -> str:

@@ -165,3 +165,28 @@ def test_with_a_source_that_answers(
     (home / "new.yml").write_text(CONFIG.format(url=mysql.url, database=database))
     findings = run(guard, 0, home, "doctor", "-c", "new.yml")["findings"]
     assert any(finding["name"] == "target.path" for finding in findings)
+
+
+AGE = """
+import sys
+
+from lakehouse_cdc.mysql.connection.session import ConnectionOptions, connect
+from lakehouse_cdc.mysql.log_view import LogView
+
+with connect(ConnectionOptions.from_url(sys.argv[1])) as session:
+    view = LogView.of(session, 4242)
+view.headroom(view.sizes[-2][0])
+[made] = view.made.values()
+assert 0 <= view.now - made < 3600, (view.now, made)
+"""
+
+
+def test_the_age_of_a_binlog_file_needs_no_compiled_code(
+    guard: Path, mysql: MySqlServer, mysql_client: pymysql.Connection[Any]
+) -> None:
+    with mysql_client.cursor() as cursor:
+        cursor.execute("FLUSH BINARY LOGS")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(guard), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-c", AGE, mysql.url]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr

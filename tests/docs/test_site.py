@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -38,6 +39,30 @@ def test_each_picture_is_part_of_the_site(site: Path) -> None:
         assert [picture for picture in pictures if not (page.parent / picture.partition("?")[0]).exists()] == []
     assert text_of(site, "explanation/comparison").count("_images/") == 6
     assert text_of(site, "explanation/measurements").count("_images/") == 9
+
+
+def test_a_diagram_is_a_picture_and_needs_no_network(site: Path) -> None:
+    """Each Mermaid block is drawn: its words are in an SVG of the site, and no page asks another host for anything."""
+    drawn = 0
+    for source in DOCS.rglob("*.md"):
+        page = site / source.relative_to(DOCS).with_suffix(".html")
+        pictures = re.findall(r'<img class="diagram"[^>]* src="([^"]+)"', page.read_text(encoding="utf-8"))
+        diagrams = re.findall(r"```mermaid\n(.*?)```", source.read_text(encoding="utf-8"), re.DOTALL)
+        assert len(pictures) == len(diagrams), source
+        for picture, diagram in zip(pictures, diagrams, strict=True):
+            root = ElementTree.parse(page.parent / picture).getroot()
+            text = " ".join("".join(root.itertext()).split())
+            words = (
+                {"checkpoint", "verify"} if "flowchart" in diagram else {*re.findall(r"(\w+) --> (\w+)", diagram)[0]}
+            )
+            assert all(word in text for word in words), (source, text)
+            drawn += 1
+    assert drawn == 2
+    for page in site.rglob("*.html"):
+        asked = re.findall(
+            r'<(?:script|link|img)[^>]* (?:src|href)="(https?://[^"]+)"', page.read_text(encoding="utf-8")
+        )
+        assert asked == [], page
 
 
 def test_a_search_has_what_the_pages_say(site: Path) -> None:

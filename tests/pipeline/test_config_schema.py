@@ -53,7 +53,7 @@ VALUES: list[Any] = [
     "arn:aws:iam::123456789012:role/lake", "arn:aws:iam::12:role/lake", {"region": "eu-central-1"},
     {"access_key": "${env:A}"}, {"access_key": "${env:A}", "secret_key": "${env:B}"},
     {"access_key": "", "secret_key": ""},
-    "position", "arrival",
+    "position", "arrival", "${connection:shop}", "${connection:a/b}",
     "at_least_once", "canal-json", "compact", "sasl_ssl", {"acks": 0}, {"Cleanup.Policy": "delete"}, {"a b": {}},
     {"a": {"kafka": {"bootstrap_servers": "b:9092"}}}, {"a": {"kafka": {}}},
     "now", "earliest", "never", {"time": "2026-01-31T12:00:00Z"}, {"time": "2026-13-01T12:00:00Z"},

@@ -12,7 +12,7 @@ import re
 import shlex
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import requires
 from pathlib import Path
 from types import ModuleType
@@ -21,8 +21,10 @@ import pytest
 from packaging.requirements import Requirement
 
 from lakehouse_cdc.errors import CdcError, ConfigError, TransientError, codes
-from lakehouse_cdc.options.kinds import Invalid, SecretReference
-from lakehouse_cdc.options.secrets import Secret
+from lakehouse_cdc.options.kinds import Invalid, SecretReference, Url
+from lakehouse_cdc.options.secrets import Secret, server_url
+from lakehouse_cdc.pipeline.config.model import PipelineConfig
+from lakehouse_cdc.pipeline.config.source_options import check_alone, connection_options, source_options
 from lakehouse_cdc.runtime import workspace
 from lakehouse_cdc.runtime.workspace import secret
 from tests.remedies import remedy
@@ -208,6 +210,90 @@ def test_without_the_sdk(server: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="SDK is not installed") as caught:
         secret("shop", "mysql_password")
     assert "pip install 'databricks-sdk>=" in caught.value.hint
+
+
+CONNECTIONS = "/api/2.1/unity-catalog/connections"
+MYSQL = {"host": "db.example", "port": "3307", "user": "cdc@shop", "trustServerCertificate": "false"}
+
+
+def holding(server: Rest, connections: dict[str, tuple[str, dict[str, str]]]) -> None:
+    """Have the workspace answer as documented: all of a connection but its password; by (type, options)."""
+
+    def route(name: str) -> Callable[[dict[str, str]], Answer]:
+        kind, options = connections[name]
+        shown = {key: value for key, value in options.items() if key != "password"}
+        held = {"name": name, "full_name": name, "connection_type": kind, "credential_type": "USERNAME_PASSWORD"}
+        return lambda _: (200, {**held, "options": shown, "read_only": True, "securable_type": "CONNECTION"})
+
+    server.routes = {f"{CONNECTIONS}/{name}": route(name) for name in connections} | {
+        f"{CONNECTIONS}/none": lambda _: (
+            404, {"error_code": "CONNECTION_DOES_NOT_EXIST", "message": "Connection 'none' does not exist."},
+        ),
+        f"{CONNECTIONS}/closed": lambda _: (
+            403, {"error_code": "PERMISSION_DENIED", "message": "User does not have USE CONNECTION"},
+        ),
+        PATH: answer,
+    }  # fmt: skip
+
+
+def test_a_url_is_that_of_a_connection_of_unity_catalog_and_the_password_a_secret(server: Rest, tmp_path: Path) -> None:
+    holding(server, {"shop": ("MYSQL", MYSQL), "six": ("MYSQL", {"host": "fd00::7", "user": "cdc"})})
+    assert server_url("${connection:shop}") == "mysql://cdc%40shop@db.example:3307"
+    assert server_url("${connection:six}") == "mysql://cdc@[fd00::7]:3306"
+    assert server_url("mysql://cdc@db:3306") == "mysql://cdc@db:3306"
+    assert server.asked == [(f"{CONNECTIONS}/{name}", {}, "Bearer a-token") for name in ("shop", "six")]
+    config = PipelineConfig.parse(
+        {
+            "name": "shop",
+            "source": {
+                "url": "${connection:shop}", "password": "${secret:shop/mysql_password}", "tables": ["shop.*"],
+            },
+            "target": {"path": "lake", "bronze": "bronze"},
+        }
+    )  # fmt: skip
+    check_alone(config)  # asks nobody
+    made = connection_options(config, tmp_path)
+    assert (made.host, made.port, made.user, made.password) == ("db.example", 3307, "cdc@shop", VALUE)
+    assert source_options(config, tmp_path, "schemas")["url"] == "mysql://cdc%40shop@db.example:3307"
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("none", "cannot read the connection none: CONNECTION_DOES_NOT_EXIST"),
+        ("closed", "cannot read the connection closed: PERMISSION_DENIED"),
+        ("other", "the connection other is POSTGRESQL, and not MYSQL"),
+        ("hidden", "the connection hidden has no user that may be read"),
+    ],
+)
+def test_a_connection_that_is_of_no_use(server: Rest, name: str, what: str) -> None:
+    holding(server, {"other": ("POSTGRESQL", MYSQL), "hidden": ("MYSQL", {"host": "db"})})
+    with pytest.raises(ConfigError) as caught:
+        server_url(f"${{connection:{name}}}")
+    assert caught.value.what.startswith(what)
+    assert caught.value.hint
+
+
+@remedy(codes.CATALOG_CONNECTION_UNUSABLE)
+def test_a_connection_is_made_as_the_hint_says(server: Rest) -> None:
+    holding(server, {"other": ("POSTGRESQL", MYSQL)})
+    with pytest.raises(ConfigError) as caught:
+        server_url("${connection:other}")
+    assert caught.value.code is codes.CATALOG_CONNECTION_UNUSABLE
+    hint = re.match(
+        r"CREATE CONNECTION (\w+) TYPE (\w+) OPTIONS \((.*)\), and name that one; or write", caught.value.hint
+    )
+    assert hint, caught.value.hint
+    options = {key: value for key, value, _ in re.findall(r"(\w+) ('[^']*'|secret\(('[^']*', '[^']*')\))", hint[3])}
+    assert options.keys() == {"host", "port", "user", "password"}
+    holding(server, {hint[1]: (hint[2].upper(), {key: value.strip("'") for key, value in options.items()})})
+    assert server_url(f"${{connection:{hint[1]}}}") == "mysql://cdc@db.example:3306"
+
+
+@pytest.mark.parametrize("wrong", ["${connection:}", "${connection:a/b}", "x${connection:a}", "${secret:a/b}"])
+def test_a_reference_to_a_connection_is_the_whole_url(wrong: str) -> None:
+    with pytest.raises(Invalid, match="expected mysql://user@host:port"):
+        Url().check(wrong)
 
 
 class DbUtils:

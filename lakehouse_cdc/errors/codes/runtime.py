@@ -148,3 +148,12 @@ LEASE_LOST = Code(
     "This process did not renew its right to write to the tables in time; another one may have it.",
     "Check with status that no other run writes to the tables, and run again.",
 )
+
+CATALOG_CONNECTION_UNUSABLE = Code(
+    7017,
+    "catalog_connection_unusable",
+    ConfigError,
+    Scope.PIPELINE,
+    "The connection of Unity Catalog that source.url names is none of MySQL's, or does not say host and user.",
+    "Name a connection of the type MYSQL, with a host and a user, or write source.url as mysql://user@host:port.",
+)

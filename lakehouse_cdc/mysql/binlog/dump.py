@@ -20,7 +20,7 @@ import ssl
 import struct
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
@@ -29,9 +29,9 @@ import pymysql
 from numpy.typing import NDArray
 
 from lakehouse_cdc.errors import CdcError, codes
-from lakehouse_cdc.images.binlog.packets import BAD_SIZE, HEADER, MORE, OUT_OF_ORDER, SPECIAL, strip_packets
 from lakehouse_cdc.model.position import FIRST_EVENT, Position
 from lakehouse_cdc.mysql.binlog.file_skip import Skip
+from lakehouse_cdc.mysql.binlog.framing import BAD_SIZE, HEADER, MORE, OUT_OF_ORDER, SPECIAL, strip_few
 from lakehouse_cdc.mysql.connection.client import account_of
 from lakehouse_cdc.mysql.connection.server_errors import server_error
 
@@ -47,12 +47,20 @@ _SAME_ID = 4052  # MariaDB's ER_SLAVE_SAME_ID, for which MySQL has 1236 with the
 _GAP_HINT = "set source.on_gap: resnapshot, which reads all tables again in a new epoch"
 
 
+def _compiled() -> Callable[[NDArray[np.uint8], int, int, NDArray[np.uint8]], tuple[int, int, int, int]]:
+    """Imported here, for that takes a second."""
+    from lakehouse_cdc.images.binlog.packets import strip_packets
+
+    return strip_packets
+
+
 class BinlogDump:
     """The events from `start` on, over `connection`, which serves nothing else from now on.
 
     `server_id` must be this reader's own among all replicas and readers of the server. The server sends a heartbeat
     after `heartbeat_seconds` without events. A later dump with the same `replica_uuid` (random, if not given) ends
-    this one. Raises DefiniteError for an impossible position or server_id.
+    this one. `few`: its first events alone are wanted, and compiled code is not loaded for them. Raises DefiniteError
+    for an impossible position or server_id.
     """
 
     def __init__(
@@ -63,6 +71,7 @@ class BinlogDump:
         server_id: int,
         heartbeat_seconds: float = 10.0,
         replica_uuid: str | None = None,
+        few: bool = False,
     ) -> None:
         if start.pos < FIRST_EVENT:
             raise codes.POSITION_INVALID.error(
@@ -75,6 +84,7 @@ class BinlogDump:
         requested = start if start.startable else Position(start.file, FIRST_EVENT)
         self._skip = Skip(requested, start) if requested != start else None
         self._server_id = server_id
+        self._strip_packets = strip_few if few else _compiled()
         self._silence = _SILENT_HEARTBEATS * heartbeat_seconds
         self._connection = connection
         self._raw = np.empty(BUFFER_BYTES, dtype=np.uint8)
@@ -186,7 +196,7 @@ class BinlogDump:
         if self._filled < HEADER:
             return _NO_EVENTS
         out = np.empty(self._filled, dtype=np.uint8)
-        why, consumed, produced, self._sequence = strip_packets(self._raw, self._filled, self._sequence, out)
+        why, consumed, produced, self._sequence = self._strip_packets(self._raw, self._filled, self._sequence, out)
         if not produced and why != MORE:
             self._refuse(why)
         left = self._filled - consumed

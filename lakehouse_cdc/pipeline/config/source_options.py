@@ -11,6 +11,7 @@ from lakehouse_cdc.model.start_point import option_text
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions
 from lakehouse_cdc.options.connection import check_together, connection_of, resolved
 from lakehouse_cdc.options.declaration import declared_in
+from lakehouse_cdc.options.secrets import CONNECTION
 from lakehouse_cdc.options.source import CapturedTable, SourceConfig
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.schema.column_choice import Choice
@@ -68,7 +69,8 @@ def connection_options(config: PipelineConfig, home: Path) -> ConnectionOptions:
 def check_alone(config: PipelineConfig) -> None:
     """What a run would refuse before it asks a server, and no single value shows. Raises ConfigError."""
     if config.source.kafka is None:
-        ConnectionOptions.from_url(config.source.url, tls=config.source.tls)
+        if not CONNECTION.fullmatch(config.source.url):  # else a workspace has the url
+            ConnectionOptions.from_url(config.source.url, tls=config.source.tls)
         check_together(vars(config.source))
         Selection(config.source.tables)
     else:

@@ -14,6 +14,7 @@ from lakehouse_cdc.errors import DefiniteError, TransientError, codes
 from lakehouse_cdc.images.binlog.packets import MORE, strip_packets
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.mysql.binlog.dump import BinlogDump
+from lakehouse_cdc.mysql.binlog.framing import strip_few
 from lakehouse_cdc.mysql.binlog.scanner import BinlogScanner
 from lakehouse_cdc.testing import MySqlServer
 from tests.remedies import remedy
@@ -181,13 +182,28 @@ def framed(payloads: list[bytes]) -> bytes:
     return packets
 
 
+@pytest.mark.parametrize("size", [0xFFFFFF - 2, 0xFFFFFF - 1, 0xFFFFFF, 2 * 0xFFFFFF - 1])
+def test_an_event_in_several_packets_is_the_same_without_compiled_code(size: int) -> None:
+    payload = b"\0" + b"\0" * 9 + size.to_bytes(4, "little") + b"x" * (size - 13)
+    parts = [payload[at : at + 0xFFFFFF] for at in range(0, len(payload), 0xFFFFFF)]
+    parts += [b""] if len(parts[-1]) == 0xFFFFFF else []
+    raw = np.frombuffer(framed(parts), dtype=np.uint8).copy()
+    outs = [np.empty(raw.size, dtype=np.uint8) for _ in range(2)]
+    answers = [strip(raw, raw.size, 1, out) for strip, out in zip((strip_packets, strip_few), outs, strict=True)]
+    assert answers == [(MORE, raw.size, size, len(parts) + 1)] * 2
+    assert outs[0][:size].tobytes() == outs[1][:size].tobytes() == payload[1:]
+
+
 @given(st.binary(max_size=80), st.integers(0, 80))
 def test_any_bytes_in_place_of_packets_are_an_error_or_wait(junk: bytes, keep: int) -> None:
     event = b"\0" * 9 + (25).to_bytes(4, "little") + b"\0" * 12
     whole = framed([b"\0" + event, b"\0" + event])
     raw = np.frombuffer(whole[:keep] + junk, dtype=np.uint8).copy()
     out = np.empty(raw.size, dtype=np.uint8)
-    why, consumed, produced, _ = strip_packets(raw, raw.size, 1, out)
+    why, consumed, produced, _ = answer = strip_packets(raw, raw.size, 1, out)
+    plain = np.empty(raw.size, dtype=np.uint8)
+    assert strip_few(raw, raw.size, 1, plain) == answer
+    assert plain[:produced].tobytes() == out[:produced].tobytes()
     assert 0 <= consumed <= raw.size
     assert 0 <= produced <= max(raw.size, 0)
     assert out[:produced].size == sum(1 for _ in starts(out[:produced])) * 25 or junk
