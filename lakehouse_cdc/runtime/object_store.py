@@ -3,7 +3,7 @@
 Purpose: a session of ours gets Hadoop's file system for S3 where the tables of a pipeline lie there, and nothing of it
 where they do not. A session of somebody else's is used if it has the same.
 
-Invariant: a version of a table's log is written once, whoever else writes. No key is in a setting of Spark's, on a
+Invariant: a version of a table's log is written once, whatever else writes. No key is in a setting of Spark's, on a
 command line, in a log or in an error.
 
 Why it holds: all commits of Delta to `s3a://` go through `ConditionalPutLogStore` (see `java_store`), and a session
