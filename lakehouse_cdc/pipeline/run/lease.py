@@ -82,7 +82,6 @@ class Lease:
         self.owner = uuid.uuid4().hex
         self.took_over = False
         self._beats = 0
-        self._content = b""
         self._until = float("-inf")
 
     def acquire(self) -> None:
@@ -100,7 +99,7 @@ class Lease:
                 first, since = content, self._clock.now()  # it was put before that, however long the answer took
             over = _is_over(content) or (content == first and self._clock.now() - since >= DEAD)
             if over and self._put(lambda new, tag=tag: self._slot.replace(new, tag)):  # type: ignore[misc]
-                self.took_over = not _is_released(content)
+                self.took_over = not _is_fenced(content)
                 return
             if content != first or over:  # it was renewed, or somebody else was first
                 raise codes.TABLES_LOCKED.error(
@@ -111,19 +110,20 @@ class Lease:
     def renew(self) -> None:
         """Hold it for longer; nothing where it is lost. Raises what the store does."""
         held = self._slot.read()
-        if (
-            held is None
-            or held[0] != self._content
-            or not self._put(lambda content: self._slot.replace(content, held[1]))
-        ):
+        if not (held and self._is_own(held[0]) and self._put(lambda content: self._slot.replace(content, held[1]))):
             self._until = float("-inf")
 
     def release(self) -> None:
         """Give it to the next one; nothing where it is lost. Raises what the store does."""
         self._until = float("-inf")  # first: as soon as it is put, another one may have it
         held = self._slot.read()
-        if held is not None and held[0] == self._content:
-            self._slot.replace(json.dumps({"owner": None, "was": self.owner}).encode(), held[1])
+        if held is not None and self._is_own(held[0]):
+            released = {"owner": None, "was": self.owner, "fenced": not self.took_over}
+            self._slot.replace(json.dumps(released).encode(), held[1])
+
+    def _is_own(self, content: bytes) -> bool:
+        """Whether it is of this lease, also by a put that failed and was made nevertheless."""
+        return bool(json.loads(content)["owner"] == self.owner)
 
     @property
     def is_held(self) -> bool:
@@ -141,7 +141,7 @@ class Lease:
         began = self._clock.now()
         if not put(content):
             return False
-        self._content, self._until = content, began + DEAD - RENEWED
+        self._until = began + DEAD - RENEWED
         return True
 
 
@@ -180,8 +180,10 @@ def _is_over(content: bytes) -> bool:
     return said["pid"] == os.getpid() or _began(int(said["pid"])) != str(said["began"])
 
 
-def _is_released(content: bytes) -> bool:
-    return json.loads(content)["owner"] is None
+def _is_fenced(content: bytes) -> bool:
+    """Whether it was released by an owner after whom, and before whom, nothing is left to be refused (see `fence`)."""
+    said = json.loads(content)
+    return said["owner"] is None and bool(said["fenced"])
 
 
 def _described(content: bytes) -> str:
