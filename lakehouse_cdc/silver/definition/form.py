@@ -56,7 +56,8 @@ class WriterArguments:
 
     `kept`: columns that the table has beside those of `shape`; they are NULL in every row that is written. `fresh`:
     nothing was applied to the table yet. `keep_days`: how long tombstones are kept. `track`: the columns whose change
-    begins a version (None: all). `step` is in the names of its steps, where another writer has others in the same batch.
+    begins a version (None: all). `step` is in the names of its steps, lest another writer has the
+    same in a batch.
     """
 
     layout: Layout
