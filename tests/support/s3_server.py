@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import urllib.request
 import uuid
@@ -38,6 +39,7 @@ class S3Server:
         self.lost: Callable[[Request], bool] = lambda _: False
         self.refused: Callable[[Request], bool] = lambda _: False
         self._application = DomainDispatcherApplication(create_backend_app)
+        self._turn = threading.Lock()  # moto looks for an object and puts it in two steps, and S3 in one
         self._server: BaseWSGIServer = make_server(
             "127.0.0.1", port, self._answer, threaded=True, request_handler=_Silent
         )
@@ -49,6 +51,12 @@ class S3Server:
         name = name or f"lake-{uuid.uuid4().hex[:12]}"
         with urllib.request.urlopen(urllib.request.Request(f"{self.url}/{name}", method="PUT")):
             return name
+
+    def objects(self, bucket: str) -> list[str]:
+        """The names of a bucket's objects, but for those that stand for folders; up to a thousand."""
+        with urllib.request.urlopen(f"{self.url}/{bucket}?list-type=2") as answer:
+            names = re.findall(r"<Key>([^<]*)</Key>", answer.read().decode())
+        return [name for name in names if not name.endswith("/")]
 
     def commits(self, bucket: str) -> list[Request]:
         """The puts of versions of tables' logs."""
@@ -70,7 +78,8 @@ class S3Server:
             body: list[bytes] = [_REFUSED]
             note("403 Forbidden", [("Content-Type", "application/xml")])
         else:
-            body = [*self._application(environ, note)]
+            with self._turn:
+                body = [*self._application(environ, note)]
         self.requests.append(Request(asked.method, asked.path, condition, answered[0]))
         if self.lost(asked):
             answered, body = ["500 Internal Server Error", []], []
