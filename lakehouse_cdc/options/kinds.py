@@ -155,7 +155,21 @@ class Url(Text):
 _NO_URL = r"(?![A-Za-z][A-Za-z0-9+.-]+:/)[\s\S]+"
 
 
-class Folder(Text):
+class _Somewhere(Text):
+    """A text that says where something is; what else to do is the hint where it cannot be there."""
+
+    def __init__(self, pattern: str, expected: str, name: str, hint: str) -> None:
+        super().__init__(pattern, expected, name)
+        self._hint = hint
+
+    def check(self, value: Any) -> str:
+        try:
+            return super().check(value)
+        except Invalid as error:
+            raise Invalid([Problem(error.first.what, hint=self._hint)]) from None
+
+
+class Folder(_Somewhere):
     """A folder that programs on this machine see; a URL would be taken for the name of one."""
 
     def __init__(self) -> None:
@@ -163,16 +177,11 @@ class Folder(Text):
             _NO_URL,
             "a folder of this machine or of a mounted volume, not a URL (such as s3://... or dbfs:/...)",
             "folder",
+            "mount the store and name the mount's folder",
         )
 
-    def check(self, value: Any) -> str:
-        try:
-            return super().check(value)
-        except Invalid as error:
-            raise Invalid([Problem(error.first.what, hint="mount the store and name the mount's folder")]) from None
 
-
-class Place(Text):
+class Place(_Somewhere):
     """Where tables can be: a folder, as above, or a prefix of a bucket in S3 (see `model.place`)."""
 
     def __init__(self) -> None:
@@ -180,14 +189,8 @@ class Place(Text):
             rf"(?:{URL}|{_NO_URL})",
             "a folder of this machine or of a mounted volume, or s3://bucket/prefix (of letters, digits, _ . = -)",
             "folder or url",
+            "use S3, or mount the store and name the mount's folder, or run on Databricks with target.catalog",
         )
-
-    def check(self, value: Any) -> str:
-        try:
-            return super().check(value)
-        except Invalid as error:
-            hint = "use S3, or mount the store and name the mount's folder, or run on Databricks with target.catalog"
-            raise Invalid([Problem(error.first.what, hint=hint)]) from None
 
 
 class SecretReference(Kind[Secret]):
