@@ -155,18 +155,17 @@ class Url(Text):
 _NO_URL = r"(?![A-Za-z][A-Za-z0-9+.-]+:/)[\s\S]+"
 
 
+@dataclass(frozen=True)
 class _Somewhere(Text):
-    """A text that says where something is; what else to do is the hint where it cannot be there."""
+    """A text that says where something is; where it cannot be there, `hint` says what else to do."""
 
-    def __init__(self, pattern: str, expected: str, name: str, hint: str) -> None:
-        super().__init__(pattern, expected, name)
-        self._hint = hint
+    hint: str = ""
 
     def check(self, value: Any) -> str:
         try:
             return super().check(value)
         except Invalid as error:
-            raise Invalid([Problem(error.first.what, hint=self._hint)]) from None
+            raise Invalid([Problem(error.first.what, hint=self.hint)]) from None
 
 
 class Folder(_Somewhere):
