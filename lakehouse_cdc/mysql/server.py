@@ -154,8 +154,7 @@ def unlogged_gtids(session: Session) -> GtidSet:
 
 def is_on(session: Session, variable: str) -> bool:
     """Whether a global variable is ON; one that the server does not have is not."""
-    rows = session.query("SHOW GLOBAL VARIABLES LIKE %s", [variable.replace("_", r"\_")])
-    return bool(rows) and str(rows[0][1]).upper() == "ON"
+    return settings(session, variable.replace("_", r"\_")).get(variable, "OFF").upper() == "ON"
 
 
 def prepared_xids(session: Session) -> set[str] | None:

@@ -22,13 +22,10 @@ from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.forms import APPEND, HISTORY
 from tests.support.bronze_writer import Lake
 from tests.support.silver.changes import apply, begin, seq
-from tests.support.silver.engines import here, writers
+from tests.support.silver.engines import here, spark_at_length, writers
 from tests.support.silver.schema_changes import altered
 
 LOG = TableSchema("shop", "log", (Column("n", "int"), Column("text", "varchar", charset="utf8mb4", length=20)), ())
-
-
-ENGINES = [pytest.param("spark", marks=pytest.mark.long), "auto"]
 
 
 def appending(spark: SparkSession, lake: Lake, engine: Configured = "spark") -> Applier:
@@ -64,7 +61,7 @@ def wanted(changes: list[Change]) -> Counter[Any]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("engine", ENGINES)
+@spark_at_length
 def test_rows_come_once_in_whatever_batches(spark: SparkSession, tmp_path: Path, engine: Configured) -> None:
     lake = Lake(spark, tmp_path, {LOG.name: LOG})
     batches = [

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.versions import Versions
@@ -19,11 +18,10 @@ from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.forms import CURRENT, HISTORY
 from tests.support.bronze_writer import Lake
 from tests.support.silver.changes import N, apply, begin, delete, insert, table
-from tests.support.silver.engines import here
+from tests.support.silver.engines import here, spark_at_length
 from tests.support.silver.schema_changes import update
 
 ONE = table("one", N)
-engines = pytest.mark.parametrize("engine", [pytest.param("spark", marks=pytest.mark.long), "auto"])
 LATE = [update(ONE, 3, {"id": 1, "n": 1}, n=2)]
 NEWER = [update(ONE, 4, {"id": 1, "n": 2}, n=3), update(ONE, 5, {"id": 1, "n": 3}, n=4)]
 
@@ -50,13 +48,13 @@ def one_late(
     return lake
 
 
-@engines
+@spark_at_length
 def test_an_older_update_moves_no_row_backwards(spark: SparkSession, tmp_path: Path, engine: Configured) -> None:
     lake = one_late(spark, tmp_path, CURRENT, engine)
     assert lake.silver("shop.one") == fold(lake.written)
 
 
-@engines
+@spark_at_length
 def test_versions_are_those_of_the_order_whatever_order_they_come_in(
     spark: SparkSession, tmp_path: Path, engine: Configured
 ) -> None:
@@ -64,7 +62,7 @@ def test_versions_are_those_of_the_order_whatever_order_they_come_in(
     assert lake.history("shop.one") == histories(lake.written)
 
 
-@engines
+@spark_at_length
 def test_a_delete_that_met_no_row_counts_as_its_row_comes_late(
     spark: SparkSession, tmp_path: Path, engine: Configured
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.commits import newest_version
@@ -19,10 +18,10 @@ from lakehouse_cdc.silver.tables import tombstones
 from lakehouse_cdc.silver.tables.guards import Guards
 from tests.support.bronze_writer import Lake
 from tests.support.silver.changes import apply, begin, delete, insert, seq, table
-from tests.support.silver.engines import here, writers
+from tests.support.silver.engines import here, spark_at_length, writers
 
 
-@pytest.mark.parametrize("engine", [pytest.param("spark", marks=pytest.mark.long), "auto"])
+@spark_at_length
 def test_an_older_change_does_not_bring_a_deleted_key_back(
     spark: SparkSession, tmp_path: Path, engine: Configured
 ) -> None:

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import codes
@@ -26,6 +27,8 @@ from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.table_tasks.job import Runner
 from lakehouse_cdc.silver.table_tasks.work import GaveUp, Outcome, TableTask, applied, gave_up
 from tests.support.crash_points import Crash
+
+spark_at_length = pytest.mark.parametrize("engine", [pytest.param("spark", marks=pytest.mark.long), "auto"])
 
 
 def here(_: SparkSession, tasks: Sequence[TableTask]) -> list[Outcome]:
