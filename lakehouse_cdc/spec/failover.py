@@ -143,7 +143,7 @@ class Row(NamedTuple):
     older: Seq | None = None
 
 
-class Refused(Exception):
+class NoPlace(Exception):
     """No place on this server is the offset's."""
 
 
@@ -217,13 +217,13 @@ class Model:
         server = self.at
         place = server.begins
         if not server.gtids(place) <= held and self.without != "purged":
-            raise Refused
+            raise NoPlace
         while place < len(server.history) and server.history[place].gtid in held:
             place += 1
         lacking = held - server.gtids(len(server.history))
         late = held - lacking - server.gtids(place)
         if (lacking and self.without != "contained") or (late and self.without != "order"):
-            raise Refused
+            raise NoPlace
         return place
 
     def _located(self, offset: Offset, epoch: int) -> Offset:
@@ -404,7 +404,7 @@ def run(seed: int, without: Guard | None = None) -> str | None:
             rows = model.rows(start, end)
             if not _same(rows, model.rows(start, end)):
                 return f"seed {seed}: a replay in step {number} differs"
-        except Refused:
+        except NoPlace:
             continue  # the next server, or this one when it has applied more
         model.bronze += rows
         if (breach := model.breach(start, end)) is not None:

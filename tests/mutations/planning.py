@@ -58,7 +58,7 @@ PLANNING = (
         rule="A table that was created before its start is not followed from there on.",
         file="lakehouse_cdc/source/planning/later_starts.py",
         function="LaterStarts.concerning",
-        old="        return replace(statement, effects=effects)",
+        old="        return replace(statement, effects=tuple(effects))",
         new="        return statement",
         tests=("tests/source/test_table_starts.py::test_what_happens_to_a_table_before_its_start",),
     ),
