@@ -3,9 +3,8 @@
     python -m lakehouse_cdc.spec.failover [--runs N] [--without GUARD]
 
 Purpose: which rules of failover and of quarantine cannot be done without. `spec.interleaving` has one server and one
-table; here are three servers and two tables. A primary takes writes, replicas apply them later, some in another order,
-and have purged a part of their log. The primary may be lost with what nobody has applied. Before any step the stream
-may find another server: between two batches, or between the plan of one and its execution.
+table; here are the servers of `spec.group`, and two tables. Before any step the stream may find another server: between
+two batches, or between the plan of one and its execution.
 
 Invariant, checked after each batch, where bronze is folded in the order of seq:
 
@@ -26,9 +25,10 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
+from lakehouse_cdc.spec.group import KEYS, TABLES, Group, Server
 from lakehouse_cdc.spec.interleaving import command_line
 
 Guard = Literal[
@@ -54,52 +54,11 @@ Guard = Literal[
 - `since`: but for what was read or changed since that reading began.
 """
 
-TABLES = ("t", "u")
-KEYS = range(4)
 DONE = len(KEYS)
 STEPS = 16
 
 Seq = tuple[int, int, int, int]  # epoch, position, rank, ordinal
 EVENT, READ, END = 0, 2, 3
-
-
-class Write(NamedTuple):
-    """A change of one key; `after` None: the row is deleted."""
-
-    table: str
-    key: int
-    after: int | None
-
-
-@dataclass(frozen=True)
-class Transaction:
-    """Writes; or a statement on a table, with no row: `alter`, or `break`, which it cannot be followed after."""
-
-    gtid: int
-    writes: tuple[Write, ...] = ()
-    ddl: Literal["", "alter", "break"] = ""
-    table: str = ""
-
-
-@dataclass(eq=False)  # each is itself
-class Server:
-    """All that it executed. Its log begins after `begins` of that, and a SELECT sees the first `visible`.
-
-    A place is a number of transactions; `shift` makes a position of it, another one on each server.
-    """
-
-    shift: int = 0
-    begins: int = 0
-    visible: int = 0
-    history: list[Transaction] = field(default_factory=list)
-
-    def gtids(self, place: int) -> frozenset[int]:
-        return frozenset(one.gtid for one in self.history[:place])
-
-    def rows(self, table: str, place: int) -> dict[int, int]:
-        """The table after so many transactions."""
-        writes = [w for one in self.history[:place] for w in one.writes if w.table == table]
-        return {key: value for key, value in {w.key: w.after for w in writes}.items() if value is not None}
 
 
 class Table(NamedTuple):
@@ -133,7 +92,7 @@ class Offset:
 
 
 class Row(NamedTuple):
-    """`kind` is the rank; an END deletes what is older than `older` of its table."""
+    """The rank in `seq` is its kind; an END deletes what is older than `older` of its table."""
 
     seq: Seq
     table: str
@@ -152,64 +111,16 @@ class Model:
 
     def __init__(self, seed: int, without: Guard | None) -> None:
         self.random, self.without = random.Random(seed), without
-        self.servers = [Server(shift=self.random.choice([0, 3, 50])) for _ in range(3)]
-        self.primary = self.at = self.servers[0]
-        self._number = 0
+        self.group = Group(self.random)
         self._claims: dict[tuple[int, Server], int] = {}
         self.last_epoch = 1
         self.bronze: list[Row] = []
         self._frozen: dict[str, dict[int, int]] = {}
 
-    # ------------------------------------------------------------------ the group
-
-    def pass_time(self) -> None:
-        """Let transactions be committed, applied and become visible; the stream may find another server."""
-        for _ in range(self.random.randrange(5)):
-            server = self.random.choice(self.servers)
-            if server is self.primary and self.random.random() < 0.6:
-                self._commit()
-            elif server.visible < len(server.history):
-                server.visible += 1
-            elif server is not self.primary:
-                self._apply(server)
-
-    def _commit(self) -> None:
-        self._number += 1
-        server, table, chance = self.primary, self.random.choice(TABLES), self.random.random()
-        if chance < 0.2:  # its lock shows that all before it is visible
-            server.history.append(Transaction(self._number, ddl="alter" if chance < 0.12 else "break", table=table))
-            server.visible = len(server.history)
-            return
-        writes = []
-        for key in self.random.sample(KEYS, self.random.choice([1, 1, 2])):
-            after = None if self.random.random() < 0.4 else self._number
-            writes.append(Write(table, key, after))
-        server.history.append(Transaction(self._number, tuple(writes)))
-
-    def _apply(self, server: Server) -> None:
-        done = server.gtids(len(server.history))
-        left = [one for one in self.primary.history if one.gtid not in done]
-        if len(left) > 1 and self.random.random() < 0.08 and not _depend(*left[:2]):
-            left[:2] = left[1::-1]
-        if left:
-            server.history.append(left[0])
-            if left[0].ddl:
-                server.visible = len(server.history)
-
-    def fail_over(self) -> None:
-        """Another server is there from now on; the primary may be lost."""
-        others = [one for one in self.servers if one is not self.at]
-        if not others or self.random.random() < 0.6:
-            return
-        self.at = self.random.choice(others)
-        if self.at is not self.primary and self.random.random() < 0.4:
-            self.servers.remove(self.primary)
-            self.primary = self.at
-            there = self.primary.gtids(len(self.primary.history))
-            # one with more than that cannot be a replica of it
-            self.servers = [one for one in self.servers if one.gtids(len(one.history)) <= there]
-        if self.at.begins < self.at.visible and self.random.random() < 0.2:
-            self.at.begins = self.random.randint(self.at.begins, self.at.visible)
+    @property
+    def at(self) -> Server:
+        """The server that the stream finds."""
+        return self.group.at
 
     # ------------------------------------------------------------------ another server
 
@@ -316,9 +227,9 @@ class Model:
     def _chunk(self, name: str, low: int, state: Table, end: Offset) -> list[Row]:
         """The keys in [low, cursor) as they were at the end; nothing, where DDL of the table comes after it."""
         server = self.at
-        self.pass_time()
+        self.group.pass_time()
         seen = server.visible
-        self.pass_time()
+        self.group.pass_time()
         if any(one.table == name for one in server.history[end.place :]):
             return []
         read = server.rows(name, seen)
@@ -366,12 +277,6 @@ class Model:
         return {key: row.value for key, row in last.items() if row.value is not None}
 
 
-def _depend(first: Transaction, second: Transaction) -> bool:
-    if first.ddl or second.ddl:
-        return True
-    return bool({(w.table, w.key) for w in first.writes} & {(w.table, w.key) for w in second.writes})
-
-
 def _same(rows: list[Row], others: list[Row]) -> bool:
     """Whether two executions say the same; the reads of a table may be none, where they met DDL."""
     for kind in (EVENT, END):
@@ -387,13 +292,13 @@ def _same(rows: list[Row], others: list[Row]) -> bool:
 def run(seed: int, without: Guard | None = None) -> str | None:
     """One random run of some batches. The first breach of the invariant in words, or None."""
     model = Model(seed, without)
-    model.pass_time()
+    model.group.pass_time()
     place = model.at.visible = len(model.at.history)
     offset = Offset(1, model.at, place, place, {name: Table() for name in TABLES})
     planned: tuple[Offset, Offset] | None = None
     for number in range(STEPS):
-        model.pass_time()
-        model.fail_over()
+        model.group.pass_time()
+        model.group.fail_over()
         try:
             if planned is None:
                 offset = model.moved(offset)
