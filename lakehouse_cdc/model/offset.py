@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.clock import Bounds
@@ -37,6 +37,17 @@ class Identity:
     created: int  # seconds since 1970: header time of that file's FORMAT_DESCRIPTION event
 
 
+class LaterStart(NamedTuple):
+    """A place after the stream's position, the transactions up to it, and the tables that begin there.
+
+    Of each table the id of its schema there; '' of one that is created after it.
+    """
+
+    position: Position
+    gtid_set: str
+    tables: Mapping[str, str]
+
+
 @dataclass(frozen=True)
 class Offset:
     """A committed offset other than `{}`.
@@ -56,6 +67,7 @@ class Offset:
     `between` are the ends of the stretches that its batch consists of, but the last (see `source.planning.stretches`).
     `unbroken` is the epoch since which the log was followed without a gap, from server to server (0: this one).
     `anonymous`: the last transaction has no GTID, and `gtid_set` does not say all.
+    `starts` are the places at which tables begin that `tables` does not have yet (see `source.planning.later_starts`).
     """
 
     epoch: int
@@ -76,6 +88,7 @@ class Offset:
     between: tuple[Offset, ...] = ()
     unbroken: int = 0
     anonymous: bool = False
+    starts: tuple[LaterStart, ...] = ()
 
     def follows(self, start: Offset) -> bool:
         """Whether it is `start` on another server (see `source.planning.server_change`), and nothing lies between."""
@@ -167,6 +180,8 @@ class Offset:
         text |= {"settings": list(self.settings)} if self.settings else {}
         text |= {"unbroken": self.unbroken} if self.unbroken else {}
         text |= {"anonymous": True} if self.anonymous else {}
+        starts = [[at.file, at.pos, gtids, dict(sorted(tables.items()))] for at, gtids, tables in self.starts]
+        text |= {"starts": starts} if starts else {}
         return {
             "version": _VERSION,
             "epoch": self.epoch,
@@ -214,4 +229,5 @@ class Offset:
             settings=tuple(data.get("settings", ())),
             unbroken=data.get("unbroken", 0),
             anonymous=data.get("anonymous", False),
+            starts=tuple(LaterStart(Position(file, pos), *more) for file, pos, *more in data.get("starts", [])),
         )

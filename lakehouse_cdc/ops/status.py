@@ -145,6 +145,8 @@ def status(
             snapshot_of(state), state.cursor, rows[name], None, offset.quarantined.get(name, ""), clear=clear
         )
         tables[name] = replace(table, asked=name in asked)
+    later = [name for start in offset.starts for name, schema in start.tables.items() if schema]
+    tables |= {name: TableStatus("waiting", [], 0, None) for name in sorted(later)}
     if layout.silver is not None:
         tables = with_silver(reader, layout, tables, policy)
     if logs is not None and logs.server != point.server_uuid:

@@ -35,9 +35,9 @@ COLUMNS = ListOf(Text())
 _OF_TOPICS = ("kafka", "retry_seconds")
 
 
-def start_contradiction(start: StartValue, snapshot: Snapshot) -> str:
-    """Why a start does not go with what is read of existing rows; '' where it does."""
-    if start == "now" or snapshot == "never":
+def start_contradiction(start: StartValue | None, snapshot: Snapshot) -> str:
+    """Why a start does not go with what is read of existing rows; '' where it does. None: that of the pipeline."""
+    if start in (None, "now") or snapshot == "never":
         return ""
     return f"start is where changes begin that no snapshot is under; it needs snapshot: never, not {snapshot}"
 
@@ -324,6 +324,12 @@ class CapturedTable(Keys):
         "when rows cannot be followed: `reread` the table where that makes it exact, with growing pauses, else"
         " quarantine it; `quarantine` it until `signal snapshot`; `stop` the stream. The last pattern with it decides",
         default="reread", spark="onError", changes=NEXT_RUN,
+    )  # fmt: skip
+    start: StartValue | None = option(
+        StartPlace(),
+        "with `snapshot: never`, where the table's changes begin, if not where `source.start` says. It counts for the"
+        " pipeline's first run. The last pattern with it decides",
+        default=None, otherwise="`source.start`", spark="starts", changes=NEVER,
     )  # fmt: skip
 
 

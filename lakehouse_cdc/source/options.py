@@ -49,13 +49,14 @@ class SourceOptions(Tuning, Places):
     `tables` are patterns on `database.table`, `!` excludes; `choice` says which columns are captured, and which masked
     (exclude, include, masks, generated); `mask_salt` is what hashes are made with (option maskSecret: Spark shows no
     value of an option with such a name); `server_ids` an inclusive range of replica ids that nobody else uses; `rules`
-    say how columns are carried (zeroDates, typeMap, types). `start_point` is what `start` says. `schema_changes`,
-    `on_error` and `keys` are by pattern.
+    say how columns are carried (zeroDates, typeMap, types). `start_point` is what `start` says. `starts`,
+    `schema_changes`, `on_error` and `keys` are by pattern.
     """
 
     connection: ConnectionOptions
     tables: tuple[str, ...]
     start_point: StartPoint = NOW
+    starts: Mapping[str, StartPoint] = field(default_factory=dict)
     choice: Choice = field(default_factory=Choice)
     mask_salt: str = field(default="", repr=False)
     rules: Rules = field(default_factory=Rules)
@@ -67,20 +68,23 @@ class SourceOptions(Tuning, Places):
     @classmethod
     def parse(cls, raw: Mapping[str, str], *, streaming: bool = True) -> SourceOptions:
         """Read Spark's option map. Raises ConfigError that names the option, never its value where it is secret."""
-        given = _checked(raw)
+        given, patterns = _checked(raw)
         for path in _REQUIRED + (("schema_folder",) if streaming else ()):
             if not given.get(path):
                 raise codes.OPTION_MISSING.error(f"option '{PLAIN[path].spark}' is missing")
-        by_pattern = {path: given.get(path, {}) for path in BY_PATTERN}
+        by_pattern = {path: patterns.get(path, {}) for path in BY_PATTERN}
         salt = str(given.get("mask_salt", ""))
         defaults = {path: option.default for path, option in PLAIN.items()}
         read = {**defaults, **given}
-        if what := start_contradiction(read["start"], read["snapshot"]):
-            raise codes.SETTINGS_CONTRADICT.error(what, where="source.start", hint="choose one of the two")
+        starts = {"source.start": read["start"], **{start_name(p): s for p, s in by_pattern["start"].items()}}
+        for where, start in starts.items():
+            if what := start_contradiction(start, read["snapshot"]):
+                raise codes.SETTINGS_CONTRADICT.error(what, where=where, hint="choose one of the two")
         same = {one.name: read[one.name] for keys in (Tuning, Places) for one in fields(keys)}
         return cls(
             **same,
             start_point=StartPoint.of(read["start"]),
+            starts={pattern: StartPoint.of(start) for pattern, start in by_pattern["start"].items()},
             connection=connection_of(read),
             tables=read["tables"],
             choice=Choice(
@@ -93,6 +97,15 @@ class SourceOptions(Tuning, Places):
             keys=by_pattern["key"],
             server_ids=_server_ids(read["server_ids"], read["schema_folder"]),
         )
+
+    def start_of(self, table: str) -> StartPoint:
+        """Where the table's changes begin; the last pattern that matches decides."""
+        return last_match(self.starts, table) or self.start_point
+
+    def start_named(self, table: str) -> str:
+        """The key in the file that says so."""
+        pattern = last_match({pattern: pattern for pattern in self.starts}, table)
+        return "source.start" if pattern is None else start_name(pattern)
 
     def stops_at_changes(self, table: str) -> bool:
         """Whether the stream stops where the table's schema changes; the last pattern that matches decides."""
@@ -111,21 +124,31 @@ class SourceOptions(Tuning, Places):
         return (without_constants(statement) if self.choice.masks else statement)[:200]
 
 
-def _checked(raw: Mapping[str, str]) -> dict[str, Any]:
-    """The values that are given, by the paths of their options."""
-    given = {}
+def start_name(pattern: str) -> str:
+    """The key in the file that says where tables begin that match a pattern."""
+    return f"tables.{pattern}.start"
+
+
+def _checked(raw: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The values that are given, by the paths of their options; and those by pattern."""
+    given, patterns = dict[str, Any](), dict[str, Any]()
     for name, text in raw.items():
         option = OPTIONS.get(name.lower())
         if option is None:
             raise codes.OPTION_UNKNOWN.error(
                 f"unknown option '{name}'", hint=nearest(name, (one.spark for one in OPTIONS.values()))
             )
-        given[option.path] = _value(option, text)
-    return given
+        values = patterns if _is_by_pattern(option) else given
+        values[option.path] = _value(option, text)
+    return given, patterns
+
+
+def _is_by_pattern(option: Option) -> bool:
+    return BY_PATTERN.get(option.path) == option
 
 
 def _value(option: Option, text: str) -> Any:
-    by_pattern = option.path in BY_PATTERN
+    by_pattern = _is_by_pattern(option)
     kind = MapOf(option.kind, names="table") if by_pattern else option.kind
     try:
         return kind.of_text(text)

@@ -15,7 +15,8 @@ Invariant, checked after each batch:
 `model.as_of_rule` says why it holds. Each guard here can be taken out, and then a run fails:
 `tests/spec/test_interleaving.py`.
 
-What the model leaves out: DDL, XA, gaps, repeated passes, tables without a key, more than one table.
+What the model leaves out: DDL, XA, gaps, repeated passes, tables without a key, more than one table. Failover and
+quarantine are in `spec.failover`.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 Guard = Literal["floor", "rollback", "cursor"]
 """Rules that can be left out.
@@ -191,11 +192,11 @@ def _apply(state: dict[Key, Value], row: Row) -> str | None:
     return None
 
 
-def main() -> int:
-    """The command line; exit code 1 if a run fails."""
-    parser = argparse.ArgumentParser(description="Random runs of the core algorithm.")
+def command_line(run: Callable[[int, Any], str | None], guards: Sequence[str], what: str) -> int:
+    """The command line of a model; exit code 1 if a run fails."""
+    parser = argparse.ArgumentParser(description=what)
     parser.add_argument("--runs", type=int, default=20_000)
-    parser.add_argument("--without", choices=get_args(Guard), help="leave out a rule")
+    parser.add_argument("--without", choices=guards, help="leave out a rule")
     arguments = parser.parse_args()
     for seed in range(arguments.runs):
         if (breach := run(seed, arguments.without)) is not None:
@@ -206,4 +207,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command_line(run, get_args(Guard), "Random runs of the core algorithm."))

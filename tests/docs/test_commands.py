@@ -13,6 +13,7 @@ from tests.support.documents import COMMANDS, PAGES, ROOT, commands
 RUN = {
     "uv run python -m lakehouse_cdc.spec.interleaving": 0,
     "uv run python -m lakehouse_cdc.spec.interleaving --without floor": 1,  # a breach
+    "uv run python -m lakehouse_cdc.spec.failover --runs 5000": 0,
     "uv run python -m tests.mutations --list": 0,
 }
 

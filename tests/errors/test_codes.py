@@ -43,6 +43,7 @@ INTERNAL = {
         "Outgrown",
         "Unreadable",
         "OvertakenError",
+        "NoPlace",
     ),
     *("ValueError", "TypeError", "IndexError", "EOFError", "AttributeError", "KeyboardInterrupt", "Exit"),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections import Counter
@@ -25,6 +26,7 @@ from tests.support.servers import connected, start_or_skip
 from tests.support.source.driver import Driver, changes, exact_bytes
 from tests.support.source.replication import Member, group, member
 from tests.support.source.stage import Stage, on_stage
+from tests.support.source.starts import places
 from tests.support.source.ways_out import of, stopped
 
 pytestmark = [pytest.mark.mysql, pytest.mark.one_server]
@@ -386,6 +388,38 @@ def test_a_table_that_is_another_one_there(moving: Moving) -> None:
     replica.run(f"ALTER TABLE {moving.stage.name()} MODIFY v INT")
     replica.run("SET SESSION sql_log_bin = 1")
     moving.exact()
+
+
+def test_tables_that_are_yet_to_begin(moving: Moving) -> None:
+    """Where they begin is found on the new server, by the transactions before."""
+    stage, driver = moving.stage, moving.driver
+    stage.create("u", rows=2)
+    begin = places(stage)["position"]
+    for value in range(1, 4):
+        moving.run(f"UPDATE t SET v = {value}")
+        moving.run(f"UPDATE u SET v = {value}")
+    later = places(stage)["position"]
+    moving.run("UPDATE u SET v = 4")
+    starts = {"start": json.dumps(begin), "starts": json.dumps({stage.name("u"): later})}
+    driver.options |= {"snapshot": "never", "maxRowsPerTrigger": "1", **starts}
+    driver.limit = ReadMaxRows(1)
+    driver.restart()
+    driver.batches(2)
+    [[file, pos, gtids, tables]] = driver.offset["starts"]
+    assert f"{file}:{pos}" == later["position"]
+    assert [*tables] == [stage.name("u")]
+    before = driver.offset["server_uuid"]
+    moving.fail_over()
+    moving.run("UPDATE u SET v = 5")
+    assert driver.batch()
+    assert driver.offset["server_uuid"] != before
+    assert [*driver.offset["starts"][0][2:]] == [gtids, tables]
+    stage.drain(driver)
+    moving.once()
+    of_u = sorted((c for c in driver.log if c.table == stage.name("u")), key=lambda change: change.seq)
+    values = [dict(c.after)["v"] for c in of_u if c.op is Op.UPDATE]
+    assert values == [4, 4, 5, 5]
+    assert sum(c.table == stage.name() and c.op is Op.UPDATE for c in driver.log) == 36
 
 
 @pytest.mark.long

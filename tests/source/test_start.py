@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,40 +12,16 @@ from typing import Any
 import pytest
 
 from lakehouse_cdc.errors import DefiniteError, codes
-from lakehouse_cdc.model.changelog import Change, Op
+from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.source.requests.requests import Signals
 from tests.remedies import remedy
 from tests.support.servers import connected, start_or_skip
 from tests.support.source.driver import Driver
 from tests.support.source.stage import Stage, on_stage
+from tests.support.source.starts import PLACES, changed, places, started
 from tests.support.source.ways_out import signalled, stopped
 
 pytestmark = pytest.mark.mysql
-
-PLACES = ["position", "time", "gtid"]
-
-
-def places(stage: Stage) -> dict[str, Any]:
-    """The end of the log, as each value of `start` names it; a server without GTIDs has no name of that kind."""
-    file, pos = stage.position()
-    gtid = "@@gtid_binlog_pos" if stage.server.version.startswith("mariadb") else "@@gtid_executed"
-    time.sleep(1.1)  # before 8.0 and on MariaDB a transaction says a whole second
-    [(clock, gtids)] = stage.run(f"SELECT DATE_FORMAT(UTC_TIMESTAMP(), '%Y-%m-%dT%H:%i:%SZ'), {gtid}")
-    without = {"position": {"position": f"{file}:{pos}"}, "time": {"time": clock}}
-    return without | ({"gtid": {"gtid": gtids}} if gtids else {})
-
-
-def started(stage: Stage, start: Any, **more: str) -> Driver:
-    """A stream that begins there, beside others."""
-    text = start if isinstance(start, str) else json.dumps(start)
-    folder = str(stage.folder.parent / f"started {len(stage.drivers)}")
-    options: dict[str, Any] = {"snapshot": "never", "start": text, "schemaFolder": folder, **more}
-    return stage.driver(**options)
-
-
-def changed(driver: Driver) -> list[Change]:
-    """What it emitted, but for the schemas that it began with."""
-    return sorted((c for c in driver.log if c.op is not Op.SCHEMA), key=lambda change: change.seq)
 
 
 def same(stage: Stage, driver: Driver, reference: Driver) -> None:

@@ -40,6 +40,7 @@ COMMANDS = {
     "uv run lakehouse-cdc dead-letters drop -c pipeline.yml --reason not_json --yes": "tests/topics/test_commands.py",
     "uv run python -m lakehouse_cdc.spec.interleaving": "tests/docs/test_commands.py",
     "uv run python -m lakehouse_cdc.spec.interleaving --without floor": "tests/docs/test_commands.py",
+    "uv run python -m lakehouse_cdc.spec.failover --runs 5000": "tests/docs/test_commands.py",
     "uv run python -m tests.mistakes '>' docs/reference/mistakes.md": "tests/mistakes/test_mistakes.py",
     "uv run python -m tests.newcomer --python 3.13": "tests/newcomer/test_newcomer.py",
     "uv build --wheel": "tests/newcomer/test_newcomer.py",

@@ -81,6 +81,7 @@ _PREPARED = st.one_of(
 )
 _KINDS = st.sampled_from(["create", "truncate", "again", "alter", "drop", "quarantine"])
 _EFFECTS = st.tuples(_KINDS, _WORDS).map(list) | st.tuples(_KINDS, _WORDS, _REPAIR).map(list)
+_STARTS = st.tuples(_POSITIONS, _WORDS, st.dictionaries(_WORDS, st.just("") | _REPAIR, min_size=1, max_size=2))
 
 
 @st.composite
@@ -106,4 +107,6 @@ def offsets(draw: st.DrawFn) -> Json:
         data["unbroken"] = draw(st.integers(1, 99))
     if draw(st.booleans()):
         data["anonymous"] = True
+    if starts := draw(st.lists(_STARTS, max_size=2)):
+        data["starts"] = [[*position, gtids, dict(sorted(tables.items()))] for position, gtids, tables in starts]
     return data

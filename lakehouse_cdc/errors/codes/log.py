@@ -286,8 +286,8 @@ START_UNAVAILABLE = Code(
     "start_unavailable",
     DefiniteError,
     Scope.PIPELINE,
-    "The log has no such place as source.start names: it was purged, is not written yet, or lies inside a transaction.",
-    "Set source.start to a place that the error names.",
+    "The log has no such place as a start names: it was purged, is not written yet, or lies inside a transaction.",
+    "Set the start that the error names (source.start, or tables.NAME.start) to a place that it names.",
 )
 
 START_BEFORE_DROP = Code(
@@ -295,8 +295,8 @@ START_BEFORE_DROP = Code(
     "start_before_drop",
     DefiniteError,
     Scope.PIPELINE,
-    "After source.start there are changes of tables that were dropped or renamed since: nothing says what they mean.",
-    "Set source.start to a later place, or leave these tables out (source.tables).",
+    "After a start there are changes of tables that were dropped or renamed since: nothing says what they mean.",
+    "Set source.start, or tables.NAME.start, to a later place; or leave these tables out (source.tables).",
 )
 
 SERVER_LAGS = Code(

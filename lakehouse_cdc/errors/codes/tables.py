@@ -271,5 +271,15 @@ SCHEMA_NOT_KNOWN = Code(
     DefiniteError,
     Scope.TABLE,
     "The columns that a table had at a place in the log are not known, and there is no snapshot in place of its rows.",
-    f"Begin after the statement that the error names (source.start); or leave out what was before: {_READ_AGAIN}.",
+    "Begin after the statement that the error names (source.start, tables.NAME.start); or leave out what was before:"
+    f" {_READ_AGAIN}.",
+)
+
+START_OF_ADDED_TABLE = Code(
+    4031,
+    "start_of_added_table",
+    DefiniteError,
+    Scope.TABLE,
+    "A table with a start of its own was added to a pipeline that has run: what was before is not read again.",
+    f"Read the changes before by another pipeline, or do without them, and: {_READ_AGAIN}.",
 )

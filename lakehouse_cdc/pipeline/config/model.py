@@ -14,7 +14,7 @@ from lakehouse_cdc.model.table_name import last_match, matches
 from lakehouse_cdc.options.declaration import NEVER, NEXT_RUN, Keys, Option, Section, option, table_of
 from lakehouse_cdc.options.kinds import Invalid, Text
 from lakehouse_cdc.options.nested import MapOf
-from lakehouse_cdc.options.source import SourceConfig
+from lakehouse_cdc.options.source import SourceConfig, start_contradiction
 from lakehouse_cdc.pipeline.config.sections import RunConfig, TableConfig, TargetConfig
 from lakehouse_cdc.schema.selection import nearest
 from lakehouse_cdc.silver.definition.form import Form, form_named
@@ -22,7 +22,15 @@ from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.definition.transform import Metadata, Transform
 from lakehouse_cdc.sinks.kafka.options import SinkConfig
 
-_OF_SERVER = ("exclude", "include", "masks", "types", "schema_changes", "on_error")  # what topics cannot have yet
+_OF_SERVER = (
+    "exclude",
+    "include",
+    "masks",
+    "types",
+    "schema_changes",
+    "on_error",
+    "start",
+)  # what topics cannot have yet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +71,20 @@ class PipelineConfig(Keys):
                 {"properties": {"source": {"required": ["mask_salt"], "properties": {"mask_salt": {"minLength": 1}}}}},
             ]
         },
+        {  # a start in the past is one of changes alone
+            "anyOf": [
+                {
+                    "properties": {
+                        "tables": {"additionalProperties": {"properties": {"start": {"enum": [None, "now"]}}}}
+                    }
+                },
+                {
+                    "properties": {
+                        "source": {"required": ["snapshot"], "properties": {"snapshot": {"const": "never"}}},
+                    }
+                },
+            ]
+        },
         {  # what only a server can do, and what only messages need
             "anyOf": [
                 {
@@ -95,7 +117,14 @@ class PipelineConfig(Keys):
             return f"{one} is hash, for which source.mask_salt must be given, such as ${{env:NAME}}"
         unfit, why = (_OF_SERVER, "of a server") if self.source.kafka is not None else (("columns",), "of topics")
         others = (f"tables.{p}.{name}" for p, t in self.tables.items() for name in t.given if name in unfit)
-        return f"{one} is {why}, and source is not" if (one := next(others, "")) else ""
+        if one := next(others, ""):
+            return f"{one} is {why}, and source is not"
+        starts = (
+            f"tables.{p}: {what}"
+            for p, t in self.tables.items()
+            if (what := start_contradiction(t.start, self.source.snapshot))
+        )
+        return next(starts, "")
 
     @property
     def sink_names(self) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ def source_options(config: PipelineConfig, home: Path, schemas: str) -> dict[str
         "masks": {p: t.masks for p, t in tables.items() if t.masks},
         "key": config.keys,
         "types": {p: t.types for p, t in tables.items() if t.types},
+        "start": {p: t.start for p, t in tables.items() if t.start is not None},
         "on_error": {p: t.on_error for p, t in config.tables_that_set("on_error").items()},
         # a frozen table concerns silver alone: bronze has everything
         "schema_changes": {

@@ -36,11 +36,17 @@ def configuration_changes(folders: Folders, options: SourceOptions) -> list[str]
     sentences = {name: _sentence(name, change) for name, change in changes(start, options, store).items()}
     selection = Selection(options.tables)
     sentences |= {name: _left(name) for name in offset.quarantined if not selection.matches(name)}
+    later = [name for start in offset.starts for name in start.tables]
+    sentences |= {name: _not_begun(name) for name in later if not selection.matches(name)}
     return [sentences[name] for name in sorted(sentences)]
 
 
 def _left(name: str) -> str:
     return f"{name} is not in source.tables any more: what was captured stays as it is"
+
+
+def _not_begun(name: str) -> str:
+    return f"{name} is not in source.tables any more: it does not begin"
 
 
 def _sentence(name: str, change: SchemaChange) -> str:

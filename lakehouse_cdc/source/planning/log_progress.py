@@ -31,6 +31,7 @@ from lakehouse_cdc.source.ddl.transitions import (
 from lakehouse_cdc.source.planning import split_plan
 from lakehouse_cdc.source.planning.batch_pacing import Pace
 from lakehouse_cdc.source.planning.connections import Connections
+from lakehouse_cdc.source.planning.later_starts import LaterStarts
 from lakehouse_cdc.source.requests.set_aside import Note
 from lakehouse_cdc.source.settling import gaps
 from lakehouse_cdc.source.tail.log_tail import Mark, Tail
@@ -72,6 +73,7 @@ class LogProgress:
         self._set_aside, self._passed = set_aside, passed
         self._store = connections.store
         self._floor = connections.floor(start)
+        self._starts = LaterStarts(start.starts, tail, tables, self._store)
 
     def advance(self, max_rows: int | None, max_bytes: int | None) -> Progress:
         """Move W. Raises DefiniteError for a statement that cannot be followed, where nothing is left before it."""
@@ -90,7 +92,8 @@ class LogProgress:
         never = self._open.options.snapshot == "never"
         effective = to_follow(statements, never=never)
         stop, failed = self._before_failures(end)
-        mark, effects = self._mark(effective, stop, tip, limits)
+        mark, effects = self._mark(effective, self._starts.stop(stop), tip, limits)
+        begun = self._starts.begun_at(mark.position)
         if failed and not effects and mark.position == stop:
             effects = tuple(map(self._quarantine, failed))
         else:
@@ -100,15 +103,16 @@ class LogProgress:
         if texts or any(statement.unknown for statement in effective if statement.position == mark.position):
             self._floor.wait_for(mark.position)  # no metadata lock proves that what they did is visible
         offset = self._texts.kept(self._offset_at(mark))
-        if failed and offset.position == start.position:
-            offset = offset.next_turn()  # what was emitted of these tables at this very position comes before their end
+        if (failed or begun) and offset.position == start.position:
+            offset = offset.next_turn()  # what was emitted at this very position comes before it
         back = self._texts.doubtful_tables()
         offset = with_cursors_put_back(offset, effective, self._keyless, back)
         offset = after = followed(offset, together(texts, effects), self._store.change, never=never)
         offset = without_dropped(offset, [one for one in statements if one.position <= mark.position], effects)
         # a cursor that is put back does not move in the same batch, unless the table is read from its beginning; and a
         # table that comes after one of its name is seen to do so where there is an offset without that one
-        settled = not effective and not failed and offset is after
+        settled = not effective and not failed and not begun and offset is after
+        offset = self._starts.begin(offset, begun)
         near = settled and back <= {effect.table for effect in texts} and tail.reached(end)
         return Progress(
             offset,
@@ -153,7 +157,7 @@ class LogProgress:
     def _with_effects(self, statement: LoggedStatement) -> LoggedStatement:
         """A statement that is passed, and of which it is not known what it does, with the tables that it may change."""
         if statement.position not in self._passed or statement.effects is not None or statement.unknown:
-            return statement
+            return self._starts.concerning(statement)
         captured = self._start.captured.keys()
         named = captured & set(statement.statement.tables) or captured
         return replace(statement, effects=tuple(Effect("alter", table) for table in sorted(named)))

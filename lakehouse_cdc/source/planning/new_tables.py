@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.state_machine import advance
 from lakehouse_cdc.model.table_events import TableDeselected, TableDropped
@@ -14,6 +15,7 @@ from lakehouse_cdc.model.xa import Prepared
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.source.captured_tables import Tables, wait_for_ddl
+from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.settling.settled_position import Floor
 from lakehouse_cdc.source.tail.log_tail import Tail
 
@@ -27,6 +29,7 @@ def with_new_tables(
     *,
     retried: Collection[str] = (),
     strict: bool = False,
+    added: bool = False,
 ) -> Offset | None:
     """`offset`, near the end of the log, with the tables that are new, or `retried`; itself where there are none.
 
@@ -34,7 +37,8 @@ def with_new_tables(
     with a masked column under another name; one that was quarantined and is gone is not any more. None where nothing
     can be said yet, since a table was altered meanwhile. A table of which no row has been emitted is let go, or begins
     as it is to be captured. `strict`: raises DefiniteError for others that are to be captured otherwise than before
-    (see `planning.reconfigured`).
+    (see `planning.reconfigured`). `added`: the configuration has changed, so a new table may be old to the server. One
+    that has a start of its own is quarantined: where that is, the stream has been.
     """
     offset = _without_unmatched(tables, offset)
     known = {name: state for name, state in offset.captured.items() if state.published}
@@ -55,7 +59,11 @@ def with_new_tables(
     floor.wait_for(offset.position)
     for name, schema in new.items():
         before = offset.tables.get(name)
-        fault = faults.get(name) or (None if name in retried else tables.lost_mask(before, schema))
+        fault = faults.get(name)
+        if fault is None and name not in retried:
+            fault = tables.lost_mask(before, schema)
+            if added and before is None:
+                fault = fault or _passed_start(tables.options, name)
         if fault is not None and tables.options.stops(name):
             raise fault
         event = (
@@ -65,10 +73,23 @@ def with_new_tables(
         )
         offset = offset.with_table(name, advance(before, event))
     # their rows in what is prepared were not counted
-    return replace(offset, prepared=tuple(_of_all(p, new) for p in offset.prepared))
+    return replace(offset, prepared=tuple(with_rows_of(p, new) for p in offset.prepared))
 
 
-def _of_all(prepared: Prepared, new: Collection[str]) -> Prepared:
+def _passed_start(options: SourceOptions, name: str) -> DefiniteError | None:
+    """Why a table does not begin by itself that is added to a stream; None for one without a start of its own."""
+    start, named = options.start_of(name), options.start_named(name)
+    if start.kind == "now" or named == "source.start":
+        return None
+    return codes.START_OF_ADDED_TABLE.error(
+        f"{name} was added to a pipeline that has run, and {named} ({start}) is a start of the first run",
+        where=name,
+        hint="read its changes before by another pipeline, or do without them",
+    )
+
+
+def with_rows_of(prepared: Prepared, new: Collection[str]) -> Prepared:
+    """What is prepared, as it may be where tables are `new`: with rows of them, or texts that change them."""
     again = None if prepared.again is None else tuple(sorted({*prepared.again, *new}))
     return replace(prepared, rows=max(prepared.rows, 1), again=again)
 

@@ -72,6 +72,7 @@ class Planner:
         self._elsewhere = Elsewhere(options, self._open, self._tables, self._store, self._set_aside, clock)
         self._settled = False  # whether the tables of the offset that this stream continues from are as configured
         self._settings_known = False  # whether it is known how they were configured before
+        self._added = False  # whether tables may match that did not, since the configuration has changed
 
     def begin_after(self, offset: Offset) -> None:
         """Begin a new epoch, as after a gap, where a batch begins at `offset`: a table is there, but no stream."""
@@ -189,6 +190,7 @@ class Planner:
         if self._settled:
             return before or start, None
         self._settings_known = before is not None
+        self._added = before is None or bool(before.settings)
         if before is None:
             require_nothing_revealed(self._options, (self._store.get(s.schema) for s in start.published))
         elif before.settings != start.settings:
@@ -279,7 +281,7 @@ class Planner:
     def _first(self, epoch: int, known: Collection[str] = ()) -> Offset:
         self.close()
         floor = self._open.floor(None)
-        if epoch == 1 and self._options.start_point.kind != "now":
+        if epoch == 1 and any(one.kind != "now" for one in (self._options.start_point, *self._options.starts.values())):
             return started_offset(self._options, self._open.session(), floor, self._tables)
         failed = {note.table: note.reason for note in self._set_aside.open() if note.table not in known}
         return first_offset(self._options, self._open.session(), floor, self._tables, epoch, known=known, failed=failed)
@@ -343,9 +345,11 @@ class Planner:
         turns = offset.position == start.position
         turned = offset.next_turn() if turns and offset.turn < LONGEST_TURN else offset
         extended = with_new_tables(
-            self._open.session(), self._tables, tail, floor, turned, retried=retried, strict=not self._settings_known
-        )
+            self._open.session(), self._tables, tail, floor, turned, retried=retried, strict=not self._settings_known,
+            added=self._added,
+        )  # fmt: skip
         self._selection_checked = extended is not None
+        self._added = self._added and extended is None
         if extended is None or extended is turned:
             return offset
         if turns and turned is offset:

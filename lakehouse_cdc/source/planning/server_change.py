@@ -20,6 +20,7 @@ same is planned from it whatever crashes. Its tables are those of O:
 - Reads that are not confirmed were made on A. Whether they crossed a DDL on A, nobody can say any more (it may be lost
   with A). So they are taken back as if they had (`ServerReplaced`).
 - Floors are positions of A. On B all is settled up to O': that is waited for.
+- Places at which other tables begin (`later_starts`) are found as O' is, each by the transactions before it.
 - XA transactions that are prepared at O are prepared at O' too, in B's log where B has them. All of them must be there.
 
 **What is compared.** That B has executed H, purged nothing else, logs rows as A must, has each captured table in the
@@ -46,7 +47,7 @@ from lakehouse_cdc.errors import CdcError, DefiniteError, codes
 from lakehouse_cdc.model.failover import shown
 from lakehouse_cdc.model.gtid import GtidSet, is_mariadb
 from lakehouse_cdc.model.log_place import Held, OutOfOrder, Place, Purged, Unnamed, place_of
-from lakehouse_cdc.model.offset import Identity, Offset
+from lakehouse_cdc.model.offset import Identity, LaterStart, Offset
 from lakehouse_cdc.model.state_machine import advanced
 from lakehouse_cdc.model.table_events import ServerReplaced
 from lakehouse_cdc.model.table_state import TableState
@@ -97,13 +98,14 @@ class ServerChange:
 
     def moved(self, session: Session, floor: Callable[[], Floor], start: Offset) -> Offset:
         """O': `start` on the session's server, settled, in an epoch that no row has yet."""
-        self._require_fit(session, start)
+        self._require_fit(session, start, start.starts)
         located = self._located(session, start, self._store.last_epoch(start.epoch) + 1)
         settled = floor()
         settled.saw(located.position, located.gtids())
         settled.wait_for(located.position)
         tables = {name: self._replaced(located, state) for name, state in located.tables.items()}
-        moved = replace(located, tables=tables, ddl=(), between=())
+        starts = tuple(self._later(session, located, one) for one in start.starts)
+        moved = replace(located, tables=tables, ddl=(), between=(), starts=starts)
         self._require_same_tables(session, moved)
         return moved
 
@@ -137,6 +139,11 @@ class ServerChange:
             unbroken=offset.unbroken or offset.epoch,
         )
 
+    def _later(self, session: Session, offset: Offset, start: LaterStart) -> LaterStart:
+        """Where tables begin on the session's server."""
+        there = replace(offset, gtid_set=start.gtid_set, prepared=())
+        return start._replace(position=self._start(session, there).place.position)
+
     def _start(self, session: Session, offset: Offset) -> _Start:
         self._require_gtids(session, offset)
         held, unlogged = _held(session, offset), server.unlogged_gtids(session)
@@ -160,12 +167,15 @@ class ServerChange:
                 case Unnamed(position):
                     raise self._refused(session, f"a transaction without a GTID ends at {position}")
 
-    def _require_fit(self, session: Session, offset: Offset) -> None:
+    def _require_fit(self, session: Session, offset: Offset, starts: Sequence[LaterStart] = ()) -> None:
         """Raise DefiniteError or TransientError for a server that lacks something, or is not what a source must be."""
         self._require_gtids(session, offset)
         executed, _ = server.executed_gtids(session)
-        if missing := _held(session, offset).beyond(executed):
-            raise self._lacking(session, missing)
+        wanted = {"bronze holds": offset}
+        wanted |= {"tables begin after": replace(offset, gtid_set=starts[-1].gtid_set)} if starts else {}
+        for why, place in wanted.items():
+            if missing := _held(session, place).beyond(executed):
+                raise self._lacking(session, missing, why)
         self._lacking_since = None
         checks.require(checks.check(session, self._tables.selection, self._options.choice, self._options.keys))
         if filters := server.replica_filters(session):
@@ -181,8 +191,8 @@ class ServerChange:
         if not session.is_mariadb and not server.is_on(session, "gtid_mode"):
             raise self._refused(session, "its gtid_mode is not ON")
 
-    def _lacking(self, session: Session, missing: GtidSet) -> CdcError:
-        what = f"the server has not executed {shown(missing)}, which bronze holds"
+    def _lacking(self, session: Session, missing: GtidSet, why: str) -> CdcError:
+        what = f"the server has not executed {shown(missing)}, which {why}"
         now = self._clock()
         self._lacking_since = now if self._lacking_since is None else self._lacking_since
         if _applies(session) or now - self._lacking_since < PATIENCE:

@@ -1,4 +1,4 @@
-"""The position in the log that the option `start` names, between two transactions.
+"""The position in the log that an option `start` names, between two transactions.
 
 - The oldest event: where the header of the oldest file ends.
 - A position: as it is given, if two transactions meet there.
@@ -27,6 +27,7 @@ from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.clock import believable
 from lakehouse_cdc.model.gtid import GtidSet, is_mariadb
 from lakehouse_cdc.model.position import FIRST_EVENT, Position
+from lakehouse_cdc.model.start_point import StartPoint
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.source.options import SourceOptions
@@ -38,11 +39,16 @@ _SHOWN = 500  # characters of a GTID set in an error
 
 
 class StartSearch:
-    """Looks for one start in the log up to `tip`. Raises DefiniteError (START_UNAVAILABLE) where there is none."""
+    """Looks for one start, which the option `named` gives, in the log up to `tip`.
 
-    def __init__(self, options: SourceOptions, session: Session, tip: Position) -> None:
+    Raises DefiniteError (START_UNAVAILABLE) where there is none.
+    """
+
+    def __init__(
+        self, options: SourceOptions, session: Session, tip: Position, asked: StartPoint, named: str = "source.start"
+    ) -> None:
         self._options, self._session, self._tip = options, session, tip
-        self._asked = options.start_point
+        self._asked, self._named = asked, named
         self._files = [file for file, _ in server.binary_logs(session) if Position(file, 0).number <= tip.number]
 
     def position(self) -> Position:
@@ -183,7 +189,7 @@ class StartSearch:
 
     def _unavailable(self, what: str, hint: str) -> DefiniteError:
         return codes.START_UNAVAILABLE.error(
-            f"source.start is not in the log: {what}", where=f"source.start, {self._asked}"[:_SHOWN], hint=hint
+            f"{self._named} is not in the log: {what}", where=f"{self._named}, {self._asked}"[:_SHOWN], hint=hint
         )
 
 

@@ -1,4 +1,8 @@
-"""The first offset of a stream without snapshots that begins in the past, where the option `start` says.
+"""The first offset of a stream without snapshots that begins in the past, where options `start` say.
+
+**One start for each table.** The stream begins at the earliest of all; a table with a later one begins when the stream
+has come to that (`later_starts`). What follows is said of a start and of the tables that have it; tables of other
+starts are none of its business. So the log is surveyed from each start on, for its own tables.
 
 **What has to be known.** A row in the log is read by the columns that its table had when it was written. The catalog
 says what they are now, at the end of the log. So the log is read from the start on to that end, without its rows: each
@@ -29,12 +33,13 @@ Guards: tests/source/test_start.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.position import FIRST_EVENT, Position
+from lakehouse_cdc.model.start_point import StartPoint
 from lakehouse_cdc.model.table_name import split
 from lakehouse_cdc.mysql import server
 from lakehouse_cdc.mysql.binlog.scan import LoggedStatement
@@ -43,9 +48,10 @@ from lakehouse_cdc.mysql.connection.session import Session
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.source.captured_tables import Tables, wait_for_ddl
 from lakehouse_cdc.source.ddl.schema_resolution import is_silent
-from lakehouse_cdc.source.options import SourceOptions
+from lakehouse_cdc.source.options import SourceOptions, start_name
 from lakehouse_cdc.source.planning.first_offset import offset_at, refusals, with_tables
 from lakehouse_cdc.source.planning.first_rows import first_rows
+from lakehouse_cdc.source.planning.later_starts import with_later_starts
 from lakehouse_cdc.source.planning.start_search import StartSearch
 from lakehouse_cdc.source.settling import gaps
 from lakehouse_cdc.source.settling.settled_position import Floor
@@ -57,7 +63,7 @@ _LISTED = 5  # names in an error
 
 @dataclass(frozen=True)
 class _Survey:
-    """What the log from a start on says: the tables that begin there, why some cannot, and how many are born later.
+    """What the log from a start on says: the tables that begin there, why some cannot, and which are born later.
 
     `foreign_xa`: the first commit of an XA transaction that was prepared before the start's file began. `hidden_xa`:
     one that is prepared and not decided on may have been.
@@ -65,7 +71,7 @@ class _Survey:
 
     schemas: Mapping[str, TableSchema]
     faults: Mapping[str, DefiniteError]
-    born: int
+    born: frozenset[str]
     foreign_xa: Position | None
     hidden_xa: bool
 
@@ -77,17 +83,55 @@ def started_offset(options: SourceOptions, session: Session, floor: Floor, table
     `first_offset` does, and where the log has no such place, or changes after it of which nothing can be made.
     """
     stops, reasons = refusals(options, session, tables)
-    start = StartSearch(options, session, server.log_position(session).position).position()
+    places = _places(options, session)
+    begun: Offset | None = None
+    later: list[tuple[Offset, Collection[str]]] = []
+    there, faults, born = dict[str, TableSchema](), dict[str, DefiniteError](), 0
+    for place in sorted(set(places.values())):
+
+        def begins_here(name: str, place: Position = place) -> bool:
+            return tables.selection.matches(name) and places[options.start_of(name)] == place
+
+        offset, surveyed = _begun(options, session, floor, tables, place, begins_here)
+        if begun is None:
+            begun = offset
+        else:
+            later.append((offset, {*surveyed.schemas, *surveyed.born}))
+        there |= surveyed.schemas
+        faults |= surveyed.faults
+        born += len(surveyed.born)
+    assert begun is not None
+    reasons = {name: why for name, why in reasons.items() if name in there}
+    offset = with_tables(begun, tables, there, faults, reasons, stops, others=born)
+    return with_later_starts(offset, later)
+
+
+def _places(options: SourceOptions, session: Session) -> dict[StartPoint, Position]:
+    """Where each start is in the log; that of the pipeline too, which tables have that are created later."""
+    tip = server.log_position(session).position
+    named = {options.start_point: "source.start"}
+    named = {**{start: start_name(pattern) for pattern, start in options.starts.items()}, **named}
+    return {start: StartSearch(options, session, tip, start, name).position() for start, name in named.items()}
+
+
+def _begun(
+    options: SourceOptions,
+    session: Session,
+    floor: Floor,
+    tables: Tables,
+    start: Position,
+    begins_here: Callable[[str], bool],
+) -> tuple[Offset, _Survey]:
+    """The offset at `start`, without tables, and what the log from there on says of those that begin there."""
     oldest = server.binary_logs(session)[0][0]
     offset = _offset_at(options, session, floor, tables, start, first=start.file)
-    surveyed = _survey(options, session, tables, offset)
+    surveyed = _survey(options, session, tables, offset, begins_here)
     if (surveyed.foreign_xa or surveyed.hidden_xa) and start.file != oldest:
         offset = _offset_at(options, session, floor, tables, start, first=oldest)
-        surveyed = _survey(options, session, tables, offset)
+        surveyed = _survey(options, session, tables, offset, begins_here)
     if surveyed.foreign_xa:
         raise gaps.xa_before_start(surveyed.foreign_xa)
-    reasons = {name: why for name, why in reasons.items() if name in surveyed.schemas}
-    return with_tables(offset, tables, surveyed.schemas, surveyed.faults, reasons, stops, others=surveyed.born)
+    return offset, surveyed
 
 
 def _offset_at(
@@ -105,18 +149,21 @@ def _offset_at(
         return offset_at(session, tail, mark, epoch=1)
 
 
-def _survey(options: SourceOptions, session: Session, tables: Tables, offset: Offset) -> _Survey:
-    """Read the log from `offset` to its end, where the catalog says what the tables are."""
+def _survey(
+    options: SourceOptions, session: Session, tables: Tables, offset: Offset, begins_here: Callable[[str], bool]
+) -> _Survey:
+    """Read the log from `offset` to its end, where the catalog says what the tables are that begin there."""
     start, mapped = offset.position, Mapped()
     with Tail(
-        options, start, matches=tables.selection.matches, gtids=offset.gtids(), prepared=offset.prepared,
+        options, start, matches=begins_here, gtids=offset.gtids(), prepared=offset.prepared,
         mapped=mapped, server=session.server_uuid,
     ) as tail:  # fmt: skip
         end = server.log_position(session).position
         while True:
             tail.advance(end)
             catalog = read_catalog(session, tables.selection, options.choice)
-            schemas, faults = tables.matching(session)
+            matching, unfit = tables.matching(session)
+            schemas = {name: schema for name, schema in matching.items() if begins_here(name)}
             wait_for_ddl(session, schemas.values())
             listed = server.prepared_xids(session) or set()
             now = server.log_position(session).position
@@ -125,8 +172,8 @@ def _survey(options: SourceOptions, session: Session, tables: Tables, offset: Of
                 break
             end = now  # DDL came meanwhile: what was read may be of before it
         statements = tail.statements(after=start)
-        rows = first_rows(options, tables.selection.matches, tail, mapped, offset.prepared, statements)
-        _require_readable(statements, rows, {*schemas, *catalog.uncaptured.all})
+        rows = first_rows(options, begins_here, tail, mapped, offset.prepared, statements)
+        _require_readable(options, statements, rows, {*schemas, *catalog.uncaptured.all})
         there, unknown = dict(schemas), {}
         for name, schema in schemas.items():
             changes = [one for one in tail.naming(name, after=start) if not is_silent(one, schema, session)]
@@ -136,11 +183,11 @@ def _survey(options: SourceOptions, session: Session, tables: Tables, offset: Of
             if _creates(last, name) and _is_after(rows.get(name), last.position):
                 del there[name]
             else:
-                unknown[name] = _not_known(name, last)
+                unknown[name] = _not_known(name, last, options.start_named(name))
         return _Survey(
             schemas=there,
-            faults={**{name: fault for name, fault in faults.items() if name in there}, **unknown},
-            born=len(schemas) - len(there),
+            faults={**{name: fault for name, fault in unfit.items() if name in there}, **unknown},
+            born=frozenset(schemas.keys() - there.keys()),
             foreign_xa=tail.xa.first_unknown(after=start),
             hidden_xa=bool(listed - {p.xid for p in tail.xa.open_at(now)} - tail.xa.decided(now)),
         )
@@ -156,7 +203,7 @@ def _is_after(row: Position | None, position: Position) -> bool:
 
 
 def _require_readable(
-    statements: Iterable[LoggedStatement], rows: Mapping[str, Position], there: Iterable[str]
+    options: SourceOptions, statements: Iterable[LoggedStatement], rows: Mapping[str, Position], there: Iterable[str]
 ) -> None:
     """Raise DefiniteError where there are rows of a table that was dropped, renamed or replaced after them."""
     names, last = set(rows) - set(there), None
@@ -172,18 +219,19 @@ def _require_readable(
         shown = ", ".join(sorted(names)[:_LISTED]) + (
             f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         )
-        later = f"set source.start to {{position: {last}}} or later; or " if last is not None else ""
+        start = " and ".join([*dict.fromkeys(map(options.start_named, sorted(names)))][:_LISTED])
+        later = f"set {start} to {{position: {last}}} or later; or " if last is not None else ""
         leave = ", ".join(f'"!{name}"' for name in sorted(names)[:_LISTED])
         raise codes.START_BEFORE_DROP.error(
-            f"after source.start there are changes of tables that were dropped or renamed since: {shown}",
-            where="source.start",
+            f"after {start} there are changes of tables that were dropped or renamed since: {shown}",
+            where=start,
             hint=f"{later}leave them out: {leave} under source.tables",
         )
 
 
-def _not_known(name: str, last: LoggedStatement) -> DefiniteError:
+def _not_known(name: str, last: LoggedStatement, start: str) -> DefiniteError:
     return codes.SCHEMA_NOT_KNOWN.error(
         f"{name} was altered after the start, at {last.position}: its columns before are not known",
         where=name,
-        hint=f"reset the pipeline and begin at {last.position} or later (source.start), or do without those changes",
+        hint=f"reset the pipeline and begin at {last.position} or later ({start}), or do without those changes",
     )
