@@ -12,7 +12,7 @@ from pathlib import Path
 from lakehouse_cdc.source.state.state_store import write_whole
 
 NAME = "silver_comments"
-Remembered = Mapping[str, str]  # column of silver -> the digest of its comment
+Remembered = Mapping[str, str]  # column of the source -> the digest of its comment
 
 
 class Memory:

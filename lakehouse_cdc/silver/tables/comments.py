@@ -1,8 +1,8 @@
 """The source's comments on silver tables that are there; a table that is made has them from its first commit on.
 
-What was set is remembered by its digest for each column, so a table is looked at only where the source says something
-else than it did. So a comment that a person gave a column of silver stays until the source's is another. Where the
-source has none, silver's is left alone.
+What the source said is remembered by its digest for each column, so a table is looked at only where it says something
+else, and only those columns are set: a comment that a person gave a column of silver stays until the source's is
+another. Where the source has none, silver's is left alone.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from lakehouse_cdc.schema.table import TableSchema
 
 OF_TABLE = ""  # in the place of a column: the table's own
-Remembered = Mapping[str, str]  # column of silver -> the digest of what it was given
+Remembered = Mapping[str, str]  # column of the source -> the digest of what it said last
 
 
 @dataclass(frozen=True)
 class Described:
-    """What a silver table was given, and by digest all that it has been given by now."""
+    """What a silver table was given, and by digest all that the source says now."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
     table: str = ""
@@ -46,15 +46,17 @@ def describe(
     remembered: Remembered,
     schemas: Callable[[str], Iterable[TableSchema]],
 ) -> Described:
-    """Give the silver table of the source table `name` the comments that it lacks, by a commit for its columns and one
+    """Give the silver table of the source table `name` the comments that are new, by a commit for its columns and one
     for itself; nothing where there is no such table, several source tables go into it, or it has other columns yet.
 
     `schemas` are all that bronze has met of a table. For the tables' only writer, while no batch is being applied.
     Raises what Spark raises.
     """
     of_table = {OF_TABLE: policy.comments.table} if policy.comments.table else {}
-    texts, nothing = policy.column_comments | of_table, Described(remembered=remembered)
-    if all(remembered.get(column) == _digest(text) for column, text in texts.items()):
+    texts = {source: text for source, text in policy.comments.columns.items() if text} | of_table
+    new = {source for source, text in texts.items() if remembered.get(source) != _digest(text)}
+    nothing = Described(remembered=remembered)
+    if not new:
         return nothing
     table = own_table(SparkReader(spark), layout, name)
     if table is None or table.part is not None:
@@ -62,19 +64,20 @@ def describe(
     held = own_properties(SparkReader(spark), layout, name)
     if not any(schema.id == held.schema_id and policy.comments.fit(schema) for schema in schemas(name)):
         return nothing
-    if held.frozen is not None:  # its columns are called as the source's once were
-        of_source = {source: text for source, text in policy.comments.columns.items() if text}
-        followed = held.frozen.sources.items()
-        texts = {column: of_source[source] for column, source in followed if source in of_source} | of_table
+    if held.frozen is None:
+        names = {source: policy.transform.silver_name(source) for source in policy.comments.columns}
+    else:  # its columns are called as the source's once were
+        names = {source: column for column, source in held.frozen.sources.items()}
     there = column_comments(spark, table)
-    columns = {column: text for column, text in texts.items() if there.get(column, text) != text}
+    wanted = {names[source]: texts[source] for source in new if source in names}
+    columns = {column: text for column, text in wanted.items() if there.get(column, text) != text}
     if columns:
         set_column_comments(spark, table, columns)
     whole = policy_comment(table, name, policy)
-    changes = bool(of_table) and table_comment(spark, table) != whole
+    changes = OF_TABLE in new and table_comment(spark, table) != whole
     if changes:
         set_table_comment(spark, table, whole)
-    given = {column: _digest(text) for column, text in texts.items() if column == OF_TABLE or column in there}
+    given = {source: _digest(text) for source, text in texts.items()}
     return Described(columns, whole if changes else "", given)
 
 
