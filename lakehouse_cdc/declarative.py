@@ -40,6 +40,7 @@ from lakehouse_cdc.model.table_layout import PIPELINE, Layout, Table, quoted
 from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.pipeline.context import PipelineContext
+from lakehouse_cdc.pipeline.start.source_comments import SourceComments
 from lakehouse_cdc.silver.auto_cdc import feed
 from lakehouse_cdc.silver.auto_cdc.declarations import (
     AutoCdcPlan,
@@ -52,6 +53,7 @@ from lakehouse_cdc.silver.auto_cdc.declarations import (
     takes,
 )
 from lakehouse_cdc.silver.auto_cdc.schema_eras import Eras
+from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.tables.names import PREFIX, SOURCE
 from lakehouse_cdc.source.spark.stream import MySqlCdcSource
 
@@ -82,7 +84,7 @@ def register(dp: Any, config: str | Path | PipelineConfig, spark: SparkSession |
     layout = place.layout
     _Bronze(dp, spark, layout).register(place.source_options())
     if layout.silver is not None and has_auto_cdc(dp):
-        _register_silver(dp, spark, layout, place.config)
+        _register_silver(dp, spark, layout, SourceComments.of_pipeline(place).policy)
 
 
 def _context(config: str | Path | PipelineConfig, spark: SparkSession) -> PipelineContext:
@@ -153,13 +155,13 @@ class _Bronze:
         self._dp.append_flow(target=name, name=f"{table.schema}_{table.name}")(query)
 
 
-def _register_silver(dp: Any, spark: SparkSession, layout: Layout, config: PipelineConfig) -> None:
+def _register_silver(dp: Any, spark: SparkSession, layout: Layout, policy_of: Callable[[str], Policy]) -> None:
     eras_of = dict(_eras(spark, layout))
     alone = layout.without_name([*eras_of])
     calls: list[Call] = []
     plans = []
     for name, eras in eras_of.items():
-        policy = config.policy(name)
+        policy = policy_of(name)
         if not eras.key and policy.form.needs_key:
             _log.warning("%s has no primary key, so it is in bronze alone", name)
             continue
@@ -223,12 +225,14 @@ def _require_fed(spark: SparkSession, layout: Layout, plan: AutoCdcPlan) -> None
 
 def _register_views(dp: Any, spark: SparkSession, layout: Layout, plan: AutoCdcPlan) -> None:
     bronze, barriers = qualified(layout.changes), qualified(layout.barriers)
+    comments = plan.policy.column_comments if plan.policy.comments.fit(plan.eras.last.schema) else {}
 
     def changes() -> DataFrame:
-        return feed.changes(spark.readStream.table(bronze), plan.eras, layout.own)
+        return feed.changes(spark.readStream.table(bronze), plan.eras, layout.own, comments)
 
     def gone() -> DataFrame:
-        return feed.gone(spark.readStream.table(barriers), spark.read.table(bronze), plan.eras, layout.own)
+        marks, rows = spark.readStream.table(barriers), spark.read.table(bronze)
+        return feed.gone(marks, rows, plan.eras, layout.own, comments)
 
     view = function_of(dp, "temporary_view")
     if view is None:

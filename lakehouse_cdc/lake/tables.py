@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import Literal
 
 from delta.tables import DeltaMergeBuilder, DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField
 
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.cleanup.trash import throw_away
@@ -106,6 +108,7 @@ def create(
     pipeline: str,
     comment: str,
     properties: Mapping[str, str],
+    column_comments: Mapping[str, str] = MappingProxyType({}),
     partition_by: Sequence[str] = (),
     cluster_by: Sequence[str] = (),
 ) -> None:
@@ -113,7 +116,7 @@ def create(
     _remove_unfinished(spark, table)
     if table.path is None:
         spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quoted(table.catalog or '')}.{quoted(table.schema)}")
-    inside = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
+    inside = ", ".join(f"{quoted(name)} {kind}{commented(column_comments.get(name, ''))}" for name, kind in columns)
     marks = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in {PIPELINE: pipeline, **properties}.items())
     partitioning = f" PARTITIONED BY ({', '.join(map(quoted, partition_by))})" if partition_by else ""
     partitioning += f" CLUSTER BY ({', '.join(map(quoted, cluster_by))})" if cluster_by else ""
@@ -122,6 +125,21 @@ def create(
             f"CREATE TABLE IF NOT EXISTS {table.sql} ({inside}) USING delta{partitioning} COMMENT {literal(comment)} "
             f"TBLPROPERTIES ({marks})"
         )
+
+
+def comment_of(field: StructField) -> str:
+    """The comment of a column; "" where it has none."""
+    return str(field.metadata.get("comment", ""))
+
+
+def marked(comment: str) -> dict[str, str]:
+    """The metadata of a column with that comment."""
+    return {"comment": comment} if comment else {}
+
+
+def commented(text: str) -> str:
+    """What says in the declaration of a column what its comment is; "" for none."""
+    return f" COMMENT {literal(text)}" if text else ""
 
 
 def replace_by(spark: SparkSession, table: Table, other: Table) -> None:

@@ -119,9 +119,8 @@ def read_catalog(
     catalog = Catalog(
         faults=_unmatched(selection, names, chosen, known, left_out, session.account), uncaptured=left_out
     )
-    if chosen and not session.is_mariadb and session.version >= _GENERATED_KEYS_SHOWN:
-        # else a server may hide a generated key that is in every row image
-        session.query("SET SESSION show_gipk_in_create_table_and_information_schema = ON")
+    if chosen:
+        show_generated_keys(session)
     columns = _grouped(session, _COLUMNS, chosen.values())
     keys = _grouped(session, _KEYS, chosen.values())
     hashed = _grouped(session, _HASHES, chosen.values()) if session.is_mariadb else {}
@@ -152,6 +151,12 @@ def read_catalog(
             catalog.faults += [] if _logs_labels(session) else [_unknown_labels(name, column) for column in doubtful]
     catalog.faults += _unknown_columns(catalog.tables, choice, known)
     return catalog
+
+
+def show_generated_keys(session: Session) -> None:
+    """Have INFORMATION_SCHEMA list generated keys, which a server may hide, though they are in every row image."""
+    if not session.is_mariadb and session.version >= _GENERATED_KEYS_SHOWN:
+        session.query("SET SESSION show_gipk_in_create_table_and_information_schema = ON")
 
 
 def _shown(key: Iterable[tuple[Any, ...]], columns: Iterable[Column]) -> tuple[str, ...]:

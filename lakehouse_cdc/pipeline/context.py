@@ -171,6 +171,10 @@ class PipelineContext:
             self._connection(), server="" if last is None else str(place.offset(last).get("server_uuid", ""))
         )
 
+    def source_session(self) -> Session:
+        """A session of the source, for the caller to close."""
+        return self._session()
+
     def telemetry(self) -> Telemetry:
         """The outputs that the configuration asks for, of one run."""
         target = self.config.target

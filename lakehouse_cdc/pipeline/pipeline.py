@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from lakehouse_cdc.pipeline.start.silver_settings import SilverSettings
     from lakehouse_cdc.schema.table import TableSchema
     from lakehouse_cdc.silver.apply.stream import SilverBatch
+    from lakehouse_cdc.silver.definition.policy import Policy
     from lakehouse_cdc.sinks.port import Sink
     from lakehouse_cdc.telemetry.report.history import History
 
@@ -179,10 +181,10 @@ class Pipeline(TakesSignals):
                 sentences += [rebuild.sentence for rebuild in self._silver_settings().rebuilds()]
         return sentences
 
-    def _silver_settings(self) -> SilverSettings:
+    def _silver_settings(self, policy: Callable[[str], Policy] | None = None) -> SilverSettings:
         from lakehouse_cdc.pipeline.start.silver_settings import SilverSettings
 
-        return SilverSettings(self.spark, self.layout, self.config, self.state, self.checkpoint("silver"))
+        return SilverSettings(self.spark, self.layout, self.config, self.state, self.checkpoint("silver"), policy)
 
     def run(
         self,
@@ -365,6 +367,7 @@ class Pipeline(TakesSignals):
         """
         from lakehouse_cdc.lake.checkpoint import Checkpoint
         from lakehouse_cdc.pipeline.start.settling import settle
+        from lakehouse_cdc.pipeline.start.source_comments import SourceComments
         from lakehouse_cdc.silver.apply import stream as silver
         from lakehouse_cdc.sinks.stream import start as start_sink
 
@@ -389,8 +392,9 @@ class Pipeline(TakesSignals):
             streams.wait(until=lambda: every is not None and begun.last_commit() is not None)
             if layout.silver is not None:
                 place = self.checkpoint("silver")
-                settings, policy = self._silver_settings(), self.config.policy
-                for notice in settings.follow():
+                comments = SourceComments.of_pipeline(self)
+                settings = self._silver_settings(comments.policy)
+                for notice in chain(settings.follow(), comments.follow(spark, layout, self.state)):
                     report.notices.append(notice)
 
                 def silver_batch(batch: SilverBatch) -> None:
@@ -399,7 +403,9 @@ class Pipeline(TakesSignals):
                     report.silver(batch)
 
                 streams.add(
-                    silver.start(spark, layout, place, every_seconds=sinks_every, policy=policy, on_batch=silver_batch)
+                    silver.start(
+                        spark, layout, place, every_seconds=sinks_every, policy=comments.policy, on_batch=silver_batch
+                    )
                 )
             for name, place, made in zip(self.config.sink_names, self.folders.sinks, self._sinks(ending), strict=True):
                 streams.add(start_sink(spark, layout, place, made, name=name, every_seconds=sinks_every))

@@ -138,13 +138,14 @@ class RereadRequests(PipelineContext):
         """
         from lakehouse_cdc.pipeline.start.redact import Redact
         from lakehouse_cdc.pipeline.start.silver_settings import SilverSettings
+        from lakehouse_cdc.pipeline.start.source_comments import SourceComments
 
         with self.failures(), self.writing(_END_FIRST):
             offset = self._begun()
             names = self._matching(offset, patterns) if patterns else sorted(offset.tables)
             settings = SilverSettings(self.spark, self.layout, self.config, self.state, self.checkpoint("silver"))
             options = SourceOptions.parse(self.source_options())
-            policy = self.config.policy
+            policy = SourceComments.of_pipeline(self).policy
             yield Redact(self.spark, self.layout, self.folders, options, policy, settings, offset, names)
 
     def repair(self, report: VerifyReport) -> dict[str, int | None]:

@@ -13,6 +13,7 @@ from pyspark import pipelines
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.model.own_columns import OwnColumns
 from lakehouse_cdc.model.table_layout import Table
+from lakehouse_cdc.schema.comments import NONE, Comments
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.auto_cdc.declarations import AutoCdcPlan, Call, declare_auto_cdc, has_auto_cdc, perform, takes
 from lakehouse_cdc.silver.auto_cdc.schema_eras import Eras
@@ -42,6 +43,15 @@ def change(old: TableSchema, new: TableSchema, filled: dict[str, str] | None = N
 def plan(schema: TableSchema, policy: Policy, *changes: Any) -> AutoCdcPlan:
     target = Table("silver", schema.table, catalog="main")
     return AutoCdcPlan(target, eras(schema, *changes), policy, {"a": "b"})
+
+
+def test_the_comment_of_the_source_is_in_front_of_ours() -> None:
+    ours, theirs = (
+        declare_auto_cdc(plan(table("orders", N), Policy(comments=comments)))[0].kwargs["comment"]
+        for comments in (NONE, Comments("What is sold"))
+    )
+    assert ours.startswith("shop.orders as it is now; ")
+    assert theirs == f"What is sold ({ours})"
 
 
 def test_rows_as_they_are_now() -> None:

@@ -77,6 +77,19 @@ def written(spark: SparkSession, folder: Path, kind: int, rng: random.Random) ->
     return lake, schema.name, changes
 
 
+def test_columns_of_both_flows_have_the_comments_of_the_source(spark: SparkSession, tmp_path: Path) -> None:
+    one = table("one", N)
+    lake = Lake(spark, tmp_path, {one.name: one})
+    lake.commit([begin(one), insert(one, 2, 1, n=1)])
+    bronze, of = read(lake.spark, lake.layout.changes), eras(lake, one.name)
+    for rows in (
+        feed.changes(bronze, of, OWN, {"n": "how many"}),
+        feed.gone(feed.barriers(bronze), bronze, of, OWN, {"n": "how many"}),
+    ):
+        comments = {field.name: field.metadata.get("comment") for field in rows.schema.fields}
+        assert {name: text for name, text in comments.items() if text} == {"n": "how many"}
+
+
 @pytest.mark.long
 def test_what_auto_cdc_makes_of_the_feed_is_the_fold(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)

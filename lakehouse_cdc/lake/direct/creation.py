@@ -22,6 +22,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 from lakehouse_cdc.lake.bare import BARE
@@ -34,7 +35,15 @@ from lakehouse_cdc.model.table_layout import PIPELINE, Table
 _READER_FEATURES = ["timestampNtz"]  # of those in `lake.bare`
 
 
-def create_bare(table: Table, columns: Columns, *, pipeline: str, comment: str, properties: Mapping[str, str]) -> None:
+def create_bare(
+    table: Table,
+    columns: Columns,
+    *,
+    pipeline: str,
+    comment: str,
+    properties: Mapping[str, str],
+    column_comments: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """Create the table in its folder, empty, owned by `pipeline`, and with each of the features that a bare table has.
 
     One that is there stays. `properties` are written as they are: Delta's own must have their names and values as Delta
@@ -47,7 +56,7 @@ def create_bare(table: Table, columns: Columns, *, pipeline: str, comment: str, 
         return
     os.makedirs(log)
     with commit_to(Door.CREATE, table.name):
-        put_version(log, 0, _version(columns, comment, {PIPELINE: pipeline, **properties}))
+        put_version(log, 0, _version(columns, comment, {PIPELINE: pipeline, **properties}, column_comments))
 
 
 def put_version(log: str, version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
@@ -85,13 +94,15 @@ def linkable(table: Table) -> bool:
     return True
 
 
-def _version(columns: Columns, comment: str, properties: Mapping[str, str]) -> list[Mapping[str, Any]]:
+def _version(
+    columns: Columns, comment: str, properties: Mapping[str, str], column_comments: Mapping[str, str]
+) -> list[Mapping[str, Any]]:
     now = round(time.time() * 1000)
     metadata = {
         "id": str(uuid.uuid4()),
         "description": comment,
         "format": {"provider": "parquet", "options": {}},
-        "schemaString": _schema(tuple(columns)),
+        "schemaString": _schema(tuple((*column, column_comments.get(column[0], "")) for column in columns)),
         "partitionColumns": [],
         "configuration": dict(properties),
         "createdTime": now,
@@ -107,10 +118,13 @@ def _version(columns: Columns, comment: str, properties: Mapping[str, str]) -> l
 
 
 @cache
-def _schema(columns: tuple[tuple[str, str], ...]) -> str:
+def _schema(columns: tuple[tuple[str, str, str], ...]) -> str:
     from pyspark.sql.types import DataType, StructField, StructType
 
-    return StructType([StructField(name, DataType.fromDDL(kind)) for name, kind in columns]).json()
+    def field(name: str, kind: str, comment: str) -> StructField:
+        return StructField(name, DataType.fromDDL(kind), metadata={"comment": comment} if comment else None)
+
+    return StructType([field(*column) for column in columns]).json()
 
 
 def _sync(folder: str) -> None:

@@ -75,6 +75,12 @@ class TargetConfig(Keys):
         " [Tables](../reference/tables.md#silver)",
         default="_", changes=REBUILD,
     )  # fmt: skip
+    comments: bool = option(
+        Flag(),
+        "silver's tables and columns have the comments that the source's have, on a server; see"
+        " [Shape the silver tables](../guides/shape-silver-tables.md#comments)",
+        default=True, changes=NEXT_RUN,
+    )  # fmt: skip
     checkpoints: str | None = option(
         Folder(), "folder of the checkpoints, no URL; they and the tables belong together",
         default=None, otherwise="`<path>/_checkpoints`; with a `path` in S3 it is required", changes=NEVER,

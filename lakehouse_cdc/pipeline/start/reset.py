@@ -24,12 +24,15 @@ from lakehouse_cdc.model.place import is_url
 from lakehouse_cdc.model.table_layout import PIPELINE, Layout, Table, quoted
 from lakehouse_cdc.ops import source_watch, verify_history
 from lakehouse_cdc.pipeline.context import Folders
-from lakehouse_cdc.pipeline.start import last_look
+from lakehouse_cdc.pipeline.start import comment_memory, last_look
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakehouse_cdc.lake.readers.port import TableReader
+
+
+_FILES = (comment_memory.NAME, last_look.NAME, verify_history.NAME, source_watch.NAME)
 
 
 @dataclass(frozen=True)
@@ -72,13 +75,13 @@ class Reset:
         if not keep_tables:
             self.deletions += _tables(spark, reader, layout)
         state = Path(folders.bronze).parent
-        self._remembered = [state / name for name in (last_look.NAME, verify_history.NAME, source_watch.NAME)]
+        self._remembered = [state / name for name in _FILES]
         self._places = {str(state), *_folders(layout, keep_tables)}
         in_store = is_url(layout.path) and not keep_tables
         self._store_places = [f"{layout.path}/{schema}" for schema in _schemas(layout)] if in_store else []
 
     def execute(self) -> None:
-        """Delete it, and what is remembered of the settings of silver's tables, of what
+        """Delete it, and what is remembered of the settings and the comments of silver's tables, of what
         `verify` found, and of when the source was caught up with."""
         for path in self._remembered:
             path.unlink(missing_ok=True)

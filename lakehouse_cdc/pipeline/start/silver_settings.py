@@ -6,7 +6,7 @@ are others than those of the last look (see `last_look`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -17,19 +17,22 @@ from lakehouse_cdc.model.way_out import silver_reason
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.pipeline.start.last_look import LastLook
 from lakehouse_cdc.silver.apply.rebuild import Rebuild, rebuild, rebuilds
+from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.tables.progress import Applied, applied
 
 
 class SilverSettings:
     """What `config` says of silver's tables, against what they were made with.
 
-    `state` is the folder of checkpoints, `checkpoint` that of silver's stream.
+    `state` is the folder of checkpoints, `checkpoint` that of silver's stream. `policy` takes the place of `config`'s.
     """
 
     def __init__(
-        self, spark: SparkSession, layout: Layout, config: PipelineConfig, state: Path, checkpoint: str
-    ) -> None:
-        self._spark, self._layout, self._config, self._checkpoint = spark, layout, config, checkpoint
+        self, spark: SparkSession, layout: Layout, config: PipelineConfig, state: Path, checkpoint: str,
+        policy: Callable[[str], Policy] | None = None,
+    ) -> None:  # fmt: skip
+        self._spark, self._layout, self._checkpoint = spark, layout, checkpoint
+        self._policy = policy or config.policy
         self._last = LastLook(state, config)
 
     def rebuilds(self) -> list[Rebuild]:
@@ -46,7 +49,7 @@ class SilverSettings:
             return [], None
         done = applied(SparkReader(self._spark), self._layout, self._checkpoint)
         through = None if done is None else done.source_point.seq
-        return rebuilds(self._spark, self._layout, self._config.policy, through), done
+        return rebuilds(self._spark, self._layout, self._policy, through), done
 
     def follow(self) -> Iterator[str]:
         """Build them again, while silver's stream does not run; what was done, for a person."""
@@ -54,8 +57,7 @@ class SilverSettings:
         version = None if done is None else done.bronze_version
         for one in wanted:
             yield one.sentence
-            policy = self._config.policy(one.source_table)
-            error = rebuild(self._spark, self._layout, one.source_table, policy, version)
+            error = rebuild(self._spark, self._layout, one.source_table, self._policy(one.source_table), version)
             if error is not None:
                 refused = True
                 yield f"{one.source_table}: its silver table stays as it is: {silver_reason(error)}"

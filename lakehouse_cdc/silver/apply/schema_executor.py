@@ -16,9 +16,20 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.commits import noting
 from lakehouse_cdc.lake.table_state import Columns
-from lakehouse_cdc.lake.tables import alter, held_columns, read, require_owner, set_properties, write
+from lakehouse_cdc.lake.tables import (
+    alter,
+    comment_of,
+    commented,
+    held_columns,
+    marked,
+    read,
+    require_owner,
+    set_properties,
+    write,
+)
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout, Table, literal, quoted
+from lakehouse_cdc.schema.comments import NONE
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import require
 from lakehouse_cdc.silver.batch.contents import SchemaBoundary
@@ -91,6 +102,8 @@ def evolve(
     columns of the transform, after the change. Raises TableError for one whose type cannot become what it would be.
     """
     table, transform = layout.silver_table(change.new.name), policy.transform
+    if not policy.comments.fit(change.new):
+        policy = replace(policy, comments=NONE)
     change = change.renamed(transform)
     present = columns_of_source(session, table, transform)
     steps = evolution(change.old, change.new, change.origin, present, phase, change.filled, policy)
@@ -199,7 +212,7 @@ def perform(
                 },
             )
         elif isinstance(step, RenameColumn | DropColumn | AddColumn):
-            _alter(session, table, _of_one_column(step))
+            _alter(session, table, _of_one_column(step, policy))
         elif isinstance(step, Fill | Retake | TakeOver):
             _fill(session, table, step, current)
         elif isinstance(step, Cluster):
@@ -230,13 +243,15 @@ def _resolve_equal_rows(
         count_again(session, table, change.new, form, note)
 
 
-def _of_one_column(step: RenameColumn | DropColumn | AddColumn) -> str:
+def _of_one_column(step: RenameColumn | DropColumn | AddColumn, policy: Policy) -> str:
     name = quoted(step.name)
     if isinstance(step, RenameColumn):
         return f"RENAME COLUMN {name} TO {quoted(step.to)}"
     if isinstance(step, DropColumn):
         return f"DROP COLUMN {name}"
-    return f"ADD COLUMNS ({name} {step.type} {'FIRST' if step.after is None else f'AFTER {quoted(step.after)}'})"
+    comment = commented(policy.column_comments.get(step.name, ""))
+    place = "FIRST" if step.after is None else f"AFTER {quoted(step.after)}"
+    return f"ADD COLUMNS ({name} {step.type}{comment} {place})"
 
 
 def _alter(session: SparkSession, table: Table, what: str) -> None:
@@ -288,8 +303,10 @@ def _rewrite(session: SparkSession, table: Table, step: Rewrite, note: CommitNot
     recast = {one.name: one for one in step.columns}
     rows = read(session, table)
     values = [
-        F.expr(_carried_over(recast[name])).alias(name) if name in recast else F.col(quoted(name))
-        for name in rows.columns
+        F.expr(_carried_over(recast[field.name])).alias(field.name, metadata=marked(comment_of(field)))
+        if field.name in recast
+        else F.col(quoted(field.name))
+        for field in rows.schema.fields
     ]
     options: dict[str, str | int] = {"overwriteSchema": "true", "userMetadata": note.text()}
     write(rows.select(*values), table, options, mode="overwrite")

@@ -97,7 +97,7 @@ def declare_auto_cdc(plan: AutoCdcPlan) -> list[Call]:
     }
     table = {
         "name": qualified(plan.target),
-        "comment": f"{plan.name} {plan.policy.form.summary}; {own.meaning}",
+        "comment": plan.policy.comments.before(f"{plan.name} {plan.policy.form.summary}; {own.meaning}"),
         "table_properties": {**plan.policy.properties, **plan.properties, **plan.policy.form.properties},
         **({"cluster_by": [identifier(name) for name in plan.policy.cluster_by]} if plan.policy.cluster_by else {}),
     }

@@ -23,6 +23,7 @@ their own (`barriers`) and have a flow of their own, which has work only where t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Window
@@ -53,18 +54,26 @@ def barriers(rows: DataFrame) -> DataFrame:
     return marks.selectExpr("source_table", "op", "seq", "commit_ts", f"{BELOW} AS below")
 
 
-def changes(rows: DataFrame, eras: Eras, own: OwnColumns) -> DataFrame:
-    """The row changes of one table among rows of bronze: its columns, and those of `own`.
+def changes(
+    rows: DataFrame, eras: Eras, own: OwnColumns, comments: Mapping[str, str] = MappingProxyType({})
+) -> DataFrame:
+    """The row changes of one table among rows of bronze: its columns, with `comments`, and those of `own`.
 
     Reading one of a schema that `schema_eras` do not know raises an error, which says so.
     """
     images = {f"row_{id}": _image("after", s, s.captured) for id, s in _schemas(eras).items()}
     values = [eras.values(n, f"row_{era.schema.id}") for n, era in enumerate(eras.every)]
     others = {name: F.expr(_by_era([v[name] for v in values])) for name, _ in eras.columns}
-    return _fed(_lines(rows, eras, images), eras, others, own)
+    return _fed(_lines(rows, eras, images), eras, others, own, comments)
 
 
-def gone(marks: DataFrame, rows: DataFrame, eras: Eras, own: OwnColumns) -> DataFrame:
+def gone(
+    marks: DataFrame,
+    rows: DataFrame,
+    eras: Eras,
+    own: OwnColumns,
+    comments: Mapping[str, str] = MappingProxyType({}),
+) -> DataFrame:
     """What the barriers among `marks` take away of one table, in the columns of `changes`; `rows` are all of bronze's.
 
     `marks` may be a stream.
@@ -75,13 +84,21 @@ def gone(marks: DataFrame, rows: DataFrame, eras: Eras, own: OwnColumns) -> Data
     taken = F.expr("l.seq < b.below AND (l.next IS NULL OR l.next > b.seq) AND l.op <> 'd'")
     lost = lasts.join(F.broadcast(marks.where(mine)).alias("b"), taken)
     deleted = lost.select("l.key", F.lit(Op.DELETE.value).alias("op"), "b.seq", "b.commit_ts")
-    return _fed(deleted, eras, {name: F.expr(f"CAST(NULL AS {kind})") for name, kind in eras.columns}, own)
+    nulls = {name: F.expr(f"CAST(NULL AS {kind})") for name, kind in eras.columns}
+    return _fed(deleted, eras, nulls, own, comments)
 
 
-def _fed(lines: DataFrame, eras: Eras, others: Mapping[str, SparkColumn], own: OwnColumns) -> DataFrame:
+def _fed(
+    lines: DataFrame,
+    eras: Eras,
+    others: Mapping[str, SparkColumn],
+    own: OwnColumns,
+    comments: Mapping[str, str],
+) -> DataFrame:
     """Lines (key, op, seq, commit_ts, ...) in the columns of the feed; `others` are the values beside the key's."""
     key = {name: F.col("key").getField(name) for name, _ in eras.key}
-    columns = [{**others, **key}[name].alias(name) for name, _ in eras.columns]
+    marks = {name: {"comment": text} for name, text in comments.items()}
+    columns = [{**others, **key}[name].alias(name, metadata=marks.get(name, {})) for name, _ in eras.columns]
     sequence = F.struct("seq", "commit_ts").cast(MOMENT).alias(own.sequence)
     added = {"seq": own.seq, "commit_ts": own.commit_ts, "op": own.op}
     return lines.select(*columns, *(F.col(name).alias(given) for name, given in added.items()), sequence)

@@ -14,6 +14,8 @@ from lakehouse_cdc.errors import TableError, codes
 from lakehouse_cdc.model.own_columns import END_AT, START_AT
 from lakehouse_cdc.model.table_layout import Table
 from lakehouse_cdc.model.table_name import pattern_of
+from lakehouse_cdc.schema import comments
+from lakehouse_cdc.schema.comments import Comments
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.definition.column_mapping import Shape, columns_of
 from lakehouse_cdc.silver.definition.engine import Configured
@@ -32,7 +34,7 @@ class Policy:
     `column_mapping`). `form` is what it keeps of rows; of every version (SCD type 2), a new one for each change of the
     columns `track` (None: of all). `transform` is what it makes of the source's columns. `properties`: what Delta is
     set as the table is made; `cluster_by`: the columns that its files are clustered by, where it has them. `engine`:
-    what may write it (see `engine`).
+    what may write it (see `engine`). `comments` are those of the source's table and columns, as far as they are known.
     """
 
     drops: bool = False
@@ -44,6 +46,12 @@ class Policy:
     properties: Mapping[str, str] = field(default_factory=dict)
     cluster_by: tuple[str, ...] = ()
     engine: Configured = "spark"
+    comments: Comments = comments.NONE
+
+    @property
+    def column_comments(self) -> dict[str, str]:
+        """The comments of columns, by their names in silver, of those that have one."""
+        return {self.transform.silver_name(name): text for name, text in self.comments.columns.items() if text}
 
     def for_schema(self, schema: TableSchema) -> Policy:
         """The same of a table with that schema."""

@@ -128,15 +128,27 @@ def make(
         own = {name: value for name, value in own.items() if name not in (SCHEMA_ID, SCHEMA_SEQ, BUILDING)}
         declared, partition = [(table.own.source_table, "string"), *declared], [table.own.source_table]
     own = {**policy.properties, SOURCE: mark_of(table, schema.name), **own, **form.properties}
-    comment = f"{schema.name} {form.comment}; {table.own.meaning}"
+    comment = policy_comment(table, schema.name, policy)
+    fit = table.part is None and policy.comments.fit(shape.rows)
+    of_columns = policy.column_comments if fit else {}
     if bare and not any(name.lower().startswith("delta.") for name in policy.properties):
-        create_bare(table, declared, pipeline=layout.pipeline, comment=comment, properties={**_BARE_PROPERTIES, **own})
+        create_bare(
+            table, declared, pipeline=layout.pipeline, comment=comment, column_comments=of_columns,
+            properties={**_BARE_PROPERTIES, **own},
+        )  # fmt: skip
     else:  # also where Delta is to see whether its properties are right
         create(
             spark, table, declared, pipeline=layout.pipeline, partition_by=partition, cluster_by=policy.cluster_by,
             properties={**(_BARE_PROPERTIES | _NTZ if bare else _PROPERTIES), **own}, comment=comment,
+            column_comments=of_columns,
         )  # fmt: skip
     return DELTALAKE if bare else SPARK
+
+
+def policy_comment(table: Table, name: str, policy: Policy) -> str:
+    """That of the silver table of `name`: what it is, after the comment of the source's table, if that has one."""
+    ours = f"{name} {policy.form.comment}; {table.own.meaning}"
+    return ours if table.part is not None else policy.comments.before(ours)
 
 
 def _make_tombstones(spark: SparkSession, layout: Layout, schema: TableSchema, *, bare: bool) -> bool:
