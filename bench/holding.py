@@ -48,11 +48,8 @@ def held_by(pid: int, server: MySqlServer, file: Path, second: float) -> Holding
             handles += one.num_fds()
             processes += 1
     with closing(connected(server.port)) as connection, connection.cursor() as cursor:
-        here = connection.thread_id()
-        cursor.execute(
-            "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'root' AND id <> %s AND db IS NULL",
-            [here],
-        )
+        mine = "user = 'root' AND db IS NULL AND id <> CONNECTION_ID()"  # a writer has a database
+        cursor.execute(f"SELECT COUNT(*) FROM information_schema.processlist WHERE {mine}")
         [(sessions,)] = cursor.fetchall()
     state = lake / "_checkpoints"
     data = [one for one in lake.rglob("*") if one.suffix in (".parquet", ".bin") and "_delta_log" not in one.parts]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -22,6 +23,7 @@ parser.add_argument("--faults", type=int, default=1000, help="how many are made 
 parser.add_argument("--minutes", type=float, default=float("inf"), help="no more are made after so many")
 parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32), help="of all that is drawn")
 asked = parser.parse_args()
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was mounted, and what was started, ends in any case
 print(f"seed {asked.seed}", file=sys.stderr, flush=True)
 with tempfile.TemporaryDirectory(prefix="faults-") as folder, MySqlServer.start(version=asked.server) as server:
     outcome = play(

@@ -52,7 +52,7 @@ target:
   silver: silver
 """
 _ENVIRONMENT = {"FAULTS_PASSWORD": READER_PASSWORD}
-_PATIENCE = 600.0  # seconds until a pipeline around which nothing fails any more has committed something
+_PATIENCE = 1200.0  # seconds until a pipeline around which nothing fails any more has committed something
 _FAULTS_IN_A_ROW = (5, 20)
 _TABLES = {f"shop.{table}" for table in (*TABLES, "counters")}
 
@@ -97,7 +97,7 @@ def play(
     does not continue after faults that are over.
     """
     kinds = kinds_of(server.version, mounts=can_mount())
-    tally, rng, began = Tally(), random.Random(seed), time.monotonic()
+    tally, rng = Tally(), random.Random(seed)
     with ExitStack() as stack:
         network = stack.enter_context(relay(server.port))
         shop = Shop(server.connect, "shop", seed=seed)
@@ -116,6 +116,7 @@ def play(
             world.run = Supervised(config, folder / "run.log", _ENVIRONMENT)
             with world.run:
                 _progress(world.run, checkpoint)
+                began = time.monotonic()
                 while tally.made.total() < faults and time.monotonic() < began + seconds:
                     for _ in range(rng.randint(*_FAULTS_IN_A_ROW)):
                         tally.inject(draw(kinds, rng), world, time.sleep)
