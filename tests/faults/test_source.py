@@ -53,7 +53,6 @@ def batch(driver: Driver, rng: random.Random) -> bool:
     return True
 
 
-@pytest.mark.timeout(300)
 def test_a_stream_under_faults(any_stage: Stage, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """100 faults on each of two servers: it waits a tenth of the time before it tries again, since these pass soon."""
     monkeypatch.setattr(retry, "_WAITS", tuple(wait / SOONER for wait in retry._WAITS))
