@@ -161,7 +161,7 @@ def _wrong(config: Path, writers: Writers, session: Callable[[], SparkSession]) 
         done = subprocess.run([*command, *words, "-c", str(config), "--json"], capture_output=True, text=True)
         if done.returncode:
             wrong.append(f"{' '.join(words)} ended with {done.returncode}: {done.stdout[-2000:]} {done.stderr[-2000:]}")
-        elif words[0] == "verify" and {one["table"] for one in json.loads(done.stdout)["tables"]} != _TABLES:
+        elif words[0] == "verify" and {*json.loads(done.stdout)["tables"]} != _TABLES:
             wrong.append(f"{' '.join(words)} has compared other tables: {done.stdout[-2000:]}")
     with closing(Pipeline.from_yaml(config)) as pipeline:
         bronze = session().read.format("delta").load(str(pipeline.layout.changes)).persist()
