@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-from collections.abc import Callable, Generator, Iterator, Set
+from collections.abc import Callable, Generator, Iterable, Iterator, Set
 from contextlib import closing
 from typing import Any
 from unittest.mock import patch
@@ -130,7 +130,7 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 
 # the default suite tests what depends on the server on all of them (`every_server`), and the rest on one of each kind
-MAIN_VERSIONS = frozenset({"mysql-8.0", "mariadb-11"})
+MAIN_VERSIONS = ("mysql-8.0", "mariadb-11")
 
 
 def versions_of(item: pytest.Item) -> set[str]:
@@ -143,7 +143,25 @@ def versions_by_default(item: pytest.Item) -> Set[str]:
     """The servers that the default suite runs a test on."""
     if item.get_closest_marker("one_server"):
         return {"mysql-8.0"}
-    return frozenset(VERSIONS) if item.get_closest_marker("every_server") else MAIN_VERSIONS
+    return {*(VERSIONS if item.get_closest_marker("every_server") else MAIN_VERSIONS)}
+
+
+def beyond_one_server(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
+    """What the default suite leaves out of tests with other parameters than the server.
+
+    Their sets of parameters take turns on the main servers, first, second, second, first, so that neither server gets
+    all sets with one value: each such test is done on both, each set on one.
+    """
+    tests: dict[str, dict[str, dict[str, pytest.Item]]] = {}
+    for item in items:
+        match [*versions_of(item)]:
+            case [version] if version in MAIN_VERSIONS and versions_by_default(item) == {*MAIN_VERSIONS}:
+                sets = tests.setdefault(item.nodeid.partition("[")[0], {})
+                sets.setdefault(item.name.replace(version, ""), {})[version] = item
+    for sets in tests.values():
+        for n, on in enumerate(sets.values() if len(sets) > 1 else ()):
+            if len(on) > 1:
+                yield from (item for version, item in on.items() if version != MAIN_VERSIONS[(n + n // 2) % 2])
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -152,6 +170,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     A fixture that does not exist ends every run, not only that of the long suite which needs it.
     """
+    for item in beyond_one_server([item for item in items if item.get_closest_marker("long") is None]):
+        item.add_marker("long")
     for item in items:
         if isinstance(item, pytest.Function):
             missing = set(item.fixturenames) - item._fixtureinfo.name2fixturedefs.keys() - {"request"}

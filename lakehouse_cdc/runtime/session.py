@@ -81,7 +81,7 @@ _JAVA = (
 # settings of a session that lives for minutes: the JVM's second compiler would cost more than it gains (78 s of CPU
 # against 34 s for six MERGEs); without it the JVM would reserve 48 MB for all the code that Spark generates, and stop
 # when they are full
-BRIEF = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m"}
+BRIEF = {"spark.driver.defaultJavaOptions": "-XX:+UseParallelGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m"}
 
 
 @dataclass(frozen=True)

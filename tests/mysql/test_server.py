@@ -193,6 +193,9 @@ def test_settings_have_lower_case_names(session: Session) -> None:
     found = server.settings(session)
     assert found["binlog_format"] == "ROW"
     assert all(name == name.lower() for name in found)
+    alike = {name: value for name, value in found.items() if name.startswith("performance_schema")}
+    assert server.settings(session, "performance_schema%") == alike
+    assert server.settings(session, "GTID_MODE") == {"gtid_mode": found["gtid_mode"]}
 
 
 def test_semi_sync_is_off_where_it_is_not_there(session: Session) -> None:
@@ -205,7 +208,7 @@ def test_semi_sync_settings(
 ) -> None:
     for era in ("source", "master"):
         said = {f"rpl_semi_sync_{era}_enabled": "ON", f"rpl_semi_sync_{era}_timeout": str(milliseconds)}
-        monkeypatch.setattr(server, "settings", lambda _, said=said: said)
+        monkeypatch.setattr(server, "settings", lambda *_, said=said: said)
         assert server.semi_sync(session) == server.SemiSync(True, milliseconds / 1000, endless)
 
 

@@ -92,6 +92,7 @@ def test_rows_changes_and_the_next_run(
     assert of_rows(Pipeline.from_yaml(file, spark).run(once=True).to_json()) == {f"{database}.t": {"r": 3}}
 
 
+@pytest.mark.long
 @remedy(codes.LEASE_LOST)
 def test_a_run_that_has_lost_its_lease_commits_nothing(
     spark: SparkSession, file: Path, database: str, run: Callable[..., None]
@@ -115,6 +116,7 @@ def test_a_run_that_has_lost_its_lease_commits_nothing(
     assert lake.verify().verified
 
 
+@pytest.mark.long
 @remedy(codes.OBJECT_STORE_REFUSED)
 def test_a_bucket_that_is_not_there_is_made(spark: SparkSession, s3: S3Server, file: Path) -> None:
     file.write_text(file.read_text().replace(bucket_of(file), "lake-that-is-to-come"))

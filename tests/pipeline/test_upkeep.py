@@ -56,6 +56,7 @@ def changed(run: Callable[..., None], lake: Pipeline, times: int) -> list[Any]:
     return notices
 
 
+@pytest.mark.long
 def test_files_are_few_and_rows_are_the_same(spark: SparkSession, run: Callable[..., None], lake: Pipeline) -> None:
     lake.run(once=True)
     then = lake.status().bronze

@@ -243,6 +243,7 @@ def test_a_bare_table_that_is_built_again_in_another_form_stays_deltalakes(
     assert lake.silver(ONE.name) == fold(lake.written)
 
 
+@pytest.mark.long
 def test_a_bare_table_that_is_built_again_stays_deltalakes(spark: SparkSession, tmp_path: Path) -> None:
     lake, after = begun(spark, tmp_path)
     assert rebuild(spark, lake.layout, ONE.name, AUTO, after) is None

@@ -23,6 +23,7 @@ from tests.support.silver.engines import here
 from tests.support.silver.schema_changes import update
 
 ONE = table("one", N)
+engines = pytest.mark.parametrize("engine", [pytest.param("spark", marks=pytest.mark.long), "auto"])
 LATE = [update(ONE, 3, {"id": 1, "n": 1}, n=2)]
 NEWER = [update(ONE, 4, {"id": 1, "n": 2}, n=3), update(ONE, 5, {"id": 1, "n": 3}, n=4)]
 
@@ -49,13 +50,13 @@ def one_late(
     return lake
 
 
-@pytest.mark.parametrize("engine", ["spark", "auto"])
+@engines
 def test_an_older_update_moves_no_row_backwards(spark: SparkSession, tmp_path: Path, engine: Configured) -> None:
     lake = one_late(spark, tmp_path, CURRENT, engine)
     assert lake.silver("shop.one") == fold(lake.written)
 
 
-@pytest.mark.parametrize("engine", ["spark", "auto"])
+@engines
 def test_versions_are_those_of_the_order_whatever_order_they_come_in(
     spark: SparkSession, tmp_path: Path, engine: Configured
 ) -> None:
@@ -63,7 +64,7 @@ def test_versions_are_those_of_the_order_whatever_order_they_come_in(
     assert lake.history("shop.one") == histories(lake.written)
 
 
-@pytest.mark.parametrize("engine", [pytest.param("spark", marks=pytest.mark.long), "auto"])
+@engines
 def test_a_delete_that_met_no_row_counts_as_its_row_comes_late(
     spark: SparkSession, tmp_path: Path, engine: Configured
 ) -> None:

@@ -153,6 +153,7 @@ def test_a_table_that_was_moved_away_is_built_from_all_that_bronze_has(spark: Sp
     require_right(lake)
 
 
+@pytest.mark.long
 def test_one_of_many_rows_is_loaded_by_several_tasks(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,6 +182,7 @@ def test_a_name_that_another_table_has_is_not_taken(spark: SparkSession, tmp_pat
     assert [image for _, image in lake.rows(one.name)] == [{"id": 1, "n": 1}]
 
 
+@pytest.mark.long
 def test_where_files_cannot_be_linked_tables_are_sparks(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,7 +22,7 @@ from tests.support.silver.changes import apply, begin, delete, insert, seq, tabl
 from tests.support.silver.engines import here, writers
 
 
-@pytest.mark.parametrize("engine", ["spark", "auto"])
+@pytest.mark.parametrize("engine", [pytest.param("spark", marks=pytest.mark.long), "auto"])
 def test_an_older_change_does_not_bring_a_deleted_key_back(
     spark: SparkSession, tmp_path: Path, engine: Configured
 ) -> None:

@@ -249,7 +249,7 @@ def test_a_locked_table_that_is_written_before_each_lock(any_stage: Stage, monke
     same(stage, driver)
 
 
-@pytest.mark.parametrize("engine", ["InnoDB", "MyISAM"])
+@pytest.mark.parametrize("engine", ["InnoDB", pytest.param("MyISAM", marks=pytest.mark.long)])
 @pytest.mark.parametrize("index", ["KEY (a)", pytest.param("KEY (b)", marks=pytest.mark.long)])
 def test_many_write_while_ranges_are_read(any_stage: Stage, tmp_path: Path, index: str, engine: str) -> None:
     """One stream has seen every change since the table was empty; what another one reads is what that has there."""

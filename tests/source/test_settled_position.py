@@ -285,7 +285,7 @@ def test_what_never_settles_is_an_error_in_the_end(root: Session, monkeypatch: p
 
 def with_gtids(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real = server.settings
-    monkeypatch.setattr(server, "settings", lambda session: {**real(session), "gtid_mode": mode})
+    monkeypatch.setattr(server, "settings", lambda session, like: {**real(session, like), "gtid_mode": mode})
 
 
 def test_gtids_come_first_then_the_right_then_age(

@@ -125,6 +125,7 @@ def test_the_good_ones_are_in_bronze_and_the_broken_ones_are_letters(copy: Copy,
     assert held == {(at, value) for at, (_, value) in enumerate(messages) if reasons[at] is not None}
 
 
+@pytest.mark.long
 def test_a_redelivery_of_all_gives_nothing_new(copy: Copy) -> None:
     changes = [debezium("r", 10, 1), debezium("r", 10, 2), debezium("u", 20, 1, 5), debezium("d", 30, 2),
                debezium("c", 40, 3)]  # fmt: skip

@@ -145,7 +145,7 @@ class Floor:
 
 def choose_proof(session: Session, proof: Settle, margin: float) -> tuple[str, float]:
     """The proof to use and the margin in seconds. Raises DefiniteError if the wanted one cannot be had."""
-    gtids_on = server.settings(session).get("gtid_mode", "OFF").upper() == "ON"
+    gtids_on = server.settings(session, "gtid_mode").get("gtid_mode", "OFF").upper() == "ON"
     if proof == "gtid" and not gtids_on:
         raise codes.SETTLE_UNAVAILABLE.error("settle: gtid needs gtid_mode = ON", hint="use auto, process or age")
     if proof == "gtid" or (proof == "auto" and gtids_on):
