@@ -69,7 +69,7 @@ def read_only(world: World) -> Iterator[None]:
         raise Missed
 
 
-@kind("the server has no connection left", (0.2, 1.0), weight=4)
+@kind("the server has no connection left", (0.5, 2.0), weight=4)
 def no_connections(world: World) -> Iterator[None]:
     """What is open is cut, and its place taken, before a new one is asked for."""
     [(before,)] = world.ask("SELECT @@global.max_connections")
