@@ -6,15 +6,17 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
+from deltalake import DeltaTable
 
 from lakehouse_cdc.testing import MySqlServer
 
-_INTERRUPTED = 130
+_INTERRUPTED, _LONGEST_SECONDS = 130, 600
 _BARE = """
 from lakehouse_cdc.runtime.session import local_session
 spark = local_session("bare")
@@ -44,16 +46,25 @@ def run_once(file: Path, environment: Mapping[str, str] | None = None) -> None:
 
 
 @contextmanager
-def following(file: Path, every_seconds: float = 1.0) -> Iterator[None]:
+def following(file: Path, every_seconds: float = 1.0) -> Iterator[subprocess.Popen[str]]:
     """The pipeline runs until the block ends. Raises RuntimeError if it ended otherwise than by that."""
     path, command = file.with_suffix(".log"), [*_run(file), "--every", str(every_seconds)]
-    with path.open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+    with path.open("w") as log, subprocess.Popen(command, stdout=log, stderr=log, text=True) as process:
         try:
-            yield
+            yield process
         finally:
             process.send_signal(signal.SIGINT)
     if process.returncode != _INTERRUPTED:
         raise RuntimeError(f"run ended with {process.returncode}\n{path.read_text()[-2000:]}")
+
+
+def until_taken(file: Path, moment: float) -> None:
+    """Until silver has what was committed then (seconds since 1970). Raises AssertionError where that takes minutes."""
+    ledger = str(file.parent / "lake" / "silver" / "ledger")
+    ends = time.monotonic() + _LONGEST_SECONDS
+    while max(DeltaTable(ledger).to_pyarrow_table(columns=["commit_ts"])["commit_ts"].to_pylist()).timestamp() < moment:
+        assert time.monotonic() < ends, f"silver lacks what was written {_LONGEST_SECONDS} s ago"
+        time.sleep(1)
 
 
 def bare_session() -> None:

@@ -21,9 +21,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from deltalake import DeltaTable
 
-from bench.command import configured, following, run_once
+from bench.command import configured, following, run_once, until_taken
 from bench.latency import waited
 from bench.log import cost, size
 from bench.machine import machine
@@ -37,7 +36,7 @@ from lakehouse_cdc.runtime.session import local_session
 from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.workers.launcher import programs
 
-_PIECE, _WARM_SECONDS, _REST_SECONDS, _LONGEST_SECONDS = 5, 30, 30, 600
+_PIECE, _WARM_SECONDS, _REST_SECONDS = 5, 30, 30
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def measure(server: MySqlServer, folder: Path, workload: Workload, rows: int, ra
         time.sleep(_REST_SECONDS)  # until it follows
         begun = time.time() + _WARM_SECONDS
         writer.write(seconds + _WARM_SECONDS)
-        _until_taken(file, writer.write_last())
+        until_taken(file, writer.write_last())
     spark = local_session("bench", log=folder / "spark.log", python=programs())
     pipeline = Pipeline.from_yaml(file, spark)
     report = pipeline.verify()
@@ -93,15 +92,6 @@ def measure(server: MySqlServer, folder: Path, workload: Workload, rows: int, ra
         workload.keyed, rows, round(load, 1), len(late.seconds), round(float(p50), 2), round(float(p99), 2),
         round(float(late.seconds.max()), 2), late.batches, written, table_bytes,
     )  # fmt: skip
-
-
-def _until_taken(file: Path, moment: float) -> None:
-    """Until silver has what was committed then. Raises AssertionError where that takes minutes."""
-    ledger = str(file.parent / "lake" / "silver" / "ledger")
-    ends = time.monotonic() + _LONGEST_SECONDS
-    while max(DeltaTable(ledger).to_pyarrow_table(columns=["commit_ts"])["commit_ts"].to_pylist()).timestamp() < moment:
-        assert time.monotonic() < ends, f"silver lacks what was written {_LONGEST_SECONDS} s ago"
-        time.sleep(1)
 
 
 class _Writer:

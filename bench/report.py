@@ -19,6 +19,7 @@ from bench import (
     latency_report,
     many_tables_report,
     merge_report,
+    soak_report,
     speed_report,
     whole_server_report,
 )
@@ -31,6 +32,7 @@ _SECTIONS = {
     "many_tables": many_tables_report.section,
     "keyless": keyless_report.section,
     "whole_server": whole_server_report.section,
+    "soak": soak_report.section,
     "cold": cold_report.section,
     "commands": commands_report.section,
 }

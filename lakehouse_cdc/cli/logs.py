@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from io import TextIOWrapper
 from pathlib import Path
@@ -33,7 +34,19 @@ def log_to(path: Path) -> None:
 
 
 class _LogFile(logging.FileHandler):
-    """Makes the file's folder, too."""
+    """Makes the file's folder, too.
+
+    What cannot be written, as on a full disk, is left out: the library would raise what the file could not be opened
+    for, in the middle of what the record is about, and print a trace on the console for each later one.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(OSError):
+            super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
 
     def _open(self) -> TextIOWrapper:
         Path(self.baseFilename).parent.mkdir(parents=True, exist_ok=True)

@@ -73,7 +73,11 @@ class Record:
 
     def over(self) -> None:
         """All streams work."""
-        (self._folder / _NAME).unlink(missing_ok=True)
+        path = self._folder / _NAME
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as failure:
+            _log.warning("cannot delete %s, so `status` still shows an error that is over: %s", path, failure)
 
     def waits(self, error: CdcError, tries: int, until: datetime) -> None:
         """The run waits for an error to pass, after so many tries; until then there will be others."""

@@ -101,6 +101,13 @@ def test_a_file_that_cannot_be_written_does_not_hide_the_error(tmp_path: Path) -
     assert raised.value is PURGED
 
 
+def test_a_file_that_cannot_be_deleted_does_not_end_a_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "last_error.json").mkdir()
+    with recorded(tmp_path) as record:
+        record.over()
+    assert "status` still shows an error that is over" in caplog.text
+
+
 def configuration(server: MySqlServer, database: str) -> dict[str, Any]:
     target = {"path": "lakehouse", "bronze": "bronze", "silver": "silver"}
     return {"name": "shop", "source": {"url": server.url, "tables": [f"{database}.*"]}, "target": target}

@@ -42,6 +42,7 @@ COMMANDS = {
     "uv run python -m lakehouse_cdc.spec.interleaving --without floor": "tests/docs/test_commands.py",
     "uv run python -m lakehouse_cdc.spec.failover --runs 5000": "tests/docs/test_commands.py",
     "uv run python -m tests.mistakes '>' docs/reference/mistakes.md": "tests/mistakes/test_mistakes.py",
+    "uv run python -m tests.faults": "tests/faults/test_under_writes.py",
     "uv run python -m tests.newcomer --python 3.13": "tests/newcomer/test_newcomer.py",
     "uv build --wheel": "tests/newcomer/test_newcomer.py",
     "uv venv": "tests/newcomer/test_newcomer.py",

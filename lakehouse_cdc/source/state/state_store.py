@@ -13,6 +13,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -227,15 +228,23 @@ def mounted(location: str) -> Path:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file, durably, so that a reader finds all of it, or what was there before."""
+    """Write a file, durably, so that a reader finds all of it, or what was there before.
+
+    Where that fails, as on a full disk, nothing is left of the attempt.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
-    with os.fdopen(handle, "w", encoding="utf-8") as out:
-        out.write(text)
-        out.flush()
-        os.fsync(out.fileno())
-    with commit_to(Door.FILE, path.name):
-        os.replace(temporary, path)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        with commit_to(Door.FILE, path.name):
+            os.replace(temporary, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
 
 
 def _digest(text: str) -> str:

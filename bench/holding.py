@@ -1,0 +1,75 @@
+"""What a running pipeline holds: memory, open files, connections, the files of its lake, and the logs of its tables."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from deltalake import DeltaTable
+
+from bench.tables import connected
+from lakehouse_cdc.testing import MySqlServer
+
+
+@dataclass(frozen=True)
+class Holding:
+    """At `second` after the beginning. `memory_mb` is of all its processes, pages that are shared once.
+
+    `handles`: their open files and sockets. `sessions`: its connections at the server. `files`: data files and deletion
+    vectors on the disk that were written in the lake, replaced ones, too. `log`: the longest that a reader of one of
+    the tables has to read of Delta's log after its last checkpoint, in versions. `state_files` are those of the
+    checkpoints, `printed_kb` what the run has printed. `lag`: how old the newest change in silver is, in seconds.
+    """
+
+    second: int
+    memory_mb: int
+    processes: int
+    handles: int
+    sessions: int
+    files: int
+    log: int
+    state_files: int
+    printed_kb: int
+    lag: float
+
+
+def held_by(pid: int, server: MySqlServer, file: Path, second: float) -> Holding:
+    """What the run of that pipeline's file holds now."""
+    lake = file.parent / "lake"
+    memory = handles = processes = 0
+    for one in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
+        with suppress(psutil.Error):  # a worker that has just ended
+            info = one.memory_full_info()
+            memory += getattr(info, "pss", info.uss)
+            handles += one.num_fds()
+            processes += 1
+    with closing(connected(server.port)) as connection, connection.cursor() as cursor:
+        mine = "user = 'root' AND db IS NULL AND id <> CONNECTION_ID()"  # a writer has a database
+        cursor.execute(f"SELECT COUNT(*) FROM information_schema.processlist WHERE {mine}")
+        [(sessions,)] = cursor.fetchall()
+    state = lake / "_checkpoints"
+    data = [one for one in lake.rglob("*") if one.suffix in (".parquet", ".bin") and "_delta_log" not in one.parts]
+    return Holding(
+        second=round(second), memory_mb=round(memory / 1e6), processes=processes, handles=handles,
+        sessions=int(sessions), files=len(data), log=max(map(_after_checkpoint, lake.rglob("_delta_log"))),
+        state_files=sum(one.is_file() for one in state.rglob("*")),
+        printed_kb=round(file.with_suffix(".log").stat().st_size / 1e3), lag=round(_lag(lake), 1),
+    )  # fmt: skip
+
+
+def _after_checkpoint(log: Path) -> int:
+    """How many versions of a table follow its last checkpoint."""
+    newest = max(int(one.stem) for one in log.glob("*.json") if one.stem.isdecimal())
+    try:
+        return newest - int(json.loads((log / "_last_checkpoint").read_text())["version"])
+    except FileNotFoundError:
+        return newest + 1
+
+
+def _lag(lake: Path) -> float:
+    ledger = DeltaTable(str(lake / "silver" / "ledger")).to_pyarrow_table(columns=["commit_ts"])
+    return time.time() - float(max(ledger["commit_ts"].to_pylist()).timestamp())
