@@ -202,8 +202,8 @@ def main() -> None:
     plan = QUICK if asked.quick else Plan(rate=asked.rate, seconds=60 * asked.minutes)
     busy = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, MySqlServer.start(version="mysql-8.0") as server:
-        found = measure(server, Path(folder), plan)
-    data = {"machine": machine(), "busy": round(busy, 1), "plan": asdict(plan), "run": asdict(found)}
+        soaked = measure(server, Path(folder), plan)
+    data = {"machine": machine(), "busy": round(busy, 1), "plan": asdict(plan), "run": asdict(soaked)}
     if asked.write is not None:
         write(asked.write, "soak", data)
     print(json.dumps(data) if asked.json else results("soak", data), flush=True)

@@ -11,10 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakehouse_cdc.errors import CdcError, Code, codes
 from lakehouse_cdc.errors.codec import crossing, decoded
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _CONFLICTS = ("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
 _CONFLICT_CLASS = re.compile(r"(Concurrent\w+|MetadataChanged|ProtocolChanged)Exception")  # Delta's, where unclassified
@@ -25,7 +28,10 @@ _REFUSALS = ("AccessDeniedException", "UnknownStoreException", "NoAuthWithAWSExc
 _OF_STORE = ("org.apache.hadoop.fs.s3a.", "software.amazon.awssdk.")  # packages of the client of S3
 _WITH_HINTS = (
     codes.TOPIC_RECORDS_LOST, codes.KAFKA_UNAVAILABLE, codes.OBJECT_STORE_REFUSED, codes.OBJECT_STORE_UNAVAILABLE,
+    codes.PLANNER_ENDED,
 )  # fmt: skip
+_PLANNER = "org.apache.spark.sql.execution.python.streaming.PythonStreamingSourceRunner"  # Spark's end of the pipe
+_ENDED = ("java.io.EOFException", "java.net.SocketException")
 _LATE = "Python worker failed to connect back"
 _DEEPEST = 50  # causes; a chain of them has no cycle, but nothing promises that
 
@@ -36,6 +42,14 @@ def is_conflict(error: BaseException) -> bool:
     return any(condition.startswith(_CONFLICTS) for condition in conditions(error)) or any(
         _CONFLICT_CLASS.fullmatch(name) for name in classes
     )
+
+
+def failure_of(query: StreamingQuery) -> BaseException | None:
+    """What ended a streaming query, with its causes on the Java side, which PySpark drops; None if nothing has."""
+    failure = query.exception()
+    if failure is not None and (classic := getattr(query, "_jsq", None)) is not None:
+        failure.java_exception = classic.exception().get()  # type: ignore[attr-defined]  # as py4j names it
+    return failure
 
 
 def conditions(error: BaseException) -> list[str]:
@@ -54,6 +68,8 @@ def as_cdc_error(error: BaseException, *, hint: str = "") -> CdcError:
     code: Code[CdcError] = codes.SPARK_FAILED
     if _LATE in text:
         code = codes.PYTHON_WORKER_LATE
+    elif _planner_ended(error):
+        code = codes.PLANNER_ENDED
     elif any(condition.startswith("KAFKA_DATA_LOSS") for condition in conditions(error)):
         code = codes.TOPIC_RECORDS_LOST
     elif _no_broker(error):
@@ -64,6 +80,12 @@ def as_cdc_error(error: BaseException, *, hint: str = "") -> CdcError:
         code = codes.DELTA_FAILED
     own = code in _WITH_HINTS  # these know better what to do
     return code.error(f"Spark failed: {first_line(error)}", hint="" if own else hint)
+
+
+def _planner_ended(error: BaseException) -> bool:
+    """Whether the process that plans a stream ended while Spark waited for its answer, or asked it something."""
+    broken = (java for java in _java_causes(error) if java.getClass().getName() in _ENDED)
+    return any(frame.getClassName() == _PLANNER for java in broken for frame in java.getStackTrace())
 
 
 def _no_broker(error: BaseException) -> bool:

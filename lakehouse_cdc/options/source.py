@@ -278,8 +278,8 @@ class SourceConfig(Tuning, Server):
 
     retry_seconds: float = option(
         Seconds(),
-        "for how long a run whose server cannot be reached, or whose machine is too busy, tries again, after pauses"
-        " that grow to a minute; counted from the last batch",
+        "for how long a run whose server cannot be reached, whose disk is full, or whose machine is too busy, tries"
+        " again, after pauses that grow to a minute; counted from the last batch",
         default=4 * 3600.0, changes=NEXT_RUN,
     )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -118,6 +119,11 @@ class PipelineContext:
         target = self.config.target
         root = target.checkpoints or f"{target.path}/_checkpoints"
         return self._absolute(root) / self.config.name
+
+    def _local_folders(self) -> list[Path]:
+        """What a run writes to on this machine's disks, and Spark beside it."""
+        tables = [] if self._root is None or is_url(self._root) else [Path(self._root)]
+        return [*tables, self.state, Path(tempfile.gettempdir())]
 
     @property
     def log(self) -> Path:

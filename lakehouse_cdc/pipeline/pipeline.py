@@ -36,6 +36,7 @@ from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.pipeline.config.source_options import choice
 from lakehouse_cdc.pipeline.from_topics import DeadLetters, FromTopics, of_server
 from lakehouse_cdc.pipeline.report import Layer, Progress, RunReport, VerifyReport
+from lakehouse_cdc.pipeline.run.disk import disks_asked
 from lakehouse_cdc.pipeline.run.failures import translate
 from lakehouse_cdc.pipeline.run.restarts import persistently
 from lakehouse_cdc.pipeline.run.streams import Streams
@@ -325,14 +326,18 @@ class Pipeline(TakesSignals):
     def _persistently(
         self, does: Callable[[], T], report: RunReport, record: last_error.Record, *, waits: bool = True
     ) -> T:
-        """The result of `does`, also where the source is away for a time, which is shown meanwhile."""
+        """The result of `does`, also where the source is away or the disk full for a time, which is shown meanwhile."""
 
         def note(error: CdcError, tries: int, until: datetime) -> None:
             record.waits(error, tries, until)
             report.restarted(error)
 
+        def asked() -> T:
+            with disks_asked(self._local_folders):
+                return does()
+
         seconds = self.config.source.retry_seconds if waits else 0
-        return persistently(does, batches=report.batches.total, retry_seconds=seconds, waits=note)
+        return persistently(asked, batches=report.batches.total, retry_seconds=seconds, waits=note)
 
     def _of_the_source(self) -> tuple[Uncaptured, list[str]]:
         """What the source has and is not captured, and a notice for each setting that concerns no table of it."""

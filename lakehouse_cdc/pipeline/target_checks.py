@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
 from lakehouse_cdc.model.place import is_url
 from lakehouse_cdc.model.table_layout import PIPELINE, Layout, Table
 from lakehouse_cdc.mysql.preflight.settings import Finding
+from lakehouse_cdc.pipeline.run.disk import existing, refusal
 
 _ROOM = 2  # free bytes for each byte of the source: bronze and silver are smaller, but there are two of them
 _FIRST = f"{0:020}.json"
@@ -41,7 +41,7 @@ def checks(layout: Layout, state: Path, source_tables: Iterable[str], size: int)
     if unwritable:
         return
     yield Finding("target.path", "ok", f"{path} can be written")
-    free = shutil.disk_usage(_there(path)).free
+    free = shutil.disk_usage(existing(path)).free
     if size * _ROOM > free:
         yield Finding(
             "target.path", "warning",
@@ -55,18 +55,10 @@ def checks(layout: Layout, state: Path, source_tables: Iterable[str], size: int)
         yield from _foreign(table, layout.pipeline)
 
 
-def _there(path: Path) -> Path:
-    """The folder, or the first above it that is there."""
-    return next(folder for folder in (path, *path.parents) if folder.exists())
-
-
 def _unwritable(name: str, path: Path) -> Iterator[Finding]:
-    try:
-        with tempfile.TemporaryFile(dir=_there(path)):
-            pass
-    except OSError as error:
+    if why := refusal(path):
         code = codes.TARGET_UNWRITABLE
-        yield Finding(name, "error", f"cannot write to {path}: {error.strerror}", code.remedy, code)
+        yield Finding(name, "error", why, code.remedy, code)
 
 
 def _foreign(table: Table, pipeline: str) -> Iterator[Finding]:

@@ -17,8 +17,9 @@ from types import TracebackType
 
 import psutil
 
+from tests.support.processes import planners, runs, tree, workers
+
 _PAUSE, _PATIENCE = 1.0, 300.0  # seconds
-_PLANNER, _WORKER = "lakehouse_cdc.workers.fork_server", "lakehouse_cdc.workers.daemon"
 
 
 class Supervised:
@@ -62,8 +63,7 @@ class Supervised:
         if process is None or process.poll() is not None:
             return []
         try:
-            main = psutil.Process(process.pid)
-            return [main, *main.children(recursive=True)]
+            return tree(psutil.Process(process.pid))
         except psutil.Error:
             return []
 
@@ -73,22 +73,15 @@ class Supervised:
 
     def jvm(self) -> list[psutil.Process]:
         """Spark's."""
-        return [one for one in self._all()[1:] if _is(one, "java")]
+        return [one for one in self._all()[1:] if runs(one, "java")]
 
     def planners(self) -> list[psutil.Process]:
-        """Those that plan streams: copies of the process that is forked for them."""
-        return self._copies(_PLANNER)
+        """Those that plan streams."""
+        return [one for driver in self.driver() for one in planners(driver)]
 
     def workers(self) -> list[psutil.Process]:
-        """Those that tasks run in: copies of Spark's daemon."""
-        return self._copies(_WORKER)
-
-    def _copies(self, module: str) -> list[psutil.Process]:
-        every = [one for one in self._all() if _is(one, module)]
-        pids = {one.pid for one in every}
-        with suppress(psutil.Error):
-            return [one for one in every if one.ppid() in pids]
-        return []
+        """Those that tasks run in."""
+        return [one for driver in self.driver() for one in workers(driver)]
 
     def kill(self, *, with_jvm: bool) -> bool:
         """SIGKILL of the process, and with it of Spark's JVM, which ends by itself else; whether there was any."""
@@ -106,11 +99,3 @@ class Supervised:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-def _is(process: psutil.Process, part: str) -> bool:
-    try:
-        line = process.cmdline()
-    except psutil.Error:
-        return False
-    return any(part in word for word in (line[:1] if part == "java" else line))

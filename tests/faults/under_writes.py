@@ -79,8 +79,8 @@ class Outcome:
 
 def kinds_of(version: Version, *, mounts: bool) -> list[Kind]:
     """All that can be made of this server here."""
-    found = [*of_network.KINDS, *of_server.of(version, of_server.KINDS), *of_processes.KINDS]
-    return [*found, *(lake.KINDS if mounts else ())]
+    every = [*of_network.KINDS, *of_server.of(version, of_server.KINDS), *of_processes.KINDS]
+    return [*every, *(lake.KINDS if mounts else ())]
 
 
 def can_mount() -> bool:

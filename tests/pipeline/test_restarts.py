@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -23,7 +22,9 @@ from lakehouse_cdc.pipeline.run.restarts import Clock, persistently
 from lakehouse_cdc.testing import MySqlServer
 from tests.remedies import remedy
 from tests.support.pipelines import ops, pipeline, small_table
+from tests.support.processes import planners
 from tests.support.servers import connected
+from tests.support.waiting import until
 
 LATE = "org.apache.spark.SparkException: Python worker failed to connect back."
 SLOW_ONCE = """\
@@ -149,13 +150,6 @@ def test_a_run_outlives_a_server_that_is_away(spark: SparkSession, tmp_path: Pat
         assert ops(spark, lake) == [("r", 1), ("r", 2), ("r", 3), ("d", 1)]
 
 
-def until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 180
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-
-
 @pytest.mark.long
 @remedy(codes.PYTHON_WORKER_LATE)
 def test_a_run_outlives_a_planner_that_takes_12_seconds_to_start(
@@ -183,6 +177,41 @@ def test_a_run_outlives_a_planner_that_takes_12_seconds_to_start(
     assert codes.PYTHON_WORKER_LATE.label in said
     assert "Hint: Run again; the machine has too much other work." in said  # which the run has done
     assert ops(spark, lake) == [("r", 1), ("r", 2), ("r", 3)]
+
+
+@pytest.mark.long
+@remedy(codes.PLANNER_ENDED)
+def test_a_run_outlives_its_planners(
+    spark: SparkSession,
+    mysql: MySqlServer,
+    mysql_client: pymysql.Connection[Any],
+    database: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Killed three times, as by a system without memory."""
+    small_table(mysql_client, database)
+    lake = pipeline(spark, mysql, database, tmp_path, target={"silver": None})
+    lake.run(once=True)
+    reports: list[RunReport] = []
+    thread = threading.Thread(target=lambda: reports.append(lake.run(every_seconds=0.2)))
+    thread.start()
+    try:
+        for number in (1, 2, 3):
+            until(lambda: bool(spark.streams.active) and all(query.lastProgress for query in spark.streams.active))
+            for one in planners():
+                one.kill()
+            until(lambda n=number: caplog.text.count(codes.PLANNER_ENDED.label) == n)  # type: ignore[misc]
+            mysql_client.cursor().execute(f"DELETE FROM {database}.t WHERE id = {number}")
+            until(lambda n=number: ("d", n) in ops(spark, lake))  # type: ignore[misc]
+    finally:
+        for query in spark.streams.active:
+            query.stop()  # which ends the run as well
+        thread.join(120)
+    [report] = reports
+    assert report.restarts == 3
+    assert read(lake.state) is None
+    assert ops(spark, lake) == [("r", 1), ("r", 2), ("r", 3), ("d", 1), ("d", 2), ("d", 3)]
 
 
 @pytest.mark.long

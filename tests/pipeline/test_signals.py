@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.testing import MySqlServer
 from tests.support.commands import CONFIG, call
 from tests.support.servers import connected
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -75,13 +75,6 @@ def test_what_is_asked_wrongly(mysql: MySqlServer, database: str, config: Path, 
     assert call(3, "run", "-c", config, "--once")["error"] == "the pipeline is paused"
     assert call(0, "signal", "-c", config, "resume") == {"paused": False}
     call(0, "run", "-c", config, "--once")
-
-
-def until(holds: Callable[[], bool], seconds: float = 120.0) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.2)
 
 
 @pytest.mark.long

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +20,7 @@ from tests.support.commands import CONFIG, call
 from tests.support.relay import relay
 from tests.support.servers import connected
 from tests.support.source.stage import Stage, on_stage
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.mysql
 
@@ -136,13 +136,6 @@ def test_the_server_leaves_the_offline_mode(own: MySqlServer, own_stage: Stage, 
     own_stage.run("DELETE FROM t WHERE id = 10")
     own_stage.drain(driver)
     own_stage.same(driver)
-
-
-def until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 @remedy(codes.STATEMENT_INTERRUPTED)

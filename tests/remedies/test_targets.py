@@ -6,7 +6,7 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from tests.remedies import remedy
 from tests.remedies.lake import Lake
 from tests.support.crash_points import Crash, failing_at
 from tests.support.pipeline_process import Driver
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.long
 
@@ -43,13 +44,6 @@ def command(line: str) -> list[str]:
     program, *words = line.replace(" -c pipeline.yml", "").split()
     assert program == "lakehouse-cdc", line
     return words
-
-
-def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 300
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.2)
 
 
 # ---------------------------------------------------------------- tables that are not as they were made

@@ -229,6 +229,8 @@ def test_rows_in_text_of_a_table_that_is_gone_are_not_passed_over(any_stage: Sta
 def test_a_table_that_is_created_with_its_rows_is_not_passed_over(any_stage: Stage) -> None:
     """Some servers log CREATE TABLE ... SELECT as one transaction: then it is not followed from there on."""
     stage = any_stage
+    if stage.server.version == "mysql-5.7":
+        pytest.skip("with GTIDs this server refuses CREATE TABLE ... SELECT")
     stage.create(rows=1)
     place = places(stage)["position"]
     stage.run("CREATE TABLE u (id INT PRIMARY KEY, v INT) SELECT 1 AS id, 2 AS v")

@@ -157,3 +157,21 @@ CATALOG_CONNECTION_UNUSABLE = Code(
     "The connection of Unity Catalog that source.url names is none of MySQL's, or does not say host and user.",
     "Name a connection of the type MYSQL, with a host and a user, or write source.url as mysql://user@host:port.",
 )
+
+DISK_REFUSES = Code(
+    7018,
+    "disk_refuses",
+    TransientError,
+    Scope.PIPELINE,
+    "A disk that the run writes to is full, or refuses to be written.",
+    "Make room in the folder that the error names, or let this user write to it; a run tries again.",
+)
+
+PLANNER_ENDED = Code(
+    7019,
+    "planner_ended",
+    TransientError,
+    Scope.PIPELINE,
+    "The Python process in which Spark has the stream planned was ended from outside.",
+    "See in the system's log whether it had no memory left, and give the machine more; a run tries again.",
+)

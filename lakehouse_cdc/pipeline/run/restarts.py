@@ -1,4 +1,4 @@
-"""Start the streams again when what stopped them lies outside and may pass: a server that restarts, a busy machine.
+"""Start the streams again when what stopped them lies outside and may pass: a full disk, a server that restarts.
 
 A run that starts its queries again does what the next run would: what Spark had planned is in the checkpoint, a batch
 is a function of its offsets, and bronze and silver take each batch once. So no row can be lost or doubled by it. Short
@@ -39,6 +39,8 @@ MAY_PASS = frozenset(
         codes.PYTHON_WORKER_LATE,
         codes.KAFKA_UNAVAILABLE,
         codes.OBJECT_STORE_UNAVAILABLE,
+        codes.DISK_REFUSES,
+        codes.PLANNER_ENDED,
     }
 )
 _PAUSES = (1, 2, 4, 8, 16, 32, 60)  # seconds before each further try; the last one is repeated

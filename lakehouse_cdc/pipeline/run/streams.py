@@ -13,6 +13,8 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
+from lakehouse_cdc.lake.spark_errors import failure_of
+
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -49,7 +51,7 @@ class Streams:
             if self._interrupted:
                 raise KeyboardInterrupt
             for query in self._queries:
-                if query not in running and (failure := query.exception()) is not None:
+                if query not in running and (failure := failure_of(query)) is not None:
                     raise failure
             if not running:
                 return True

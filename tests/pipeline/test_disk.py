@@ -1,0 +1,131 @@
+"""A disk that is full, or read only, is named, and waited for; on file systems of the tests' own."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+from pyspark.sql import SparkSession
+
+from lakehouse_cdc.errors import CdcError, codes
+from lakehouse_cdc.ops.last_error import read
+from lakehouse_cdc.pipeline.report import RunReport
+from lakehouse_cdc.pipeline.run.disk import disks_asked, refusal
+from lakehouse_cdc.testing import MySqlServer
+from tests.faults.lake import Disk
+from tests.faults.under_writes import can_mount
+from tests.remedies import remedy
+from tests.support.pipelines import ops, pipeline, small_table
+from tests.support.waiting import until
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    if not can_mount():
+        pytest.skip("only root may mount a file system, on Linux")
+    with Disk(tmp_path / "disk") as mounted:
+        yield mounted
+
+
+@contextmanager
+def read_only(disk: Disk) -> Iterator[None]:
+    path = str(disk.path)
+    subprocess.run(["mount", "--bind", path, path], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", path], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", "-l", path], check=True)
+
+
+@contextmanager
+def full(disk: Disk) -> Iterator[None]:
+    disk.fill()
+    try:
+        yield
+    finally:
+        disk.empty()
+
+
+REFUSALS = {"Read-only file system": read_only, "No space left on device": full}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("said", REFUSALS)
+def test_an_unknown_failure_is_of_the_disk_where_that_refuses(disk: Disk, said: str) -> None:
+    folder = disk.path / "lake" / "new"
+
+    def failure(error: Exception) -> BaseException:
+        with pytest.raises(Exception) as caught, disks_asked(lambda: [folder]):  # noqa: PT011
+            raise error
+        return caught.value
+
+    unknown, known = RuntimeError("what nobody knows"), codes.CONNECTION_LOST.error("gone")
+    assert refusal(folder) == ""
+    assert failure(unknown) is unknown
+    with REFUSALS[said](disk):
+        assert refusal(folder) == f"cannot write to {folder}: {said}"
+        refused = failure(unknown)
+        assert isinstance(refused, CdcError)
+        assert (refused.code, refused.what, refused.__cause__) == (codes.DISK_REFUSES, refusal(folder), unknown)
+        assert failure(known) is known
+    assert failure(unknown) is unknown
+    assert [*disk.path.iterdir()] == []
+
+
+@pytest.mark.long
+@remedy(codes.DISK_REFUSES)
+@pytest.mark.parametrize("said", REFUSALS)
+def test_a_run_waits_until_it_can_write(
+    disk: Disk,
+    said: str,
+    spark: SparkSession,
+    mysql: MySqlServer,
+    mysql_client: pymysql.Connection[Any],
+    database: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    small_table(mysql_client, database)
+    lake = pipeline(spark, mysql, database, disk.path)
+    lake.run(once=True)
+    reports: list[RunReport] = []
+    thread = threading.Thread(target=lambda: reports.append(lake.run(every_seconds=0.2)))
+    thread.start()
+    try:
+        until(lambda: bool(spark.streams.active) and all(query.lastProgress for query in spark.streams.active))
+        with REFUSALS[said](disk):
+            mysql_client.cursor().execute(f"DELETE FROM {database}.t WHERE id = 1")
+            until(lambda: codes.DISK_REFUSES.label in caplog.text)
+        silver = str(lake.layout.silver_table(f"{database}.t"))
+        until(lambda: spark.read.format("delta").load(silver).count() == 2)
+        until(lambda: read(lake.state) is None)
+    finally:
+        for query in spark.streams.active:
+            query.stop()  # which ends the run as well
+        thread.join(120)
+    [report] = reports
+    assert report.restarts > 0
+    assert f"cannot write to {disk.path / 'lakehouse'}: {said} Hint: Make room in the folder" in caplog.text
+    assert ops(spark, lake) == [("r", 1), ("r", 2), ("r", 3), ("d", 1)]
+    assert lake.verify().verified
+
+
+@pytest.mark.long
+def test_a_run_that_is_not_to_wait_ends_by_it(
+    disk: Disk, spark: SparkSession, mysql: MySqlServer, mysql_client: pymysql.Connection[Any], database: str
+) -> None:
+    small_table(mysql_client, database)
+    lake = pipeline(spark, mysql, database, disk.path, source={"retry_seconds": 0.1})
+    lake.run(once=True)
+    mysql_client.cursor().execute(f"DELETE FROM {database}.t WHERE id = 1")
+    with full(disk), pytest.raises(CdcError) as refused:
+        lake.run(once=True)
+    assert refused.value.code is codes.DISK_REFUSES
+    lake.run(once=True)
+    assert ops(spark, lake) == [("r", 1), ("r", 2), ("r", 3), ("d", 1)]
