@@ -6,6 +6,7 @@ import random
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 
@@ -73,9 +74,10 @@ def test_a_server_sees_that_a_client_was_reset() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening, relay(listening.getsockname()[1]) as network:
         client = socket.create_connection(("127.0.0.1", network.port), 10)
         with closing(listening.accept()[0]) as server:
+            server.settimeout(10)
+            time.sleep(0.5)  # until the relay waits for what the server will say
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             client.close()
-            server.settimeout(10)
             assert server.recv(1) == b""
 
 
