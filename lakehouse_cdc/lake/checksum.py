@@ -21,18 +21,18 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
 from typing import Any
 
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
+from lakehouse_cdc.lake.log_actions import Action, last_checkpoint, log_file, of_checkpoint, of_commit
 from lakehouse_cdc.lake.table_state import State
 
 MAKING = ".making-"  # the beginning of the name of a file of the log that is yet to get its own
 _SURELY = 86_400.0  # seconds after which nobody is at it any more
 Checksum = dict[str, Any]  # as the protocol has it
-Action = Mapping[str, Any]  # likewise, of a commit
 _COMMIT = re.compile(r"^(\d{20})\.json$")
 _CHECKPOINT = re.compile(r"^(\d{20})\.checkpoint\.parquet$")
 _SUMS = re.compile(r"^\.?(\d{20})\.(?:json\.|crc\.)?crc$")  # checksums, and the sums that Hadoop keeps beside files
@@ -44,11 +44,11 @@ _COLUMNS = ["add.path", "add.size", "add.deletionVector", "txn", "metaData", "pr
 def newest_version(folder: str) -> int | None:
     """The newest version of the table in a folder, None where it has none."""
     log = os.path.join(folder, LOG)
-    version = _last_checkpoint(log)
+    version = last_checkpoint(log)
     if version is None:
         with suppress(FileNotFoundError):
             version = max((int(match[1]) for name in os.listdir(log) if (match := _COMMIT.match(name))), default=None)
-    while version is not None and os.path.exists(_path(log, version + 1, "json")):
+    while version is not None and os.path.exists(log_file(log, version + 1, "json")):
         version += 1
     return version
 
@@ -94,7 +94,7 @@ def write_checksum(folder: str, version: int, before: Checksum, actions: Iterabl
     try:
         with open(temporary, "x", encoding="utf-8") as out:
             out.write(json.dumps(said, ensure_ascii=False) + "\n")
-        os.replace(temporary, _path(log, version, "crc"))
+        os.replace(temporary, log_file(log, version, "crc"))
     finally:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
@@ -132,22 +132,9 @@ def _after(before: Checksum, actions: Iterable[Action]) -> Checksum:
     return {**counted, **kept, "setTransactions": [last[name] for name in sorted(last)]}
 
 
-def _path(log: str, version: int, kind: str) -> str:
-    return os.path.join(log, f"{version:020}.{kind}")
-
-
-def _last_checkpoint(log: str) -> int | None:
-    try:
-        with open(os.path.join(log, "_last_checkpoint"), encoding="utf-8") as file:
-            version = int(json.load(file)["version"])
-    except (OSError, ValueError, KeyError, TypeError):  # there is none, or a crash has left a part of it
-        return None
-    return version if os.path.exists(_path(log, version, "json")) else None
-
-
 def _read(log: str, version: int) -> Checksum | None:
     try:
-        with open(_path(log, version, "crc"), encoding="utf-8") as file:
+        with open(log_file(log, version, "crc"), encoding="utf-8") as file:
             held = json.load(file)
     except (OSError, ValueError):  # likewise
         return None
@@ -162,7 +149,7 @@ def _replayed(log: str, version: int) -> Checksum | None:
         names = os.listdir(log)
         checkpoints = (int(match[1]) for name in names if (match := _CHECKPOINT.match(name)))
         checkpoint = max((each for each in checkpoints if each <= version), default=None)
-        actions = iter(()) if checkpoint is None else _of_checkpoint(log, checkpoint)
+        actions = iter(()) if checkpoint is None else of_checkpoint(log, checkpoint, _COLUMNS)
         return _folded(actions, log, range(0 if checkpoint is None else checkpoint + 1, version + 1))
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -173,7 +160,7 @@ def _folded(actions: Iterator[Action], log: str, versions: range) -> Checksum | 
     last: dict[str, Any] = {}
     domains: dict[str, Any] = {}
     latest: dict[str, Any] = {}
-    for action in chain(actions, (one for version in versions for one in _of_commit(log, version))):
+    for action in chain(actions, (one for version in versions for one in of_commit(log, version))):
         if (added := action.get("add")) is not None:
             if added.get("deletionVector") is not None:
                 return None  # a path alone does not name a file
@@ -191,25 +178,3 @@ def _folded(actions: Iterator[Action], log: str, versions: range) -> Checksum | 
         "domainMetadata": [domain for domain in domains.values() if not domain["removed"]],
         "metadata": latest["metaData"], "protocol": latest["protocol"],
     }  # fmt: skip
-
-
-def _of_commit(log: str, version: int) -> Iterator[Action]:
-    with open(_path(log, version, "json"), encoding="utf-8") as lines:
-        for line in lines:
-            yield json.loads(line)
-
-
-def _of_checkpoint(log: str, version: int) -> Iterator[Action]:
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(_path(log, version, "checkpoint.parquet")) as file:
-        there = {name.partition(".")[0] for name in _COLUMNS} & set(file.schema_arrow.names)
-        columns = [name for name in _COLUMNS if name.partition(".")[0] in there]
-        for row in file.read(columns=columns).to_pylist(maps_as_pydicts="strict"):
-            yield {name: _without_none(value) for name, value in row.items() if value is not None}
-
-
-def _without_none(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    return {name: _without_none(each) for name, each in value.items() if each is not None}

@@ -12,15 +12,18 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake import delta_log
+from lakehouse_cdc.lake.log_actions import Action, last_checkpoint, of_checkpoint, of_commit
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.table_layout import Table
 
+_COLUMNS = ["add.path", "add.partitionValues", "add.stats", "add.deletionVector", "metaData.configuration"]
 LONG = 1_000  # versions of a table whose log is no longer read from its beginning
 
 
@@ -39,12 +42,34 @@ def files_of(table: Table, versions: Versions, partition: Mapping[str, str] | No
     first = 0 if versions.after is None else versions.after + 1
     files: dict[str, Listed] = {}
     try:
-        for action in _actions(os.path.join(str(table.path), "_delta_log"), first, versions.last):
+        log = os.path.join(str(table.path), "_delta_log")
+        for action in _of_commits(log, range(first, versions.last + 1)):
             if not _followed(action, files, partition, whole=versions.after is None):
                 return None
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return list(files.values())
+
+
+def live_files(table: Table, version: int) -> list[Listed] | None:
+    """Those that are part of the table at that version, in no order; None if the log does not simply say.
+
+    It is read from its last checkpoint on, so it may be long.
+    """
+    log, files = os.path.join(str(table.path), "_delta_log"), dict[str, Listed]()
+    try:
+        checkpoint = last_checkpoint(log)
+        begun = iter(()) if checkpoint is None else of_checkpoint(log, checkpoint, _COLUMNS)
+        for action in chain(begun, _of_commits(log, range(0 if checkpoint is None else checkpoint + 1, version + 1))):
+            if not _followed(action, files, None, whole=True):
+                return None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return list(files.values())
+
+
+def _of_commits(log: str, versions: range) -> Iterator[Action]:
+    return (action for version in versions for action in of_commit(log, version))
 
 
 def only_appended(spark: SparkSession, table: Table) -> bool:
@@ -57,16 +82,7 @@ def only_appended(spark: SparkSession, table: Table) -> bool:
     return state is not None and state.version < LONG and bool(files_of(table, Versions(-1, state.version)))
 
 
-def _actions(log: str, first: int, last: int) -> Iterator[dict[str, Any]]:
-    for version in range(first, last + 1):
-        with open(os.path.join(log, f"{version:020}.json"), encoding="utf-8") as lines:
-            for line in lines:
-                yield json.loads(line)
-
-
-def _followed(
-    action: dict[str, Any], files: dict[str, Listed], partition: Mapping[str, str] | None, *, whole: bool
-) -> bool:
+def _followed(action: Action, files: dict[str, Listed], partition: Mapping[str, str] | None, *, whole: bool) -> bool:
     """Bring `files` after an action; False where that says something of which this module knows nothing."""
     if (added := action.get("add")) is not None:
         its = added["partitionValues"]

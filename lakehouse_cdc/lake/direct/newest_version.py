@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 Action = Mapping[str, Any]  # of a commit, as the log has it
 _TRIES = 200  # commits of others that may come in between
 _INTERVAL, _EVERY = "delta.checkpointInterval", 10
+_CHECKPOINTS = 10  # after so many, commits are looked for that are too old: that takes longer, the longer the log
 _CLEANS_UP = "delta.enableExpiredLogCleanup"
 _log = logging.getLogger(__name__)
 
@@ -103,9 +104,10 @@ class NewestVersion:
         return version
 
     def keep_log_short(self, version: int) -> None:
-        """After a commit of that version: make a checkpoint, and delete commits that are too old, where it is time."""
+        """After a commit of that version: make a checkpoint, or delete commits that are too old, where it is time."""
         held = self.state.properties
-        if version % int(held.get(_INTERVAL, _EVERY)):
+        every = int(held.get(_INTERVAL, _EVERY))
+        if version % every:
             return
         try:
             from deltalake import DeltaTable
@@ -114,7 +116,7 @@ class NewestVersion:
             with suppress(FileNotFoundError):  # a sum that Hadoop keeps beside the file, which is written in place
                 os.unlink(os.path.join(self._folder, LOG, "._last_checkpoint.crc"))
             opened.create_checkpoint()
-            if held.get(_CLEANS_UP, "true") != "false":
+            if held.get(_CLEANS_UP, "true") != "false" and version % (every * _CHECKPOINTS) == 0:
                 opened.cleanup_metadata()
                 remove_old(self._folder)
         except Exception as error:  # likewise

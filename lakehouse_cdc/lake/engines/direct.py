@@ -6,10 +6,11 @@ A job of Spark's takes a third of a second however little it does, and each batc
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -18,13 +19,12 @@ from pyspark.sql.types import StructType
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.direct.commit import add_files
 from lakehouse_cdc.lake.direct.data_file import FileWriter, NewFile
-from lakehouse_cdc.lake.direct.file_listing import LONG, files_of
+from lakehouse_cdc.lake.direct.file_listing import live_files
 from lakehouse_cdc.lake.direct.newest_version import can_commit
 from lakehouse_cdc.lake.direct.replacement import Replacement
 from lakehouse_cdc.lake.engines.port import Row, struct_of
 from lakehouse_cdc.lake.engines.spark import SparkEngine
 from lakehouse_cdc.lake.table_state import Columns
-from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Table
 
@@ -107,14 +107,35 @@ class DirectEngine:
 
     def read(self, table: Table, columns: Sequence[str]) -> list[dict[str, Any]]:
         """See `port.Engine`."""
+        rows = self._rows(table, columns)
+        if rows is None:
+            return SparkEngine(self._spark).read(table, columns)
+        return [row for each in rows for row in each.to_pylist()]
+
+    def greatest(self, table: Table, by: str, columns: Sequence[str]) -> dict[str, Any] | None:
+        """See `port.Engine`."""
+        rows = self._rows(table, list(dict.fromkeys([by, *columns])))
+        if rows is None:
+            return SparkEngine(self._spark).greatest(table, by, columns)
+        ends = [row for each in rows if (row := _greatest(each, by)) is not None]
+        row = max(ends, key=lambda row: row[by], default=None)
+        return None if row is None else {name: row[name] for name in columns}
+
+    def _rows(self, table: Table, columns: Sequence[str]) -> Iterator[pa.Table] | None:
+        """Those of each file; None where only Spark reads them."""
         state = delta_log.state(self._spark, table)
-        if state is not None and state.plain and state.version < LONG:
-            files = files_of(table, Versions(None, state.version), {})
-            if files is not None:
-                kinds = StructType.fromJson({"type": "struct", "fields": list(state.fields)})
-                schema = to_arrow_schema(StructType([kinds[name] for name in columns]), timezone="UTC")
-                rows: list[dict[str, Any]] = []
-                for file in files:
-                    rows += _read(os.path.join(str(table.path), file.path), schema).to_pylist()
-                return rows
-        return SparkEngine(self._spark).read(table, columns)
+        files = live_files(table, state.version) if state is not None and state.plain else None
+        if state is None or files is None:
+            return None
+        kinds = StructType.fromJson({"type": "struct", "fields": list(state.fields)})
+        schema = to_arrow_schema(StructType([kinds[name] for name in columns]), timezone="UTC")
+        return (_read(os.path.join(str(table.path), file.path), schema) for file in files)
+
+
+def _greatest(rows: pa.Table, by: str) -> dict[str, Any] | None:
+    """The row with the greatest value in that column, None where it has none."""
+    greatest = pc.max(rows.column(by))
+    if not greatest.is_valid:
+        return None
+    [row] = rows.slice(pc.index(rows.column(by), greatest).as_py(), 1).to_pylist()
+    return dict(row)

@@ -55,3 +55,6 @@ class Engine(Protocol):
 
     def read(self, table: Table, columns: Sequence[str]) -> list[dict[str, Any]]:
         """These columns of all rows. For tables of few rows: all of them come to the driver."""
+
+    def greatest(self, table: Table, by: str, columns: Sequence[str]) -> dict[str, Any] | None:
+        """These columns of the row that has the greatest value in the column `by`; None where none has a value."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from lakehouse_cdc.lake.commits import writer_options
 from lakehouse_cdc.lake.engines.port import Row, struct_of
@@ -38,3 +39,8 @@ class SparkEngine:
         """See `port.Engine`."""
         rows: list[dict[str, Any]] = read(self._spark, table).select(*columns).toArrow().to_pylist()
         return rows
+
+    def greatest(self, table: Table, by: str, columns: Sequence[str]) -> dict[str, Any] | None:
+        """See `port.Engine`."""
+        rows = read(self._spark, table).where(F.col(by).isNotNull()).orderBy(F.col(by).desc()).limit(1)
+        return next(iter(rows.select(*columns).toArrow().to_pylist()), None)

@@ -18,12 +18,11 @@ from decimal import Decimal
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from lakehouse_cdc.lake.commits import newest_version
 from lakehouse_cdc.lake.engines.choice import engine_of
 from lakehouse_cdc.lake.readers.spark import SparkReader
-from lakehouse_cdc.lake.tables import alter, create, held_columns, read, table_id
+from lakehouse_cdc.lake.tables import alter, create, held_columns, table_id
 from lakehouse_cdc.model.clock import Mark
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout
@@ -36,8 +35,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 def last_seq(spark: SparkSession, layout: Layout) -> int:
     """That of the newest row of the ledger, which is there; 0 where it has none."""
-    newest = read(spark, layout.ledger).agg(F.max("seq").alias("seq")).head()
-    return 0 if newest is None or newest["seq"] is None else int(newest["seq"])
+    newest = engine_of(spark, layout.ledger).greatest(layout.ledger, "seq", ["seq"])
+    return 0 if newest is None else int(newest["seq"])
 
 
 class Ledger:
@@ -110,8 +109,7 @@ class Ledger:
             if all(name != BOUNDS for name, _ in held_columns(self._spark, table)):
                 added = f"{BOUNDS} {dict(COLUMNS)[BOUNDS]}"
                 alter(self._spark, table, f"ALTER TABLE {table.sql} ADD COLUMNS ({added})")
-            rows = engine_of(self._spark, table).read(table, ["seq", "tables"])
-            return max(rows, key=lambda row: row["seq"], default=None)
+            return engine_of(self._spark, table).greatest(table, "seq", ["seq", "tables"])
         create(
             self._spark, table, COLUMNS, pipeline=layout.pipeline,
             properties={

@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from lakehouse_cdc.bronze.tables import SCHEMAS
 from lakehouse_cdc.lake import delta_log
@@ -90,6 +91,11 @@ def test_every_engine_makes_the_same_table(spark: SparkSession, tmp_path: Path, 
             assert read(spark, table).where(which).count() == read(spark, tables["spark"]).where(which).count()
         held = [sorted(map(repr, engine(spark).read(table, names))) for engine in ENGINES.values()]
         assert all(one == held[0] for one in held)
+        [last] = read(spark, table).orderBy(F.desc("seq")).limit(1).collect()
+        for engine in ENGINES.values():
+            assert (row := engine(spark).greatest(table, "seq", names)) is not None
+            assert repr(row) in held[0]
+            assert row["seq"] == last["seq"]
     log = Path(str(tables["direct"].path), "_delta_log", f"{4:020}.json").read_text().splitlines()
     [added] = [json.loads(line)["add"] for line in log if line.startswith('{"add"')]
     assert json.loads(added["stats"])["numRecords"] == 4
@@ -108,6 +114,33 @@ def test_an_append_that_fails_adds_nothing_or_all(
     assert engine.read(table, ["a"]) == ([{"a": 1}] if moment is Moment.AFTER else [])
     engine.append(table, columns, [{"a": 1}], note(0), "step", ["a"])
     assert engine.read(table, ["a"]) == [{"a": 1}]
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_no_row_is_the_greatest_of_none(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    columns: Columns = (("a", "bigint"), ("b", "string"))
+    table, engine = made(spark, tmp_path, columns), ENGINES[name](spark)
+    assert engine.greatest(table, "a", ["b"]) is None
+    engine.append(table, columns, [{"a": None, "b": "none"}], note(0), "step", ["a"])
+    assert engine.greatest(table, "a", ["b"]) is None
+    engine.append(table, columns, [{"a": -3, "b": "one"}, {"a": None, "b": "none"}], note(1), "step", ["a"])
+    engine.append(table, columns, [{"a": -5, "b": "two"}], note(2), "step", ["a"])
+    assert engine.greatest(table, "a", ["b"]) == {"b": "one"}
+
+
+def test_a_long_log_is_read_from_its_last_checkpoint_on(spark: SparkSession, tmp_path: Path) -> None:
+    columns: Columns = (("a", "bigint"),)
+    table, direct = made(spark, tmp_path, columns), DirectEngine(spark)
+    log = Path(str(table.path), "_delta_log")
+    for batch in range(23):
+        direct.append(table, columns, [{"a": batch}], note(batch), "step", ["a"])
+        if batch == 10:
+            spark.sql(f"OPTIMIZE {table.sql}").collect()
+    for old in sorted(log.glob("*.json"))[:15]:
+        old.unlink()
+    with patch.object(SparkEngine, "read", side_effect=AssertionError("Spark was asked")):
+        assert sorted(row["a"] for row in direct.read(table, ["a"])) == [*range(23)]
+    assert sorted(row["a"] for row in SparkEngine(spark).read(table, ["a"])) == [*range(23)]
 
 
 def test_the_engine_of_a_table_is_the_first_that_can(spark: SparkSession, tmp_path: Path) -> None:

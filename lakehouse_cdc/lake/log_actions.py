@@ -1,0 +1,56 @@
+"""What the log of a table in a folder here has: actions of commits and of checkpoints, as the protocol has them.
+
+Source: Delta's protocol, "Delta Log Entries", "Checkpoints", "Last Checkpoint File". Only checkpoints in one file are
+read; what has others is left to Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+Action = Mapping[str, Any]
+
+
+def log_file(log: str, version: int, kind: str) -> str:
+    """The path of the file of a version: json, crc or checkpoint.parquet."""
+    return os.path.join(log, f"{version:020}.{kind}")
+
+
+def last_checkpoint(log: str) -> int | None:
+    """The version of the newest checkpoint, as `_last_checkpoint` says, if its commit is there, too."""
+    try:
+        with open(os.path.join(log, "_last_checkpoint"), encoding="utf-8") as file:
+            version = int(json.load(file)["version"])
+    except (OSError, ValueError, KeyError, TypeError):  # there is none, or a crash has left a part of it
+        return None
+    return version if os.path.exists(log_file(log, version, "json")) else None
+
+
+def of_commit(log: str, version: int) -> Iterator[Action]:
+    """The actions of a commit. Raises OSError and ValueError."""
+    with open(log_file(log, version, "json"), encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)
+
+
+def of_checkpoint(log: str, version: int, columns: Sequence[str]) -> Iterator[Action]:
+    """The actions of a checkpoint, with these columns, such as `add.path`, as far as it has them; no value is None.
+
+    Raises OSError and ValueError.
+    """
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(log_file(log, version, "checkpoint.parquet")) as file:
+        there = {name.partition(".")[0] for name in columns} & set(file.schema_arrow.names)
+        read = [name for name in columns if name.partition(".")[0] in there]
+        for row in file.read(columns=read).to_pylist(maps_as_pydicts="strict"):
+            yield {name: _without_none(value) for name, value in row.items() if value is not None}
+
+
+def _without_none(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {name: _without_none(each) for name, each in value.items() if each is not None}
