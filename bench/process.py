@@ -9,7 +9,7 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import psutil
@@ -23,7 +23,7 @@ class Run:
     """`rows` rows or changes took `seconds`; `peak_mb` is of the whole process tree, pages that are shared once.
 
     `workers_mb` is that of Spark's Python workers alone, `driver_mb` that of all else. Of a run that is checked, these
-    are those of the check, too, if it took more.
+    are those of the check, too, if it took more. `said` is all of the line that it printed.
     """
 
     rows: int
@@ -31,6 +31,7 @@ class Run:
     peak_mb: int
     workers_mb: int = 0
     driver_mb: int = 0
+    said: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def rate(self) -> float:
@@ -51,7 +52,8 @@ def run(command: Sequence[str], environment: Mapping[str, str] | None = None) ->
             errors.seek(0)
             raise RuntimeError(f"{' '.join(command)[:300]} ended with {process.returncode}\n{errors.read()[-4000:]}")
     said: dict[str, Any] = json.loads(out.strip().splitlines()[-1])
-    return Run(int(said["rows"]), float(said["seconds"]), *(round(peak / 1e6) for peak in peaks))
+    peak, workers, driver = (round(one / 1e6) for one in peaks)
+    return Run(int(said["rows"]), float(said["seconds"]), peak, workers, driver, said)
 
 
 class _Watch:

@@ -21,6 +21,7 @@ from bench import (
     merge_report,
     soak_report,
     speed_report,
+    topics_out_report,
     whole_server_report,
 )
 
@@ -35,6 +36,7 @@ _SECTIONS = {
     "soak": soak_report.section,
     "cold": cold_report.section,
     "commands": commands_report.section,
+    "topics_out": topics_out_report.section,
 }
 _CHARTS = {"speed": speed_report.charts, "latency": latency_report.charts, "merge": merge_report.charts}
 _HEAD = "# What was measured\n\nEach part was written by the command in it, and is repeated by it.\n"

@@ -15,6 +15,7 @@ _NAMES = {"flink.cdc": "Flink CDC", "flink": "Flink", "debezium": "Debezium"}
 _MEMORY = "-Xmx2g"  # what a local session of Spark has
 # a batch that is full is handed on only after this time, which is 500 ms by default
 _TUNED = ("poll.interval.ms=10",)
+_LARGE_BATCHES = ("max.batch.size=16384", "max.queue.size=65536")  # where each is acknowledged before the next one
 _OPENED = (  # what Kafka Connect and Flink reach into
     "--add-opens=java.base/java.util=ALL-UNNAMED", "--add-opens=java.base/java.lang=ALL-UNNAMED",
 )  # fmt: skip
@@ -48,6 +49,11 @@ def binlog_connector(port: int, log: Log) -> list[str]:
 def debezium(port: int, workload: Workload, rows: int) -> list[str]:
     """Debezium's embedded engine, a table's rows into nothing."""
     return _java("debezium", "DebeziumPeer", port, workload.name, rows, *_TUNED)
+
+
+def debezium_into_topic(port: int, workload: Workload, rows: int, brokers: str, prefix: str) -> list[str]:
+    """Debezium's embedded engine, a table's rows into the topic `<prefix>.<database>.<table>`, which is there."""
+    return _java("debezium", "TopicPeer", port, workload.name, rows, brokers, prefix, *_TUNED, *_LARGE_BATCHES)
 
 
 def versions() -> dict[str, str]:

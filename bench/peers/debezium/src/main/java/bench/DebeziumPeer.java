@@ -3,8 +3,6 @@ package bench;
 import io.debezium.engine.ChangeEvent;
 import io.debezium.engine.DebeziumEngine;
 import io.debezium.embedded.Connect;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.List;
 import java.util.Properties;
 import java.util.concurrent.atomic.AtomicLong;
@@ -20,28 +18,8 @@ import org.apache.kafka.connect.source.SourceRecord;
 public final class DebeziumPeer {
     public static void main(String[] args) throws Exception {
         long expected = Long.parseLong(args[2]);
-        Path folder = Files.createTempDirectory("debezium");
-        Properties settings = new Properties();
-        settings.setProperty("name", "bench");
-        settings.setProperty("connector.class", "io.debezium.connector.mysql.MySqlConnector");
-        settings.setProperty("offset.storage", "org.apache.kafka.connect.storage.MemoryOffsetBackingStore");
-        settings.setProperty("offset.flush.interval.ms", "60000");
-        settings.setProperty("schema.history.internal", "io.debezium.relational.history.MemorySchemaHistory");
-        settings.setProperty("topic.prefix", "bench");
-        settings.setProperty("database.hostname", "127.0.0.1");
-        settings.setProperty("database.port", args[0]);
-        settings.setProperty("database.user", "root");
-        settings.setProperty("database.password", "");
-        settings.setProperty("database.server.id", "79001");
-        settings.setProperty("database.ssl.mode", "disabled");
-        settings.setProperty("database.include.list", args[1].split("\\.")[0]);
-        settings.setProperty("table.include.list", args[1]);
-        settings.setProperty("snapshot.mode", "initial_only");
-        settings.setProperty("include.schema.changes", "false");
-        for (int i = 3; i < args.length; i++) {
-            String[] pair = args[i].split("=", 2);
-            settings.setProperty(pair[0], pair[1]);
-        }
+        Properties settings = settings(args[0], args[1], "bench");
+        set(settings, args, 3);
         AtomicLong rows = new AtomicLong();
         long began = System.nanoTime();
         DebeziumEngine<ChangeEvent<SourceRecord, SourceRecord>> engine = DebeziumEngine
@@ -57,6 +35,36 @@ public final class DebeziumPeer {
                 }).build();
         engine.run();
         throw new IllegalStateException("ended after " + rows.get() + " rows");
+    }
+
+    /** Those of an engine that reads a table's rows, and whose topics' names have that prefix. */
+    static Properties settings(String port, String table, String prefix) {
+        Properties settings = new Properties();
+        settings.setProperty("name", "bench");
+        settings.setProperty("connector.class", "io.debezium.connector.mysql.MySqlConnector");
+        settings.setProperty("offset.storage", "org.apache.kafka.connect.storage.MemoryOffsetBackingStore");
+        settings.setProperty("offset.flush.interval.ms", "60000");
+        settings.setProperty("schema.history.internal", "io.debezium.relational.history.MemorySchemaHistory");
+        settings.setProperty("topic.prefix", prefix);
+        settings.setProperty("database.hostname", "127.0.0.1");
+        settings.setProperty("database.port", port);
+        settings.setProperty("database.user", "root");
+        settings.setProperty("database.password", "");
+        settings.setProperty("database.server.id", "79001");
+        settings.setProperty("database.ssl.mode", "disabled");
+        settings.setProperty("database.include.list", table.split("\\.")[0]);
+        settings.setProperty("table.include.list", table);
+        settings.setProperty("snapshot.mode", "initial_only");
+        settings.setProperty("include.schema.changes", "false");
+        return settings;
+    }
+
+    /** Add the properties among the arguments from that one on. */
+    static void set(Properties settings, String[] args, int first) {
+        for (int i = first; i < args.length; i++) {
+            String[] pair = args[i].split("=", 2);
+            settings.setProperty(pair[0], pair[1]);
+        }
     }
 
     private static long count(List<ChangeEvent<SourceRecord, SourceRecord>> records, String table) {
