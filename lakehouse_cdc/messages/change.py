@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.seq import unpack
@@ -60,12 +60,18 @@ class Message:
     headers: Headers = ()
 
 
+# of a topic's part (key or value) and of a schema of Avro: what writes data of that schema as bytes
+Part = Literal["key", "value"]
+Encoder = Callable[[Part, Mapping[str, Any]], Callable[[Any], bytes]]
+
+
 @dataclass(frozen=True)
 class Settings:
     """How messages are written. `source` names the source in them, as Debezium's `topic.prefix` does.
 
     `exact`: no value is lost or changed, see each format. `schemas`: Debezium's messages have their schemas.
-    `tombstones`: a `d` is followed by a message without a value. `version` is that of this program.
+    `tombstones`: a `d` is followed by a message without a value. `version` is that of this program. `encoder` is for
+    formats in Avro, which need one.
     """
 
     source: str
@@ -74,6 +80,7 @@ class Settings:
     schemas: bool = False
     tombstones: bool = True
     version: str = ""
+    encoder: Encoder | None = None
 
 
 # the messages of a change, in order; the number is the time of writing in microseconds since 1970

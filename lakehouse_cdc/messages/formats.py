@@ -7,13 +7,14 @@ from typing import Literal, get_args
 
 from lakehouse_cdc.messages import canal, canal_reader, changelog, flat, maxwell, maxwell_reader
 from lakehouse_cdc.messages.change import Format
-from lakehouse_cdc.messages.debezium import envelope
+from lakehouse_cdc.messages.debezium import avro, envelope
 from lakehouse_cdc.messages.debezium import reader as debezium
 from lakehouse_cdc.messages.reading import Declared, Reader
 
-FormatName = Literal["debezium-json", "flat", "canal-json", "maxwell", "changelog-json"]
+FormatName = Literal["debezium-json", "debezium-avro", "flat", "canal-json", "maxwell", "changelog-json"]
 FORMATS: dict[FormatName, Format] = {
     "debezium-json": envelope.writer,
+    "debezium-avro": avro.writer,
     "flat": flat.writer,
     "canal-json": canal.writer,
     "maxwell": maxwell.writer,

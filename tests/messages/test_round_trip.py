@@ -21,6 +21,7 @@ from lakehouse_cdc.messages.formats import FORMATS, FormatName
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.schema.table import Column, TableSchema
+from tests.support.avro_messages import encoder
 from tests.support.message_readers import READERS, Read
 from tests.support.row_images import UTF8, plain
 
@@ -29,6 +30,7 @@ NOW = 1_700_000_000_000_000
 # (format, type) -> a value that the default mode loses, and what a reader makes of it
 LOST = {
     ("debezium-json", "bigint unsigned"): (Decimal(2**64 - 1), -1),
+    ("debezium-avro", "bigint unsigned"): (Decimal(2**64 - 1), -1),
     ("maxwell", "json"): ("null", None),
 }
 
@@ -137,7 +139,7 @@ def change(op: Op, before: Any, after: Any, key: Any = None) -> RowChange:
 
 
 def written(name: FormatName, of: RowChange, schema: TableSchema = SCHEMA, **settings: Any) -> list[Message]:
-    return FORMATS[name](schema, Settings("shop", "shop.t", **settings))(of, NOW)
+    return FORMATS[name](schema, Settings("shop", "shop.t", encoder=encoder, **settings))(of, NOW)
 
 
 def read(name: FormatName, message: Message, schema: TableSchema = SCHEMA) -> Read:
@@ -222,8 +224,11 @@ def test_a_key_that_was_not_found_is_taken_away(name: FormatName, tombstones: bo
     found = read(name, messages[0])
     assert found.op == "d"
     assert found.key == {"id": 5}
-    assert found.before is not None
-    assert {k: v for k, v in found.before.items() if v is not None} == {"id": 5}
+    if name == "debezium-avro":  # a row would need all columns that are never null
+        assert found.before is None
+    else:
+        assert found.before is not None
+        assert {k: v for k, v in found.before.items() if v is not None} == {"id": 5}
     assert [message.value for message in messages[1:]] == ([None] if tombstones else [])
 
 

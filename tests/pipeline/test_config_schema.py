@@ -54,7 +54,8 @@ VALUES: list[Any] = [
     {"access_key": "${env:A}"}, {"access_key": "${env:A}", "secret_key": "${env:B}"},
     {"access_key": "", "secret_key": ""},
     "position", "arrival", "${connection:shop}", "${connection:a/b}",
-    "at_least_once", "canal-json", "compact", "sasl_ssl", {"acks": 0}, {"Cleanup.Policy": "delete"}, {"a b": {}},
+    "at_least_once", "debezium-avro", "http://registry:8081", "https://u@registry",
+    "canal-json", "compact", "sasl_ssl", {"acks": 0}, {"Cleanup.Policy": "delete"}, {"a b": {}},
     {"a": {"kafka": {"bootstrap_servers": "b:9092"}}}, {"a": {"kafka": {}}},
     "now", "earliest", "never", {"time": "2026-01-31T12:00:00Z"}, {"time": "2026-13-01T12:00:00Z"},
     {"time": "2026-01-31"}, {"position": "bin.000042:4"}, {"position": "bin:4"}, {"position": "a", "gtid": "b"},
@@ -182,5 +183,5 @@ def test_only_secrets_are_secret() -> None:
         "source.password", "source.tls_key", "source.tls_key_password", "source.ssh_key", "source.ssh_key_password",
         "source.ssh_password", "source.mask_salt", "source.kafka.password", "source.kafka.key_password",
         "target.storage.access_key", "target.storage.secret_key",
-        "sinks.<name>.kafka.password", "sinks.<name>.kafka.key_password",
+        "sinks.<name>.kafka.password", "sinks.<name>.kafka.key_password", "sinks.<name>.kafka.registry_password",
     ]  # fmt: skip

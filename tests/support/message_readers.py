@@ -13,6 +13,7 @@ from typing import Any
 
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.type_registry import SPATIAL
+from tests.support.avro_messages import adjusted_names, as_json
 
 _EPOCH = datetime(1970, 1, 1)
 _EXACT = Context(prec=80)
@@ -44,6 +45,17 @@ def debezium(schema: TableSchema, key: bytes | None, value: bytes) -> Read:
         return _row(schema, image, _of_debezium)
 
     return Read(held["op"], row(identity), row(held["before"]), row(held["after"]))
+
+
+def of_registry(schema: TableSchema, key: bytes | None, value: bytes) -> Read:
+    """Debezium's Avro, by the schemas that `tests.support.avro_messages` holds."""
+    names = {adjusted: name for name, adjusted in adjusted_names(schema).items()}
+    document, identity = as_json(value), None if key is None else as_json(key)
+    for side in ("before", "after"):
+        document[side] = document[side] and {names[name]: held for name, held in document[side].items()}
+    identity = identity and {names[name]: held for name, held in identity.items()}
+    said = None if identity is None else json.dumps(identity).encode()
+    return debezium(schema, said, json.dumps(document).encode())
 
 
 def flat(schema: TableSchema, key: bytes | None, value: bytes) -> Read:
@@ -82,7 +94,8 @@ def maxwell(schema: TableSchema, key: bytes | None, value: bytes) -> Read:
 
 
 READERS = {
-    "debezium-json": debezium, "flat": flat, "changelog-json": changelog, "canal-json": canal, "maxwell": maxwell,
+    "debezium-json": debezium, "debezium-avro": of_registry, "flat": flat, "changelog-json": changelog,
+    "canal-json": canal, "maxwell": maxwell,
 }  # fmt: skip
 Reads = Callable[[Column, Any], Any]
 
@@ -121,7 +134,7 @@ def _of_debezium(column: Column, value: Any) -> Any:
         wkb = base64.b64decode(value["wkb"])
         if kind == "point":
             assert struct.unpack("<dd", wkb[5:]) == (float(value["x"]), float(value["y"]))
-        return struct.pack("<I", value["srid"] or 0) + wkb
+        return struct.pack("<I", (value["srid"] or 0) % 2**32) + wkb  # in Avro it is a number with a sign
     if kind in _BINARY:
         return base64.b64decode(value)
     if kind == "date":

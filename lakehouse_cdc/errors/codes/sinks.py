@@ -76,6 +76,25 @@ KAFKA_SETTING_REFUSED = Code(
     "Correct the setting that the error names, under producer or security of the sink, or under source.kafka.",
 )
 
+SCHEMA_REGISTRY_UNAVAILABLE = Code(
+    7109,
+    "schema_registry_unavailable",
+    TransientError,
+    Scope.PIPELINE,
+    "The schema registry of a sink cannot be reached, or cannot answer now.",
+    "Check registry and registry_ca of the sink, and that the registry runs; a run tries again.",
+)
+
+SCHEMA_REGISTRY_REFUSED = Code(
+    7110,
+    "schema_registry_refused",
+    DefiniteError,
+    Scope.PIPELINE,
+    "The schema registry refuses the user, or a schema that is not compatible with the subject's ones.",
+    "Check registry_username and registry_password; for a schema, set the compatibility of the subject that the error "
+    "names to what its readers need, NONE at the least, and run again.",
+)
+
 TOPIC_MISSING = Code(
     7201,
     "topic_missing",

@@ -1,7 +1,7 @@
-"""Debezium's JSON, as its MySQL connector 3.4 writes it through Kafka Connect's JsonConverter.
+"""Debezium's messages, as its MySQL connector 3.4 writes them through Kafka Connect's converters of JSON and Avro.
 
 - `envelope`: key and value of a message. `source`: where a change comes from. `columns`: a column's values and schema.
-- `reader`: the other direction. `values`: a column and its values from a field of a schema.
+- `avro`: the same in Avro. `reader`: the other direction. `values`: a column and its values from a field of a schema.
 
 Sources: Debezium's documentation of its MySQL connector ("Data change events", "Data type mappings"), the classes
 `io.debezium.time.*` and `io.debezium.data.*`, `org.apache.kafka.connect.json.JsonConverter`, and the messages of a

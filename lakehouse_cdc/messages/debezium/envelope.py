@@ -33,27 +33,38 @@ _TRANSACTION = {
 
 def writer(schema: TableSchema, settings: Settings) -> Writer:
     """The messages of a table, see `lakehouse_cdc.messages.debezium`."""
-    forms = {column.name: form_of(column, exact=settings.exact) for column in schema.captured}
-    pieces = {name: form.piece for name, form in forms.items()}
+    plain = payloads(schema, settings, described=settings.schemas)
+    if not settings.schemas:
+        return plain
+    before_key, before_value = (f'{{"schema":{_json(one)},"payload":'.encode() for one in schemas(schema, settings))
+
+    def messages(change: RowChange, now_us: int) -> list[Message]:
+        return [
+            Message(
+                None if one.key is None else b"%b%b}" % (before_key, one.key),
+                None if one.value is None else b"%b%b}" % (before_value, one.value),
+                one.headers,
+            )
+            for one in plain(change, now_us)
+        ]
+
+    return messages
+
+
+def payloads(schema: TableSchema, settings: Settings, *, described: bool) -> Writer:
+    """The same without schemas. `described`: they go with schemas, so each row has all of its columns, or is null."""
+    pieces = {column.name: form_of(column, exact=settings.exact).piece for column in schema.captured}
     key_pieces = {name: pieces[name] for name in schema.key}
     source = Source(schema, settings)
-    before_key = after_key = before_value = after_value = ""
-    if settings.schemas:
-        fields = {column.name: _field(column, forms[column.name], settings) for column in schema.captured}
-        key_schema = _struct(schema.key, fields, f"{settings.topic}.Key", optional=False)
-        before_key, after_key = f'{{"schema":{_json(key_schema)},"payload":', "}"
-        before_value, after_value = f'{{"schema":{_json(_envelope(fields, settings.topic))},"payload":', "}"
 
     def deleted(change: RowChange) -> str:
         if change.before is not None:
             return row_object(pieces, change.before)
         # the key is all that is known: no row of the schema, which may have columns that are never null
-        return "null" if settings.schemas else row_object(pieces, {**dict.fromkeys(pieces), **change.row})
+        return "null" if described else row_object(pieces, {**dict.fromkeys(pieces), **change.row})
 
     def messages(change: RowChange, now_us: int) -> list[Message]:
-        key = None
-        if change.key is not None:
-            key = f"{before_key}{row_object(key_pieces, change.key)}{after_key}".encode()
+        key = None if change.key is None else row_object(key_pieces, change.key).encode()
         before = after = "null"
         if change.op is Op.DELETE:
             before = deleted(change)
@@ -61,13 +72,21 @@ def writer(schema: TableSchema, settings: Settings) -> Writer:
             after = row_object(pieces, change.row)
             before = "null" if change.before is None else row_object(pieces, change.before)
         value = (
-            f'{before_value}{{"before":{before},"after":{after},"source":{source.block(change)},'
+            f'{{"before":{before},"after":{after},"source":{source.block(change)},'
             f'"transaction":null,"op":"{change.op.value}","ts_ms":{now_us // 1000},"ts_us":{now_us},'
-            f'"ts_ns":{now_us * 1000}}}{after_value}'
+            f'"ts_ns":{now_us * 1000}}}'
         )
         return with_tombstone([Message(key, value.encode(), headers_of(change))], change, settings)
 
     return messages
+
+
+def schemas(schema: TableSchema, settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Those of a key and of a value, as Connect's JsonConverter writes them."""
+    forms = {column.name: form_of(column, exact=settings.exact) for column in schema.captured}
+    fields = {column.name: _field(column, forms[column.name], settings) for column in schema.captured}
+    key = _struct(schema.key, fields, f"{settings.topic}.Key", optional=False)
+    return key, _envelope(fields, settings.topic)
 
 
 def _field(column: Column, form: Form, settings: Settings) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 - `options`: what the configuration says. `progress`: what of bronze is still to be sent, pure.
 - `sink`: the sink. `bronze_rows`: the rows in order, and those that a TRUNCATE or a repeated read takes away.
 - `delivery`: transactions with their ledger. `topics`: names, and how topics are made. `client`: librdkafka's errors.
+- `avro_encoder`: schemas in a registry.
 
 Invariant: a consumer that reads with `isolation.level=read_committed` sees each row of bronze once in `exactly_once`,
 and at least once in `at_least_once`; the messages of one key in the order of seq.

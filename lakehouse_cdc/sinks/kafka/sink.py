@@ -23,6 +23,7 @@ from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.seq import POS, Rank, unpack
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.model.table_name import split
+from lakehouse_cdc.sinks.kafka.avro_encoder import Encoders
 from lakehouse_cdc.sinks.kafka.bronze_rows import Row, rows_in_order
 from lakehouse_cdc.sinks.kafka.delivery import Delivery
 from lakehouse_cdc.sinks.kafka.options import KafkaConfig
@@ -50,6 +51,7 @@ class KafkaSink:
         self._spark, self._layout, self._config = spark, layout, config
         self._delivery = Delivery(f"{layout.pipeline}.{name}", config)
         self._schemas = Schemas(layout)
+        self._encoders = Encoders(config)
         self._writers: dict[str, tuple[str, Writer]] = {}
         self._open: _Open | None = None
 
@@ -131,8 +133,9 @@ class KafkaSink:
             schema, topic, config = self._schemas[row.schema_id], opened.names.of(row.table), self._config
             opened.topics.require_rows(topic, keyed=bool(schema.key))
             settings = Settings(
-                self._layout.pipeline, topic, config.exact, config.schemas, config.tombstones, version("lakehouse-cdc")
-            )
+                self._layout.pipeline, topic, config.exact, config.schemas, config.tombstones, version("lakehouse-cdc"),
+                self._encoders.of(topic) if config.format == "debezium-avro" else None,
+            )  # fmt: skip
             self._writers[row.schema_id] = topic, FORMATS[config.format](schema, settings)
         return self._writers[row.schema_id]
 
