@@ -38,6 +38,7 @@ MAY_PASS = frozenset(
         codes.WORKSPACE_FAILED,
         codes.PYTHON_WORKER_LATE,
         codes.KAFKA_UNAVAILABLE,
+        codes.SCHEMA_REGISTRY_UNAVAILABLE,
         codes.OBJECT_STORE_UNAVAILABLE,
         codes.DISK_REFUSES,
         codes.PLANNER_ENDED,
