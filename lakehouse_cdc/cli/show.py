@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lakehouse_cdc.cli.as_called import as_called
 from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.mysql.uncaptured import sentences
 from lakehouse_cdc.pipeline.report import Progress, VerifyReport
@@ -29,16 +31,18 @@ _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
 class Screen:
-    """Where words for people go: stderr when stdout belongs to JSON, else stdout."""
+    """Where words for people go: stderr when stdout belongs to JSON, else stdout. `file` is the pipeline's, if any."""
 
-    def __init__(self, *, as_json: bool = False) -> None:
+    def __init__(self, *, as_json: bool = False, file: Path | None = None) -> None:
         self.as_json = as_json
+        self._file = file
         self.console = Console(file=sys.stderr if as_json else sys.stdout, highlight=False)
         if not self.console.is_terminal:  # else rich takes it for 80 columns wide, and folds what nobody need fold
             self.console.width, self.console.soft_wrap = 200, True
 
     def say(self, text: str, mark: str = "", style: str = "") -> None:
         """One line; `mark` is before it, in that style. Neither is markup: names and keys may hold brackets."""
+        text = as_called(text, self._file)
         line = Text(mark, style=style) if mark else Text()
         self.console.print(line.append(f" {text}" if mark else text, style="none"))
 
