@@ -182,7 +182,7 @@ def _summary(screen: Screen, pipeline: Pipeline, report: VerifyReport, data: dic
     if not kept:
         screen.say("Next:")
         for command, what in NEXT.items():
-            screen.say(f"  {command}")
+            screen.command(command)
             screen.say(f"      {what}")
         return
     screen.say(f"bronze: {layout.changes}")
