@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 
@@ -45,7 +46,7 @@ class Migration:
             {name: _value(now[name]["type"], text) for name, text in dict(dict(after).get("filled", ())).items()},
         )
 
-    @property
+    @cached_property
     def rekeyed(self) -> bool:
         """True if rows are found by other columns, or by values that may have changed."""
         return tuple(self.origin.get(name) for name in self.key) != self.old_key or bool(self.retyped & {*self.key})

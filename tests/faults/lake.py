@@ -78,13 +78,17 @@ def full(world: World) -> Iterator[None]:
 def read_only(world: World) -> Iterator[None]:
     """EROFS for what is opened from now on, in some of them."""
     with ExitStack() as undone:
+        refusing = 0
         for folder in _some(world):
             try:
                 _system("mount", "--bind", str(folder), str(folder))
-            except subprocess.CalledProcessError:  # it is gone
+                undone.callback(_system, "umount", "-l", str(folder))
+                _system("mount", "-o", "remount,bind,ro", str(folder))
+            except subprocess.CalledProcessError:  # it is gone, or was opened for writing in between
                 continue
-            undone.callback(_system, "umount", "-l", str(folder))
-            _system("mount", "-o", "remount,bind,ro", str(folder))
+            refusing += 1
+        if not refusing:
+            raise Missed
         yield
 
 

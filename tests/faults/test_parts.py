@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import socket
+import struct
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 
@@ -65,6 +67,18 @@ def test_a_connection_ends_at_once(network: Relay) -> None:
         with suppress(ConnectionError):
             assert said(one, b"more") == b""
     assert network.cut() == 0
+
+
+def test_a_server_sees_that_a_client_was_reset() -> None:
+    """Also while it says nothing itself, as one does that waits for the first bytes of a handshake."""
+    with socket.create_server(("127.0.0.1", 0)) as listening, relay(listening.getsockname()[1]) as network:
+        client = socket.create_connection(("127.0.0.1", network.port), 10)
+        with closing(listening.accept()[0]) as server:
+            server.settimeout(10)
+            time.sleep(0.5)  # until the relay waits for what the server will say
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.close()
+            assert server.recv(1) == b""
 
 
 @pytest.mark.parametrize("count", [1, 7, 100_000])

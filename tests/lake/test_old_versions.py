@@ -44,6 +44,7 @@ def properties(spark: SparkSession, table: Table) -> dict[str, str]:
     return dict(held)
 
 
+@pytest.mark.long
 def test_nothing_is_left_of_versions_that_are_forgotten(spark: SparkSession, table: Table) -> None:
     assert with_secrets(table)
     held, newest = properties(spark, table), newest_version(spark, table)
@@ -61,6 +62,7 @@ def test_nothing_is_left_of_versions_that_are_forgotten(spark: SparkSession, tab
     assert newest_version(spark, table) == version  # there was nothing to forget
 
 
+@pytest.mark.long
 def test_what_an_interruption_leaves_is_forgotten_later(
     spark: SparkSession, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:

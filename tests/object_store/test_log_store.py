@@ -58,6 +58,7 @@ def test_a_version_is_that_of_one_writer(spark: SparkSession, bucket: str) -> No
     assert len([*logs(configuration).listFrom(path, configuration)]) == 10
 
 
+@pytest.mark.long
 def test_each_commit_is_made_once_though_every_answer_is_lost(spark: SparkSession, s3: S3Server, bucket: str) -> None:
     """The client asks again, and is refused for its own version; Delta would take that for somebody else's."""
     answers: dict[str, int] = {}

@@ -76,6 +76,7 @@ def test_a_table_is_deleted_and_made_again(spark: SparkSession, s3: S3Server, st
     assert read(spark, made(spark, bucket)).count() == 1
 
 
+@pytest.mark.long
 def test_a_deletion_that_is_interrupted_is_brought_to_its_end(
     spark: SparkSession, s3: S3Server, store: ObjectStore, bucket: str
 ) -> None:

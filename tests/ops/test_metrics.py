@@ -59,6 +59,7 @@ def of_silver(batch: int, after: int | None, last: int) -> SilverBatch:
     return SilverBatch(batch, last, standing(), ("shop.a",), {}, after, 1.5)
 
 
+@pytest.mark.long
 def test_what_a_row_says(spark: SparkSession, layout: Layout) -> None:
     metrics = Metrics(spark, layout)
     metrics.bronze(of_bronze(1, {"shop.a": {"s": 1, "r": 10, "c": 2}, "shop.b": {"s": 1, "r": 5}}))

@@ -115,6 +115,7 @@ def test_it_notes_when_bronze_had_everything(any_stage: Stage, tmp_path: Path) -
         watch.close()
 
 
+@pytest.mark.long
 def test_it_warns_in_time_and_not_all_the_time(
     stage_of_its_own: Stage, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

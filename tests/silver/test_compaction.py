@@ -31,6 +31,7 @@ def test_a_batch_is_not_the_turn_of_all_tables(batch: int) -> None:
     assert sum(has_turn(f"shop.table_{i}", batch) for i in range(1_000)) < 100
 
 
+@pytest.mark.long
 def test_a_batch_rewrites_small_files_only_in_its_turn(spark: SparkSession, tmp_path: Path) -> None:
     """In a process that has added none of the table's files."""
     schema = table("orders", N)

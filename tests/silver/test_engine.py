@@ -268,6 +268,7 @@ BESIDE: dict[str, Callable[[Table], str]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", BESIDE)
 def test_what_somebody_else_does_to_the_table_in_between(spark: SparkSession, tmp_path: Path, what: str) -> None:
     """Deltalake continues after it, or, where the table has a feature now that it lacks, Spark does."""

@@ -43,6 +43,7 @@ def out_of_order(spark: SparkSession, seed: int, *, tables: int, parts: int) -> 
         check(lake, changes, policy)
 
 
+@pytest.mark.long
 def test_every_batch_ends_at_the_fold_whatever_crashes(spark: SparkSession, seed: int) -> None:
     in_order_with_crashes(spark, seed, tables=2, parts=2)
 

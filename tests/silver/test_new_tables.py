@@ -85,6 +85,7 @@ def of_all(lake: Lake, names: Sequence[str] = tuple(FORMS)) -> set[str]:
     return {writer for place in places for writer in writers(place, newest_version(lake.spark, place))}
 
 
+@pytest.mark.long
 def test_tables_of_every_form_are_made_and_filled_without_spark(spark: SparkSession, tmp_path: Path) -> None:
     lake = lake_of(spark, tmp_path)
     ours = applier(lake)
@@ -134,6 +135,7 @@ def test_a_crash_at_each_commit_of_the_first_batch(spark: SparkSession, tmp_path
     assert next(fails for fails in count() if not crashed(lake, versions, fails)) == COMMITS * 2
 
 
+@pytest.mark.long
 def test_a_table_that_comes_later_is_made_by_a_task_as_well(spark: SparkSession, tmp_path: Path) -> None:
     lake = lake_of(spark, tmp_path)
     early = [change for name in ("bare", "log", "marked") for change in first_changes(name)]

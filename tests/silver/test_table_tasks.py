@@ -96,6 +96,7 @@ def out_of_order(spark: SparkSession, seed: int, policy: Policy, *, tables: int,
         check(lake, changes, policy)
 
 
+@pytest.mark.long
 @forms_at_length
 def test_every_batch_ends_at_the_fold_whatever_crashes(spark: SparkSession, seed: int, policy: Policy) -> None:
     in_order_with_crashes(spark, seed, policy, tables=2, parts=3)

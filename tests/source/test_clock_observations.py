@@ -16,7 +16,7 @@ from lakehouse_cdc.model.clock import SLACK, Bounds, Mark, Timeline, believable,
 from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.source.settling.clock_observations import Sighting, Sightings
-from tests.support.source.driver import Driver, variant
+from tests.support.source.driver import Driver, image
 from tests.support.source.stage import Stage
 
 pytestmark = pytest.mark.every_server
@@ -168,7 +168,7 @@ def emitted(driver: Driver) -> list[tuple[int, int, int]]:
     assert driver.plan()
     rows = [row for batch in driver.read() for row in batch.to_pylist() if row["op"] in ("c", "u", "d")]
     assert driver.batch()
-    return [(variant(row["key"])["id"], int(row["seq"]), round(row["commit_ts"].timestamp() * SECOND)) for row in rows]
+    return [(image(row["key"])["id"], int(row["seq"]), round(row["commit_ts"].timestamp() * SECOND)) for row in rows]
 
 
 def played(stage: Stage, *, backlog: bool) -> tuple[list[Mark], list[tuple[int, int, int]], list[tuple[int, int]]]:

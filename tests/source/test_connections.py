@@ -19,6 +19,7 @@ def bastion(tmp_path: Path) -> Iterator[Gate]:
         yield made
 
 
+@pytest.mark.long
 def test_tokens_that_end_and_a_tunnel_that_breaks(stage: Stage, bastion: Gate, tmp_path: Path) -> None:
     token = tmp_path / "token"
     position = "BINLOG MONITOR, SLAVE MONITOR" if stage.server.version.startswith("mariadb") else "REPLICATION CLIENT"

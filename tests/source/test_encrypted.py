@@ -57,6 +57,7 @@ def magic(stage: Stage) -> list[bytes]:
     return [(data / str(row[0])).read_bytes()[:4] for row in stage.run("SHOW BINARY LOGS")]
 
 
+@pytest.mark.long
 def test_a_stream(stage: Stage) -> None:
     stage.create(rows=30)
     driver = stage.driver()

@@ -77,6 +77,7 @@ def test_every_offset_is_exact(any_server: MySqlServer, tmp_path: Path, seed: in
     _played(any_server, tmp_path, seed)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(10, 12))
 def test_tables_that_are_altered(any_server: MySqlServer, tmp_path: Path, seed: int) -> None:
     """Also into InnoDB and back."""
@@ -393,6 +394,7 @@ def test_the_server_crashes(own_stage: Stage, key: str) -> None:
     assert len(driver.log) == before
 
 
+@pytest.mark.long
 def test_a_crash_in_a_backlog(own_stage: Stage) -> None:
     """While the rows are read, and files before the end of the log."""
     stage = own_stage
@@ -471,6 +473,7 @@ def test_a_text_in_a_transaction_that_is_rolled_back(any_stage: Stage) -> None:
 # ------------------------------------------------------------------ another engine
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("key", ROW_KEYS)
 def test_a_table_gets_another_engine(any_stage: Stage, key: str) -> None:
     """By statements in a backlog, and near the end of the log; the rows are read again by the rule of the new one."""

@@ -98,6 +98,7 @@ def epochs(driver: Driver) -> set[int]:
     return epochs_of(driver.log)
 
 
+@pytest.mark.long
 def test_a_replica_is_promoted_after_the_snapshot(moving: Moving) -> None:
     moving.stage.snapshot(moving.driver)
     moving.run("UPDATE t SET v = 1 WHERE id < 50")
@@ -470,6 +471,7 @@ def test_a_replica_of_a_backup(version: Version, tmp_path: Path) -> None:
             assert epochs(moving.driver) == {1, 2, 3}
 
 
+@pytest.mark.long
 @remedy(codes.FAILOVER_REFUSED)
 @pytest.mark.parametrize("version", ["mysql-8.0"])
 def test_without_gtids_nothing_is_proven(version: Version, mysql: MySqlServer, tmp_path: Path) -> None:

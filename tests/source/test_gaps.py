@@ -455,6 +455,7 @@ def test_the_same_gap_without_resnapshot_stops_a_planned_batch_by_name(stage: St
         driver.read()
 
 
+@pytest.mark.long
 def test_the_first_offset_after_a_resnapshot_is_not_read_from_another_epochs_log(stage: Stage) -> None:
     """The first batch of an epoch is a function of its end: replayed, it has the same bytes and no binlog range."""
     driver = running(stage, onGap="resnapshot")

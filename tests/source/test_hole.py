@@ -191,6 +191,7 @@ PROOFS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("gtids", "settle"), PROOFS)
 def test_no_update_is_lost_in_the_hole(slow: MySqlServer, tmp_path: Path, gtids: bool, settle: str) -> None:
     assert lost(slow, tmp_path, gtids=gtids, settle=settle, rows=160) == 0

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.support.source.stage import Stage
 
 
+@pytest.mark.long
 def test_bronze_is_the_source(stage: Stage) -> None:
     stage.run("CREATE TABLE t (id INT PRIMARY KEY, v INT, j JSON)")
     stage.run("SET SESSION binlog_row_value_options = 'PARTIAL_JSON'")

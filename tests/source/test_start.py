@@ -286,6 +286,7 @@ def purged(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Sta
             yield stage, there
 
 
+@pytest.mark.long
 def test_what_was_purged_cannot_be_begun_at(purged: tuple[Stage, dict[str, Any]]) -> None:
     stage, there = purged
     for place in there.values():

@@ -42,7 +42,7 @@ class _Connection:
                 one.shutdown(socket.SHUT_RDWR)
 
     def _pass_on(self, one: socket.socket, other: socket.socket, from_server: bool) -> None:
-        with suppress(OSError), one, other:
+        with suppress(OSError):
             ends = False
             while not ends and (data := one.recv(1 << 16)):
                 self._relay.flows.wait()
@@ -51,7 +51,10 @@ class _Connection:
                     data, ends = self._allowed(data)
                 self._send(other, data)
             self._relay.truncated += ends
-            other.shutdown(socket.SHUT_RDWR)
+        for each in (one, other):  # a socket that is only closed stays open for as long as a thread waits for its bytes
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
         self._relay.forget(self)
 
     def _allowed(self, data: bytes) -> tuple[bytes, bool]:

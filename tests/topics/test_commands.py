@@ -54,6 +54,7 @@ def written(folder: Path, servers: str, *topics: str) -> Path:
     return file
 
 
+@pytest.mark.long
 @remedy(codes.TOPIC_MISSING, codes.NOT_OF_TOPICS)
 def test_a_pipeline_from_topics_by_its_commands(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     topic = f"c{uuid.uuid4().hex[:8]}"

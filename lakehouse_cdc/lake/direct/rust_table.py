@@ -37,6 +37,7 @@ from lakehouse_cdc.lake.failpoints import Door, commit_to
 
 SMALL, MANY, TOGETHER = 8 << 20, 50, 32 << 20  # as auto-compaction is set for Spark (`merge.FILES`)
 _LEGACY = 2  # the version for writers that stands for the first two of these
+_INTERVAL = 100  # commits from a checkpoint to the next one, where the table does not say, as deltalake has it
 _SOURCE, _TARGET = "s", "t"
 
 
@@ -152,7 +153,10 @@ class RustTable:
 
         if not self.has(once):
             with commit_to(Door.ADD, self._name):
-                write_deltalake(self._table, rows, mode="append", commit_properties=_properties(once))
+                write_deltalake(
+                    self._table, rows, mode="append", commit_properties=_properties(once),
+                    post_commithook_properties=self._afterwards(),
+                )  # fmt: skip
 
     def merge(self, merge: Merge, once: Once) -> None:
         """One commit, or none where nothing changes, unless the batch has been committed."""
@@ -196,8 +200,18 @@ class RustTable:
             same += [f"{of_target(name)} >= {least}", f"{of_target(name)} <= {greatest}"]
         return self._table.merge(
             rows, " AND ".join([*same, *more]), source_alias=_SOURCE, target_alias=_TARGET,
-            commit_properties=_properties(once),
+            commit_properties=_properties(once), post_commithook_properties=self._afterwards(),
         )  # fmt: skip
+
+    def _afterwards(self) -> Any:
+        """What deltalake does after the next commit: it looks for old commits to delete only where a checkpoint is due.
+
+        Else it would look at all files of the log for each commit.
+        """
+        from deltalake import PostCommitHookProperties
+
+        interval = int(self.properties.get("delta.checkpointInterval", _INTERVAL))
+        return PostCommitHookProperties(cleanup_expired_logs=None if (self.version + 1) % interval == 0 else False)
 
     def put_together(self) -> None:
         """Make few files of many small ones, in a commit without a note, which changes no row."""

@@ -71,6 +71,7 @@ _NTZ = {"delta.feature.timestampNtz": "supported"}
 _BARE_PROPERTIES = {  # of tables that deltalake keeps; either engine then makes checkpoints as often
     "delta.autoOptimize.autoCompact": "true",
     "delta.checkpointInterval": "10",
+    "delta.logRetentionDuration": "interval 7 days",  # as long as files are kept; each commit lists what the log has
 }
 
 

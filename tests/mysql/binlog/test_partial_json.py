@@ -153,6 +153,7 @@ def play(client: pymysql.Connection[Any], documents: Any, values: list[Any], dic
     return expected
 
 
+@pytest.mark.long
 def test_the_rows_are_those_of_the_server(
     log: Log, client: pymysql.Connection[Any], database: str, applied: Counter[int]
 ) -> None:

@@ -152,6 +152,7 @@ def test_a_sink_that_dies_at_random_commits_sends_each_row_once(into: Callable[.
     print(f"it died {died} times")
 
 
+@pytest.mark.long
 def test_a_batch_is_repeated_by_an_older_checkpoint(into: Callable[..., Into]) -> None:
     one = into()
     versions = [one.lake.commit(changes).version for changes in HISTORY]
@@ -213,6 +214,7 @@ def test_a_ledger_that_was_deleted(into: Callable[..., Into]) -> None:
     one.require()
 
 
+@pytest.mark.long
 def test_what_is_refused_at_the_end_is_sent_when_it_is_put_right(into: Callable[..., Into]) -> None:
     one = into()
     last = one.lake.commit([begin(ONE), new(5, 1, 1), delete(ONE, 6, 1)]).version

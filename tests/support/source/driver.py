@@ -9,6 +9,7 @@ import json
 import pickle
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -33,8 +34,14 @@ def hashable(value: Any) -> Any:
     return value
 
 
-def variant(cell: dict[str, bytes] | None) -> Any:
-    return None if cell is None else decode(cell["value"], cell["metadata"])
+def image(cell: dict[str, bytes] | None) -> Any:
+    """A VARIANT as a value that compares and hashes."""
+    return None if cell is None else _image(cell["value"], cell["metadata"])
+
+
+@lru_cache(1 << 16)  # the same rows are read many times
+def _image(value: bytes, metadata: bytes) -> Any:
+    return hashable(decode(value, metadata))
 
 
 def changes(batches: Iterable[pa.RecordBatch]) -> list[Change]:
@@ -42,7 +49,7 @@ def changes(batches: Iterable[pa.RecordBatch]) -> list[Change]:
     out = []
     for batch in batches:
         for row in batch.to_pylist():
-            images = {name: hashable(variant(row[name])) for name in ("key", "before", "after")}
+            images = {name: image(row[name]) for name in ("key", "before", "after")}
             out.append(Change(int(row["seq"]), Op(row["op"]), row["source_table"], **images))
     return out
 
