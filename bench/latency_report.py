@@ -8,6 +8,10 @@ from typing import Any
 from bench import bars
 from bench.machine import told
 
+_ENGINES = {
+    "spark": "spark: the silver table is kept by Spark's MERGE.",
+    "deltalake": "deltalake: the silver table is kept by tasks of Spark with the library deltalake.",
+}
 _KINDS = {"p50": ("median", bars.OURS), "p99": ("99 %", bars.OTHERS)}
 
 
@@ -47,6 +51,7 @@ def charts(data: Mapping[str, Any]) -> dict[str, str]:
     ]
     notes = [
         "changes/s: how many rows a writer changes each second, in fifty transactions.",
+        *(_ENGINES[name] for name in dict.fromkeys(one["engine"] for one in data["rates"])),
         "median: half of the changes were in silver after at most this time. 99 %: all but one in a hundred were.",
         "in silver: a version of the silver table that holds the change is committed. Bronze and silver each begin a "
         f"batch {data['every_seconds']:g} s after they began the last one, or as soon as that is done.",

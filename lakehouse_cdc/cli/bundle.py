@@ -77,7 +77,7 @@ def init(
     show_draft(screen, draft, findings)
     screen.say(f"{len(draft.survey.tables)} tables in {len(written)} files below {folder}. Next:")
     for step in [f"cd {shlex.quote(str(folder))}", *plan.steps]:
-        screen.say(f"  {step}")
+        screen.command(step)
     files = [str(path.relative_to(folder)) for path in written]
     end_with_draft(screen, {"folder": str(folder), "files": files}, draft, findings)
 

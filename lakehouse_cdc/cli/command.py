@@ -71,8 +71,9 @@ def command(
         def called(**given: Any) -> None:
             as_json, verbose = given.pop("as_json"), given.pop("verbose")
             file, settings = given.pop("config", None), given.pop("settings", None)
-            screen = Screen(as_json=as_json)
-            with exit_codes(as_json=as_json, verbose=verbose, interrupted=interrupted), heard_by(screen.say):
+            screen = Screen(as_json=as_json, file=file)
+            ending = exit_codes(as_json=as_json, verbose=verbose, interrupted=interrupted, file=file)
+            with ending, heard_by(screen.say, screen.passing):
                 function(Call(screen, file, tuple(settings or ())) if of_pipeline else screen, **given)
 
         file_options = [_parameter("config", ConfigFile, inspect.Parameter.empty)] if of_pipeline else []

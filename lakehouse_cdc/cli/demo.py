@@ -28,7 +28,7 @@ from lakehouse_cdc.testing import MySqlServer, Shop, ShopWriter
 from lakehouse_cdc.workers.kernels import take_long
 from lakehouse_cdc.workers.launcher import python
 
-_NEXT = {
+NEXT = {
     "lakehouse-cdc demo --keep": "the same in the folder lakehouse-demo, to look at; again, and it continues",
     "lakehouse-cdc init --url mysql://USER@HOST:3306 --tables 'DATABASE.*' --password-env VARIABLE":
         "a pipeline's file for tables of yours",
@@ -181,8 +181,8 @@ def _summary(screen: Screen, pipeline: Pipeline, report: VerifyReport, data: dic
     layout = pipeline.layout
     if not kept:
         screen.say("Next:")
-        for command, what in _NEXT.items():
-            screen.say(f"  {command}")
+        for command, what in NEXT.items():
+            screen.command(command)
             screen.say(f"      {what}")
         return
     screen.say(f"bronze: {layout.changes}")

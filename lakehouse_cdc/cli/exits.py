@@ -10,11 +10,13 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
+from lakehouse_cdc.cli.as_called import as_called
 from lakehouse_cdc.errors import CdcError, ConfigError, codes
 from lakehouse_cdc.runtime.extras import installing
 
@@ -27,10 +29,12 @@ _BROUGHT = ("pyspark", "delta")  # by Databricks, and by the extra `local`
 
 
 @contextmanager
-def exit_codes(*, as_json: bool = False, verbose: bool = False, interrupted: str = NOTHING_CHANGED) -> Iterator[None]:
+def exit_codes(
+    *, as_json: bool = False, verbose: bool = False, interrupted: str = NOTHING_CHANGED, file: Path | None = None
+) -> Iterator[None]:
     """Turn errors into one line on stderr (with `as_json` also one line of JSON on stdout) and an exit code.
 
-    `interrupted` is said after Ctrl-C: what became of what the command had done.
+    `interrupted` is said after Ctrl-C: what became of what the command had done. `file` is the pipeline's, if any.
     """
     try:
         yield
@@ -38,7 +42,7 @@ def exit_codes(*, as_json: bool = False, verbose: bool = False, interrupted: str
         error = _ours(raised)
         if verbose:
             traceback.print_exc()
-        _say(f"error: {error}")
+        _say(as_called(f"error: {error}", file))
         if as_json:
             print(json.dumps(error.as_json()))
         raise typer.Exit(WRONG_USE if isinstance(error, ConfigError) else FAILED) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -62,7 +63,7 @@ def init(
     show_draft(screen, draft, findings)
     screen.say(f"{file} has {len(draft.survey.tables)} tables. Next:")
     for step, what in _STEPS.items():
-        screen.say(f"  lakehouse-cdc {step} -c {file}  # {what}")
+        screen.command(f"lakehouse-cdc {step} -c {shlex.quote(str(file))}  # {what}")
     end_with_draft(screen, {"file": str(file)}, draft, findings)
 
 

@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +16,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lakehouse_cdc.cli.as_called import as_called
 from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.mysql.uncaptured import sentences
 from lakehouse_cdc.pipeline.report import Progress, VerifyReport
 from lakehouse_cdc.silver.definition.engine import DELTALAKE
 
 if TYPE_CHECKING:
+    from rich.status import Status as StatusLine
+
     from lakehouse_cdc.ops.last_error import LastError
     from lakehouse_cdc.ops.status import Status
     from lakehouse_cdc.verify.compare import NotRepresentable, TableResult
@@ -29,18 +33,49 @@ _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
 class Screen:
-    """Where words for people go: stderr when stdout belongs to JSON, else stdout."""
+    """Where words for people go: stderr when stdout belongs to JSON, else stdout. `file` is the pipeline's, if any."""
 
-    def __init__(self, *, as_json: bool = False) -> None:
+    def __init__(self, *, as_json: bool = False, file: Path | None = None) -> None:
         self.as_json = as_json
+        self._file = file
+        self._replaced: StatusLine | None = None
+        self._lasting = ""
         self.console = Console(file=sys.stderr if as_json else sys.stdout, highlight=False)
         if not self.console.is_terminal:  # else rich takes it for 80 columns wide, and folds what nobody need fold
             self.console.width, self.console.soft_wrap = 200, True
 
     def say(self, text: str, mark: str = "", style: str = "") -> None:
         """One line; `mark` is before it, in that style. Neither is markup: names and keys may hold brackets."""
+        text = as_called(text, self._file)
         line = Text(mark, style=style) if mark else Text()
         self.console.print(line.append(f" {text}" if mark else text, style="none"))
+
+    def command(self, text: str) -> None:
+        """A command on a line of its own, which is one line for who copies it, however long it is."""
+        self.console.print(Text(f"  {as_called(text, self._file)}"), soft_wrap=True)
+
+    def lasting(self, text: str) -> None:
+        """On a terminal, show a line until the next one takes its place; "" ends it."""
+        self._lasting = text
+        self._show(text)
+
+    def passing(self, text: str) -> None:
+        """The same, before which the lasting line steps back until "" comes; elsewhere a line like any other."""
+        if self.console.is_terminal:
+            self._show(text or self._lasting)
+        elif text:
+            self.say(text)
+
+    def _show(self, text: str) -> None:
+        line = Text(text, no_wrap=True, overflow="ellipsis")
+        if self._replaced is not None and text:
+            self._replaced.update(line)
+        elif text:
+            self._replaced = self.console.status(line)
+            self._replaced.start()
+        elif self._replaced is not None:
+            self._replaced.stop()
+            self._replaced = None
 
     def paced(self, seconds: float = 5.0) -> Callable[[str], None]:
         """`say` for progress: lines that follow another one within so many seconds are not said."""
@@ -222,19 +257,18 @@ class Ticker:
         self._estimates = estimates
         self._began = self._printed = time.monotonic()
         self._read = self._events = 0
-        shown = screen.console.is_terminal
-        self._status = screen.console.status("starting Spark and the first batch") if shown else None
+        self._replaced = screen.console.is_terminal
 
     def __enter__(self) -> Ticker:
-        if self._status is not None:
-            self._status.start()
+        if self._replaced:
+            self._screen.lasting("starting Spark and the first batch")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._status is not None:
-            self._status.stop()
+        if self._replaced:
+            self._screen.lasting("")
 
     def __call__(self, progress: Progress) -> None:
         """Called after each batch."""
@@ -243,8 +277,8 @@ class Ticker:
             self._events += sum(n for op, n in ops.items() if op in "cudt")
         now = time.monotonic()
         line = f"{self._numbers(now)}; {progress.layer} at {progress.position}"
-        if self._status is not None:
-            self._status.update(Text(line, no_wrap=True, overflow="ellipsis"))
+        if self._replaced:
+            self._screen.lasting(line)
         elif now - self._printed >= 5:
             self._printed = now
             self._screen.say(line)

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _CONFLICTS = ("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
+_CONSTRAINTS = {
+    "DELTA_NOT_NULL_CONSTRAINT_VIOLATED": ("column", "columnName"),
+    "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES": ("check", "constraintName"),
+}
 _CONFLICT_CLASS = re.compile(r"(Concurrent\w+|MetadataChanged|ProtocolChanged)Exception")  # Delta's, where unclassified
 _JAVA = re.compile(r"^(?:[\w.$]+(?:Exception|Error): )+")
 _CALLED = "An error occurred while calling "  # py4j's line before that of the exception
@@ -56,6 +60,15 @@ def conditions(error: BaseException) -> list[str]:
     """Spark's error conditions of an exception and of its causes, outermost first."""
     names = (_condition(java) for java in _java_causes(error))
     return [condition for condition in names if condition]
+
+
+def violated(error: BaseException) -> tuple[str, str] | None:
+    """Which constraint of a Delta table a row violates: ("column", its name) for NOT NULL, or ("check", its name)."""
+    for java in _java_causes(error):
+        if (of := _CONSTRAINTS.get(_condition(java) or "")) is not None:
+            kind, parameter = of
+            return kind, str(java.getMessageParameters().get(parameter))
+    return None
 
 
 def as_cdc_error(error: BaseException, *, hint: str = "") -> CdcError:

@@ -12,24 +12,34 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_listeners: list[Callable[[str], None]] = []
+_listeners: list[tuple[Callable[[str], None], Callable[[str], None]]] = []
 _PAUSE = 5.0  # seconds between two lines
 
 
 @contextmanager
-def heard_by(say: Callable[[str], None]) -> Iterator[None]:
-    """Have `say` called with a line at a time, from any thread of this process, until the end of the block."""
-    _listeners.append(say)
+def heard_by(say: Callable[[str], None], passing: Callable[[str], None]) -> Iterator[None]:
+    """Have both called with a line at a time, from any thread of this process, until the end of the block.
+
+    `passing` gets what the next line replaces: how far something is, and "" when it has ended.
+    """
+    _listeners.append((say, passing))
     try:
         yield
     finally:
-        _listeners.remove(say)
+        _listeners.remove((say, passing))
 
 
 def announce(line: str) -> None:
     """Say one line to the last listener."""
     if _listeners:
-        _listeners[-1](line)
+        say, _ = _listeners[-1]
+        say(line)
+
+
+def _announce_passing(line: str) -> None:
+    if _listeners:
+        _, passing = _listeners[-1]
+        passing(line)
 
 
 @contextmanager
@@ -40,7 +50,7 @@ def preparing(what: str, folder: Path) -> Iterator[None]:
 
     def watch() -> None:
         while not done.wait(_PAUSE):
-            announce(f"fetching {what}: {_size(folder) / 1e6:,.0f} MB after {time.monotonic() - began:.0f} s")
+            _announce_passing(f"fetching {what}: {_size(folder) / 1e6:,.0f} MB after {time.monotonic() - began:.0f} s")
 
     watching = threading.Thread(target=watch, daemon=True) if _listeners else None
     if watching is not None:
@@ -51,6 +61,7 @@ def preparing(what: str, folder: Path) -> Iterator[None]:
         done.set()
         if watching is not None:
             watching.join()
+            _announce_passing("")
     announce(f"fetched {what} in {time.monotonic() - began:.0f} s")
 
 

@@ -27,6 +27,7 @@ from lakehouse_cdc.testing import debian
 from lakehouse_cdc.testing.elf import shared_object
 from lakehouse_cdc.testing.versions import MARIADB, RELEASES, Version, is_linux, no_build
 
+_LIBRARIES = "LD_LIBRARY_PATH"
 _JARS: dict[Version, Jar] = {
     "mysql-5.7": Jar(
         "com.facebook.presto",
@@ -109,8 +110,13 @@ class Distribution:
     variables: Mapping[str, str] = field(default_factory=dict)
 
     def environment(self) -> dict[str, str]:
-        """The environment to run the server with: this process's own, without MySQL's settings."""
+        """The environment to run the server with: this process's own, without MySQL's settings.
+
+        Folders of libraries come before those of this process, which the Python that starts the server may need.
+        """
         own = {name: value for name, value in os.environ.items() if not name.startswith(("MYSQL", "MARIADB"))}
+        if (first := self.variables.get(_LIBRARIES)) and (others := own.get(_LIBRARIES)):
+            return {**own, **self.variables, _LIBRARIES: f"{first}:{others}"}
         return {**own, **self.variables}
 
     def arguments(self, data: Path, scratch: Path, settings: Mapping[str, str | None]) -> list[str]:
@@ -153,7 +159,7 @@ def _jar_distribution(version: Version, home: Path) -> Distribution:
     server, share = home / "bin" / ("mariadbd" if version in MARIADB else "mysqld"), home / "share"
     settings = {"basedir": str(home), "lc_messages_dir": str(share)}
     stand_ins = home / "stand-ins"
-    variables = {"LD_LIBRARY_PATH": str(stand_ins)} if stand_ins.exists() else {}
+    variables = {_LIBRARIES: str(stand_ins)} if stand_ins.exists() else {}
     return Distribution((str(server),), share, settings, variables)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from lakehouse_cdc.cli.demo import NEXT
 from lakehouse_cdc.cli.main import app
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.testing import MySqlServer
@@ -64,19 +66,26 @@ def test_the_file_names_tables_sizes_keys_and_reasons(
     assert "virtual generated" in column
 
 
-def test_what_it_says_next_can_be_done(init: Callable[..., Any], database: str, tmp_path: Path) -> None:
-    said = init(0, as_json=False).splitlines()
-    [begin] = [n for n, line in enumerate(said) if line.endswith("pipeline.yml has 3 tables. Next:")]
-    steps = [line.partition("#")[0].split() for line in said[begin + 1 :]]
-    assert [step[:2] for step in steps] == [
-        ["lakehouse-cdc", "doctor"],
-        ["lakehouse-cdc", "run"],
-        ["lakehouse-cdc", "verify"],
-    ]
-    *_, verified = [call(0, *step[1:]) for step in steps]
+def steps(said: str, program: str) -> list[list[str]]:
+    """The commands that it says are next, without the program's name."""
+    _, _, after = said.partition("pipeline.yml has 3 tables. Next:\n")
+    commands = [line.partition("#")[0].strip() for line in after.splitlines()]
+    assert [command for command in commands if not command.startswith(f"{program} ")] == []
+    return [shlex.split(command.removeprefix(program)) for command in commands]
+
+
+def test_what_it_says_next_can_be_done(init: Callable[..., Any], database: str) -> None:
+    commands = steps(init(0, as_json=False), "lakehouse-cdc")
+    assert [name for name, *_ in commands] == ["doctor", "run", "verify"]
+    *_, verified = [call(0, *command) for command in commands]
     assert {name: one["equal"] for name, one in verified["tables"].items()} == {
         f"{database}.{name}": True for name in ("orders", "log", "times")
     }
+
+
+def test_by_uv_run_it_says_so(init: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_RUN_RECURSION_DEPTH", "1")
+    assert len(steps(init(0, as_json=False), "uv run lakehouse-cdc")) == 3
 
 
 def test_no_password_is_written_and_no_file_overwritten(
@@ -106,3 +115,20 @@ def test_a_source_without_a_table(mysql: MySqlServer, tmp_path: Path) -> None:
     refused = call(3, "init", tmp_path / "f.yml", "--url", mysql.url, "--tables", "nowhere.*")
     assert refused["code"] == codes.SELECTION_UNMATCHED.label
     assert not (tmp_path / "f.yml").exists()
+
+
+def test_what_the_demo_says_next_can_be_done(
+    mysql: MySqlServer, database: str, tables: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a user, a server, a database and a variable in their places."""
+    [line] = [command for command in NEXT if " init " in command]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SHOP_PASSWORD", "")
+    places = {"mysql://USER@HOST:3306": mysql.url, "DATABASE": database, "VARIABLE": "SHOP_PASSWORD"}
+    for place, value in places.items():
+        assert line.count(place) == 1
+        line = line.replace(place, value)
+    program, *words = shlex.split(line)
+    assert program == "lakehouse-cdc"
+    assert set(call(0, *words)["tables"]) == {f"{database}.{name}" for name in ("orders", "log", "times")}
+    assert (tmp_path / "pipeline.yml").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from io import StringIO
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from lakehouse_cdc.cli.main import app
 from lakehouse_cdc.cli.show import Screen, Ticker
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.pipeline.report import Progress
+from lakehouse_cdc.runtime import preparing as preparing_module
+from lakehouse_cdc.runtime.preparing import heard_by, preparing
+from tests.newcomer.terminal import shown as terminal_shows
 
 pytestmark = pytest.mark.unit
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
@@ -46,6 +50,41 @@ def test_text_is_wrapped_between_words() -> None:
     screen.say(text, "quarantined", "red")
     assert max(map(len, lines(shown))) <= 40
     assert " ".join(lines(shown)).split() == f"quarantined {text}".split()
+
+
+def test_a_command_is_one_line_for_who_copies_it() -> None:
+    screen, shown = on_terminal(40)
+    text = "lakehouse-cdc init --url mysql://cdc@127.0.0.1:3306 --tables 'shop.*' --password-env SHOP_PASSWORD"
+    screen.command(text)
+    assert lines(shown) == [f"  {text}"]
+
+
+def test_how_far_a_download_is_takes_one_line_of_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is gone at the end; the progress of a run, before which it stepped, is back then."""
+    monkeypatch.setattr(preparing_module, "_PAUSE", 0.05)
+    screen, shown = on_terminal(80)
+    with Ticker(screen, {}), heard_by(screen.say, screen.passing), preparing("jars", tmp_path):
+        time.sleep(0.6)
+    kept = terminal_shows(shown.getvalue())
+    assert [line for line in kept if "MB after" in line or "starting" in line] == []
+    assert [re.sub(r"[\d.]+ s", "0 s", line) for line in kept if line] == [
+        "fetching jars, once on this machine", "fetched jars in 0 s",
+    ]  # fmt: skip
+    text = CONTROL.sub("", shown.getvalue())
+    assert "starting Spark" in text[: text.index("MB after")]
+    assert "starting Spark" in text[text.rindex("MB after") :]
+
+
+def test_elsewhere_it_is_a_line_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preparing_module, "_PAUSE", 0.05)
+    screen, shown = Screen(), StringIO()
+    screen.console = Console(file=shown, width=200, highlight=False)
+    with heard_by(screen.say, screen.passing), preparing("jars", tmp_path):
+        time.sleep(0.3)
+    first, *between, last = lines(shown)
+    assert (first, last.startswith("fetched jars in ")) == ("fetching jars, once on this machine", True)
+    assert between
+    assert all(line.startswith("fetching jars: 0 MB after ") for line in between)
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ def hide(lake: Pipeline, table: str) -> None:
     with pytest.raises(CdcError) as early, lake.redacting():
         pass
     assert early.value.code is codes.REDACTION_TOO_EARLY
-    assert early.value.hint == "lakehouse-cdc run -c pipeline.yml --once, then redact"
+    assert early.value.hint == "lakehouse-cdc run --once -c pipeline.yml; then lakehouse-cdc redact -c pipeline.yml"
     report = lake.run(once=True)
     assert [notice for notice in report.notices if "lakehouse-cdc redact" in notice] == plan
     assert lake.status().tables[table].clear == ("born", "email", "mail", "note", "paid", "phone")

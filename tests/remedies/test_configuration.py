@@ -296,7 +296,9 @@ def first_error(*arguments: str | Path) -> Any:
 def test_the_file_is_named(write: Write) -> None:
     file = write()
     refused = call(2, "doctor", "-c", "pipelines.yml")
-    assert (refused["code"], refused["hint"]) == (codes.CONFIG_FILE_UNREADABLE.label, "name the file with -c")
+    hint = "name the file with -c; lakehouse-cdc init --help says how one is drafted"
+    assert (refused["code"], refused["hint"]) == (codes.CONFIG_FILE_UNREADABLE.label, hint)
+    assert "Write a pipeline's file" in call(0, "init", "--help", as_json=False)
     call(0, "doctor", "-c", file)
 
 

@@ -170,7 +170,7 @@ REDACTION_TOO_EARLY = Code(
     DefiniteError,
     Scope.PIPELINE,
     "Something has yet to be read under the configuration of now, or from bronze as it is.",
-    "lakehouse-cdc run --once, then redact.",
+    "lakehouse-cdc run --once -c pipeline.yml; then lakehouse-cdc redact -c pipeline.yml.",
 )
 
 REDACTION_UNSUPPORTED = Code(

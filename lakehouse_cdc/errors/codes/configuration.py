@@ -171,7 +171,8 @@ DRAFT_SETTING_INVALID = Code(
     ConfigError,
     Scope.PIPELINE,
     "A pipeline's file, or a bundle, cannot be made of what was given on the command line.",
-    "Correct the option that the error names; lakehouse-cdc init --help and bundle init --help say what each takes.",
+    "Correct the option that the error names; lakehouse-cdc init --help and lakehouse-cdc bundle init --help say what "
+    "each takes.",
 )
 
 DRAFT_PLACE_UNUSABLE = Code(

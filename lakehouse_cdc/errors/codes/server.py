@@ -156,7 +156,7 @@ SERVER_UNFIT = Code(
     DefiniteError,
     Scope.PIPELINE,
     "A check of the server or of the user's rights failed.",
-    "Follow the hint of the check; lakehouse-cdc doctor lists all checks.",
+    "Follow the hint of the check; lakehouse-cdc doctor -c pipeline.yml lists all checks.",
 )
 
 SETTLE_UNAVAILABLE = Code(

@@ -280,3 +280,12 @@ MULTISET_WITH_KEY = Code(
     "A table with a key cannot have the form of tables without one.",
     "Remove form from the settings of the table: the next run builds its silver table again.",
 )
+
+SILVER_CONSTRAINT_VIOLATED = Code(
+    6032,
+    "silver_constraint_violated",
+    TableError,
+    Scope.TABLE,
+    "A silver table has a constraint that somebody gave it, and rows of the source violate it.",
+    "Take the constraint back by the statement that the error names, and run again.",
+)

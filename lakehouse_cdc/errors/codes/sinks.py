@@ -121,5 +121,6 @@ NOT_OF_TOPICS = Code(
     ConfigError,
     Scope.PIPELINE,
     "The command asks something of a server, and the pipeline reads topics; or of topics, and it reads a server.",
-    "Have the program that writes the topics do it; lakehouse-cdc dead-letters list shows what was set aside.",
+    "Have the program that writes the topics do it; lakehouse-cdc dead-letters list -c pipeline.yml shows what was set "
+    "aside.",
 )

@@ -33,8 +33,9 @@ def load(file: Path, settings: Sequence[str] = ()) -> PipelineConfig:
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
+        drafted = "; lakehouse-cdc init --help says how one is drafted" if isinstance(error, FileNotFoundError) else ""
         raise codes.CONFIG_FILE_UNREADABLE.error(
-            f"cannot read {file}: {error.strerror}", hint="name the file with -c"
+            f"cannot read {file}: {error.strerror}", hint=f"name the file with -c{drafted}"
         ) from error
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1

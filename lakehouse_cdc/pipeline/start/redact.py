@@ -61,7 +61,7 @@ from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.state.planned_configuration import revealed
 from lakehouse_cdc.source.state.state_store import SchemaStore
 
-_CATCH_UP = "lakehouse-cdc run -c pipeline.yml --once, then redact"
+_CATCH_UP = "lakehouse-cdc run --once -c pipeline.yml; then lakehouse-cdc redact -c pipeline.yml"
 Progress = Callable[[str, int, int], None]  # table, files of bronze that were looked at, of so many
 
 

@@ -222,7 +222,7 @@ class Applier:
             self._build_again(part.table, versions)
             return
         except Exception as error:
-            if (refused := refusal(part.table, error)) is None:
+            if (refused := refusal(part.table, self._layout.silver_table(part.table), error)) is None:
                 raise
             reason = silver_reason(refused)
             keeper.set_aside(self._session(), reason, note)

@@ -189,7 +189,7 @@ def rebuild(
         else:
             _complete(session, layout, name, policy, version, note, keep_days)
     except Exception as error:
-        refused = error if isinstance(error, ConfigError) else refusal(name, error)
+        refused = error if isinstance(error, ConfigError) else refusal(name, layout.silver_table(name), error)
         if refused is None:
             raise
         if held is not None:
