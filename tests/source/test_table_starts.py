@@ -261,6 +261,7 @@ def test_a_start_that_the_log_does_not_have(stage: Stage) -> None:
 
 @remedy(codes.START_OF_ADDED_TABLE)
 def test_a_table_that_is_added_to_a_stream_with_a_start_before(stage: Stage) -> None:
+    stage.purge()  # of what other tests wrote
     for table in "tu":
         stage.create(table, rows=2)
     driver = starting(stage, "earliest", {"u": "earliest"}, tables=stage.name("t"))
@@ -281,6 +282,7 @@ def test_a_table_that_is_added_to_a_stream_with_a_start_before(stage: Stage) -> 
 
 
 def test_a_table_that_is_created_later_is_followed_from_its_birth_whatever_its_start(stage: Stage) -> None:
+    stage.purge()  # of what other tests wrote
     stage.create(rows=1)
     driver = starting(stage, "now", {"u": "earliest"})
     driver.batch()
