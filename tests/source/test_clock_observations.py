@@ -168,7 +168,9 @@ def emitted(driver: Driver) -> list[tuple[int, int, int]]:
     assert driver.plan()
     rows = [row for batch in driver.read() for row in batch.to_pylist() if row["op"] in ("c", "u", "d")]
     assert driver.batch()
-    return [(dict(image(row["key"]))["id"], int(row["seq"]), round(row["commit_ts"].timestamp() * SECOND)) for row in rows]
+    return [
+        (dict(image(row["key"]))["id"], int(row["seq"]), round(row["commit_ts"].timestamp() * SECOND)) for row in rows
+    ]
 
 
 def played(stage: Stage, *, backlog: bool) -> tuple[list[Mark], list[tuple[int, int, int]], list[tuple[int, int]]]:
