@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,13 +14,12 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import CdcError, codes
 from lakehouse_cdc.ops.last_error import read
-from lakehouse_cdc.pipeline.report import RunReport
 from lakehouse_cdc.pipeline.run.disk import disks_asked, refusal
 from lakehouse_cdc.testing import MySqlServer
 from tests.faults.lake import Disk
 from tests.faults.under_writes import can_mount
 from tests.remedies import remedy
-from tests.support.pipelines import ops, pipeline, small_table
+from tests.support.pipelines import ops, pipeline, running, small_table
 from tests.support.waiting import until
 
 
@@ -94,21 +92,13 @@ def test_a_run_waits_until_it_can_write(
     small_table(mysql_client, database)
     lake = pipeline(spark, mysql, database, disk.path)
     lake.run(once=True)
-    reports: list[RunReport] = []
-    thread = threading.Thread(target=lambda: reports.append(lake.run(every_seconds=0.2)))
-    thread.start()
-    try:
-        until(lambda: bool(spark.streams.active) and all(query.lastProgress for query in spark.streams.active))
+    with running(spark, lake) as reports:
         with REFUSALS[said](disk):
             mysql_client.cursor().execute(f"DELETE FROM {database}.t WHERE id = 1")
             until(lambda: codes.DISK_REFUSES.label in caplog.text)
         silver = str(lake.layout.silver_table(f"{database}.t"))
         until(lambda: spark.read.format("delta").load(silver).count() == 2)
         until(lambda: read(lake.state) is None)
-    finally:
-        for query in spark.streams.active:
-            query.stop()  # which ends the run as well
-        thread.join(120)
     [report] = reports
     assert report.restarts > 0
     assert f"cannot write to {disk.path / 'lakehouse'}: {said} Hint: Make room in the folder" in caplog.text

@@ -21,7 +21,7 @@ from lakehouse_cdc.pipeline.report import RunReport
 from lakehouse_cdc.pipeline.run.restarts import Clock, persistently
 from lakehouse_cdc.testing import MySqlServer
 from tests.remedies import remedy
-from tests.support.pipelines import ops, pipeline, small_table
+from tests.support.pipelines import at_work, ops, pipeline, running, small_table
 from tests.support.processes import planners
 from tests.support.servers import connected
 from tests.support.waiting import until
@@ -126,11 +126,7 @@ def test_a_run_outlives_a_server_that_is_away(spark: SparkSession, tmp_path: Pat
             small_table(connection, "shop")
         lake = pipeline(spark, server, "shop", tmp_path, target={"silver": None})
         lake.run(once=True)
-        reports: list[RunReport] = []
-        thread = threading.Thread(target=lambda: reports.append(lake.run(every_seconds=0.2)))
-        thread.start()
-        try:
-            until(lambda: bool(spark.streams.active) and all(query.lastProgress for query in spark.streams.active))
+        with running(spark, lake) as reports:
             server.kill()
             until(lambda: (error := read(lake.state)) is not None and error.tries > 0)
             error = read(lake.state)
@@ -141,10 +137,6 @@ def test_a_run_outlives_a_server_that_is_away(spark: SparkSession, tmp_path: Pat
                 connection.cursor().execute("DELETE FROM shop.t WHERE id = 1")
             until(lambda: read(lake.state) is None)
             until(lambda: ("d", 1) in ops(spark, lake))
-        finally:
-            for query in spark.streams.active:
-                query.stop()  # which ends the run as well
-            thread.join(120)
         [report] = reports
         assert report.restarts > 0
         assert ops(spark, lake) == [("r", 1), ("r", 2), ("r", 3), ("d", 1)]
@@ -193,21 +185,14 @@ def test_a_run_outlives_its_planners(
     small_table(mysql_client, database)
     lake = pipeline(spark, mysql, database, tmp_path, target={"silver": None})
     lake.run(once=True)
-    reports: list[RunReport] = []
-    thread = threading.Thread(target=lambda: reports.append(lake.run(every_seconds=0.2)))
-    thread.start()
-    try:
+    with running(spark, lake) as reports:
         for number in (1, 2, 3):
-            until(lambda: bool(spark.streams.active) and all(query.lastProgress for query in spark.streams.active))
+            until(lambda: at_work(spark))
             for one in planners():
                 one.kill()
             until(lambda n=number: caplog.text.count(codes.PLANNER_ENDED.label) == n)  # type: ignore[misc]
             mysql_client.cursor().execute(f"DELETE FROM {database}.t WHERE id = {number}")
             until(lambda n=number: ("d", n) in ops(spark, lake))  # type: ignore[misc]
-    finally:
-        for query in spark.streams.active:
-            query.stop()  # which ends the run as well
-        thread.join(120)
     [report] = reports
     assert report.restarts == 3
     assert read(lake.state) is None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.pipeline.pipeline import Pipeline
+from lakehouse_cdc.pipeline.report import RunReport
 from lakehouse_cdc.testing import MySqlServer
+from tests.support.waiting import until
 
 
 def pipeline(
@@ -30,6 +35,26 @@ def pipeline(
         }
     )
     return Pipeline(config, spark, home=home)
+
+
+@contextmanager
+def running(spark: SparkSession, lake: Pipeline) -> Iterator[list[RunReport]]:
+    """A run beside the block, from when its streams work until the block ends; its report is there afterwards."""
+    reports: list[RunReport] = []
+    thread = threading.Thread(target=lambda: reports.append(lake.run(every_seconds=0.2)))
+    thread.start()
+    try:
+        until(lambda: at_work(spark))
+        yield reports
+    finally:
+        for query in spark.streams.active:
+            query.stop()  # which ends the run as well
+        thread.join(120)
+
+
+def at_work(spark: SparkSession) -> bool:
+    """Whether there are streams, and each has completed a trigger."""
+    return bool(spark.streams.active) and all(query.lastProgress for query in spark.streams.active)
 
 
 def bronze(spark: SparkSession, lake: Pipeline) -> DataFrame:

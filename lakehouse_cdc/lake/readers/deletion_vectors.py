@@ -14,7 +14,6 @@ Guards: tests/lake/readers/test_deletion_vectors.py, where Spark has written the
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import struct
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
+from lakehouse_cdc.lake.log_actions import of_commit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -109,8 +109,7 @@ def _added(log: str, version: int) -> Iterator[tuple[str, Mapping[str, Any] | No
     names = [match for match in map(_CHECKPOINT.fullmatch, os.listdir(log)) if match and int(match[1]) <= version]
     checkpoint = max((int(match[1]) for match in names), default=-1)
     for at in range(version, checkpoint, -1):
-        with open(os.path.join(log, f"{at:020}.json"), encoding="utf-8") as lines:
-            added = [json.loads(line).get("add") for line in lines if '"add"' in line]
+        added = (action.get("add") for action in of_commit(log, at))
         yield from ((unquote(one["path"]), one.get("deletionVector")) for one in added if one is not None)
     for match in names:
         if int(match[1]) == checkpoint:
