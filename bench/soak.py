@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,6 +34,7 @@ from bench.peers import python
 from bench.process import run
 from bench.report import results, write
 from bench.tables import DATABASE, LIVE, connected
+from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.runtime.session import local_session
@@ -41,6 +42,15 @@ from lakehouse_cdc.testing import MySqlServer
 from lakehouse_cdc.workers.launcher import programs
 
 _ALTERED, _ROWS, _WARM_SECONDS, _TICK = "altered", 1_000, 60, 0.2
+_DDL = "statements of DDL"
+_STEPS = (  # of a cycle
+    (_DDL, "ADD COLUMN a{cycle} INT DEFAULT 7, ADD COLUMN b{cycle} VARCHAR(20)"),
+    ("tables read again", ""),
+    (_DDL, "MODIFY COLUMN a{cycle} BIGINT DEFAULT 7"),
+    ("repairs of rows", "id < {rows}"),
+    (_DDL, "RENAME COLUMN b{cycle} TO c{cycle}"),
+    (_DDL, "DROP COLUMN a{cycle}, DROP COLUMN c{cycle}"),
+)
 
 
 @dataclass(frozen=True)
@@ -139,39 +149,34 @@ def _change(server: MySqlServer, file: Path, plan: Plan, done: Counter[str], ove
 
     What happens is spread over the cycle; a step that comes late is not left out.
     """
-    table = f"{DATABASE}.{_ALTERED}"
     with closing(connected(server.port)) as connection, connection.cursor() as cursor:
         cursor.execute(f"USE {DATABASE}")
-
-        def alter(what: str) -> None:
-            cursor.execute(f"ALTER TABLE {_ALTERED} {what}")
-            done["statements of DDL"] += 1
-
-        def signal(kind: str, *words: str) -> None:
-            command = [sys.executable, "-m", "lakehouse_cdc", "signal", "-c", str(file), "snapshot", table, *words]
-            subprocess.run(command, check=True, capture_output=True)
-            done[kind] += 1
-
         began, number = time.monotonic(), 0
         while not over.wait(_TICK):
             cursor.execute(f"UPDATE {_ALTERED} SET v = v + 1 WHERE id % 50 = {int(time.time()) % 50}")
             connection.commit()
-            cycle, step = divmod(number, 6)
-            if time.monotonic() < began + plan.cycle_seconds * (cycle + (step + 0.5) / 6):
+            cycle, step = divmod(number, len(_STEPS))
+            if time.monotonic() < began + plan.cycle_seconds * (cycle + (step + 0.5) / len(_STEPS)):
                 continue
+            kind, what = _STEPS[step]
+            words = what.format(cycle=cycle, rows=50 + cycle)
+            if kind == _DDL:
+                cursor.execute(f"ALTER TABLE {_ALTERED} {words}")
+            elif not _signalled(file, ["--where", words] if words else []):
+                continue  # at the next tick
+            done[kind] += 1
             number += 1
-            if step == 0:
-                alter(f"ADD COLUMN a{cycle} INT DEFAULT 7, ADD COLUMN b{cycle} VARCHAR(20)")
-            elif step == 1:
-                signal("tables read again")
-            elif step == 2:
-                alter(f"MODIFY COLUMN a{cycle} BIGINT DEFAULT 7")
-            elif step == 3:
-                signal("repairs of rows", "--where", f"id < {50 + cycle}")
-            elif step == 4:
-                alter(f"RENAME COLUMN b{cycle} TO c{cycle}")
-            else:
-                alter(f"DROP COLUMN a{cycle}, DROP COLUMN c{cycle}")
+
+
+def _signalled(file: Path, words: Sequence[str]) -> bool:
+    """Have the second table be read again, or rows of it. False while silver lacks the last change of its columns."""
+    command = [sys.executable, "-m", "lakehouse_cdc", "signal", "-c", str(file), "--json", "snapshot"]
+    signalled = subprocess.run([*command, f"{DATABASE}.{_ALTERED}", *words], capture_output=True, text=True)
+    if signalled.returncode == 0:
+        return True
+    if json.loads(signalled.stdout or "{}").get("name") == codes.TABLE_CHANGED_MEANWHILE.name:
+        return False
+    raise RuntimeError(f"a signal ended with {signalled.returncode}\n{signalled.stderr[-4000:]}")
 
 
 def _look(pid: int, server: MySqlServer, file: Path, plan: Plan, looks: list[Holding], over: threading.Event) -> None:

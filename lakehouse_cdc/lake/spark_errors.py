@@ -8,6 +8,7 @@ Tests: tests/errors; what is done again after a conflict: tests/pipeline, tests/
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,6 +37,7 @@ _WITH_HINTS = (
 )  # fmt: skip
 _PLANNER = "org.apache.spark.sql.execution.python.streaming.PythonStreamingSourceRunner"  # Spark's end of the pipe
 _ENDED = ("java.io.EOFException", "java.net.SocketException")
+_OF_DISK = {errno.ENOSPC, errno.EROFS, errno.EDQUOT}  # of Python's own writes; Java's have no number
 _LATE = "Python worker failed to connect back"
 _DEEPEST = 50  # causes; a chain of them has no cycle, but nothing promises that
 
@@ -75,6 +77,8 @@ def as_cdc_error(error: BaseException, *, hint: str = "") -> CdcError:
     """The error of ours in `error`, or one with the first line of Spark's text. The hint is for the latter."""
     if isinstance(error, CdcError):
         return error
+    if isinstance(error, OSError) and error.errno in _OF_DISK:
+        return codes.DISK_REFUSES.error(f"cannot write to {error.filename or 'a file'}: {error.strerror}")
     text = str(error)
     if (ours := raised_in_sql(error) or decoded(text)) is not None:
         return ours

@@ -61,7 +61,8 @@ class RereadRequests(PipelineContext):
         It is SQL that MySQL and Spark both understand, of the source's names of columns, such as `status = 'paid'`.
         What either finds is read: what the source's table holds, and what silver's does. Raises what `read_again` does,
         and DefiniteError for a predicate that either refuses, for more than 10,000 rows of a table, and for tables in
-        which single rows cannot be looked for; then nothing has been asked for.
+        which single rows cannot be looked for, and TransientError while silver has not applied a change of a table's
+        columns; then nothing has been asked for.
         """
         from lakehouse_cdc.verify.predicate import keys_where
 

@@ -32,7 +32,7 @@ from lakehouse_cdc.mysql.wire.select import select_images
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.tables.names import own_table
-from lakehouse_cdc.silver.tables.properties import own_properties
+from lakehouse_cdc.silver.tables.properties import Held, own_properties
 from lakehouse_cdc.source.state.state_store import SchemaStore
 from lakehouse_cdc.verify.all_tables import shape_of
 from lakehouse_cdc.verify.compare import distinct_keys
@@ -54,7 +54,7 @@ def keys_where(
     """The repair of the rows of `database.table` that match; it may have no keys.
 
     Raises DefiniteError for a predicate that MySQL or Spark refuses, for more than `MOST_KEYS` rows, and for a table
-    in which single rows cannot be looked for.
+    in which single rows cannot be looked for; TransientError while silver has other columns than the source.
     """
     schema = store.get(state.schema)
     if not state.captured or not schema.range_key:
@@ -62,6 +62,7 @@ def keys_where(
     keys = _in_source(connection, schema, predicate)
     if layout.silver is not None and (silver := own_table(SparkReader(spark), layout, name)) is not None:
         held = own_properties(SparkReader(spark), layout, name)
+        _require_same_columns(store, schema, held)
         rows = read(spark, silver).where(held.form.is_current(silver.own))
         keys += _in_silver(rows, shape_of(store, schema, held), predicate)
     each = {tuple(key[part] for part in schema.key): key for key in keys}  # 1 and 1.0 are one
@@ -90,6 +91,18 @@ def _in_source(connection: ConnectionOptions, schema: TableSchema, predicate: st
             what = f"the source refuses '{predicate}': {error.what}"
             raise codes.PREDICATE_UNUSABLE.error(what, where=schema.name, hint=_BOTH) from error
     return in_source
+
+
+def _require_same_columns(store: SchemaStore, schema: TableSchema, held: Held) -> None:
+    """Raises TransientError while silver has not applied the last changes of the source's columns.
+
+    Until then a name of the source's may be that of no column of silver's, or of another.
+    """
+    if held.frozen is None and held.schema_id is not None and store.get(held.schema_id).captured != schema.captured:
+        raise codes.TABLE_CHANGED_MEANWHILE.error(
+            "silver has not applied the last change of the table's columns yet", where=schema.name,
+            hint="ask again when it has, or have the whole table read again, without a predicate",
+        )  # fmt: skip
 
 
 def _in_silver(rows: DataFrame, shape: Shape, predicate: str) -> list[Key]:

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import CdcError, codes
+from lakehouse_cdc.lake.spark_errors import as_cdc_error
 from lakehouse_cdc.ops.last_error import read
 from lakehouse_cdc.pipeline.run.disk import disks_asked, refusal
 from lakehouse_cdc.testing import MySqlServer
@@ -75,6 +76,16 @@ def test_an_unknown_failure_is_of_the_disk_where_that_refuses(disk: Disk, said: 
         assert failure(known) is known
     assert failure(unknown) is unknown
     assert [*disk.path.iterdir()] == []
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("said", REFUSALS)
+def test_a_write_of_our_own_says_so_itself(disk: Disk, said: str) -> None:
+    with REFUSALS[said](disk), pytest.raises(OSError, match=said) as refused:
+        (disk.path / "commit").write_bytes(bytes(1 << 20))
+    error = as_cdc_error(refused.value)
+    assert error.code is codes.DISK_REFUSES
+    assert error.what.endswith(said)
 
 
 @pytest.mark.long

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.errors import ConfigError, DefiniteError
+from lakehouse_cdc.errors import ConfigError, DefiniteError, TransientError, codes
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.testing import MySqlServer
@@ -105,6 +105,27 @@ def test_what_cannot_be_asked_is_refused(
         lake.read_again_where([name], predicate)
     assert name in str(refused.value)
     assert refused.value.hint
+
+
+@pytest.mark.parametrize("change", ["ADD COLUMN b INT DEFAULT 7", "CHANGE a b INT", "CHANGE a b INT, CHANGE c a INT"])
+def test_it_is_not_asked_of_a_silver_table_with_other_columns(
+    spark: SparkSession, mysql: MySqlServer, database: str, run: Callable[..., None], tmp_path: Path, change: str
+) -> None:
+    """The swap: silver has a column of that name, and it is another's."""
+    name = f"{database}.t"
+    run("CREATE TABLE t (id INT PRIMARY KEY, a INT, c INT)", "INSERT INTO t VALUES (1, 1, 5), (2, 2, 1)")
+    lake = pipeline(spark, mysql, database, tmp_path)
+    lake.run(once=True)
+    run(f"ALTER TABLE t {change}", "INSERT INTO t (id) VALUES (3)")
+    assert lake.read_again_where([name], "id = 1") == {name: 1}  # of a change that nobody has read nothing is known
+    pipeline(spark, mysql, database, tmp_path, target={"silver": None}).run(once=True)
+    with pytest.raises(TransientError, match="silver has not applied") as refused:
+        lake.read_again_where([name], "id = 1")
+    assert (refused.value.code, refused.value.where) == (codes.TABLE_CHANGED_MEANWHILE, name)
+    lake.run(once=True)
+    assert lake.read_again_where([name], "a = 1" if "CHANGE c" in change else "b >= 2") != {name: 0}
+    lake.run(once=True)
+    assert lake.verify().verified
 
 
 @pytest.mark.long

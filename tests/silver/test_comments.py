@@ -37,7 +37,9 @@ ODD = 'it\'s a \\ "quote", a\nline; Größe, 値'
 SAID = Comments("What is sold", {"id": "its number", "n": ODD, "secret": "not captured"})
 SHOWN = {"id": "its number", "n": ODD}
 ENGINES = {"spark": Policy(comments=SAID), "deltalake": Policy(engine="auto", comments=SAID)}
-engines = pytest.mark.parametrize("policy", ENGINES.values(), ids=ENGINES)
+either_engine = pytest.mark.parametrize(
+    "policy", [pytest.param(ENGINES["spark"], marks=pytest.mark.long), ENGINES["deltalake"]], ids=ENGINES
+)
 
 
 def applier(lake: Lake, policy: Policy) -> Applier:
@@ -70,7 +72,7 @@ def described(lake: Lake, policy: Policy, remembered: dict[str, str] | None = No
     return describe(lake.spark, lake.layout, ONE.name, policy, remembered or {}, schemas)
 
 
-@engines
+@either_engine
 def test_a_table_is_made_with_them_and_gets_others_in_one_commit_each(
     spark: SparkSession, tmp_path: Path, policy: Policy
 ) -> None:
@@ -117,7 +119,7 @@ def test_what_a_person_wrote_stays_until_the_source_says_something_else(spark: S
     assert columns(lake)["n"] == "by the server"
 
 
-@engines
+@either_engine
 def test_they_stay_with_their_columns_through_changes_of_the_schema(
     spark: SparkSession, tmp_path: Path, policy: Policy
 ) -> None:
@@ -137,7 +139,7 @@ def test_they_stay_with_their_columns_through_changes_of_the_schema(
     assert held_rows(lake, ONE.name, "id", "t")[1:] == [(3, 4), (4, 5), (5, 6)]
 
 
-@engines
+@either_engine
 def test_a_table_that_is_built_again_has_them(spark: SparkSession, tmp_path: Path, policy: Policy) -> None:
     lake, after = begun(spark, tmp_path, policy)
     other = replace(policy, transform=Transform(rename={"n": "number"}))

@@ -280,9 +280,8 @@ def test_what_somebody_else_does_to_the_table_in_between(spark: SparkSession, tm
     assert lake.silver(ONE.name) == fold(lake.written)
 
 
-@pytest.mark.parametrize(
-    "form", [CURRENT, *(pytest.param(form, marks=pytest.mark.long) for form in (SOFT_DELETES, HISTORY))], ids=repr
-)
+@pytest.mark.long
+@pytest.mark.parametrize("form", [CURRENT, SOFT_DELETES, HISTORY], ids=repr)
 def test_a_table_that_has_grown_becomes_sparks(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: Form
 ) -> None:
@@ -308,6 +307,7 @@ def test_a_setting_that_is_taken_back_leaves_the_table_as_it_is_and_to_spark(
     assert lake.silver(ONE.name) == fold(lake.written)
 
 
+@pytest.mark.long
 def test_what_is_looked_up_is_what_delta_says(spark: SparkSession, tmp_path: Path) -> None:
     """Of a bare table, also after commits by both; of others nothing is looked up."""
     lake, after = begun(spark, tmp_path)

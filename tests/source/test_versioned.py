@@ -170,7 +170,7 @@ ALTERS = {
 
 
 @either
-@pytest.mark.parametrize("metadata", ["FULL", "least"])
+@pytest.mark.parametrize("metadata", ["FULL", pytest.param("least", marks=pytest.mark.long)])
 @pytest.mark.parametrize("alter", ALTERS)
 def test_an_alter_that_is_followed(any_stage: Stage, alter: str, metadata: str, backlog: bool) -> None:
     """No row is read again: the current rows stay what they are. In a backlog the table is altered again after it."""

@@ -250,8 +250,8 @@ TABLE_CHANGED_MEANWHILE = Code(
     "table_changed_meanwhile",
     TransientError,
     Scope.TABLE,
-    "The schema of a table changed while it was verified.",
-    "Verify again.",
+    "The schema of a table changed while it was verified, or silver has not applied the change yet.",
+    "Do the same again.",
 )
 
 SILVER_PREFIX_CHANGED = Code(

@@ -3,7 +3,8 @@
 A disk that is full, read only or not this user's fails a run in many ways: Spark says it in one exception, Delta in
 another, a task in a third, and none of them has a code for it, only the system's words. So the words are not read. What
 failed for a reason that nobody knows makes the run write a little to its folders, and what the system answers then is
-the reason. A disk that has room again by then leaves the failure as it was.
+the reason. A disk that has room again by then leaves the failure as it was, but for those of Python's own writes, which
+have the system's number (see `lake.spark_errors`).
 Tests: tests/pipeline/test_disk.py (real disks, full and read only).
 """
 

@@ -41,7 +41,9 @@ def deleted(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> di
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if n else ()) for n, name in enumerate(CHOICES)]
+)
 def test_rows_that_are_left_are_counted(spark: SparkSession, deleted: dict[str, Path], name: str) -> None:
     table = Table("s", name, root=str(deleted[name]))
     rows = spark.read.format("delta").load(str(table.path))
