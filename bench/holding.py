@@ -19,8 +19,9 @@ from lakehouse_cdc.testing import MySqlServer
 class Holding:
     """At `second` after the beginning. `memory_mb` is of all its processes, pages that are shared once.
 
-    `handles`: their open files and sockets. `sessions`: its connections at the server. `files`: data files and deletion
-    vectors on the disk that were written in the lake, replaced ones, too. `log`: the longest that a reader of one of
+    `handles`: their open files and sockets. `sessions`: its connections at the server. `files`: data files of all
+    tables as they are; `on_disk`: data files and deletion vectors, with those that were replaced. `log`: the longest
+    that a reader of one of
     the tables has to read of Delta's log after its last checkpoint, in versions. `state_files` are those of the
     checkpoints, `printed_kb` what the run has printed. `lag`: how old the newest change in silver is, in seconds.
     """
@@ -31,6 +32,7 @@ class Holding:
     handles: int
     sessions: int
     files: int
+    on_disk: int
     log: int
     state_files: int
     printed_kb: int
@@ -51,14 +53,18 @@ def held_by(pid: int, server: MySqlServer, file: Path, second: float) -> Holding
         mine = "user = 'root' AND db IS NULL AND id <> CONNECTION_ID()"  # a writer has a database
         cursor.execute(f"SELECT COUNT(*) FROM information_schema.processlist WHERE {mine}")
         [(sessions,)] = cursor.fetchall()
-    state = lake / "_checkpoints"
+    state, logs = lake / "_checkpoints", list(lake.rglob("_delta_log"))
     data = [one for one in lake.rglob("*") if one.suffix in (".parquet", ".bin") and "_delta_log" not in one.parts]
     return Holding(
         second=round(second), memory_mb=round(memory / 1e6), processes=processes, handles=handles,
-        sessions=int(sessions), files=len(data), log=max(map(_after_checkpoint, lake.rglob("_delta_log"))),
+        sessions=int(sessions), files=sum(map(_live, logs)), on_disk=len(data), log=max(map(_after_checkpoint, logs)),
         state_files=sum(one.is_file() for one in state.rglob("*")),
         printed_kb=round(file.with_suffix(".log").stat().st_size / 1e3), lag=round(_lag(lake), 1),
     )  # fmt: skip
+
+
+def _live(log: Path) -> int:
+    return int(DeltaTable(log.parent.as_uri()).get_add_actions().num_rows)
 
 
 def _after_checkpoint(log: Path) -> int:

@@ -24,15 +24,17 @@ def section(data: Mapping[str, Any]) -> str:
         f"{run['changes']:,} changes, half of them updates, and meanwhile, in another table that is written, too:",
         f"{done}. From a commit to the row in silver: p50 {run['p50']} s, p99 {run['p99']} s, slowest",
         f"{run['slowest']} s, in {run['batches']:,} batches. Memory: all processes of the run together. Handles: their",
-        "open files and sockets. Sessions: at the server. Files: data files and deletion vectors of all tables on the",
-        "disk, which grow until `maintain --vacuum`. Log: the most versions of a table after its last checkpoint.",
-        "State: files of the checkpoints. Printed: the run's output. Silver and bronze were compared with the source,",
-        "and the changes in bronze counted.",
+        "open files and sockets. Sessions: at the server. Files: data files of all tables as they are. On disk: with",
+        "those that were replaced, which stay until `maintain --vacuum`. Log: the most versions of a table after its",
+        "last checkpoint. State: files of the checkpoints. Printed: the run's output. Silver and bronze were compared",
+        "with the source, and the changes in bronze counted.",
         "",
-        "| minute | memory MB | processes | handles | sessions | files | log | state | printed kB | lag s |",
-        "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| minute | memory MB | processes | handles | sessions | files | on disk | log | state | printed kB | lag s |",
+        "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    columns = ("memory_mb", "processes", "handles", "sessions", "files", "log", "state_files", "printed_kb", "lag")
+    columns = (
+        "memory_mb", "processes", "handles", "sessions", "files", "on_disk", "log", "state_files", "printed_kb", "lag",
+    )  # fmt: skip
     for one in shown:
         cells = [f"{one['second'] / 60:.0f}", *(f"{one[column]:,}" for column in columns)]
         lines.append(f"| {' | '.join(cells)} |")

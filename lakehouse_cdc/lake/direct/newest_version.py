@@ -19,7 +19,8 @@ kept out by a lock (`pipeline.run.exclusive`).
 
 Why not by deltalake: it loads what the log says of every file of the table, as it opens it and again as it commits. And
 it removes a file by the path as it would encode it, while readers compare paths letter by letter: a file of a writer
-that encodes otherwise (`%3D` for `=`) would stay in the table. It makes the checkpoints and takes old commits away.
+that encodes otherwise (`%3D` for `=`) would stay in the table. It makes the checkpoints and takes old commits away
+(`log_upkeep`).
 
 After a commit come its checksum, and, as often as Delta makes them, a checkpoint and the end of old commits
 (`delta.checkpointInterval`, `delta.enableExpiredLogCleanup`, `delta.logRetentionDuration`). Nothing depends on them but
@@ -34,7 +35,6 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
@@ -47,7 +47,9 @@ from lakehouse_cdc.lake.bare import is_openable_path
 from lakehouse_cdc.lake.checksum import checksum_of, newest_version, remove_old, state_in, write_checksum
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG, has_version
 from lakehouse_cdc.lake.direct.creation import linkable, put_version
+from lakehouse_cdc.lake.direct.log_upkeep import make_checkpoint
 from lakehouse_cdc.lake.failpoints import Door, commit_to
+from lakehouse_cdc.lake.opened import opened
 from lakehouse_cdc.model.table_layout import Table
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
 Action = Mapping[str, Any]  # of a commit, as the log has it
 _TRIES = 200  # commits of others that may come in between
 _INTERVAL, _EVERY = "delta.checkpointInterval", 10
-_CHECKPOINTS = 10  # after so many, commits are looked for that are too old: that takes longer, the longer the log
+_CHECKPOINTS = 100  # after so many, commits are looked for that are too old: that takes longer, the longer the log
 _CLEANS_UP = "delta.enableExpiredLogCleanup"
 _log = logging.getLogger(__name__)
 
@@ -110,14 +112,9 @@ class NewestVersion:
         if version % every:
             return
         try:
-            from deltalake import DeltaTable
-
-            opened = DeltaTable(Path(self._folder).as_uri())
-            with suppress(FileNotFoundError):  # a sum that Hadoop keeps beside the file, which is written in place
-                os.unlink(os.path.join(self._folder, LOG, "._last_checkpoint.crc"))
-            opened.create_checkpoint()
+            make_checkpoint(self._folder, version)
             if held.get(_CLEANS_UP, "true") != "false" and version % (every * _CHECKPOINTS) == 0:
-                opened.cleanup_metadata()
+                opened(self._folder).cleanup_metadata()
                 remove_old(self._folder)
         except Exception as error:  # likewise
             _log.warning("there is no checkpoint of version %d of %s", version, self._folder, exc_info=error)

@@ -24,6 +24,7 @@ Guards: tests/lake/test_rust_table.py.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -33,12 +34,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_cdc.lake.bare import BARE
+from lakehouse_cdc.lake.direct.log_upkeep import MOST, RETENTION, delete_all_but
 from lakehouse_cdc.lake.failpoints import Door, commit_to
 
 SMALL, MANY, TOGETHER = 8 << 20, 50, 32 << 20  # as auto-compaction is set for Spark (`merge.FILES`)
 _LEGACY = 2  # the version for writers that stands for the first two of these
 _INTERVAL = 100  # commits from a checkpoint to the next one, where the table does not say, as deltalake has it
+_CHECKPOINTS = 10  # after so many, the log is looked at for being too long
 _SOURCE, _TARGET = "s", "t"
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -157,6 +161,7 @@ class RustTable:
                     self._table, rows, mode="append", commit_properties=_properties(once),
                     post_commithook_properties=self._afterwards(),
                 )  # fmt: skip
+            self._shorten_log()
 
     def merge(self, merge: Merge, once: Once) -> None:
         """One commit, or none where nothing changes, unless the batch has been committed."""
@@ -176,6 +181,7 @@ class RustTable:
             statement = statement.when_not_matched_by_source_delete(older)
         with commit_to(Door.MERGE, self._name):
             statement.execute()
+        self._shorten_log()
 
     def upsert(self, upsert: Upsert, once: Once) -> None:
         """One commit, also where nothing changes, unless the batch has been committed."""
@@ -190,6 +196,8 @@ class RustTable:
             statement.execute()
         if self.version == before:
             self.append(self.schema.empty_table(), once)
+        else:
+            self._shorten_log()
 
     def _statement(
         self, rows: pa.Table, key: Sequence[str], within: tuple[str, str, str] | None, more: Sequence[str], once: Once
@@ -210,8 +218,21 @@ class RustTable:
         """
         from deltalake import PostCommitHookProperties
 
-        interval = int(self.properties.get("delta.checkpointInterval", _INTERVAL))
-        return PostCommitHookProperties(cleanup_expired_logs=None if (self.version + 1) % interval == 0 else False)
+        due = (self.version + 1) % self._interval == 0
+        return PostCommitHookProperties(cleanup_expired_logs=None if due else False)
+
+    @property
+    def _interval(self) -> int:
+        return int(self.properties.get("delta.checkpointInterval", _INTERVAL))
+
+    def _shorten_log(self) -> None:
+        """After a commit: of a table of which nobody has said how long its log is to be, delete what is too much."""
+        usual = self.properties.get("delta.logRetentionDuration") == RETENTION
+        if usual and self.version % (self._interval * _CHECKPOINTS) == 0:
+            try:
+                delete_all_but(self._path, MOST, self.version)
+            except OSError as error:  # the next time will do
+                _log.warning("old commits of %s stay", self._path, exc_info=error)
 
     def put_together(self) -> None:
         """Make few files of many small ones, in a commit without a note, which changes no row."""

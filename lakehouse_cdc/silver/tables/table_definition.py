@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.direct.creation import create_bare, linkable
+from lakehouse_cdc.lake.direct.log_upkeep import RETENTION
 from lakehouse_cdc.lake.ownership import other_columns
 from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.table_state import Columns
@@ -71,7 +72,7 @@ _NTZ = {"delta.feature.timestampNtz": "supported"}
 _BARE_PROPERTIES = {  # of tables that deltalake keeps; either engine then makes checkpoints as often
     "delta.autoOptimize.autoCompact": "true",
     "delta.checkpointInterval": "10",
-    "delta.logRetentionDuration": "interval 7 days",  # as long as files are kept; each commit lists what the log has
+    "delta.logRetentionDuration": RETENTION,
 }
 
 
