@@ -8,7 +8,7 @@ Nothing is decided here; every part is given where its tables and checkpoints li
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -22,18 +22,16 @@ from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.model.belonging import Silver
 from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.moment import Moment
-from lakehouse_cdc.mysql.catalog import read_catalog
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions
 from lakehouse_cdc.mysql.estimates import estimates
 from lakehouse_cdc.mysql.log_view import LogView
-from lakehouse_cdc.mysql.preflight import checks, group
+from lakehouse_cdc.mysql.preflight import checks
 from lakehouse_cdc.mysql.preflight.settings import Finding
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
 from lakehouse_cdc.ops import last_error, verify_history
 from lakehouse_cdc.options.secrets import CONNECTION
-from lakehouse_cdc.pipeline import target_checks
+from lakehouse_cdc.pipeline import source_checks, target_checks
 from lakehouse_cdc.pipeline.config.file import load
-from lakehouse_cdc.pipeline.config.source_options import choice
 from lakehouse_cdc.pipeline.from_topics import DeadLetters, FromTopics, of_server
 from lakehouse_cdc.pipeline.report import Layer, Progress, RunReport, VerifyReport
 from lakehouse_cdc.pipeline.run.disk import disks_asked
@@ -41,9 +39,7 @@ from lakehouse_cdc.pipeline.run.failures import translate
 from lakehouse_cdc.pipeline.run.restarts import persistently
 from lakehouse_cdc.pipeline.run.streams import Streams
 from lakehouse_cdc.pipeline.taking_signals import OTHER_RUN, TakesSignals
-from lakehouse_cdc.schema.declared_key import with_key
-from lakehouse_cdc.schema.representation import carry
-from lakehouse_cdc.schema.selection import Selection, glob_hint
+from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.source.options import SourceOptions, replica_ids
 from lakehouse_cdc.source.requests.set_aside import SetAside
 from lakehouse_cdc.source.state.offset_codec import restored
@@ -64,7 +60,6 @@ if TYPE_CHECKING:
     from lakehouse_cdc.ops.source_watch import SourceWatch
     from lakehouse_cdc.ops.status import Status
     from lakehouse_cdc.pipeline.start.silver_settings import SilverSettings
-    from lakehouse_cdc.schema.table import TableSchema
     from lakehouse_cdc.silver.apply.stream import SilverBatch
     from lakehouse_cdc.silver.definition.policy import Policy
     from lakehouse_cdc.sinks.port import Sink
@@ -109,53 +104,12 @@ class Pipeline(TakesSignals):
         """Everything that must be true of source and target. Raises only if the source cannot be reached."""
         if (topics := self._topics) is not None:
             return topics.doctor()
+        rules = SourceOptions.parse(self.source_options()).rules
         with self._session() as session:
-            findings = checks.check(
-                session, Selection(self.config.source.tables), choice(self.config), self.config.keys
-            )
-            at_fault = {finding.name for finding in findings if finding.is_of_table}
-            fit = all(finding.severity != "error" or finding.is_of_table for finding in findings)
-            if not fit:
-                return findings
-            captured = read_catalog(session, Selection(self.config.source.tables), choice(self.config)).tables
-            rules = SourceOptions.parse(self.source_options()).rules
-            carried = {name: carry(schema, rules) for name, schema in captured.items()}
-            findings += checks.zero_date_defaults(session, carried)
-            findings += checks.large_rows(session, carried)
-            findings += group.others(session, self._connection())
-            findings += self._unused(captured)
-            findings += self._unfit(captured, at_fault) if self.config.target.silver else []
-            sizes = estimates(session)
-        size = sum(sizes[name].bytes for name in captured if name in sizes)
-        return [*findings, *target_checks.checks(self.layout, self.state, captured, size)]
-
-    def _unfit(self, tables: Mapping[str, TableSchema], at_fault: Collection[str]) -> list[Finding]:
-        """The tables that silver cannot hold, for nothing tells their rows apart, or not as they are to be held, or not
-        with such names of columns, or for which another has taken their silver table's name.
-
-        Those that cannot be captured (`at_fault`) are left out.
-        """
-        config, findings = self.config, list[Finding]()
-        shared = self.layout.sharing_names(set(tables) - set(at_fault))
-        findings += map(_sharing, dict.fromkeys(shared.values()))
-        for name, schema in tables.items():
-            if name in at_fault:
-                continue
-            refused = config.policy(name).refusal([with_key(schema, config.keys)], self.layout.silver_table(name))
-            if refused is not None:
-                findings.append(Finding(name, "warning", refused.what, refused.hint))
-        return findings
-
-    def _unused(self, names: Collection[str]) -> list[Finding]:
-        """The settings of tables that no captured table has, since a name is misspelt, or the table is yet to come."""
-        return [
-            Finding(
-                pattern, "warning", f"what tables.{pattern} says is of no captured table",
-                glob_hint(pattern)
-                or (f"write {near} if that is meant" if near else "check its name, or wait for the table to come"),
-            )
-            for pattern, near in self.config.unmatched(names).items()
-        ]  # fmt: skip
+            checked = source_checks.check(session, self._connection(), self.config, self.layout, rules)
+        if checked.tables is None:
+            return checked.findings
+        return [*checked.findings, *target_checks.checks(self.layout, self.state, checked.tables, checked.size)]
 
     def estimates(self) -> dict[str, int]:
         """About how many rows each captured table has, as the server's statistics say; of topics nothing is known."""
@@ -341,7 +295,9 @@ class Pipeline(TakesSignals):
 
     def _of_the_source(self) -> tuple[Uncaptured, list[str]]:
         """What the source has and is not captured, and a notice for each setting that concerns no table of it."""
-        return self.uncaptured(), [f"{finding.what}; {finding.hint}" for finding in self._unused(self.estimates())]
+        return self.uncaptured(), [
+            f"{finding.what}; {finding.hint}" for finding in source_checks.unused(self.config, self.estimates())
+        ]
 
     def _set_aside(self, error: CdcError) -> bool:
         if self._topics is not None:
@@ -635,10 +591,3 @@ class Pipeline(TakesSignals):
         stopped_by = last_error.read(self.state)
         names = None if left_out is None else left_out.all
         return replace(state, tables=tables, uncaptured=names, last_error=stopped_by)
-
-
-def _sharing(names: Sequence[str]) -> Finding:
-    listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    what = f"{listed} have the same silver table: the first to come gets it, and the others are in bronze alone"
-    hint = 'set target.silver_name: "{database}__{table}", or tables.<pattern>.silver_name'
-    return Finding(names[0], "warning", what, hint)
