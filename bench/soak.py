@@ -122,6 +122,7 @@ def _beside(does: Callable[[threading.Event], None]) -> Iterator[None]:
         try:
             does(over)
         except BaseException as error:
+            print(f"stopped: {error!r}", file=sys.stderr, flush=True)  # the rest lasts an hour
             failures.append(error)
 
     thread = threading.Thread(target=body)

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from lakehouse_cdc.messages import canal, canal_reader, changelog, flat, maxwell, maxwell_reader
 from lakehouse_cdc.messages.change import Format
-from lakehouse_cdc.messages.debezium import avro, envelope
+from lakehouse_cdc.messages.debezium import avro, avro_reader, envelope
 from lakehouse_cdc.messages.debezium import reader as debezium
 from lakehouse_cdc.messages.reading import Declared, Reader
 
@@ -22,9 +22,10 @@ FORMATS: dict[FormatName, Format] = {
 }
 assert set(FORMATS) == set(get_args(FormatName))
 
-ReadFormat = Literal["debezium-json", "canal-json", "maxwell"]  # those that are read
+ReadFormat = Literal["debezium-json", "debezium-avro", "canal-json", "maxwell"]  # those that are read
 READERS: dict[ReadFormat, Callable[[Declared], Reader]] = {
     "debezium-json": debezium.reader,
+    "debezium-avro": avro_reader.reader,
     "canal-json": canal_reader.reader,
     "maxwell": maxwell_reader.reader,
 }

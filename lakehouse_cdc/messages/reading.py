@@ -34,6 +34,7 @@ class Reason(str, Enum):
     """Why a message is set aside; the value is what the table of dead letters has."""
 
     NOT_JSON = "not_json"
+    NOT_AVRO = "not_avro"
     NOT_THE_FORMAT = "not_the_format"
     UNKNOWN_OP = "unknown_op"
     UNKNOWN_TYPE = "unknown_type"
@@ -50,6 +51,7 @@ class Reason(str, Enum):
 
 MEANINGS = {
     Reason.NOT_JSON: "the key or the value is no JSON in UTF-8",
+    Reason.NOT_AVRO: "the key or the value is no data in Avro by a schema that the registry has",
     Reason.NOT_THE_FORMAT: "a part that the format has is missing, or is of another type",
     Reason.UNKNOWN_OP: "the kind of change is none of the format's",
     Reason.UNKNOWN_TYPE: "a column has a type that is not known",
@@ -118,18 +120,25 @@ class Row:
     filled: Mapping[str, str | None] = field(default_factory=dict)
 
 
+# of bytes, which are a "key" or a "value": the number of the schema of Avro that they are written by, the schema, whose
+# logical types are withheld (see `debezium.avro_reader`), and the data; raises Unreadable
+Decoder = Callable[[bytes, str], tuple[int, Any, Any]]
+
+
 @dataclass(frozen=True)
 class Declared:
     """What the configuration says of tables: `columns` and `key` of one by its name, None where it says nothing.
 
     `column` makes a column of a name and of a type as MySQL writes it (`decimal(10,2)`); it raises Unreadable. `known`
-    is the schema that a table has by now, for a truncation, which names none; None where it is not known.
+    is the schema that a table has by now, for a truncation, which names none; None where it is not known. `decoder` is
+    for the format in Avro, which needs one.
     """
 
     columns: Callable[[str], tuple[Column, ...] | None]
     key: Callable[[str], tuple[str, ...] | None]
     column: Callable[[str, str], Column]
     known: Callable[[str], TableSchema | None] = lambda _: None
+    decoder: Decoder | None = None
 
 
 # the changes that a key and a value say, in their order; none where they say nothing of a row

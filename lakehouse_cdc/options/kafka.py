@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, get_args
 
 from lakehouse_cdc.messages.formats import ReadFormat
 from lakehouse_cdc.options.declaration import NEVER, NEXT_RUN, Keys, option
-from lakehouse_cdc.options.kinds import Choice, Integer, SecretReference, Text
+from lakehouse_cdc.options.kinds import Choice, Integer, JsonSchema, SecretReference, Text
 from lakehouse_cdc.options.measures import Bytes, Duration
 from lakehouse_cdc.options.nested import ListOf
 from lakehouse_cdc.options.secrets import Secret
@@ -48,7 +48,42 @@ class Brokers(Keys):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Topics(Brokers):
+class WithRegistry(Brokers):
+    """Brokers, and for messages in Avro a registry of their schemas."""
+
+    registry: str | None = option(
+        Text(r"https?://[^\s@,]+", "http(s)://HOST:PORT"),
+        "with `debezium-avro`: the schema registry, one that answers as Confluent's does",
+        default=None, otherwise="none", changes=NEXT_RUN,
+    )  # fmt: skip
+    registry_username: str | None = option(
+        Text(), "user of the registry", default=None, otherwise="none", changes=NEXT_RUN
+    )
+    registry_password: Secret = option(
+        SecretReference(), "its password, by reference", default=Secret(), otherwise="none", changes=NEXT_RUN
+    )
+    registry_ca: str | None = option(
+        Text(), "file of the authorities that the registry's certificate is checked by",
+        default=None, otherwise="the system's", changes=NEXT_RUN,
+    )  # fmt: skip
+
+    json_rules: ClassVar[tuple[JsonSchema, ...]] = (
+        {
+            "anyOf": [
+                {"properties": {"format": {"not": {"const": "debezium-avro"}}}},
+                {"properties": {"registry": {"type": "string"}}, "required": ["registry"]},
+            ]
+        },
+    )
+
+    def contradiction(self) -> str:
+        if getattr(self, "format", "") == "debezium-avro" and self.registry is None:
+            return "the format debezium-avro needs a registry"
+        return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Topics(WithRegistry):
     """`kafka` below `source`: topics that other programs write the changes of MySQL's tables to."""
 
     topics: tuple[str, ...] = option(
@@ -80,7 +115,8 @@ class Topics(Brokers):
         default=None, otherwise="no limit", changes=NEXT_RUN,
     )  # fmt: skip
 
-    json_rules: ClassVar = (
+    json_rules: ClassVar[tuple[JsonSchema, ...]] = (
+        *WithRegistry.json_rules,
         {
             "anyOf": [
                 {"properties": {"order": {"not": {"const": "position"}}}},
@@ -92,7 +128,7 @@ class Topics(Brokers):
     def contradiction(self) -> str:
         if self.order == "position" and self.format == "canal-json":
             return "canal-json says no place in the log, so order cannot be position"
-        return ""
+        return super().contradiction()
 
     @property
     def ordered_by(self) -> TopicsOrder:

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from lakehouse_cdc.errors import CdcError
+from lakehouse_cdc.errors.codec import crossing
 from lakehouse_cdc.messages.formats import READERS, ReadFormat
 from lakehouse_cdc.messages.reading import ReadChange, Reader, Reason, Unreadable
 from lakehouse_cdc.model.bronze_arrow import ARROW
@@ -26,6 +27,8 @@ from lakehouse_cdc.model.bronze_row import SCHEMA
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.variant import encode
 from lakehouse_cdc.schema.table import TableSchema
+from lakehouse_cdc.sinks.kafka.registry import Registry
+from lakehouse_cdc.topics.avro_decoder import AvroDecoder
 from lakehouse_cdc.topics.declared import Declarations
 from lakehouse_cdc.topics.order import (
     Mark,
@@ -58,7 +61,7 @@ class Parsing:
 
     `schemas` are those that tables have by now. `truncations`: whether one that says no place can be put in order, as
     in topics of one partition. `again`: the records are letters that are tried once more, so none of them is late for
-    what came after it.
+    what came after it. `registry` has the schemas of messages in Avro.
     """
 
     format: ReadFormat
@@ -71,12 +74,14 @@ class Parsing:
     schemas: Mapping[str, TableSchema] = field(default_factory=dict)
     truncations: bool = True
     again: bool = False
+    registry: Registry | None = None
 
     def lines(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The lines of records (`RECORD`, in that order) of a task."""
         task = _Task(self)
         for batch in batches:
-            yield task.lines(batch)
+            with crossing():
+                yield task.lines(batch)
 
 
 @dataclass
@@ -101,7 +106,10 @@ class _Record:
 class _Task:
     def __init__(self, parsing: Parsing) -> None:
         self._parsing = parsing
-        self._read: Reader = READERS[parsing.format](parsing.declarations.made(parsing.schemas.get))
+        declared = parsing.declarations.made(parsing.schemas.get)
+        if parsing.registry is not None:
+            declared = replace(declared, decoder=AvroDecoder(parsing.registry).decode)
+        self._read: Reader = READERS[parsing.format](declared)
         self._seen: dict[Partition, _Seen] = {}
         self._known: dict[str, str] = {}  # schemas that have a line, by id
         self._lines: list[dict[str, Any]] = []

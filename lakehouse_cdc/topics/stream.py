@@ -22,6 +22,7 @@ from lakehouse_cdc.lake.spark_errors import crossing_batch
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.options.kafka import Topics
 from lakehouse_cdc.runtime.kafka_connector import with_connector
+from lakehouse_cdc.sinks.kafka.registry import Registry
 from lakehouse_cdc.topics.batch import BatchWriter
 from lakehouse_cdc.topics.declared import Declarations
 from lakehouse_cdc.topics.order import Progress
@@ -71,8 +72,9 @@ def _read(home: Path, file: str) -> str:
 def parsing_of(config: Topics, declarations: Declarations) -> Parsing:
     """How the messages are read, but for what each batch adds."""
     return Parsing(
-        config.format, declarations, config.ordered_by, config.max_message_bytes, epoch=1, batch=0, progress=Progress()
-    )
+        config.format, declarations, config.ordered_by, config.max_message_bytes, epoch=1, batch=0, progress=Progress(),
+        registry=Registry.of(config),
+    )  # fmt: skip
 
 
 def start(

@@ -182,6 +182,7 @@ def test_only_secrets_are_secret() -> None:
     assert [option.path for option in TABLE if option.secret] == [
         "source.password", "source.tls_key", "source.tls_key_password", "source.ssh_key", "source.ssh_key_password",
         "source.ssh_password", "source.mask_salt", "source.kafka.password", "source.kafka.key_password",
+        "source.kafka.registry_password",
         "target.storage.access_key", "target.storage.secret_key",
         "sinks.<name>.kafka.password", "sinks.<name>.kafka.key_password", "sinks.<name>.kafka.registry_password",
     ]  # fmt: skip

@@ -20,6 +20,7 @@ import avro.schema
 import fastavro
 
 from lakehouse_cdc.messages.change import Part
+from lakehouse_cdc.messages.debezium.avro_reader import LOGICAL
 from lakehouse_cdc.schema.table import TableSchema
 
 SCHEMAS: list[str] = []
@@ -31,7 +32,7 @@ def encoder(part: Part, schema: Mapping[str, Any]) -> Callable[[Any], bytes]:
     text = json.dumps(schema)
     if text not in SCHEMAS:
         SCHEMAS.append(text)
-    number, parsed = SCHEMAS.index(text), fastavro.parse_schema(dict(schema))
+    number, parsed = SCHEMAS.index(text) + 1, fastavro.parse_schema(dict(schema))
 
     def written(datum: Any) -> bytes:
         out = io.BytesIO()
@@ -51,15 +52,27 @@ def as_json(message: bytes) -> Any:
     """What the message says."""
     magic, number = struct.unpack(">bI", message[:5])
     assert magic == 0
-    return read(SCHEMAS[number], message[5:])
+    return read(SCHEMAS[number - 1], message[5:])
+
+
+def decoder(message: bytes, what: str) -> tuple[int, Any, Any]:
+    """As `Declared.decoder`, of messages that are whole."""
+    del what
+    _, number = struct.unpack(">bI", message[:5])
+    schema = SCHEMAS[number - 1]
+    return number, json.loads(schema.replace('"logicalType"', f'"{LOGICAL}"')), _datum(schema, message[5:])
 
 
 def read(schema: str, data: bytes) -> Any:
     """Data of that schema; all bytes have to be of it."""
+    return _plain(_datum(schema, data))
+
+
+def _datum(schema: str, data: bytes) -> Any:
     held = io.BytesIO(data)
     datum = avro.io.DatumReader(_parsed(schema)).read(avro.io.BinaryDecoder(held))
     assert not held.read()
-    return _plain(datum)
+    return datum
 
 
 @cache

@@ -20,7 +20,10 @@ from urllib.parse import unquote, urlsplit
 
 
 class Registry:
-    """What it knows; `login` is the user and the password that it asks for, `failing` has it answer 503."""
+    """What it knows; `login` is the user and the password that it asks for, `failing` has it answer 503.
+
+    `more` is what it says of a schema besides, by its number, such as that it is none of Avro.
+    """
 
     def __init__(self) -> None:
         self.subjects: dict[str, list[int]] = {}
@@ -28,6 +31,7 @@ class Registry:
         self.compatibility: dict[str, str] = {}
         self.login: tuple[str, str] | None = None
         self.failing = False
+        self.more: dict[int, dict[str, Any]] = {}
         self.url = ""
         self._lock = Lock()
 
@@ -50,7 +54,7 @@ class Registry:
                 case ["GET", "subjects", subject, "versions", "latest"] if subject in self.subjects:
                     return 200, self._described(subject, self.subjects[subject][-1])
                 case ["GET", "schemas", "ids", number] if 0 < int(number) <= len(self.schemas):
-                    return 200, {"schema": self.schemas[int(number) - 1]}
+                    return 200, {"schema": self.schemas[int(number) - 1], **self.more.get(int(number), {})}
                 case ["PUT", "config", subject]:
                     self.compatibility[subject] = body["compatibility"]
                     return 200, body

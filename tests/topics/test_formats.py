@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, datetime, timezone
 from decimal import Decimal
+from itertools import product
 from typing import Any
 
 import pytest
@@ -15,11 +17,14 @@ from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.model.variant import decode
 from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.sinks.kafka.registry import Registry
 from lakehouse_cdc.topics.declared import Declarations
 from lakehouse_cdc.topics.order import Order
 from lakehouse_cdc.topics.parsing import LATE, NEW
 from tests.messages.test_round_trip import written
+from tests.support.avro_messages import SCHEMAS
 from tests.support.row_images import UTF8, plain
+from tests.support.schema_registry import running
 from tests.topics.test_parsing import PARSING, lines
 
 VALUES: dict[str, tuple[Column, Any]] = {
@@ -58,16 +63,29 @@ def image(variant: dict[str, bytes] | None) -> Any:
     return None if variant is None else plain(decode(variant["value"], variant["metadata"]))
 
 
-@pytest.mark.parametrize("name", ["debezium-json", "canal-json", "maxwell"])
-@pytest.mark.parametrize("exact", [True, False])
-def test_rows_are_what_was_written(name: ReadFormat, exact: bool) -> None:
-    schemas = exact and name == "debezium-json"
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    """It has the schemas that messages in Avro are written by here."""
+    with running() as started:
+        started.schemas = SCHEMAS
+        yield Registry(started.url, None, "", None, 5.0)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("name", "exact"),
+    [*product(("debezium-json", "canal-json", "maxwell"), (True, False)), ("debezium-avro", True)],
+)
+def test_rows_are_what_was_written(name: ReadFormat, exact: bool, registry: Registry) -> None:
+    schemas = exact and name.startswith("debezium")
     types = {} if schemas or name == "canal-json" else {"shop.t": {c.name: c.declared for c in SCHEMA.columns}}
     if name == "maxwell" and exact:
         types["shop.t"]["doc"] = "longtext"  # the sink writes a document's text then, which is a document, too
     order: Order = "arrival" if name == "canal-json" else "position"
     declarations = Declarations(types, {"shop.t": ("id",)})
-    parsing = replace(PARSING, format=name, order=order, declarations=declarations, max_message_bytes=20_000)
+    parsing = replace(
+        PARSING, format=name, order=order, declarations=declarations, max_message_bytes=20_000, registry=registry
+    )
     messages = [
         (message.key, message.value)
         for one in CHANGES
@@ -75,7 +93,7 @@ def test_rows_are_what_was_written(name: ReadFormat, exact: bool) -> None:
     ]
     rows = [line for line in lines(parsing, messages) if line["kind"] != "schema"]
     wanted = [
-        ("c" if of.op is Op.READ and name != "debezium-json" else of.op.value, of.key, of.before, of.after)
+        ("c" if of.op is Op.READ and not name.startswith("debezium") else of.op.value, of.key, of.before, of.after)
         for of in CHANGES
     ]
     found = [(row["op"], *(image(row[column]) for column in ("key", "before", "after"))) for row in rows]

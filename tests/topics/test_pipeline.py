@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.testing import MySqlServer
 from tests.support.kafka_broker import Broker
 from tests.support.pipelines import pipeline
+from tests.support.schema_registry import Registry, running
 from tests.support.servers import connected
 
 pytestmark = pytest.mark.timeout(900)
@@ -56,6 +58,12 @@ def source(mysql: MySqlServer, database: str) -> Iterator[pymysql.cursors.Cursor
         yield cursor
 
 
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    with running() as started:
+        yield started
+
+
 SOURCE = {
     "id": "INT PRIMARY KEY", "big": "BIGINT UNSIGNED", "tiny": "TINYINT", "money": "DECIMAL(12,3)", "f": "FLOAT",
     "d": "DOUBLE", "flag": "BIT(1)", "flags": "BIT(10)", "name": "VARCHAR(20)", "t": "TEXT", "raw": "VARBINARY(9)",
@@ -69,17 +77,20 @@ VALUES = (
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("exact", [True, False])
-@pytest.mark.parametrize("format", ["debezium-json", "canal-json", "maxwell"])
+@pytest.mark.parametrize(
+    ("format", "exact"),
+    [*product(("debezium-json", "canal-json", "maxwell"), (True, False)), ("debezium-avro", True)],
+)
 def test_silver_is_the_same_whatever_the_format(
     spark: SparkSession, mysql: MySqlServer, database: str, source: Any, broker: Broker, tmp_path: Path, format: str,
-    exact: bool,
+    exact: bool, registry: Registry,
 ) -> None:  # fmt: skip
     """The snapshot, changes, a change of a key, a truncation and rows that are read again."""
+    of_avro = {"registry": registry.url} if format == "debezium-avro" else {}
     prefix = f"f{uuid.uuid4().hex[:8]}"
     kafka = {
         "bootstrap_servers": broker.address, "format": format, "exact": exact, "partitions": 2,
-        "topic": f"{prefix}.{{database}}.{{table}}", "schemas": exact and format == "debezium-json",
+        "topic": f"{prefix}.{{database}}.{{table}}", "schemas": exact and format == "debezium-json", **of_avro,
     }  # fmt: skip
     lake = pipeline(spark, mysql, database, tmp_path, prefix, sinks={"out": {"kafka": kafka}})
     source.execute(f"CREATE TABLE t ({', '.join(f'{name} {kind}' for name, kind in SOURCE.items())})")
@@ -88,9 +99,9 @@ def test_silver_is_the_same_whatever_the_format(
     source.execute(f"INSERT INTO t VALUES (1, {VALUES}), (2, {nulls}), (3, {VALUES}), (4, {VALUES})")
     without = ("doc",) if format == "maxwell" and exact else ()  # the document's text is a document, too
     columns = {name: kind.removesuffix(" PRIMARY KEY").removesuffix(" NULL") for name, kind in SOURCE.items()}
-    told = not (exact and format == "debezium-json") and format != "canal-json"
+    told = not (exact and format.startswith("debezium")) and format != "canal-json"
     tables = {f"{database}.t": {"columns": columns}} if told else {}
-    copy = from_topics(spark, broker, tmp_path, [f"{prefix}.{database}.t"], format, tables=tables)
+    copy = from_topics(spark, broker, tmp_path, [f"{prefix}.{database}.t"], format, tables=tables, kafka=of_avro)
     steps = (
         [],
         ["UPDATE t SET big = 7, doc = NULL WHERE id = 2", "UPDATE t SET id = 30 WHERE id = 3",

@@ -1,4 +1,6 @@
-"""Debezium's JSON of its MySQL connector, read: with schemas, or without them by columns that are declared.
+"""Debezium's messages of its MySQL connector, read: JSON with schemas, or without them by columns that are declared.
+
+Messages in Avro are read likewise once they are documents of that JSON (`avro_reader`).
 
 `source` says where a change is: the binlog file, the position of the row's event, and the number of the row in it. Of a
 snapshot's row it is the position that all of the snapshot is at. A change of a key comes as a `d` and a `c`; both have
@@ -11,7 +13,8 @@ Sources: see `lakehouse_cdc.messages.debezium`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from lakehouse_cdc.messages.debezium.columns import form_of
@@ -43,23 +46,39 @@ _MOST_KNOWN = 1000  # schemas that are remembered
 _PLAIN_DEFAULTS = ("int16", "int32", "int64", "string")
 
 
+@dataclass(frozen=True)
+class Document:
+    """A key or a value: the schema of Connect's, as JSON has it, or None; what it describes; and what is the same only
+    for documents of one schema.
+    """
+
+    schema: Any
+    held: Any
+    told_by: Any
+
+
 def reader(declared: Declared) -> Reader:
-    """Reads keys and values, and remembers the rows that their schemas describe."""
-    return _Debezium(declared).read
+    """Reads keys and values in JSON, and remembers the rows that their schemas describe."""
+    return reading(declared, _json)
+
+
+def reading(declared: Declared, document: Callable[[bytes, str], Document]) -> Reader:
+    """The same of what `document` makes of bytes, which are a "key" or a "value"; it raises Unreadable."""
+    return _Debezium(declared, document).read
 
 
 class _Debezium:
-    def __init__(self, declared: Declared) -> None:
-        self._declared = declared
+    def __init__(self, declared: Declared, document: Callable[[bytes, str], Document]) -> None:
+        self._declared, self._document = declared, document
         self._known: dict[tuple[Any, ...], Row] = {}
         self._last: dict[str, TableSchema] = {}
 
     def read(self, key: bytes | None, value: bytes | None) -> list[ReadChange]:
         if not value:
             return []
-        document, identity = parsed(value, "value"), None if key is None else parsed(key, "key")
-        schema, held = _parts(document)
-        key_schema, key_held = _parts(identity) if isinstance(identity, dict) else (None, None)
+        document = self._document(value, "value")
+        identity = Document(None, None, None) if key is None else self._document(key, "key")
+        held, key_held = document.held, identity.held
         if not isinstance(held, dict):
             raise Unreadable(Reason.NOT_THE_FORMAT, "the value is no object")
         if "op" not in held:
@@ -73,7 +92,7 @@ class _Debezium:
         name = join(part(source, "db", str), part(source, "table", str))
         if op is Op.TRUNCATE and (table := self._declared.known(name) or self._last.get(name)) is not None:
             return [_truncation(table, source)]
-        row = self._row(name, source, (_told_by(value, schema), _told_by(key, key_schema)), schema, key_held)
+        row = self._row(name, source, (document.told_by, identity.told_by), document.schema, key_held)
         change = _change(op, row, key_held, held, source)
         self._last[name] = change.schema
         return [change]
@@ -98,6 +117,11 @@ class _Debezium:
         )
 
 
+def _json(data: bytes, what: str) -> Document:
+    schema, held = _parts(parsed(data, what))
+    return Document(schema, held, _told_by(data, schema))
+
+
 def _parts(document: Any) -> tuple[Any, Any]:
     """The schema, None where there is none, and the payload."""
     if isinstance(document, dict) and document.keys() == {"schema", "payload"}:
@@ -105,12 +129,12 @@ def _parts(document: Any) -> tuple[Any, Any]:
     return None, document
 
 
-def _told_by(data: bytes | None, schema: Any) -> Any:
+def _told_by(data: bytes, schema: Any) -> Any:
     """What is the same only for messages of the same schema: the bytes up to the payload, where the schema is first.
 
     The last place that reads like the payload's beginning is not before it, so all of the schema is in front of that.
     """
-    if data is None or schema is None:
+    if schema is None:
         return None
     at = data.rfind(b',"payload":') if data.startswith(b'{"schema":') else -1
     if at >= 0:

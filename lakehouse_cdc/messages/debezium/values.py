@@ -201,8 +201,8 @@ def _geometry(value: Any) -> bytes:
     """As bronze has it: the SRID in four bytes, then WKB."""
     if not isinstance(value, dict):
         raise ValueError("no geometry")
-    srid = value.get("srid")
-    return struct.pack("<I", 0 if srid is None else _whole(srid)) + base64_bytes(value.get("wkb"))
+    srid = 0 if value.get("srid") is None else _whole(value.get("srid"))  # a number of 32 bits, with a sign
+    return struct.pack("<i" if srid < 0 else "<I", srid) + base64_bytes(value.get("wkb"))
 
 
 def _floats(value: Any) -> list[float]:

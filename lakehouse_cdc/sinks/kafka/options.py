@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
 
 from lakehouse_cdc.messages.formats import FormatName
 from lakehouse_cdc.options.declaration import NEVER, NEXT_RUN, Keys, Section, option
-from lakehouse_cdc.options.kafka import Brokers
-from lakehouse_cdc.options.kinds import Choice, Flag, Integer, PropertyValue, SecretReference, Text
+from lakehouse_cdc.options.kafka import WithRegistry
+from lakehouse_cdc.options.kinds import Choice, Flag, Integer, PropertyValue, Text
 from lakehouse_cdc.options.measures import Duration
 from lakehouse_cdc.options.nested import MapOf
-from lakehouse_cdc.options.secrets import Secret
 
 Delivery = Literal["exactly_once", "at_least_once"]
 CleanupPolicy = Literal["delete", "compact", "compact,delete"]
@@ -25,7 +24,7 @@ _OWN_TOPIC = ("cleanup.policy", "min.insync.replicas")
 
 
 @dataclass(frozen=True, kw_only=True)
-class KafkaConfig(Brokers):
+class KafkaConfig(WithRegistry):
     """`sinks.<name>.kafka`: bronze's changes as messages."""
 
     topic: str = option(
@@ -41,21 +40,6 @@ class KafkaConfig(Brokers):
     format: FormatName = option(
         Choice[FormatName](get_args(FormatName)), "how a change is written", default="debezium-json", changes=NEXT_RUN
     )
-    registry: str | None = option(
-        Text(r"https?://[^\s@,]+", "http(s)://HOST:PORT"),
-        "with `debezium-avro`: the schema registry, one that answers as Confluent's does",
-        default=None, otherwise="none", changes=NEXT_RUN,
-    )  # fmt: skip
-    registry_username: str | None = option(
-        Text(), "user of the registry", default=None, otherwise="none", changes=NEXT_RUN
-    )
-    registry_password: Secret = option(
-        SecretReference(), "its password, by reference", default=Secret(), otherwise="none", changes=NEXT_RUN
-    )
-    registry_ca: str | None = option(
-        Text(), "file of the authorities that the registry's certificate is checked by",
-        default=None, otherwise="the system's", changes=NEXT_RUN,
-    )  # fmt: skip
     schemas: bool = option(
         Flag(), "with `debezium-json`: key and value have their schemas", default=False, changes=NEXT_RUN
     )
@@ -112,20 +96,6 @@ class KafkaConfig(Brokers):
         "other settings of the producer, by librdkafka's names, such as `compression.type`",
         default={}, changes=NEXT_RUN,
     )  # fmt: skip
-
-    json_rules: ClassVar = (
-        {
-            "anyOf": [
-                {"properties": {"format": {"not": {"const": "debezium-avro"}}}},
-                {"properties": {"registry": {"type": "string"}}, "required": ["registry"]},
-            ]
-        },
-    )
-
-    def contradiction(self) -> str:
-        if self.format == "debezium-avro" and self.registry is None:
-            return "the format debezium-avro needs a registry"
-        return ""
 
 
 @dataclass(frozen=True, kw_only=True)

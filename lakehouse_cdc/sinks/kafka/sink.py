@@ -28,6 +28,7 @@ from lakehouse_cdc.sinks.kafka.bronze_rows import Row, rows_in_order
 from lakehouse_cdc.sinks.kafka.delivery import Delivery
 from lakehouse_cdc.sinks.kafka.options import KafkaConfig
 from lakehouse_cdc.sinks.kafka.progress import Part, Progress, is_lost, parts
+from lakehouse_cdc.sinks.kafka.registry import Registry
 from lakehouse_cdc.sinks.kafka.topics import TopicNames, Topics
 from lakehouse_cdc.sinks.port import CommittedBatch
 from lakehouse_cdc.sinks.schema_cache import Schemas
@@ -51,7 +52,8 @@ class KafkaSink:
         self._spark, self._layout, self._config = spark, layout, config
         self._delivery = Delivery(f"{layout.pipeline}.{name}", config)
         self._schemas = Schemas(layout)
-        self._encoders = Encoders(config)
+        registry = Registry.of(config) if config.format == "debezium-avro" else None
+        self._encoders = None if registry is None else Encoders(registry)
         self._writers: dict[str, tuple[str, Writer]] = {}
         self._open: _Open | None = None
 
@@ -134,7 +136,7 @@ class KafkaSink:
             opened.topics.require_rows(topic, keyed=bool(schema.key))
             settings = Settings(
                 self._layout.pipeline, topic, config.exact, config.schemas, config.tombstones, version("lakehouse-cdc"),
-                self._encoders.of(topic) if config.format == "debezium-avro" else None,
+                None if self._encoders is None else self._encoders.of(topic),
             )  # fmt: skip
             self._writers[row.schema_id] = topic, FORMATS[config.format](schema, settings)
         return self._writers[row.schema_id]

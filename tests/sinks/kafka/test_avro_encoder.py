@@ -20,6 +20,7 @@ from lakehouse_cdc.options.declaration import Section
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.sinks.kafka.avro_encoder import Encoders
 from lakehouse_cdc.sinks.kafka.options import KafkaConfig
+from lakehouse_cdc.sinks.kafka.registry import Registry as Reached
 from tests.messages.test_round_trip import ID, NOW, change
 from tests.remedies import remedy
 from tests.support.avro_messages import read
@@ -42,9 +43,15 @@ def config(registry: Registry | str, **more: Any) -> KafkaConfig:
     return Section(KafkaConfig).check(given)
 
 
+def given(of: KafkaConfig) -> Reached:
+    reached = Reached.of(of)
+    assert reached is not None
+    return reached
+
+
 def write(of: KafkaConfig, schema: TableSchema = SCHEMA, **row: Any) -> tuple[bytes, bytes]:
     """The key and the value of an insert, by a sink that has just started."""
-    made = writer(schema, Settings("srv", TOPIC, encoder=Encoders(of).of(TOPIC)))
+    made = writer(schema, Settings("srv", TOPIC, encoder=Encoders(given(of)).of(TOPIC)))
     [message] = made(change(Op.INSERT, None, {"id": 7, "v": 1, **row}), NOW)
     assert message.key is not None
     assert message.value is not None
