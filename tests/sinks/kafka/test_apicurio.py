@@ -17,8 +17,12 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.messages.debezium import avro_reader
+from lakehouse_cdc.messages.reading import Declared
 from lakehouse_cdc.schema.table import Column
+from lakehouse_cdc.sinks.kafka.registry import Registry
 from lakehouse_cdc.testing import MySqlServer
+from lakehouse_cdc.topics.avro_decoder import AvroDecoder
 from tests.sinks.kafka.test_avro_encoder import SCHEMA, TOPIC, WIDER, config, refused, write
 from tests.support.apicurio import running
 from tests.support.kafka_broker import Broker
@@ -36,6 +40,7 @@ VALUES = (
     " '2024-02-29 12:34:56.789', '2024-02-29 12:34:56.123456', 'large', 'a,c', '{\"a\": [1, 2.5, null]}'"
 )
 EPOCH = datetime(1970, 1, 1)
+NO_COLUMN: Any = None  # nobody declares a column
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +86,8 @@ def test_a_compacted_view_of_the_topic_is_the_table(
     lake = pipeline(spark, mysql, database, tmp_path, prefix, target={"silver": None}, sinks={"out": {"kafka": kafka}})
     topic = f"{prefix}.{database}.t"
     reader = AvroDeserializer(SchemaRegistryClient({"url": registry}))
+    decoder = AvroDecoder(Registry(registry, None, "", None, 30.0))
+    read = avro_reader.reader(Declared(lambda _: None, lambda _: None, NO_COLUMN, decoder=decoder.decode))
     with closing(connected(mysql, database=database)) as connection, connection.cursor() as source:
         source.execute(f"CREATE TABLE t ({TABLE})")
         source.execute("SET time_zone = '+00:00'")
@@ -99,6 +106,8 @@ def test_a_compacted_view_of_the_topic_is_the_table(
             for record in broker.records(topic):
                 key: Any = reader(record.key, SerializationContext(topic, MessageField.KEY))
                 value: Any = reader(record.value, SerializationContext(topic, MessageField.VALUE))
+                ours = [(one.op.value, one.key) for one in read(record.key, record.value)]  # as a source reads it
+                assert ours == ([] if value is None else [(value["op"], key)])
                 held.pop(key["id"], None)
                 if value is not None and value["op"] != "d":
                     held[key["id"]] = plain(value["after"])
