@@ -52,7 +52,7 @@ def measure(
     admin = broker.admin()
     [made] = admin.create_topics([NewTopic(topic, _PARTITIONS, 1)], operation_timeout=30).values()
     made.result(60)
-    peer = run(debezium_into_topic(server.port, workload, rows, broker.address, f"{_PREFIX}{number}"))
+    peer = run(debezium_into_topic(server.port, workload.name, rows, broker.address, f"{_PREFIX}{number}"))
     found = {record.key for record in broker.records(topic)}
     assert len(found) == rows, f"{topic} has {len(found)} keys of {rows}"
     return [

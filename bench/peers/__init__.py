@@ -51,9 +51,9 @@ def debezium(port: int, workload: Workload, rows: int) -> list[str]:
     return _java("debezium", "DebeziumPeer", port, workload.name, rows, *_TUNED)
 
 
-def debezium_into_topic(port: int, workload: Workload, rows: int, brokers: str, prefix: str) -> list[str]:
+def debezium_into_topic(port: int, table: str, rows: int, brokers: str, prefix: str, *settings: str) -> list[str]:
     """Debezium's embedded engine, a table's rows into the topic `<prefix>.<database>.<table>`, which is there."""
-    return _java("debezium", "TopicPeer", port, workload.name, rows, brokers, prefix, *_TUNED, *_LARGE_BATCHES)
+    return _java("debezium", "TopicPeer", port, table, rows, brokers, prefix, *_TUNED, *_LARGE_BATCHES, *settings)
 
 
 def versions() -> dict[str, str]:
