@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import time
 import uuid
 from collections.abc import Iterable, Iterator
@@ -30,7 +31,8 @@ from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
 from lakehouse_cdc.lake.log_actions import Action, last_checkpoint, log_file, of_checkpoint, of_commit
 from lakehouse_cdc.lake.table_state import State
 
-MAKING = ".making-"  # the beginning of the name of a file of the log that is yet to get its own
+MAKING = ".making-"  # how the name begins of a file of the log, or of a folder, that is not finished
+_SUMMED = 1_000  # versions that have one: a reader of the log looks at the names of all of its files
 _SURELY = 86_400.0  # seconds after which nobody is at it any more
 Checksum = dict[str, Any]  # as the protocol has it
 _COMMIT = re.compile(r"^(\d{20})\.json$")
@@ -100,20 +102,30 @@ def write_checksum(folder: str, version: int, before: Checksum, actions: Iterabl
             os.unlink(temporary)
 
 
-def remove_old(folder: str) -> None:
-    """Delete those of versions whose commits are gone, and what a crash has left of files that were being made."""
+def remove_old(folder: str, newest: int) -> None:
+    """Delete those of versions long before the newest, or whose commits are gone, and what a crash left unfinished.
+
+    Nobody needs them but readers of just that version, who are faster with one.
+    """
     log = os.path.join(folder, LOG)
     names = os.listdir(log)
-    for name in names:
-        with suppress(FileNotFoundError):
-            path = os.path.join(log, name)
-            if name.startswith(MAKING) and os.path.getmtime(path) < time.time() - _SURELY:
+    for path in (*_left(folder, os.listdir(folder)), *_left(log, names)):
+        if os.path.isdir(path):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(FileNotFoundError):
                 os.unlink(path)
     oldest = min((int(match[1]) for name in names if (match := _COMMIT.match(name))), default=0)
     for name in names:
-        if (match := _SUMS.match(name)) and int(match[1]) < oldest:
+        if (match := _SUMS.match(name)) and int(match[1]) < max(oldest, newest - _SUMMED):
             with suppress(FileNotFoundError):
                 os.unlink(os.path.join(log, name))
+
+
+def _left(folder: str, names: Iterable[str]) -> list[str]:
+    """What a crash has left unfinished there."""
+    paths, surely = (os.path.join(folder, name) for name in names if name.startswith(MAKING)), time.time() - _SURELY
+    return [path for path in paths if os.path.exists(path) and os.path.getmtime(path) < surely]
 
 
 def _after(before: Checksum, actions: Iterable[Action]) -> Checksum:

@@ -150,15 +150,33 @@ def test_those_go_whose_commits_are_gone(table: Table) -> None:
     for name, age in ((".making-old", 100_000), (".making-now", 0)):
         (log(table) / name).touch()
         os.utime(log(table) / name, (time.time() - age,) * 2)
-    checksum.remove_old(str(table.path))
+    left = Path(str(table.path), ".making-too")
+    (left / "_delta_log").mkdir(parents=True)
+    checksum.remove_old(str(table.path), 3)
+    assert left.exists()
+    os.utime(left, (time.time() - 100_000,) * 2)
     assert path(table, 0).exists()
     for version in (0, 1):
         (log(table) / f"{version:020}.json").unlink()
-    checksum.remove_old(str(table.path))
+    checksum.remove_old(str(table.path), 3)
     assert sorted(name for name in os.listdir(log(table)) if name.endswith(".crc")) == [
         f"{version:020}.crc" for version in (2, 3)
     ]
     assert [path.name for path in log(table).glob(".making-*")] == [".making-now"]
+    assert not left.exists()
+
+
+def test_those_of_long_ago_go(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that is at such a version asks the log."""
+    monkeypatch.setattr(checksum, "_SUMMED", 1)
+    for batch in range(4):
+        add(table, batch)
+    before = checksum.checksum_of(str(table.path), 1)
+    checksum.remove_old(str(table.path), 4)
+    assert sorted(name for name in os.listdir(log(table)) if name.endswith(".crc")) == [
+        f"{version:020}.crc" for version in (3, 4)
+    ]
+    assert checksum.checksum_of(str(table.path), 1) == before
 
 
 def test_delta_takes_it_for_its_own(spark: SparkSession, tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ class NewestVersion:
             make_checkpoint(self._folder, version)
             if held.get(_CLEANS_UP, "true") != "false" and version % (every * _CHECKPOINTS) == 0:
                 opened(self._folder).cleanup_metadata()
-                remove_old(self._folder)
+                remove_old(self._folder, version)
         except Exception as error:  # likewise
             _log.warning("there is no checkpoint of version %d of %s", version, self._folder, exc_info=error)
 
