@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -77,26 +78,41 @@ def as_cdc_error(error: BaseException, *, hint: str = "") -> CdcError:
     """The error of ours in `error`, or one with the first line of Spark's text. The hint is for the latter."""
     if isinstance(error, CdcError):
         return error
+    if jvm_has_ended():
+        return codes.SPARK_FAILED.error("Spark's JVM has ended", hint=hint)
     if isinstance(error, OSError) and error.errno in _OF_DISK:
         return codes.DISK_REFUSES.error(f"cannot write to {error.filename or 'a file'}: {error.strerror}")
     text = str(error)
     if (ours := raised_in_sql(error) or decoded(text)) is not None:
         return ours
-    code: Code[CdcError] = codes.SPARK_FAILED
-    if _LATE in text:
-        code = codes.PYTHON_WORKER_LATE
-    elif _planner_ended(error):
-        code = codes.PLANNER_ENDED
-    elif any(condition.startswith("KAFKA_DATA_LOSS") for condition in conditions(error)):
-        code = codes.TOPIC_RECORDS_LOST
-    elif _no_broker(error):
-        code = codes.KAFKA_UNAVAILABLE
-    elif of_store := _of_object_store(error):
-        code = of_store
-    elif any(condition.startswith("DELTA_") for condition in conditions(error)):
-        code = codes.DELTA_FAILED
+    code = _code_of(error, text)
     own = code in _WITH_HINTS  # these know better what to do
     return code.error(f"Spark failed: {first_line(error)}", hint="" if own else hint)
+
+
+def _code_of(error: BaseException, text: str) -> Code[CdcError]:
+    """That of an error of Spark's, with its text."""
+    if _LATE in text:
+        return codes.PYTHON_WORKER_LATE
+    if _planner_ended(error):
+        return codes.PLANNER_ENDED
+    if any(condition.startswith("KAFKA_DATA_LOSS") for condition in conditions(error)):
+        return codes.TOPIC_RECORDS_LOST
+    if _no_broker(error):
+        return codes.KAFKA_UNAVAILABLE
+    if of_store := _of_object_store(error):
+        return of_store
+    if any(condition.startswith("DELTA_") for condition in conditions(error)):
+        return codes.DELTA_FAILED
+    return codes.SPARK_FAILED
+
+
+def jvm_has_ended() -> bool:
+    """Whether this process had a JVM of Spark's, and it is gone: the system ends one that takes too much memory."""
+    context = sys.modules.get("pyspark.core.context")
+    gateway = None if context is None else context.SparkContext._gateway
+    process = getattr(gateway, "proc", None)
+    return process is not None and process.poll() is not None
 
 
 def _planner_ended(error: BaseException) -> bool:

@@ -14,6 +14,7 @@ from lakehouse_cdc.errors import CdcError
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.object_store import ObjectStore, Slot
 from lakehouse_cdc.lake.readers.choice import ReaderOnDemand
+from lakehouse_cdc.lake.spark_errors import jvm_has_ended
 from lakehouse_cdc.model.own_columns import OwnColumns
 from lakehouse_cdc.model.place import as_hadoop, bucket_and_prefix, is_url
 from lakehouse_cdc.model.table_layout import Layout
@@ -274,5 +275,9 @@ class PipelineContext:
     def close(self) -> None:
         """Stop the session, if this pipeline has made it."""
         if self._made_session and self._spark is not None:
-            self._spark.stop()
+            try:
+                self._spark.stop()
+            except Exception:
+                if not jvm_has_ended():  # and the session with it
+                    raise
             self._spark, self._made_session, self._connected = None, False, False

@@ -13,6 +13,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -54,6 +55,7 @@ target:
 _ENVIRONMENT = {"FAULTS_PASSWORD": READER_PASSWORD}
 _PATIENCE = 1200.0  # seconds until a pipeline around which nothing fails any more has committed something
 _FAULTS_IN_A_ROW = (5, 20)
+_ENDS = {3, 130, -signal.SIGKILL}  # an error that was said, a Ctrl-C, a fault; 1 would be a trace
 _TABLES = {f"shop.{table}" for table in (*TABLES, "counters")}
 
 
@@ -124,7 +126,8 @@ def play(
                     _progress(world.run, checkpoint)
                     print(f"{tally.made.total()} faults, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
         os.environ |= _ENVIRONMENT
-        wrong = _wrong(config, writers, session)
+        wrong = [f"the run ended with {code}" for code in world.run.ended.keys() - _ENDS]
+        wrong += _wrong(config, writers, session)
         return Outcome(
             kinds, tally, time.monotonic() - began, world.run.ended, _committed(checkpoint), writers.transactions,
             wrong,

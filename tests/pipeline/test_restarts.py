@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pymysql
 import pytest
 from pyspark.sql import SparkSession
@@ -21,8 +22,9 @@ from lakehouse_cdc.pipeline.report import RunReport
 from lakehouse_cdc.pipeline.run.restarts import Clock, persistently
 from lakehouse_cdc.testing import MySqlServer
 from tests.remedies import remedy
+from tests.support.pipeline_process import CONFIG, Driver
 from tests.support.pipelines import at_work, ops, pipeline, running, small_table
-from tests.support.processes import planners
+from tests.support.processes import planners, runs
 from tests.support.servers import connected
 from tests.support.waiting import until
 
@@ -227,3 +229,23 @@ def test_a_run_that_begins_while_the_server_is_away_waits_for_it_but_for_the_fir
         assert report.restarts > 1
         assert read(lake.state) is None
         assert ops(spark, lake) == [("r", 1), ("r", 2), ("r", 3), ("d", 1)]
+
+
+@pytest.mark.long
+def test_a_jvm_that_is_killed_ends_the_run_with_an_error_of_ours(
+    mysql: MySqlServer, database: str, tmp_path: Path
+) -> None:
+    with closing(connected(mysql)) as connection:
+        small_table(connection, database)
+        connection.commit()
+    config = tmp_path / "pipeline.yml"
+    config.write_text(CONFIG.format(url=mysql.url, database=database, chunk_rows=100))
+    with Driver(config) as driver:
+        driver.wait_for(tmp_path / "lakehouse" / "_checkpoints" / "crash" / "silver", -1)
+        for one in psutil.Process(driver.process.pid).children(recursive=True):
+            if runs(one, "java"):
+                one.kill()
+        _, errors = driver.process.communicate(timeout=120)
+    assert driver.process.returncode == 3
+    last = errors.splitlines()[-1]  # what PySpark's threads print comes before it
+    assert last.startswith("error: CDC-7010 spark_failed: Spark's JVM has ended")
