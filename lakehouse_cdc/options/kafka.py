@@ -15,6 +15,7 @@ from lakehouse_cdc.options.secrets import Secret
 Protocol = Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]
 TopicsOrder = Literal["position", "arrival"]
 TopicsStart = Literal["earliest", "latest"]
+_AVRO = "debezium-avro"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,16 +71,15 @@ class WithRegistry(Brokers):
     json_rules: ClassVar[tuple[JsonSchema, ...]] = (
         {
             "anyOf": [
-                {"properties": {"format": {"not": {"const": "debezium-avro"}}}},
+                {"properties": {"format": {"not": {"const": _AVRO}}}},
                 {"properties": {"registry": {"type": "string"}}, "required": ["registry"]},
             ]
         },
     )
 
-    def contradiction(self) -> str:
-        if getattr(self, "format", "") == "debezium-avro" and self.registry is None:
-            return "the format debezium-avro needs a registry"
-        return ""
+    def lacks_registry(self, format: str) -> str:
+        """What is wrong where messages are of that format; "" if nothing is."""
+        return "the format debezium-avro needs a registry" if format == _AVRO and self.registry is None else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +128,7 @@ class Topics(WithRegistry):
     def contradiction(self) -> str:
         if self.order == "position" and self.format == "canal-json":
             return "canal-json says no place in the log, so order cannot be position"
-        return super().contradiction()
+        return self.lacks_registry(self.format)
 
     @property
     def ordered_by(self) -> TopicsOrder:

@@ -97,6 +97,9 @@ class KafkaConfig(WithRegistry):
         default={}, changes=NEXT_RUN,
     )  # fmt: skip
 
+    def contradiction(self) -> str:
+        return self.lacks_registry(self.format)
+
 
 @dataclass(frozen=True, kw_only=True)
 class SinkConfig(Keys):
