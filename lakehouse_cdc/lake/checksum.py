@@ -28,7 +28,14 @@ from itertools import chain
 from typing import Any
 
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
-from lakehouse_cdc.lake.log_actions import Action, last_checkpoint, log_file, of_checkpoint, of_commit
+from lakehouse_cdc.lake.log_actions import (
+    Action,
+    checkpoints_among,
+    last_checkpoint,
+    log_file,
+    of_checkpoint,
+    of_commit,
+)
 from lakehouse_cdc.lake.table_state import State
 
 MAKING = ".making-"  # how the name begins of a file of the log, or of a folder, that is not finished
@@ -36,7 +43,6 @@ _SUMMED = 1_000  # versions that have one: a reader of the log looks at the name
 _SURELY = 86_400.0  # seconds after which nobody is at it any more
 Checksum = dict[str, Any]  # as the protocol has it
 _COMMIT = re.compile(r"^(\d{20})\.json$")
-_CHECKPOINT = re.compile(r"^(\d{20})\.checkpoint\.parquet$")
 _SUMS = re.compile(r"^\.?(\d{20})\.(?:json\.|crc\.)?crc$")  # checksums, and the sums that Hadoop keeps beside files
 # what a commit that adds and removes whole files leaves as it was
 _KEPT = ("domainMetadata", "metadata", "protocol", "numDeletedRecordsOpt", "numDeletionVectorsOpt")
@@ -158,8 +164,7 @@ def _read(log: str, version: int) -> Checksum | None:
 def _replayed(log: str, version: int) -> Checksum | None:
     """The same by the log."""
     try:
-        names = os.listdir(log)
-        checkpoints = (int(match[1]) for name in names if (match := _CHECKPOINT.match(name)))
+        checkpoints = checkpoints_among(os.listdir(log))
         checkpoint = max((each for each in checkpoints if each <= version), default=None)
         actions = iter(()) if checkpoint is None else of_checkpoint(log, checkpoint, _COLUMNS)
         return _folded(actions, log, range(0 if checkpoint is None else checkpoint + 1, version + 1))

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 Action = Mapping[str, Any]
+_CHECKPOINT = re.compile(r"^(\d{20})\.checkpoint\.parquet$")
 
 
 def log_file(log: str, version: int, kind: str) -> str:
@@ -27,6 +29,11 @@ def last_checkpoint(log: str) -> int | None:
     except (OSError, ValueError, KeyError, TypeError):  # there is none, or a crash has left a part of it
         return None
     return version if os.path.exists(log_file(log, version, "json")) else None
+
+
+def checkpoints_among(names: Iterable[str]) -> Iterator[int]:
+    """The versions of the checkpoints in one file that are among the names of a log's files."""
+    return (int(match[1]) for name in names if (match := _CHECKPOINT.match(name)))
 
 
 def of_commit(log: str, version: int) -> Iterator[Action]:

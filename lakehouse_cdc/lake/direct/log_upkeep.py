@@ -21,30 +21,27 @@ import re
 import shutil
 import tempfile
 from contextlib import suppress
-from pathlib import Path
 
 from lakehouse_cdc.lake.checksum import MAKING
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
-from lakehouse_cdc.lake.log_actions import last_checkpoint, log_file
+from lakehouse_cdc.lake.log_actions import checkpoints_among, last_checkpoint, log_file
+from lakehouse_cdc.lake.opened import opened
 
 RETENTION = "interval 7 days"  # of the log of a table that deltalake commits to: as long as files are kept
 MOST = 10_000  # commits of such a table, for which deltalake looks at its log in a hundredth of a second
 _POINTER, _SUM_OF_POINTER = "_last_checkpoint", "._last_checkpoint.crc"
 _FAR = 1_000  # commits since the last checkpoint; more of them are not linked
-_CHECKPOINT = re.compile(r"^(\d{20})\.checkpoint\.parquet$")
 _OF_VERSION = re.compile(r"^\.?(\d{20})\.")  # with the sums that Hadoop keeps beside files
 
 
 def make_checkpoint(folder: str, version: int) -> None:
     """Make one of that version, which is the newest. Raises OSError and deltalake's errors."""
-    from deltalake import DeltaTable
-
     log = os.path.join(folder, LOG)
     with suppress(FileNotFoundError):  # the file is written in place, and its sum would be wrong
         os.unlink(os.path.join(log, _SUM_OF_POINTER))
     last = _last_usual(log)
     if last is None or version - last > _FAR:
-        DeltaTable(Path(folder).as_uri()).create_checkpoint()
+        opened(folder).create_checkpoint()
         return
     place = tempfile.mkdtemp(dir=folder, prefix=MAKING)
     try:
@@ -54,7 +51,7 @@ def make_checkpoint(folder: str, version: int) -> None:
         os.link(log_file(log, last, "checkpoint.parquet"), log_file(part, last, "checkpoint.parquet"))
         for each in range(last, version + 1):
             os.link(log_file(log, each, "json"), log_file(part, each, "json"))
-        DeltaTable(Path(place).as_uri()).create_checkpoint()
+        opened(place).create_checkpoint()
         os.replace(log_file(part, version, "checkpoint.parquet"), log_file(log, version, "checkpoint.parquet"))
         os.replace(os.path.join(part, _POINTER), os.path.join(log, _POINTER))
     finally:
@@ -75,8 +72,7 @@ def delete_all_but(folder: str, most: int, newest: int) -> None:
     """Delete the commits before the last checkpoint that has so many commits, or more, after it up to the newest."""
     log = os.path.join(folder, LOG)
     names = sorted(os.listdir(log), key=lambda name: name.lstrip("."))
-    checkpoints = (int(match[1]) for name in names if (match := _CHECKPOINT.match(name)))
-    first = max((version for version in checkpoints if version <= newest - most), default=0)
+    first = max((version for version in checkpoints_among(names) if version <= newest - most), default=0)
     for name in names:
         if (match := _OF_VERSION.match(name)) and int(match[1]) < first:
             with suppress(FileNotFoundError):
