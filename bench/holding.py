@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import time
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,14 +58,21 @@ def held_by(pid: int, server: MySqlServer, file: Path, second: float) -> Holding
         mine = "user = 'root' AND db IS NULL AND id <> CONNECTION_ID()"  # a writer has a database
         cursor.execute(f"SELECT COUNT(*) FROM information_schema.processlist WHERE {mine}")
         [(sessions,)] = cursor.fetchall()
-    state, logs = lake / "_checkpoints", list(lake.rglob("_delta_log"))
-    data = [one for one in lake.rglob("*") if one.suffix in (".parquet", ".bin") and "_delta_log" not in one.parts]
+    files = list(_files(lake))
+    logs = sorted({one.parent for one in files if one.parent.name == "_delta_log"})
+    data = [one for one in files if one.suffix in (".parquet", ".bin") and "_delta_log" not in one.parts]
     return Holding(
         second=round(second), memory_mb=round(memory / 1e6), processes=processes, handles=handles,
         sessions=int(sessions), files=sum(map(_live, logs)), on_disk=len(data), log=max(map(_after_checkpoint, logs)),
-        state_files=sum(one.is_file() for one in state.rglob("*")),
+        state_files=sum(lake / "_checkpoints" in one.parents for one in files),
         printed_kb=round(file.with_suffix(".log").stat().st_size / 1e3), lag=round(_lag(lake), 1),
     )  # fmt: skip
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """All files below a folder, in which others come and go meanwhile."""
+    for where, _, names in os.walk(folder):  # which passes over a folder that is gone by now
+        yield from (Path(where, name) for name in names)
 
 
 def _live(log: Path) -> int:

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -122,7 +123,7 @@ def _beside(does: Callable[[threading.Event], None]) -> Iterator[None]:
         try:
             does(over)
         except BaseException as error:
-            print(f"stopped: {error!r}", file=sys.stderr, flush=True)  # the rest lasts an hour
+            traceback.print_exception(error)  # at once: the rest lasts an hour
             failures.append(error)
 
     thread = threading.Thread(target=body)
