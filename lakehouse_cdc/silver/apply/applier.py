@@ -75,7 +75,7 @@ class Applier:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="silver")
         self._of_thread = threading.local()
         self._schemas = Schemas(layout)
-        self._keepers: dict[str, TableApplier] = {}  # of tables that are ours and hold all up to the last batch
+        self._appliers: dict[str, TableApplier] = {}  # of tables that are ours and hold all up to the last batch
         self._quarantined: dict[str, str] = {}
         self._names: SilverNames | None = None
         self._writing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -140,37 +140,37 @@ class Applier:
         def is_new() -> bool:
             return older.has_none(part.table) and self._met(()).taken(SparkReader(self._session()), part.table) is None
 
-        keeper = self._keepers.pop(part.table, None)
-        known = keeper is not None
-        if keeper is None:
-            keeper = self._keeper(part.table)
+        applier = self._appliers.pop(part.table, None)
+        known = applier is not None
+        if applier is None:
+            applier = self._applier(part.table)
         try:
-            task = keeper.task(self._session(), part, versions, note, files, is_new)
+            task = applier.task(self._session(), part, versions, note, files, is_new)
         except Exception as error:  # whatever is wrong, Spark's way to do it says so
             _log.info("the part of %s is Spark's: %s", part.table, error)
             return None
         if known or task is not None:
-            self._keepers[part.table] = keeper
-        return None if task is None else (keeper, task)
+            self._appliers[part.table] = applier
+        return None if task is None else (applier, task)
 
-    def _ended(self, keeper: TableApplier, outcome: Outcome, versions: Versions, note: CommitNote) -> Exception | None:
+    def _ended(self, applier: TableApplier, outcome: Outcome, versions: Versions, note: CommitNote) -> Exception | None:
         """Take note of what a task has done, or not; what fails at that."""
         try:
             if not outcome.gave_up:
                 self._quarantined.pop(outcome.name, None)
                 self._versions[outcome.name] = outcome.version
-                keeper.did(self._session(), outcome, versions, note)
+                applier.did(self._session(), outcome, versions, note)
                 return None
             _log.info("the part of %s is Spark's: %s", outcome.name, outcome.gave_up)
             if outcome.outgrown:
-                self._keepers.pop(outcome.name, None)
-                keeper.outgrew(self._session(), note)
+                self._appliers.pop(outcome.name, None)
+                applier.outgrew(self._session(), note)
         except Exception as error:
-            self._keepers.pop(outcome.name, None)
+            self._appliers.pop(outcome.name, None)
             return error
         return None
 
-    def _keeper(self, table: str) -> TableApplier:
+    def _applier(self, table: str) -> TableApplier:
         policy = self._policy(table)
         return TableApplier(self._layout, self._schemas, table, keep_days=self._keep_days, policy=policy)
 
@@ -208,16 +208,16 @@ class Applier:
 
     def _once(self, part: TableBatch, versions: Versions, note: CommitNote) -> None:
         # a table that fails is looked at again in the next batch
-        keeper, taken = self._keepers.pop(part.table, None), None
-        if keeper is None:
-            keeper = self._keeper(part.table)
+        applier, taken = self._appliers.pop(part.table, None), None
+        if applier is None:
+            applier = self._applier(part.table)
             taken = self._met(()).taken(SparkReader(self._session()), part.table)
         try:
             if taken is not None:
                 raise taken
             session = self._session()
             compaction.settle(session, part.table, note.batch)
-            keeper.apply(session, part, versions, note)
+            applier.apply(session, part, versions, note)
         except AnotherForm:
             self._build_again(part.table, versions)
             return
@@ -225,12 +225,12 @@ class Applier:
             if (refused := refusal(part.table, self._layout.silver_table(part.table), error)) is None:
                 raise
             reason = silver_reason(refused)
-            keeper.set_aside(self._session(), reason, note)
+            applier.set_aside(self._session(), reason, note)
             _log.warning("%s is quarantined: %s", part.table, reason, exc_info=error)
             self._quarantined[part.table] = reason
             return
         self._quarantined.pop(part.table, None)
-        self._keepers[part.table] = keeper
+        self._appliers[part.table] = applier
 
     def _build_again(self, table: str, versions: Versions) -> None:
         refused = rebuild(self._spark, self._layout, table, self._policy(table), versions.last)

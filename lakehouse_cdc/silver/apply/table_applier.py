@@ -28,12 +28,11 @@ from itertools import pairwise
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.errors import DefiniteError, TableError, codes
+from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.commits import noting
 from lakehouse_cdc.lake.direct.file_listing import Listed, files_of
 from lakehouse_cdc.lake.readers.spark import SparkReader
-from lakehouse_cdc.lake.table_state import Columns
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.changelog import Op
@@ -41,31 +40,23 @@ from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.apply import schema_executor
+from lakehouse_cdc.silver.apply.opening import Opening, Rows
+from lakehouse_cdc.silver.apply.progress import Progress
 from lakehouse_cdc.silver.batch import typed_columns
 from lakehouse_cdc.silver.batch.batch_from_files import parts_of
 from lakehouse_cdc.silver.batch.computed_columns import derived
 from lakehouse_cdc.silver.batch.contents import SchemaBoundary, Segment, TableBatch, split
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.engine import DELTALAKE, why_spark
-from lakehouse_cdc.silver.definition.form import Writer, WriterArguments
-from lakehouse_cdc.silver.definition.policy import Policy, require_names_free, require_usable_name
+from lakehouse_cdc.silver.definition.form import Writer
+from lakehouse_cdc.silver.definition.policy import Policy, require_names_free
 from lakehouse_cdc.silver.evolution.steps import Phase
 from lakehouse_cdc.silver.table_tasks.work import Outcome, TableTask, TaskWriter
 from lakehouse_cdc.silver.tables import table_definition
 from lakehouse_cdc.silver.tables.names import own_table
-from lakehouse_cdc.silver.tables.properties import (
-    SCHEMA_ID,
-    SCHEMA_SEQ,
-    FrozenShape,
-    Held,
-    SilverQuarantine,
-    held_by,
-    held_by_others,
-    own_properties,
-)
+from lakehouse_cdc.silver.tables.properties import FrozenShape, Held, SilverQuarantine, held_by, own_properties
 from lakehouse_cdc.sinks.schema_cache import Schemas
 
-_Rows = Callable[[], DataFrame]
 _MOST_AT_FIRST = 50_000  # rows that one task puts into a new table; more of them are loaded by several
 _READ = Op.READ.value
 
@@ -75,18 +66,20 @@ class AnotherForm(Exception):
 
 
 class TableApplier:
-    """The only writer of one silver table. After an exception the keeper is of no more use."""
+    """The only writer of one silver table. After an exception it is of no more use."""
 
     def __init__(self, layout: Layout, schemas: Schemas, name: str, *, keep_days: float, policy: Policy) -> None:
         self._layout, self._schemas, self._name = layout, schemas, name
         self._table = layout.silver_table(name)
-        self._keep_days, self._configured, self._policy = keep_days, policy, policy
+        self._configured, self._opening = policy, Opening(layout, schemas, name, keep_days, policy)
         self._held: Held | None = None
-        self._after: int | None = None  # the last version of bronze that the table is known to hold
-        self._newest: CommitNote | None = None  # the table may hold what bronze does up to that one's version
-        self._through = 0  # the table holds all up to that seq
+        self._progress = Progress()
         self._writer: Writer | None = None
         self._range: Versions | None = None  # what is being applied
+
+    @property
+    def _policy(self) -> Policy:
+        return self._opening.policy
 
     def apply(self, session: SparkSession, part: TableBatch, versions: Versions, note: CommitNote) -> None:
         """Apply the table's rows of those commits of bronze, of which `part` says what they hold."""
@@ -94,7 +87,7 @@ class TableApplier:
         note = replace(note, part=self._table.part)
         if self._held is None:
             held = held_by(SparkReader(session), self._layout, self._name)
-            after = self._held_up_to(held, versions)
+            after = self._progress.begin(held, versions.after)
             if after is not None and after >= versions.last:
                 return  # it was set aside after all of this
             rest = self._rest(session, part, versions, after)
@@ -112,12 +105,12 @@ class TableApplier:
             self._held = self._segment(session, self._held, part, rows, whole, change, until, note)
         self._held = self._mark(session, self._held, part.left, note)
         if self._held.building:
-            schema_executor.finish_building(session, self._layout, self._name, self._holding(self._held, note))
+            schema_executor.finish_building(session, self._layout, self._name, self._progress.holding(self._held, note))
             self._held = replace(self._held, building=False, in_steps=False)
         if self._held.quarantine is not None:
-            schema_executor.set_aside(session, self._layout, self._name, None, self._holding(self._held, note))
+            schema_executor.set_aside(session, self._layout, self._name, None, self._progress.holding(self._held, note))
             self._held = replace(self._held, quarantine=None)
-        self._after, self._newest = versions.last, note
+        self._progress.ended(versions.last, note)
 
     def task(
         self,
@@ -131,7 +124,7 @@ class TableApplier:
         """What a task is to do of the part; None where it is `apply`'s. Nothing is changed, but a table may be made.
 
         `files` are all of bronze in those commits that are the table's. `is_new`: bronze has no others of it, and there
-        may be a table. After an exception the keeper is of no more use; after None it may be used if it was before.
+        may be a table. After an exception the applier is of no more use; after None it may be used if it was before.
         """
         if part.changes or part.left or self._policy.engine != "auto":
             return None
@@ -142,21 +135,21 @@ class TableApplier:
             return None
         held, writer = self._held, self._writer
         begins = [part.first] * part.has_rows + [barrier.seq for barrier in part.barriers]
-        if not begins and self._newest is not None:
+        if not begins and self._progress.begun:
             return None
         if not held.settled or held.engine != DELTALAKE or min(begins, default=part.end) <= held.applied:
             return None
         if not isinstance(writer, TaskWriter) or not writer.shape.plain:
             return None
-        if held.form.depends_on_order and not self._is_next(versions.after, note):
+        if held.form.depends_on_order and not self._progress.is_next(versions.after, note):
             return None
-        if held.form.counts_copies and min(begins, default=part.end) <= self._through:
+        if held.form.counts_copies and min(begins, default=part.end) <= self._progress.through:
             return None  # some of it may be in the table
         schema = writer.shape.rows
         if schema.key_given and "r" in part.ops:
             return None  # two rows may have one key, which is to be found out
         table_definition.require_same(schema, {i: self._schemas[i] for i in sorted(part.schema_ids)})
-        return writer.task(part, files, self._noting(held, note, note.source_point.seq))
+        return writer.task(part, files, self._progress.noting(held, note, note.source_point.seq))
 
     def _looked_at(
         self,
@@ -166,22 +159,22 @@ class TableApplier:
         files: Sequence[Listed],
         is_new: Callable[[], bool],
     ) -> Held | None:
-        """What the table says of itself, where tasks may apply a batch, and the keeper is ready then."""
+        """What the table says of itself, where tasks may apply a batch, and the applier is ready then."""
         held = held_by(SparkReader(session), self._layout, self._name)
         if held is None or held.untouched:
             schema = self._schemas[min(part.schema_ids)]
             why = why_spark(self._configured.for_schema(schema), self._table, schema)
             if why or sum(file.rows for file in files) > _MOST_AT_FIRST or not is_new():
                 return None
-            self._held_up_to(held, versions)
+            self._progress.begin(held, versions.after)
             held = None if held is None else replace(held, building=False)
-        elif not held.settled or held.engine != DELTALAKE or self._held_up_to(held, versions) is None:
+        elif not held.settled or held.engine != DELTALAKE or self._progress.begin(held, versions.after) is None:
             return None
         self._range = versions
         return self._open(session, held, part, partial(self._rows, session, versions))
 
     def outgrew(self, session: SparkSession, note: CommitNote) -> None:
-        """Have Spark keep the table from now on. The keeper is of no more use."""
+        """Have Spark keep the table from now on. The applier is of no more use."""
         beside = [self._layout.tombstones(self._name)] * self._policy.form.has_tombstones
         with noting(session, note):
             for table in (*beside, self._table):
@@ -191,19 +184,7 @@ class TableApplier:
         """A task has applied those commits."""
         assert isinstance(self._writer, TaskWriter)
         self._writer.did(session, outcome)
-        self._through = max(self._through, note.source_point.seq)
-        self._after, self._newest = versions.last, note
-
-    def _held_up_to(self, held: Held | None, versions: Versions) -> int | None:
-        """The version of bronze up to which the table holds everything; None if it is to be built from the whole."""
-        after = versions.after
-        if held is None or held.building:
-            after = None
-        elif held.quarantine is not None:
-            after = held.quarantine.after
-        self._after = after
-        self._newest, self._through = (held.last, held.through) if held is not None else (None, 0)
-        return after
+        self._progress.ended(versions.last, note, note.source_point.seq)
 
     def _rest(
         self, session: SparkSession, part: TableBatch, versions: Versions, after: int | None
@@ -218,14 +199,16 @@ class TableApplier:
         return rest
 
     def set_aside(self, session: SparkSession, reason: str, note: CommitNote) -> None:
-        """Quarantine the table, as the batch that has just failed found it. The keeper is of no more use.
+        """Quarantine the table, as the batch that has just failed found it. The applier is of no more use.
 
         One that was refused before it was made has no place to say so: a reader sees the same reason.
         """
         if own_table(SparkReader(session), self._layout, self._name) is None:
             return
         note = replace(note, part=self._table.part)
-        schema_executor.set_aside(session, self._layout, self._name, SilverQuarantine(reason, self._after), note)
+        schema_executor.set_aside(
+            session, self._layout, self._name, SilverQuarantine(reason, self._progress.after), note
+        )
 
     def _order(self, session: SparkSession, after: int | None, note: CommitNote) -> tuple[CommitNote, DataFrame | None]:
         """What commits say to a table that depends on the order: up to where it holds bronze, which never goes back.
@@ -233,69 +216,39 @@ class TableApplier:
         And all rows up to there, if the table may hold some that are newer than `after`. A batch that comes again, next
         after itself, does not count: Delta knows which of its segments are in, and the others are newer.
         """
-        if not self._policy.form.depends_on_order or self._newest is None:
+        if not self._policy.form.depends_on_order:
             return note, None
-        newest, last = self._newest.bronze_version or 0, note.bronze_version or 0
-        if last < newest:
-            note = replace(note, source_point=self._newest.source_point, bronze_version=newest)
-        if self._is_next(after, note):
+        note, last = self._progress.in_order(note)
+        if self._progress.is_next(after, note):
             return note, None
-        return note, self._rows(session, Versions(None, max(last, newest)))
-
-    def _is_next(self, after: int | None, note: CommitNote) -> bool:
-        """Whether the batch is newer than all that the table holds, or is the one that it was given last."""
-        if self._newest is None:
-            return True
-        begun = (note.query, note.batch) == (self._newest.query, self._newest.batch)
-        return begun or (after is not None and after >= (self._newest.bronze_version or 0))
-
-    def _holding(self, held: Held, note: CommitNote, seq: int = 0) -> CommitNote:
-        """What a commit says after which the table holds all up to `seq`, or what it held before if that is more."""
-        self._through = max(self._through, seq)
-        return self._noting(held, note, seq)
-
-    def _noting(self, held: Held, note: CommitNote, seq: int) -> CommitNote:
-        """The same of a commit that is yet to be made, by somebody else."""
-        frozen = None if held.frozen is None else held.frozen.text(held.schema_seq)
-        return replace(note, through=max(self._through, seq), frozen=frozen)
+        return note, self._rows(session, Versions(None, last))
 
     def _rows(self, session: SparkSession, versions: Versions) -> DataFrame:
         return versions.rows(session, self._layout.changes).where(F.col("source_table") == self._name)
 
-    def _open(self, session: SparkSession, held: Held | None, part: TableBatch, rows: _Rows) -> Held:
+    def _open(self, session: SparkSession, held: Held | None, part: TableBatch, rows: Rows) -> Held:
         """Make the table, or see that it is what it says, and be ready to write; not so during a change."""
-        self._require_prefix(session)
+        opening = self._opening
+        opening.require_prefix(session)
         schema = part.changes[0].old if part.changes else self._schemas[min(part.schema_ids)]
         if held is None:
-            self._policy = self._configured.for_schema(part.changes[-1].new if part.changes else schema)
+            self._opening = self._with_policy_for(part.changes[-1].new if part.changes else schema)
             begin = self._begin(part)
             schema, since = (schema, 0) if begin is None else (begin.new, begin.seq)
-            steps, policy = bool(part.changes) or self._is_divided(part), self._policy
-            require_usable_name(self._table, self._name)
-            policy.require_fit(schema)
-            shape = self._first_shape(session, schema, rows)
-            require_names_free(shape, self._table)
-            engine = table_definition.make(
-                session, self._layout, shape, self._added(session, shape), in_steps=steps, policy=policy, since=since
-            )
-            begun = Held.of({SCHEMA_ID: schema.id, SCHEMA_SEQ: str(since)}, ())
-            of_part = self._table.part is not None
-            frozen = FrozenShape.of_shape(shape) if of_part else None
-            building = steps or of_part
-            held = replace(
-                begun, building=building, form=policy.form, transform=shape.transform, frozen=frozen, engine=engine,
-                in_steps=steps,
-            )  # fmt: skip
-            self._writer = self._writer_for(session, shape, held, fresh=True)
+            steps = bool(part.changes) or self._is_divided(part)
+            held, self._writer = self._opening.make(session, schema, rows, since=since, in_steps=steps)
             return held
         if held.schema_id is not None:
             self._schemas.learn(session, [held.schema_id], rows)
             schema = self._schemas[held.schema_id]
-        self._policy = self._configured.for_schema(schema)
-        self._require_same(held)
+        self._opening = opening = self._with_policy_for(schema)
+        opening.require_same(held)
         if not held.changing:
-            self._writer = self._writer_for(session, self._shape(session, schema, held, rows), held)
+            self._writer = opening.writer(session, opening.shape(session, schema, held, rows), held)
         return held
+
+    def _with_policy_for(self, schema: TableSchema) -> Opening:
+        return replace(self._opening, policy=self._configured.for_schema(schema))
 
     def _in_two(self, part: TableBatch) -> tuple[TableBatch, TableBatch] | None:
         """The read that a new table begins with, and the rest; None where they are one batch."""
@@ -313,11 +266,11 @@ class TableApplier:
     ) -> None:
         """Apply the read that the table begins with."""
         assert self._writer is not None
-        shape, through = self._writer.shape, self._through
-        writer = self._writer_for(session, shape, held, step=":read")
-        note = self._holding(held, note, read.end)
+        shape, through = self._writer.shape, self._progress.through
+        writer = self._opening.writer(session, shape, held, step=":read")
+        note = self._progress.holding(held, note, read.end)
         self._write(session, writer, Segment(read, rows, None, self._range, through), note)
-        self._writer = self._writer_for(session, shape, held)
+        self._writer = self._opening.writer(session, shape, held)
 
     def _begin(self, part: TableBatch) -> SchemaBoundary | None:
         """The change after which the table fits its form, where it did not before it: the table begins with that.
@@ -326,82 +279,6 @@ class TableApplier:
         """
         unfit = [change for change in part.changes if not self._policy.form.fits(change.old)]
         return unfit[-1] if unfit else None
-
-    def _first_shape(self, session: SparkSession, schema: TableSchema, rows: _Rows) -> Shape:
-        """That of a table that is not there, or that others go into so far."""
-        others, transform = held_by_others(SparkReader(session), self._layout, self._name), self._policy.transform
-        if others is None or others.base is None:
-            return Shape.of(schema, transform)
-        self._schemas.learn(session, [others.base], rows)
-        shape = Shape.joining(self._schemas[others.base], schema, transform, str(self._table))
-        self._require_same_form(others)
-        return shape
-
-    def _added(self, session: SparkSession, shape: Shape) -> Columns:
-        """The columns of the transform. Raises ConfigError: nothing was ever written by it."""
-        try:
-            return derived(session, shape, self._table)
-        except TableError as error:
-            raise codes.TRANSFORM_INVALID.error(
-                error.what,
-                where=error.where,
-                hint=f"correct rename, computed, filter or metadata of tables.{self._name}, and run again",
-            ) from error
-
-    def _require_prefix(self, session: SparkSession) -> None:
-        there = own_table(SparkReader(session), self._layout, self._name)
-        if there is not None and there.own != self._table.own:
-            raise codes.SILVER_PREFIX_CHANGED.error(
-                f"silver's own columns in the table of {self._name} begin with {there.own.prefix},"
-                f" and are to begin with {self._table.own.prefix}",
-                where=str(self._table),
-                hint="move it away to have it built again from bronze, or set target.metadata_prefix back",
-            )
-
-    def _require_same_form(self, held: Held) -> None:
-        wanted = self._policy
-        if held.form is not wanted.form:
-            raise codes.SILVER_FORM_CHANGED.error(
-                f"the silver table of {self._name} is of {held.form.title}, and is to be of {wanted.form.title}",
-                where=str(self._table),
-                hint="move it away to have it built again from bronze, or set scd and deletes back",
-            )
-
-    def _require_same(self, held: Held) -> None:
-        self._require_same_form(held)
-        if held.transform != self._policy.transform:
-            raise codes.SILVER_TRANSFORM_CHANGED.error(
-                f"the silver table of {self._name} was made with another rename, computed, filter or metadata",
-                where=str(self._table),
-                hint="move it away to have it built again from bronze, or set these back",
-            )
-
-    def _shape(self, session: SparkSession, schema: TableSchema, held: Held, rows: _Rows) -> Shape:
-        """The table's own, with where its values come from."""
-        if held.frozen is None:
-            return Shape.of(schema, held.transform)
-        self._schemas.learn(session, [held.frozen.schema_id], rows)
-        return Shape(self._schemas[held.frozen.schema_id], schema, held.frozen.sources, held.transform)
-
-    def _writer_for(
-        self, session: SparkSession, shape: Shape, held: Held, *, fresh: bool = False, step: str = ""
-    ) -> Writer:
-        if shape.frozen and not self._policy.freezes:
-            raise codes.SILVER_FROZEN_EARLIER.error(
-                f"the silver table of {self._name} was frozen while its source changed, and is to evolve now",
-                where=str(self._table),
-                hint="move it away to have it built again from bronze, or let its schema_changes be freeze",
-            )
-        form = held.form
-        added = derived(session, shape, self._table)
-        kept = table_definition.require_shape(session, self._layout, shape.schema, added, held.kept, form=form)
-        keep_days, track = self._keep_days, self._policy.track
-        return form.writer(
-            session,
-            WriterArguments(
-                self._layout, shape, held.schema_seq, kept, fresh=fresh, keep_days=keep_days, track=track, step=step
-            ),
-        )
 
     def _segment(
         self,
@@ -431,8 +308,8 @@ class TableApplier:
         if self._writer is None:
             raise self._amid_a_change(held)
         whole = None if whole is None else _between(whole, held.schema_seq, until)
-        through = self._through
-        note = self._holding(held, note, note.source_point.seq if until is None else until.seq - 1)
+        through = self._progress.through
+        note = self._progress.holding(held, note, note.source_point.seq if until is None else until.seq - 1)
         versions = None if part.changes else self._range
         self._write(session, self._writer, Segment(mine, rows, whole, versions, through), note, part.barrier)
         return held
@@ -453,7 +330,7 @@ class TableApplier:
         last = max(left, held.left)
         left = last if last > held.schema_seq else 0
         if left != held.left:
-            schema_executor.mark_left(session, self._layout, self._name, left, self._holding(held, note))
+            schema_executor.mark_left(session, self._layout, self._name, left, self._progress.holding(held, note))
         return replace(held, left=left)
 
     def _evolve(self, session: SparkSession, held: Held, change: SchemaBoundary, note: CommitNote) -> Held:
@@ -473,12 +350,12 @@ class TableApplier:
         done = replace(
             held, schema_id=change.new.id, schema_seq=change.seq, changing=0, phase=Phase.BEFORE, frozen=None
         )
-        last = self._holding(done, note, change.seq)
+        last = self._progress.holding(done, note, change.seq)
         kept = schema_executor.evolve(session, self._layout, change, held.phase, note, last, self._policy, added)
         # the change may have taken it from deltalake
         engine = own_properties(SparkReader(session), self._layout, self._name).engine
         done = replace(done, kept=kept, engine=engine)
-        self._writer = self._writer_for(session, shape, done)
+        self._writer = self._opening.writer(session, shape, done)
         return done
 
     def _require_form(self, held: Held, change: SchemaBoundary) -> None:
@@ -494,9 +371,9 @@ class TableApplier:
         self._writer = None
         done = replace(held, schema_id=change.new.id, schema_seq=change.seq, frozen=FrozenShape.of_shape(frozen.shape))
         schema_executor.stay(
-            session, self._layout, change, frozen, note, self._holding(done, note, change.seq), self._policy
+            session, self._layout, change, frozen, note, self._progress.holding(done, note, change.seq), self._policy
         )
-        self._writer = self._writer_for(session, frozen.shape, done)
+        self._writer = self._opening.writer(session, frozen.shape, done)
         return done
 
     def _amid_a_change(self, held: Held) -> DefiniteError:
