@@ -28,6 +28,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.bronze.sink import BronzeBatch
 from lakehouse_cdc.lake.commits import newest_first
+from lakehouse_cdc.lake.spark_errors import first_line
 from lakehouse_cdc.lake.table_state import Columns
 from lakehouse_cdc.lake.tables import (
     alter,
@@ -78,7 +79,7 @@ def record_verification(spark: SparkSession, layout: Layout, verification: Verif
     try:
         metrics = Metrics(spark, layout)
     except Exception as error:
-        _log.warning("the verification is not in %s: %s", layout.metrics, str(error).strip().partition("\n")[0])
+        _log.warning("the verification is not in %s: %s", layout.metrics, first_line(error))
         return
     metrics.verified(verification)
     metrics.flush()
@@ -201,8 +202,7 @@ class Metrics:
         try:
             append(self._spark.createDataFrame(rows, _DDL).coalesce(1), self._layout.metrics, {})
         except Exception as error:
-            first = str(error).strip().partition("\n")[0]
-            _log.warning("%d rows of %s are not written yet: %s", len(rows), self._layout.metrics, first)
+            _log.warning("%d rows of %s are not written yet: %s", len(rows), self._layout.metrics, first_line(error))
             with self._lock:
                 self._waiting[:0] = rows
 

@@ -31,6 +31,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.bronze.compaction import FILE
 from lakehouse_cdc.lake.readers.spark import SparkReader
+from lakehouse_cdc.lake.spark_errors import first_line
 from lakehouse_cdc.lake.tables import exists
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.ops.maintain import compacting, optimize, optimize_changes, patiently, size_of
@@ -83,8 +84,7 @@ class Upkeep:
                     patiently(step)
         except Exception as error:  # the streams are not to end by it
             _log.warning("the files of bronze could not be put together", exc_info=error)
-            first = str(error).partition("\n")[0]
-            self._notice(f"small files could not be put together, which is tried again later: {first}")
+            self._notice(f"small files could not be put together, which is tried again later: {first_line(error)}")
 
     def _steps(self, session: SparkSession, table: Table) -> list[Callable[[], object]]:
         if table != self._layout.changes:

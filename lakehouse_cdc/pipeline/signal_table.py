@@ -22,6 +22,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_cdc.errors import CdcError, TransientError
+from lakehouse_cdc.lake.spark_errors import first_line
 from lakehouse_cdc.lake.table_state import Columns
 from lakehouse_cdc.lake.tables import append, create, exists, require_ours
 from lakehouse_cdc.pipeline.requests import Action, Answer, Request
@@ -89,7 +90,7 @@ class SignalTable:
         try:
             self._look()
         except Exception as error:  # whatever it is, the streams are not to end by it
-            _log.warning("%s cannot be looked at now: %s", self._table, str(error).strip().partition("\n")[0])
+            _log.warning("%s cannot be looked at now: %s", self._table, first_line(error))
 
     def _look(self) -> None:
         reader = self._reader()  # which sees the table as it is now
