@@ -30,7 +30,7 @@ def held(lake: Pipeline, gtid: str) -> dict[int, int]:
     return {row["id"]: row["v"] for row in lake.as_of("shop.t", gtid=gtid).collect()}
 
 
-@pytest.mark.parametrize("version", ["mysql-8.0", "mariadb-11"])
+@pytest.mark.parametrize("version", ["mysql-5.7", "mysql-8.0", "mariadb-11"])
 def test_bronze_silver_and_time_travel_across_a_failover(spark: SparkSession, version: Version, tmp_path: Path) -> None:
     with group(version) as (primary, replica):
         primary.run("CREATE DATABASE shop")

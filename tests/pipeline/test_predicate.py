@@ -107,7 +107,14 @@ def test_what_cannot_be_asked_is_refused(
     assert refused.value.hint
 
 
-@pytest.mark.parametrize("change", ["ADD COLUMN b INT DEFAULT 7", "CHANGE a b INT", "CHANGE a b INT, CHANGE c a INT"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param("ADD COLUMN b INT DEFAULT 7", marks=pytest.mark.long),
+        pytest.param("CHANGE a b INT", marks=pytest.mark.long),
+        "CHANGE a b INT, CHANGE c a INT",
+    ],
+)
 def test_it_is_not_asked_of_a_silver_table_with_other_columns(
     spark: SparkSession, mysql: MySqlServer, database: str, run: Callable[..., None], tmp_path: Path, change: str
 ) -> None:

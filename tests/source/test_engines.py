@@ -165,7 +165,7 @@ def images(log: list[Any]) -> dict[Any, Any]:
     return {key: image for key, (_, image) in fold(log).items()}
 
 
-BRIEF = {("MyISAM", "key"), ("MEMORY", "key"), ("Aria", "none"), ("CSV", "none")}
+BRIEF = {("MyISAM", "key"), ("Aria", "none")}
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ class Moving:
         assert len({c.seq for c in written}) == len(written)
 
 
-@pytest.fixture(params=["mysql-8.0", "mysql-9", "mariadb-10.11", "mariadb-11"])
+@pytest.fixture(params=["mysql-5.7", "mysql-8.0", "mysql-9", "mariadb-10.11", "mariadb-11"])
 def version(request: pytest.FixtureRequest) -> Version:
     """Each kind of server with GTIDs."""
     given: Version = request.param

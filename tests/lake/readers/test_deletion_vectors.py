@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import random
 import struct
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,24 +30,31 @@ CHOICES = {
 }
 
 
+BRIEF = {"few", "runs", "dense"}  # one of each kind of container: an array, runs, a bitmap
+CHOSEN = [pytest.param(name, marks=() if name in BRIEF else pytest.mark.long) for name in CHOICES]
+
+
 @pytest.fixture(scope="module")
-def deleted(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def deleted(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Table]:
+    """The table from which the rows of a choice are deleted."""
     folder = tmp_path_factory.mktemp("vectors")
-    for name, condition in CHOICES.items():
-        table = folder / "s" / name
+
+    @cache
+    def made(name: str) -> Table:
+        table = Table("s", name, root=str(folder))
         rows = spark.range(0, ROWS, 1, 1).selectExpr("id", "if(id % 3 = 0, NULL, id) AS n")
-        rows.write.format("delta").option("delta.enableDeletionVectors", "true").save(str(table))
-        spark.sql(f"DELETE FROM delta.`{table}` WHERE {condition}")
-        spark.sql(f"DELETE FROM delta.`{table}` WHERE id % 1000 = 500")  # a vector takes the place of another
-    return dict.fromkeys(CHOICES, folder)
+        rows.write.format("delta").option("delta.enableDeletionVectors", "true").save(str(table.path))
+        spark.sql(f"DELETE FROM {table.sql} WHERE {CHOICES[name]}")
+        spark.sql(f"DELETE FROM {table.sql} WHERE id % 1000 = 500")  # a vector takes the place of another
+        return table
+
+    return made
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.long if n else ()) for n, name in enumerate(CHOICES)]
-)
-def test_rows_that_are_left_are_counted(spark: SparkSession, deleted: dict[str, Path], name: str) -> None:
-    table = Table("s", name, root=str(deleted[name]))
+@pytest.mark.parametrize("name", CHOSEN)
+def test_rows_that_are_left_are_counted(spark: SparkSession, deleted: Callable[[str], Table], name: str) -> None:
+    table = deleted(name)
     rows = spark.read.format("delta").load(str(table.path))
     reader = FolderReader()
     assert reader.count(table) == rows.count() < ROWS
@@ -53,9 +62,9 @@ def test_rows_that_are_left_are_counted(spark: SparkSession, deleted: dict[str, 
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", CHOICES)
-def test_the_same_rows_are_marked(spark: SparkSession, deleted: dict[str, Path], name: str) -> None:
-    path = str(deleted[name] / "s" / name)
+@pytest.mark.parametrize("name", CHOSEN)
+def test_the_same_rows_are_marked(spark: SparkSession, deleted: Callable[[str], Table], name: str) -> None:
+    path = str(deleted(name).path)
     [vector] = _vectors(Path(path)).values()
     left = [row.id for row in spark.read.format("delta").load(path).select("id").collect()]
     marked = np.ones(ROWS, np.bool_)
@@ -118,8 +127,8 @@ def test_what_is_not_as_the_log_says_is_not_guessed(change: dict[str, Any]) -> N
 
 
 @pytest.mark.spark
-def test_a_damaged_file_is_an_error(deleted: dict[str, Path]) -> None:
-    path = deleted["few"] / "s" / "few"
+def test_a_damaged_file_is_an_error(deleted: Callable[[str], Table]) -> None:
+    path = Path(str(deleted("few").path))
     [vector] = _vectors(path).values()
     [*files] = path.glob("**/deletion_vector_*.bin")
     before = {file: file.read_bytes() for file in files}

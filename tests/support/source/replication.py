@@ -14,6 +14,7 @@ from lakehouse_cdc.testing import MySqlServer, Version
 from tests.support.servers import connected, start_or_skip
 
 _GTIDS = {"gtid_mode": "ON", "enforce_gtid_consistency": "ON"}
+_MYSQL_57 = {**_GTIDS, "log_slave_updates": "ON"}
 _MARIADB = {"log_slave_updates": "ON", "gtid_strict_mode": "ON"}
 _PATIENCE = 60
 
@@ -41,15 +42,20 @@ class Member:
             return cursor.fetchall()
 
     @property
+    def _has_old_words(self) -> bool:
+        return self.is_mariadb or self.server.version == "mysql-5.7"
+
+    @property
     def _word(self) -> str:
-        return "SLAVE" if self.is_mariadb else "REPLICA"
+        return "SLAVE" if self._has_old_words else "REPLICA"
 
     def follow(self, source: Member) -> None:
         """Replicate from another one, from now on."""
-        if self.is_mariadb:
+        if self._has_old_words:
+            by_gtid = "MASTER_USE_GTID = slave_pos" if self.is_mariadb else "MASTER_AUTO_POSITION = 1"
             self.run(
                 f"CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {source.server.port},"
-                " MASTER_USER = 'root', MASTER_USE_GTID = slave_pos, MASTER_CONNECT_RETRY = 1"
+                f" MASTER_USER = 'root', {by_gtid}, MASTER_CONNECT_RETRY = 1"
             )
         else:
             self.run(
@@ -92,14 +98,14 @@ class Member:
     def promoted(self) -> Member:
         """Take what has been received, and replicate no more."""
         self.pause()
-        self.run("RESET SLAVE ALL" if self.is_mariadb else "RESET REPLICA ALL")
+        self.run(f"RESET {self._word} ALL")
         return self
 
 
 @contextmanager
 def member(version: Version, number: int, options: Mapping[str, str | None] | None = None) -> Iterator[Member]:
     """A server with an empty log; `number` is its server_id."""
-    base = _MARIADB if version.startswith("mariadb") else _GTIDS
+    base = _MARIADB if version.startswith("mariadb") else _MYSQL_57 if version == "mysql-5.7" else _GTIDS
     with (
         start_or_skip(version, options={**base, "server_id": str(number), **(options or {})}) as server,
         closing(connected(server, charset="utf8mb4")) as connection,
