@@ -29,6 +29,7 @@ class Holding:
     that a reader of one of
     the tables has to read of Delta's log after its last checkpoint, in versions. `state_files` are those of the
     checkpoints, `printed_kb` what the run has printed. `lag`: how old the newest change in silver is, in seconds.
+    `others`: how many cores programs that do not belong to the benchmark have used since the look before.
     """
 
     second: int
@@ -42,9 +43,31 @@ class Holding:
     state_files: int
     printed_kb: int
     lag: float
+    others: float
 
 
-def held_by(pid: int, server: MySqlServer, file: Path, second: float) -> Holding:
+class Others:
+    """How much the machine does for others than this process and those that it has started."""
+
+    def __init__(self) -> None:
+        self._last = self._used()
+
+    def cores(self) -> float:
+        """How many cores that were on the average, since this was last asked."""
+        (moment, seconds), self._last = self._last, self._used()
+        return max(0.0, (self._last[1] - seconds) / (self._last[0] - moment))
+
+    def _used(self) -> tuple[float, float]:
+        """The time, and the seconds of all cores by then."""
+        mine = 0.0
+        for one in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+            with suppress(psutil.Error):  # it has ended, and counts for its parent
+                mine += sum(one.cpu_times()[:4])
+        machine = psutil.cpu_times()
+        return time.monotonic(), machine.user + machine.nice + machine.system - mine
+
+
+def held_by(pid: int, server: MySqlServer, file: Path, second: float, others: Others) -> Holding:
     """What the run of that pipeline's file holds now."""
     lake = file.parent / "lake"
     memory = handles = processes = 0
@@ -66,6 +89,7 @@ def held_by(pid: int, server: MySqlServer, file: Path, second: float) -> Holding
         sessions=int(sessions), files=sum(map(_live, logs)), on_disk=len(data), log=max(map(_after_checkpoint, logs)),
         state_files=sum(lake / "_checkpoints" in one.parents for one in files),
         printed_kb=round(file.with_suffix(".log").stat().st_size / 1e3), lag=round(_lag(lake), 1),
+        others=round(others.cores(), 1),
     )  # fmt: skip
 
 

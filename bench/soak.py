@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.command import configured, following, run_once, until_taken
-from bench.holding import Holding, held_by
+from bench.holding import Holding, Others, held_by
 from bench.latency import waited
 from bench.machine import machine
 from bench.peers import python
@@ -182,9 +182,9 @@ def _signalled(file: Path, words: Sequence[str]) -> bool:
 
 
 def _look(pid: int, server: MySqlServer, file: Path, plan: Plan, looks: list[Holding], over: threading.Event) -> None:
-    began = time.monotonic()
+    began, others = time.monotonic(), Others()
     while not over.wait(plan.look_seconds):
-        looks.append(held_by(pid, server, file, time.monotonic() - began))
+        looks.append(held_by(pid, server, file, time.monotonic() - began, others))
         print(looks[-1], file=sys.stderr, flush=True)
 
 

@@ -26,14 +26,17 @@ def section(data: Mapping[str, Any]) -> str:
         f"{run['slowest']} s, in {run['batches']:,} batches. Memory: all processes of the run together. Handles: their",
         "open files and sockets. Sessions: at the server. Files: data files of all tables as they are. On disk: with",
         "those that were replaced, which stay until `maintain --vacuum`. Log: the most versions of a table after its",
-        "last checkpoint. State: files of the checkpoints. Printed: the run's output. Silver and bronze were compared",
-        "with the source, and the changes in bronze counted.",
+        "last checkpoint. State: files of the checkpoints. Printed: the run's output. Others: cores that programs",
+        "which do not belong to it used meanwhile. Silver and bronze were compared with the source, and the changes in",
+        "bronze counted.",
         "",
-        "| minute | memory MB | processes | handles | sessions | files | on disk | log | state | printed kB | lag s |",
-        "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| minute | memory MB | processes | handles | sessions | files | on disk | log | state | printed kB | lag s"
+        " | others |",
+        "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     columns = (
         "memory_mb", "processes", "handles", "sessions", "files", "on_disk", "log", "state_files", "printed_kb", "lag",
+        "others",
     )  # fmt: skip
     for one in shown:
         cells = [f"{one['second'] / 60:.0f}", *(f"{one[column]:,}" for column in columns)]
