@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from contextlib import closing
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -55,7 +56,7 @@ class History:
     """Random transactions over several tables, and random starts, each with a stream that follows its table live."""
 
     def __init__(self, stage: Stage, rng: random.Random) -> None:
-        self.stage, self.rng, self.prepared = stage, rng, 0
+        self.stage, self.rng, self.prepared, self.numbers = stage, rng, 0, count()
         self.tables = [f"t{n}" for n in range(4)]
         for table in self.tables:
             stage.create(table, rows=6)
@@ -68,7 +69,7 @@ class History:
             case 0:
                 stage.run("FLUSH BINARY LOGS")
             case 1 if begun_not:  # what a table was before its start is of no interest
-                stage.run(f"ALTER TABLE {rng.choice(begun_not)} ADD COLUMN c{stage.position()[1]} INT")
+                stage.run(f"ALTER TABLE {rng.choice(begun_not)} ADD COLUMN c{next(self.numbers)} INT")
             case 2:
                 self.write_around_a_prepared_one()
             case _:
