@@ -149,7 +149,7 @@ class Running:
     def until(self, holds: Callable[[], bool], seconds: float = 180.0) -> None:
         end = time.monotonic() + seconds
         while not holds():
-            assert not self.ended, self.ended
+            assert not self.ended or holds(), self.ended  # it may have been the last thing that it did
             assert time.monotonic() < end
             time.sleep(0.3)
 
