@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from lakehouse_cdc.messages.change import Message, RowChange, Settings, Writer, headers_of, with_tombstone
-from lakehouse_cdc.messages.texts import Piece, changed, floats, kind_of, moment, number, quoted, row_object, single
+from lakehouse_cdc.messages.texts import Moments, Piece, changed, floats, kind_of, number, quoted, row_object, single
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.type_registry import Kind
@@ -33,7 +33,7 @@ _BLOB, _VARCHAR = 2004, 12
 def _piece_of(column: Column, table: str) -> Piece:
     kind = kind_of(column, table)
     if kind in (Kind.DATETIME, Kind.TIMESTAMP):
-        return lambda value: f'"{moment(value, column.fraction, " ")}"'
+        return Moments(column.fraction, " ")
     return _PIECES[kind]
 
 

@@ -13,24 +13,25 @@ from __future__ import annotations
 
 from lakehouse_cdc.messages.change import Message, RowChange, Settings, Writer, headers_of, with_tombstone
 from lakehouse_cdc.messages.flat import PIECES
-from lakehouse_cdc.messages.texts import Piece, kind_of, moment, row_object
+from lakehouse_cdc.messages.texts import Moments, Piece, kind_of, row_object
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.type_registry import Kind
 
 
-def _piece_of(column: Column, table: str) -> Piece:
+def piece_of(column: Column, table: str) -> Piece:
+    """How a column's values are written."""
     kind = kind_of(column, table)
     if kind is Kind.DATETIME:
-        return lambda value: f'"{moment(value, column.fraction, " ")}"'
+        return Moments(column.fraction, " ")
     if kind is Kind.TIMESTAMP:
-        return lambda value: f'"{moment(value, column.fraction, " ", "Z")}"'
+        return Moments(column.fraction, " ", "Z")
     return PIECES[kind]
 
 
 def writer(schema: TableSchema, settings: Settings) -> Writer:
     """The messages of a table."""
-    pieces = {column.name: _piece_of(column, schema.name) for column in schema.captured}
+    pieces = {column.name: piece_of(column, schema.name) for column in schema.captured}
     key_pieces = {name: pieces[name] for name in schema.key}
 
     def messages(change: RowChange, _: int) -> list[Message]:

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.messages.change import Message, RowChange, Settings, Writer, headers_of, with_tombstone
 from lakehouse_cdc.messages.texts import (
+    Moments,
     Piece,
     base64,
     floats,
@@ -24,6 +25,7 @@ from lakehouse_cdc.messages.texts import (
     quoted,
     row_object,
     single,
+    truth,
 )
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.type_registry import Kind
@@ -38,9 +40,9 @@ def piece_of(column: Column, table: str, *, exact: bool) -> Piece:
     if kind in (Kind.DECIMAL, Kind.INT64) and exact:
         return lambda value: f'"{number(value)}"'
     if kind is Kind.DATETIME:
-        return lambda value: f'"{moment(value, column.fraction, "T")}"'
+        return Moments(column.fraction, "T")
     if kind is Kind.TIMESTAMP:
-        return lambda value: f'"{moment(value, column.fraction, "T", "Z")}"'
+        return Moments(column.fraction, "T", "Z")
     return PIECES[kind]
 
 
@@ -53,13 +55,13 @@ PIECES: dict[Kind, Piece] = {
     Kind.JSON: quoted,
     Kind.BINARY: base64,
     Kind.DATE: lambda value: f'"{value.isoformat()}"',
-    Kind.BOOLEAN: lambda value: "true" if value else "false",
+    Kind.BOOLEAN: truth,
     Kind.FLOATS: floats,
 }
 
 
-def writer(schema: TableSchema, settings: Settings) -> Writer:
-    """The messages of a table. Raises TableError for one with a column that has a name of this form's own."""
+def require_names(schema: TableSchema) -> None:
+    """Raises TableError for a table with a column that has a name of this form's own."""
     for name in _OWN:
         if any(column.name == name for column in schema.captured):
             raise codes.MESSAGE_FORM_UNFIT.error(
@@ -67,6 +69,11 @@ def writer(schema: TableSchema, settings: Settings) -> Writer:
                 table=schema.name,
                 hint="exclude the column, or choose another format for the sink",
             )
+
+
+def writer(schema: TableSchema, settings: Settings) -> Writer:
+    """The messages of a table. Raises TableError for one with a column that has a name of this form's own."""
+    require_names(schema)
     pieces = {column.name: piece_of(column, schema.name, exact=settings.exact) for column in schema.captured}
     key_pieces = {name: pieces[name] for name in schema.key}
     table = quoted(schema.name)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from lakehouse_cdc.messages.change import Message, RowChange, Settings, Writer, headers_of, with_tombstone
 from lakehouse_cdc.messages.flat import PIECES
-from lakehouse_cdc.messages.texts import Piece, changed, kind_of, moment, quoted, row_object, source_type
+from lakehouse_cdc.messages.texts import Moments, Piece, changed, kind_of, quoted, row_object, source_type
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.schema.type_registry import Kind
@@ -25,7 +25,7 @@ _TYPES = {Op.READ: "insert", Op.INSERT: "insert", Op.UPDATE: "update", Op.DELETE
 def _piece_of(column: Column, table: str, *, exact: bool) -> Piece:
     kind = kind_of(column, table)
     if kind in (Kind.DATETIME, Kind.TIMESTAMP):
-        return lambda value: f'"{moment(value, column.fraction, " ")}"'
+        return Moments(column.fraction, " ")
     if kind is Kind.JSON and not exact:
         return str  # it is JSON already
     if source_type(column) == "set":

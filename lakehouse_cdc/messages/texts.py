@@ -1,12 +1,14 @@
 """Values as pieces of JSON. Each is composed as text, so that no number passes through a double.
 
-A piece is a function of a value that is not NULL. What a column holds is said by `schema.types.mapped`.
+A piece is a function of a value that is not NULL. What a column holds is said by `schema.types.mapped`. Those that
+`columnwise` knows by name are written a column at a time, too; the ones here say what is written.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from json.encoder import encode_basestring
@@ -20,6 +22,7 @@ from lakehouse_cdc.schema.types import require
 Piece = Callable[[Any], str]
 quoted: Piece = encode_basestring
 _EPOCH = datetime(1970, 1, 1)
+_FIRST_DAY = date(1970, 1, 1).toordinal()
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -48,6 +51,11 @@ def number(value: Any) -> str:
     return format(value, "f") if isinstance(value, Decimal) else str(int(value))
 
 
+def truth(value: Any) -> str:
+    """true or false."""
+    return "true" if value else "false"
+
+
 def single(value: float) -> str:
     """The shortest number that is the same in 32 bits."""
     import numpy as np
@@ -69,6 +77,33 @@ def moment(value: datetime, fraction: int, between: str, zone: str = "") -> str:
     """A date and a time with `fraction` digits of a second, without quotes; one with a zone is in UTC as it is."""
     text = value.replace(tzinfo=None).isoformat(between, "microseconds")
     return text[: 20 + fraction if fraction else 19] + zone
+
+
+@dataclass(frozen=True)
+class Moments:
+    """The piece of such moments, in quotes."""
+
+    fraction: int
+    between: str
+    zone: str = ""
+
+    def __call__(self, value: datetime) -> str:
+        return f'"{moment(value, self.fraction, self.between, self.zone)}"'
+
+
+def days(value: date) -> str:
+    """Days since 1970."""
+    return str(value.toordinal() - _FIRST_DAY)
+
+
+def millis(value: datetime) -> str:
+    """Milliseconds since 1970; what is below one is cut off."""
+    return str(micros_since_1970(value) // 1000)
+
+
+def micros(value: datetime) -> str:
+    """Microseconds since 1970."""
+    return str(micros_since_1970(value))
 
 
 def micros_since_1970(value: datetime) -> int:

@@ -12,29 +12,30 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 from lakehouse_cdc.messages.texts import (
+    Moments,
     Piece,
     base64,
+    days,
     floats,
-    micros_since_1970,
-    moment,
+    micros,
+    millis,
     number,
     quoted,
     single,
     source_type,
+    truth,
 )
 from lakehouse_cdc.schema.table import Column
 from lakehouse_cdc.schema.type_registry import SPATIAL
 
 Schema = dict[str, Any]
 _TIME = re.compile(r"(-?)(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
-_FIRST_DAY = date(1970, 1, 1).toordinal()
 _BYTE_ORDERS = {0: ">", 1: "<"}  # of well-known binary
 _POINT = 1
 SOURCE = "__debezium.source.column."  # how the names of parameters begin that have MySQL's own type
@@ -71,7 +72,7 @@ def form_of(column: Column, *, exact: bool) -> Form:
     if kind == "datetime":
         return _datetime(column.fraction)
     if kind == "timestamp":
-        return Form("string", _zoned(column.fraction), "io.debezium.time.ZonedTimestamp")
+        return Form("string", Moments(column.fraction, "T", "Z"), "io.debezium.time.ZonedTimestamp")
     if kind in ("enum", "set"):
         name = "io.debezium.data.Enum" if kind == "enum" else "io.debezium.data.EnumSet"
         return Form("string", quoted, name, {"allowed": ",".join(column.values)})
@@ -105,36 +106,42 @@ _WIDTHS = ("int16", "int16", "int32", "int64")
 
 def _integer(column: Column, exact: bool) -> Form:
     if column.type == "bigint" and column.unsigned:
-        return _decimal(20, 0) if exact else Form("int64", _as_signed)
+        return _decimal(20, 0) if exact else Form("int64", as_signed)
     # UNSIGNED SMALLINT and INT need the next width; a TINYINT has 16 bits, a MEDIUMINT 32, either way
     wider = column.unsigned and column.type in ("smallint", "int")
     return Form(_WIDTHS[_INTEGERS[column.type] + wider], number)
 
 
-def _as_signed(value: Any) -> str:
+def as_signed(value: Any) -> str:
+    """The number of 64 bits that has the same ones."""
     whole = int(value)
     return str(whole - 2**64 if whole >= 2**63 else whole)
 
 
-def _decimal(precision: int, scale: int) -> Form:
-    """The unscaled number as big-endian bytes in two's complement, the fewest that hold it."""
+@dataclass(frozen=True)
+class Unscaled:
+    """The piece of a decimal: it without its point as big-endian bytes in two's complement, the fewest that hold it."""
 
-    def piece(value: Any) -> str:
+    scale: int
+
+    def __call__(self, value: Any) -> str:
         text = format(Decimal(value), "f")
         whole, _, fraction = text.partition(".")
-        unscaled = int(whole + fraction.ljust(scale, "0"))
+        unscaled = int(whole + fraction.ljust(self.scale, "0"))
         if text.startswith("-") and unscaled > 0:  # "-0.5": the sign of a whole part that is zero
             unscaled = -unscaled
         size = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
         return base64(unscaled.to_bytes(size, "big", signed=True))
 
+
+def _decimal(precision: int, scale: int) -> Form:
     parameters = {"scale": str(scale), "connect.decimal.precision": str(precision)}
-    return Form("bytes", piece, "org.apache.kafka.connect.data.Decimal", parameters)
+    return Form("bytes", Unscaled(scale), "org.apache.kafka.connect.data.Decimal", parameters)
 
 
 def _bits(length: int) -> Form:
     if length == 1:
-        return Form("boolean", lambda value: "true" if value else "false")
+        return Form("boolean", truth)
     size = (length + 7) // 8
     return Form(
         "bytes", lambda value: base64(int(value).to_bytes(size, "little")), "io.debezium.data.Bits",
@@ -144,12 +151,8 @@ def _bits(length: int) -> Form:
 
 def _datetime(fraction: int) -> Form:
     if fraction <= _MILLISECONDS:
-        return Form("int64", lambda value: str(micros_since_1970(value) // 1000), "io.debezium.time.Timestamp")
-    return Form("int64", lambda value: str(micros_since_1970(value)), "io.debezium.time.MicroTimestamp")
-
-
-def _zoned(fraction: int) -> Callable[[datetime], str]:
-    return lambda value: f'"{moment(value, fraction, "T", "Z")}"'
+        return Form("int64", millis, "io.debezium.time.Timestamp")
+    return Form("int64", micros, "io.debezium.time.MicroTimestamp")
 
 
 def _time(value: str) -> str:
@@ -194,7 +197,7 @@ _GEOMETRIES = Form(
     inside=_fields(("wkb", "bytes", False), ("srid", "int32", True)),
 )  # fmt: skip
 _OTHERS = {
-    "date": Form("int32", lambda value: str(value.toordinal() - _FIRST_DAY), "io.debezium.time.Date"),
+    "date": Form("int32", days, "io.debezium.time.Date"),
     "time": Form("int64", _time, "io.debezium.time.MicroTime"),
     "year": Form("int32", number, "io.debezium.time.Year"),
     "json": Form("string", quoted, "io.debezium.data.Json"),

@@ -36,19 +36,26 @@ def writer(schema: TableSchema, settings: Settings) -> Writer:
     plain = payloads(schema, settings, described=settings.schemas)
     if not settings.schemas:
         return plain
-    before_key, before_value = (f'{{"schema":{_json(one)},"payload":'.encode() for one in schemas(schema, settings))
+    around_key, around_value = around(schema, settings)
 
     def messages(change: RowChange, now_us: int) -> list[Message]:
         return [
             Message(
-                None if one.key is None else b"%b%b}" % (before_key, one.key),
-                None if one.value is None else b"%b%b}" % (before_value, one.value),
+                None if one.key is None else around_key % one.key,
+                None if one.value is None else around_value % one.value,
                 one.headers,
             )
             for one in plain(change, now_us)
         ]
 
     return messages
+
+
+def around(schema: TableSchema, settings: Settings) -> tuple[bytes, bytes]:
+    """The schemas around a key's payload and a value's, as patterns of bytes that have one %b."""
+    described = (_json(one).replace("%", "%%") for one in schemas(schema, settings))
+    key, value = (f'{{"schema":{one},"payload":%b}}'.encode() for one in described)
+    return key, value
 
 
 def payloads(schema: TableSchema, settings: Settings, *, described: bool) -> Writer:

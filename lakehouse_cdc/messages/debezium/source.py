@@ -36,12 +36,12 @@ SCHEMA: dict[str, Any] = {
 
 
 class Source:
-    """The blocks of the changes of one table."""
+    """The blocks of the changes of one table; `begin`, `database` and `table` are parts of all of them, as JSON."""
 
     def __init__(self, schema: TableSchema, settings: Settings) -> None:
         version, name = quoted(settings.version), quoted(settings.source)
-        self._begin = f'{{"version":{version},"connector":"mysql","name":{name},"ts_ms":'
-        self._database, self._table = quoted(schema.database), quoted(schema.table)
+        self.begin = f'{{"version":{version},"connector":"mysql","name":{name},"ts_ms":'
+        self.database, self.table = quoted(schema.database), quoted(schema.table)
 
     def block(self, change: RowChange) -> str:
         """Its JSON. The times are those of the commit."""
@@ -49,7 +49,7 @@ class Source:
         snapshot = "true" if change.op is Op.READ else "false"
         gtid = "null" if change.gtid is None or change.op is Op.READ else quoted(change.gtid)
         return (
-            f'{self._begin}{us // 1000},"snapshot":"{snapshot}","db":{self._database},"sequence":null,'
-            f'"ts_us":{us},"ts_ns":{us * 1000},"table":{self._table},"server_id":0,"gtid":{gtid},'
+            f'{self.begin}{us // 1000},"snapshot":"{snapshot}","db":{self.database},"sequence":null,'
+            f'"ts_us":{us},"ts_ns":{us * 1000},"table":{self.table},"server_id":0,"gtid":{gtid},'
             f'"file":{quoted(change.file)},"pos":{change.pos},"row":{change.ordinal},"thread":null,"query":null}}'
         )

@@ -24,7 +24,8 @@ from lakehouse_cdc.images.typed.columns import ImageColumns, NotOurs
 from lakehouse_cdc.lake.direct.data_file import FileWriter, NewFile
 from lakehouse_cdc.lake.direct.statistics import Path
 from lakehouse_cdc.schema.table import TableSchema
-from lakehouse_cdc.silver.load.bronze_images import SEQ, commit_times, image_parts, require_among, row_batches
+from lakehouse_cdc.silver.load.bronze_images import SEQ, commit_times, row_batches
+from lakehouse_cdc.sinks.stored_images import image_parts, require_among
 
 FILE_ROWS = 500_000  # in a file of silver, at most
 _GROUP_BYTES = 128 << 20  # of Arrow's columns, in one row group

@@ -23,14 +23,8 @@ from lakehouse_cdc.lake.direct.rust_table import literal
 from lakehouse_cdc.model.own_columns import OwnColumns
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import require
-from lakehouse_cdc.silver.load.bronze_images import (
-    SEQ,
-    TIME,
-    commit_times,
-    image_parts,
-    require_among,
-    row_batches,
-)
+from lakehouse_cdc.silver.load.bronze_images import SEQ, TIME, commit_times, row_batches
+from lakehouse_cdc.sinks.stored_images import image_parts, require_among, stored
 
 MOST_BYTES = 256 << 20  # of a table's rows of bronze, as Arrow has them
 _READ = ["seq", "op", "key", "after", "commit_ts", "schema_id"]
@@ -135,9 +129,7 @@ class Changes:
         there = np.zeros(len(self), bool)
         for i, batch in enumerate(self.batches):
             mine = self.of_batch == i
-            images = batch.column(column)
-            stored = images.storage if isinstance(images, pa.ExtensionArray) else images
-            there[mine] = stored.is_valid().to_numpy(zero_copy_only=False)[self.of_row[mine]]
+            there[mine] = stored(batch.column(column)).is_valid().to_numpy(zero_copy_only=False)[self.of_row[mine]]
         return there
 
     def _images(self, numbers: npt.NDArray[np.int64], column: str) -> tuple[list[list[Any]], npt.NDArray[np.int64]]:

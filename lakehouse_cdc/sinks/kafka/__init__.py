@@ -2,6 +2,7 @@
 
 - `options`: what the configuration says. `progress`: what of bronze is still to be sent, pure.
 - `sink`: the sink. `bronze_rows`: the rows in order, and those that a TRUNCATE or a repeated read takes away.
+- `task_records`: most rows as records, made by Spark's tasks. `transactions`: where transactions end.
 - `delivery`: transactions with their ledger. `topics`: names, and how topics are made. `client`: librdkafka's errors.
 - `avro_encoder`: schemas in a registry.
 

@@ -7,25 +7,41 @@ A TRUNCATE says nothing of the rows that there were, and the end of a repeated r
 find. A reader that keeps the last message of a key has to learn of them: each becomes a `d` at the seq of that
 `t` or `x`, with the image that it had last. They are looked for in bronze itself, as it was at the end of the part. In
 a table without a key no row can be named, so there are none.
+
+Tasks make messages of most rows as they come in this order (`task_records`), and the driver takes what they have made,
+a partition after another: it holds two of these, so there are as many as there are rows for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.table_layout import Layout, literal
-from lakehouse_cdc.model.variant import decode
+from lakehouse_cdc.sinks.kafka.task_records import LINE, NUMBER, Plan, change_of, unpacked
 
 _ROWS = (Op.READ, Op.INSERT, Op.UPDATE, Op.DELETE)
+_CHANGES, _RESETS = {op.value for op in _ROWS}, {Op.TRUNCATE.value, Op.END.value}
+_DIGITS = 38  # of a seq
+_TASK_ROWS, _TASK_BYTES = 50_000, 48 << 20  # of a partition
+_MOST_TASKS, _MANY = 10_000, 256
+_SAMPLED = 5_000  # rows
+# a text of what the order is by: no part of it has a zero byte. Rows of one table, seq and key are one, so an image is
+# compared of rows without a key alone
+_AT = (
+    f"concat_ws('\\0', lpad(cast(seq AS string), {_DIGITS}, '0'), source_table, coalesce(to_json(key), ''), "
+    "CASE WHEN key IS NULL THEN coalesce(to_json(after), '') ELSE '' END, op)"
+)
 _COLUMNS = ("seq", "op", "source_table", "key", "before", "after", "commit_ts", "position", "schema_id")
 _BEGAN = "CASE WHEN op = 'x' THEN variant_get(after, '$', 'decimal(38,0)') ELSE seq END"
 
@@ -47,26 +63,127 @@ class Row:
     schema_id: str
 
 
-def rows_in_order(spark: SparkSession, layout: Layout, versions: Versions) -> Iterator[Row]:
-    """All rows of those commits, and the rows that are gone by them."""
-    rows = versions.rows(spark, layout.changes).select(*_COLUMNS)
-    gone = [_gone(spark, layout, versions, *reset) for reset in _resets(rows)]
-    whole = reduce(DataFrame.unionByName, gone, rows)
-    ordered = whole.orderBy("seq", "source_table", F.to_json("key"), F.to_json("after"), "op")
-    columns = (
-        F.expr("cast(seq AS string)"), "op", "source_table", "key", "before", "after",
-        F.unix_micros("commit_ts"), "position.file", "position.pos", "position.gtid", "schema_id",
-    )  # fmt: skip
-    for row in ordered.select(*columns).toLocalIterator():
-        seq, op, table, key, before, after, commit_us, file, pos, gtid, schema_id = row
-        yield Row(
-            int(seq), Op(op), table, _plain(key), _plain(before), _plain(after), commit_us or 0, file or "", pos or 0,
-            gtid, schema_id,
+@dataclass(frozen=True)
+class Records:
+    """Rows next to each other whose messages are made. Of each message the number of its row, from `first` on.
+
+    `schema_ids`, `keys`, `values` and `seqs` are by message, too; of each row there is one at least.
+    """
+
+    first: int
+    end: int
+    of: Sequence[int]
+    schema_ids: Sequence[str]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    seqs: Sequence[bytes]
+
+    def part(self, first: int, end: int) -> Records:
+        """The rows of those numbers."""
+        if (first, end) == (self.first, self.end):
+            return self
+        of = slice(bisect_left(self.of, first), bisect_left(self.of, end))
+        return Records(
+            first, end, self.of[of], self.schema_ids[of], self.keys[of], self.values[of], self.seqs[of]
         )  # fmt: skip
 
+    def seq(self, row: int) -> int:
+        """Of the row of that number."""
+        return int(self.seqs[bisect_left(self.of, row)])
 
-def _plain(variant: Any) -> Any:
-    return None if variant is None else decode(bytes(variant.value), bytes(variant.metadata))
+
+def rows_in_order(
+    spark: SparkSession, layout: Layout, versions: Versions, plan: Callable[[Iterable[tuple[str, str]]], Plan]
+) -> Iterator[Row | Records]:
+    """All rows of those commits, and the rows that are gone by them, in order; each is in one of these.
+
+    `plan` is asked once, with the table and schema id of all row changes of the commits.
+    """
+    rows = versions.rows(spark, layout.changes).select(*_COLUMNS)
+    met = rows.groupBy("source_table", "schema_id", "op").count().collect()
+    changes = {(row["source_table"], row["schema_id"]) for row in met if row["op"] in _CHANGES}
+    resets = _resets(rows) if any(row["op"] in _RESETS for row in met) else []
+    most = sum(row["count"] for row in met)
+    most += sum(_history(spark, layout, versions, table, seq).count() for table, seq, _ in resets)
+    whole = reduce(DataFrame.unionByName, [_gone(spark, layout, versions, *reset) for reset in resets], rows)
+    ordered = _ordered(whole, most, sampled=not resets)
+    columns = (
+        F.expr(f"ltrim('0', left(_at, {_DIGITS}))").alias("seq"), "op", "source_table", "key", "before", "after",
+        F.unix_micros("commit_ts").alias("commit_us"), F.col("position.file").alias("file"),
+        F.col("position.pos").alias("pos"), F.col("position.gtid").alias("gtid"), "schema_id",
+    )  # fmt: skip
+    lines = ordered.select(*columns).mapInArrow(plan(changes).lines, LINE)
+    # while the driver sends what one task has made, the next one is at work
+    for line in lines.toLocalIterator(prefetchPartitions=True):
+        yield from of_line(line["rows"], line["records"], line["others"])
+
+
+def _ordered(rows: DataFrame, most: int, *, sampled: bool) -> DataFrame:
+    """The rows, `most` at most, in their order, which is that of the column `_at`.
+
+    The driver holds what two tasks make of their partitions, so these are many. Those of few rows need no look at where
+    partitions end, and no shuffle. `sampled`: that is looked for here, by some rows; Spark does it by a pass over all
+    columns of all rows.
+    """
+    at, tasks = rows.withColumn("_at", F.expr(_AT)), -(-most // _TASK_ROWS)
+    if tasks <= 1:
+        return at.coalesce(1).sortWithinPartitions("_at")
+    if sampled:
+        tasks, bounds = _bounds(rows, most)
+        if tasks <= _MANY:
+            return at.repartitionById(len(bounds) + 1, _place(bounds, 0)).sortWithinPartitions("_at")
+    return at.repartitionByRange(min(tasks, _MOST_TASKS), "_at").sortWithinPartitions("_at")
+
+
+def _bounds(rows: DataFrame, count: int) -> tuple[int, list[str]]:
+    """How many partitions of not too many rows and bytes there are, and where about each but the last ends; rising."""
+    size = F.expr("coalesce(length(to_json(before)), 0) + coalesce(length(to_json(after)), 0)")
+    some = rows.sample(fraction=min(1.0, _SAMPLED / count), seed=1).select(F.expr(_AT), size).collect()
+    mean = sum(row[1] for row in some) / max(1, len(some))
+    tasks = max(-(-count // _TASK_ROWS), math.ceil(count * mean / _TASK_BYTES))
+    keys = sorted((row[0] for row in some), key=str.encode)
+    return tasks, sorted({keys[len(keys) * i // tasks] for i in range(1, tasks) if keys}, key=str.encode)
+
+
+def _place(bounds: Sequence[str], before: int) -> Column:
+    """How many of the bounds are not above `_at`, and so many before."""
+    if not bounds:
+        return F.lit(before)
+    half = len(bounds) // 2
+    below = F.col("_at") < F.lit(bounds[half])
+    return F.when(below, _place(bounds[:half], before)).otherwise(_place(bounds[half + 1 :], before + half + 1))
+
+
+def of_line(rows: int, records: bytes | None, others: bytes | None) -> Iterator[Row | Records]:
+    """The rows of a line of a task, in order."""
+    made = Records(0, rows, (), (), (), (), ()) if records is None else _records(rows, unpacked(records))
+    at = 0
+    if others is not None:
+        for row in unpacked(others).to_pylist():
+            number = row[NUMBER]
+            if at < number:
+                yield made.part(at, number)
+            yield _row(row)
+            at = number + 1
+    if at < rows:
+        yield made.part(at, rows)
+
+
+def _records(rows: int, batch: Any) -> Records:
+    names, tables = batch.schema.metadata, batch.column("table").to_pylist()
+    by_number = [names[str(i).encode()].decode() for i in range(len(names))]
+    ids = [by_number[table] for table in tables] if len(by_number) > 1 else by_number * len(tables)
+    keys, values = (batch.column(name).to_pylist() for name in ("key", "value"))
+    seqs = [seq.encode() for seq in batch.column("seq").to_pylist()]
+    return Records(0, rows, batch.column("row").to_pylist(), ids, keys, values, seqs)
+
+
+def _row(row: dict[str, Any]) -> Row:
+    change = change_of(row)
+    return Row(
+        change.seq, change.op, row["source_table"], change.key, change.before, change.after, change.commit_us,
+        change.file, change.pos, change.gtid, row["schema_id"],
+    )  # fmt: skip
 
 
 def _resets(rows: DataFrame) -> list[tuple[str, Any, Any]]:
@@ -75,10 +192,15 @@ def _resets(rows: DataFrame) -> list[tuple[str, Any, Any]]:
     return [tuple(row) for row in found.select("source_table", "seq", F.expr(_BEGAN)).orderBy("seq").collect()]
 
 
+def _history(spark: SparkSession, layout: Layout, versions: Versions, table: str, seq: Any) -> DataFrame:
+    """The table's rows of bronze up to that seq."""
+    history = read(spark, layout.changes, version=versions.last).select(*_COLUMNS)
+    return history.where(f"source_table = {literal(table)} AND seq <= {seq}")
+
+
 def _gone(spark: SparkSession, layout: Layout, versions: Versions, table: str, seq: Any, began: Any) -> DataFrame:
     """The rows of a table with a key that are there before that seq and not after it, each as a `d` at it."""
-    history = read(spark, layout.changes, version=versions.last).select(*_COLUMNS)
-    history = history.where(f"source_table = {literal(table)} AND seq <= {seq}")
+    history = _history(spark, layout, versions, table, seq)
     earlier = history.where(f"op IN ('t', 'x') AND seq < {seq}").agg(F.expr(f"max({_BEGAN})")).head()
     floor = 0 if earlier is None or earlier[0] is None else earlier[0]
     keyed = history.where(F.col("op").isin(*(op.value for op in _ROWS)) & F.col("key").isNotNull())

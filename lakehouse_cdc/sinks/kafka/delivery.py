@@ -8,9 +8,9 @@ before it are acknowledged, so it never says too much, and what it does not say 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lakehouse_cdc.errors import CdcError, codes
 from lakehouse_cdc.lake.failpoints import Door, commit_to
@@ -24,9 +24,12 @@ from lakehouse_cdc.sinks.kafka.topics import Topics
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Producer
 
+# topic, key, value, headers as the producer takes them
+Record: TypeAlias = "tuple[str, bytes | None, bytes | None, list[tuple[str, str | bytes | None]]]"
 _KEY = b"progress"
 _BY_KEY = -1  # the partitioner decides: RD_KAFKA_PARTITION_UA
 _QUEUE_SECONDS = 0.5  # to wait for room in the producer's queue
+_BETWEEN_POLLS = 500  # records
 
 
 class Delivery:
@@ -61,7 +64,8 @@ class Delivery:
         with _settings():
             admin = AdminClient(reasons.settings())
             more = {name: _plain(value) for name, value in producer_settings(self._config, self.sink).items()}
-            producer = Producer({**reasons.settings(), **more})
+            # nobody asks for the reports of records that were delivered
+            producer = Producer({**reasons.settings(), **more, "delivery.report.only.error": True})
 
         def reason(client: Any = admin) -> KafkaError | None:
             client.poll(0)
@@ -111,29 +115,53 @@ class Delivery:
 
         Without a key the record goes to the given partition, or the first: what has no key is in one order, too.
         """
+        self.send_all([(topic, message.key, message.value, [*message.headers])], partition=partition)
+
+    def send_all(self, records: Iterable[Record], *, partition: int | None = None) -> None:
+        """The same for many records, in order."""
+        from confluent_kafka import KafkaException
+
         if self._transactional and not self._in_transaction:
             with calling("begin a transaction"):
                 self._opened.begin_transaction()
             self._in_transaction = True
-        place = partition if partition is not None else _BY_KEY if message.key is not None else 0
-        with calling(f"send a record of {_size(message)} bytes to {topic}"):
+        produce, delivered = self._opened.produce, self._delivered
+        by_key, without = (_BY_KEY, 0) if partition is None else (partition, partition)
+        for number, record in enumerate(records, 1):
+            topic, key, value, headers = record
+            place = without if key is None else by_key
+            try:
+                produce(topic, value=value, key=key, headers=headers, partition=place, on_delivery=delivered)
+            except (BufferError, KafkaException):
+                self._send_patiently(record, place)
+            if not number % _BETWEEN_POLLS:
+                self._serve()
+        self._serve()
+
+    def _serve(self) -> None:
+        with calling("send records"):
+            self._opened.poll(0)
+
+    def _send_patiently(self, record: Record, place: int) -> None:
+        """Hand over a record that the producer did not take at once. Raises what keeps it from taking it."""
+        topic, key, value, _ = record
+        with calling(f"send a record of {len(key or b'') + len(value or b'')} bytes to {topic}"):
             while True:
                 try:
-                    self._produce(topic, message, place)
+                    self._produce(record, place)
                     break
                 except BufferError:  # its queue is full
                     self._opened.poll(_QUEUE_SECONDS)
                     self._require_delivered()
-            self._opened.poll(0)
 
-    def _produce(self, topic: str, message: Message, place: int) -> None:
+    def _produce(self, record: Record, place: int) -> None:
         from confluent_kafka import KafkaException
 
+        topic, key, value, headers = record
         try:
             self._opened.produce(
-                topic, value=message.value, key=message.key, headers=[*message.headers],
-                partition=place, on_delivery=self._delivered,
-            )  # fmt: skip
+                topic, value=value, key=key, headers=headers, partition=place, on_delivery=self._delivered
+            )
         except KafkaException as error:
             if error.args[0].name() == "_FATAL":
                 self._opened.poll(0)  # raises what it was, as that another producer has taken its place
@@ -219,10 +247,6 @@ def _unread(ledger: str, error: KafkaError | None, reason: KafkaError | None) ->
     if (known := error or reason) is not None:
         return as_cdc_error(known, f"read the ledger {ledger}")
     return codes.KAFKA_UNAVAILABLE.error("cannot read the ledger: no answer", where=ledger)
-
-
-def _size(message: Message) -> int:
-    return len(message.key or b"") + len(message.value or b"")
 
 
 def _plain(value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from importlib.metadata import version
@@ -18,22 +18,36 @@ from lakehouse_cdc.lake.engines.choice import engine_of
 from lakehouse_cdc.lake.tables import table_id
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.messages.change import Message, RowChange, Settings, Writer
-from lakehouse_cdc.messages.formats import FORMATS
+from lakehouse_cdc.messages.formats import FORMATS, NOTHING, around
 from lakehouse_cdc.model.changelog import Op
-from lakehouse_cdc.model.seq import POS, Rank, unpack
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.model.table_name import split
+from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.sinks.kafka.avro_encoder import Encoders
-from lakehouse_cdc.sinks.kafka.bronze_rows import Row, rows_in_order
-from lakehouse_cdc.sinks.kafka.delivery import Delivery
+from lakehouse_cdc.sinks.kafka.bronze_rows import Records, Row, rows_in_order
+from lakehouse_cdc.sinks.kafka.delivery import Delivery, Record
 from lakehouse_cdc.sinks.kafka.options import KafkaConfig
 from lakehouse_cdc.sinks.kafka.progress import Part, Progress, is_lost, parts
 from lakehouse_cdc.sinks.kafka.registry import Registry
+from lakehouse_cdc.sinks.kafka.task_records import Plan
 from lakehouse_cdc.sinks.kafka.topics import TopicNames, Topics
+from lakehouse_cdc.sinks.kafka.transactions import Transactions
 from lakehouse_cdc.sinks.port import CommittedBatch
 from lakehouse_cdc.sinks.schema_cache import Schemas
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table under one schema: its topic, how its changes are written, and what goes around what tasks write."""
+
+    topic: str
+    schema: TableSchema
+    settings: Settings
+    writer: Writer
+    around_key: bytes = NOTHING
+    around_value: bytes = NOTHING
 
 
 @dataclass
@@ -54,7 +68,7 @@ class KafkaSink:
         self._schemas = Schemas(layout)
         registry = Registry.of(config) if config.format == "debezium-avro" else None
         self._encoders = None if registry is None else Encoders(registry)
-        self._writers: dict[str, tuple[str, Writer]] = {}
+        self._tables: dict[str, _Table] = {}
         self._open: _Open | None = None
 
     def apply(self, batch: CommittedBatch) -> int:
@@ -94,26 +108,47 @@ class KafkaSink:
 
     def _send(self, opened: _Open, part: Part, bronze: str) -> int:
         """One part of a batch, in as many transactions as its rows need."""
-        versions, sent, count = part.versions, 0, 0
-        previous = 0
+        versions = part.versions
 
-        def commit(*, done: bool) -> None:
-            progress = Progress(bronze, versions.after, versions.last, count, done)
+        def commit(rows: int, *, done: bool) -> None:
+            progress = Progress(bronze, versions.after, versions.last, rows, done)
             self._delivery.commit(progress)
             opened.progress = progress
 
-        for row in rows_in_order(self._spark, self._layout, versions):
-            if sent >= self._config.transaction_rows and not _in_one_transaction(previous, row.seq):
-                commit(done=False)
-                sent = 0
-            count += 1
-            if count <= part.skip:
-                continue
-            for topic, message in self._messages(opened, row, versions):
-                self._delivery.send(topic, message)
-            sent, previous = sent + 1, row.seq
-        commit(done=True)
-        return count - part.skip
+        cut = Transactions(part.skip, self._config.transaction_rows, lambda rows: commit(rows, done=False))
+        for piece in rows_in_order(
+            self._spark, self._layout, versions, lambda changes: self._plan(opened, changes, versions)
+        ):
+            if isinstance(piece, Row):
+                if cut.take_row(piece.seq):
+                    for topic, message in self._messages(opened, piece, versions):
+                        self._delivery.send(topic, message)
+            else:
+                for records in cut.take(piece):
+                    self._delivery.send_all(self._framed(records))
+        commit(cut.rows, done=True)
+        return cut.rows - part.skip
+
+    def _plan(self, opened: _Open, changes: Iterable[tuple[str, str]], versions: Versions) -> Plan:
+        """What tasks are to write: all that needs nothing of this process. Topics of these tables are there then."""
+        if self._encoders is not None:
+            return Plan(self._config.format, {})
+        known = {schema_id: self._table(opened, table, schema_id, versions) for table, schema_id in sorted(changes)}
+        return Plan(self._config.format, {one: (table.schema, table.settings) for one, table in known.items()})
+
+    def _framed(self, records: Records) -> Iterator[Record]:
+        """The records of messages that tasks have made."""
+        previous, headers = b"", list[tuple[str, str | bytes | None]]()
+        for schema_id, key, value, seq in zip(
+            records.schema_ids, records.keys, records.values, records.seqs, strict=True
+        ):
+            if seq != previous:
+                previous, headers = seq, [("seq", seq)]
+            table = self._tables[schema_id]
+            if table.around_value is not NOTHING:
+                key = None if key is None else table.around_key % key
+                value = None if value is None else table.around_value % value
+            yield table.topic, key, value, headers
 
     def _messages(self, opened: _Open, row: Row, versions: Versions) -> Iterator[tuple[str, Message]]:
         if row.op is Op.END:
@@ -123,28 +158,26 @@ class KafkaSink:
             opened.topics.require_ddl(topic)
             yield topic, ddl_message(row)
             return
-        topic, writer = self._writer(opened, row, versions)
+        table = self._table(opened, row.table, row.schema_id, versions)
         change = RowChange(row.seq, row.op, row.key, row.before, row.after, row.commit_us, row.file, row.pos, row.gtid)
-        for message in writer(change, time.time_ns() // 1000):
-            yield topic, message
+        for message in table.writer(change, time.time_ns() // 1000):
+            yield table.topic, message
 
-    def _writer(self, opened: _Open, row: Row, versions: Versions) -> tuple[str, Writer]:
-        """The topic of the row's table, which is there, and how its changes are written."""
-        if row.schema_id not in self._writers:
-            self._schemas.learn(self._spark, [row.schema_id], lambda: versions.rows(self._spark, self._layout.changes))
-            schema, topic, config = self._schemas[row.schema_id], opened.names.of(row.table), self._config
+    def _table(self, opened: _Open, name: str, schema_id: str, versions: Versions) -> _Table:
+        """A table whose topic is there, and how its changes are written under that schema."""
+        if schema_id not in self._tables:
+            self._schemas.learn(self._spark, [schema_id], lambda: versions.rows(self._spark, self._layout.changes))
+            schema, topic, config = self._schemas[schema_id], opened.names.of(name), self._config
             opened.topics.require_rows(topic, keyed=bool(schema.key))
+            encoder = None if self._encoders is None else self._encoders.of(topic)
             settings = Settings(
                 self._layout.pipeline, topic, config.exact, config.schemas, config.tombstones, version("lakehouse-cdc"),
-                None if self._encoders is None else self._encoders.of(topic),
+                encoder,
             )  # fmt: skip
-            self._writers[row.schema_id] = topic, FORMATS[config.format](schema, settings)
-        return self._writers[row.schema_id]
-
-
-def _in_one_transaction(one: int, other: int) -> bool:
-    """Whether two rows belong to one transaction of the source; what a snapshot reads belongs to none."""
-    return one // POS == other // POS and Rank.EVENT == unpack(one).rank == unpack(other).rank
+            frame = around(config.format, schema, settings)
+            writer = FORMATS[config.format](schema, settings)
+            self._tables[schema_id] = _Table(topic, schema, settings, writer, *frame)
+        return self._tables[schema_id]
 
 
 def ddl_message(row: Row) -> Message:

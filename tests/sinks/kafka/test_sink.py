@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +20,11 @@ from lakehouse_cdc.model.changelog import Change, Op, fold
 from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.options.declaration import Section
 from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.sinks.kafka import bronze_rows
+from lakehouse_cdc.sinks.kafka.bronze_rows import Records
 from lakehouse_cdc.sinks.kafka.options import KafkaConfig
 from lakehouse_cdc.sinks.kafka.sink import KafkaSink
+from lakehouse_cdc.sinks.kafka.transactions import Transactions
 from lakehouse_cdc.sinks.port import CommittedBatch
 from tests.remedies import remedy
 from tests.support.bronze_writer import Lake
@@ -127,6 +130,61 @@ HISTORY: list[list[Change]] = [
     [gone(20, 9, 9), new(21, 9, 90), TRUNCATED, new(31, 1, 11), new(32, 5, 55), new(33, 6, 66)],
     [update(40, 1, 11, 12), read_at(46, 5, 56), READ_AGAIN, new(52, 7, 77)],
 ]
+
+
+def many(pos: int, ids: range, add: int) -> list[Change]:
+    """A transaction of the source that updates those rows."""
+    return [
+        Change(
+            Seq(1, 1, pos, Rank.EVENT, i).pack(), Op.UPDATE, ONE.name, (key,), {"id": key, "n": key + add - 1},
+            {"id": key, "n": key + add},
+        )
+        for i, key in enumerate(ids)
+    ]  # fmt: skip
+
+
+# of so many rows that tasks write nearly all
+LONG: list[list[Change]] = [
+    [begin(ONE), *(read_at(5, key, key) for key in range(1, 61))],
+    [*many(6, range(1, 41), 1), *(gone(key + 100, key, key) for key in range(41, 51)), new(200, 99, 9)],
+    [*many(210, range(1, 30), 2), Change(seq(300, Rank.SCHEMA), Op.TRUNCATE, ONE.name),
+     *(new(301 + key, key, key) for key in range(1, 30))],
+    [*many(400, range(1, 20), 1), *(read_at(405, key, key) for key in range(1, 12)),
+     Change(seq(410, Rank.END), Op.END, ONE.name, after=seq(404))],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("partitions_of", [pytest.param(10**6, marks=pytest.mark.long), 25])
+def test_records_of_tasks_are_sent_once_whatever_commit_ends_the_sink(
+    into: Callable[..., Into], seed: int, monkeypatch: pytest.MonkeyPatch, partitions_of: int
+) -> None:
+    """In one partition and in many; a resumed part leaves out just what the ledger has."""
+    chosen, one, by_tasks = random.Random(seed), into(transaction_rows=9, partitions=2), 0
+    monkeypatch.setattr(bronze_rows, "_TASK_ROWS", partitions_of)
+    take = Transactions.take
+
+    def counted(self: Transactions, records: Records) -> Iterator[Records]:
+        nonlocal by_tasks
+        by_tasks += records.end - records.first
+        return take(self, records)
+
+    monkeypatch.setattr(Transactions, "take", counted)
+    done, died = None, 0
+    for changes in LONG:
+        last = one.lake.commit(changes).version
+        for chance in (0.4, 0.2, 0.0):
+            if done == last:
+                break
+            sink = one.sink()
+            with suppress(Crash), failing_at_random(chosen, chance):
+                sink.apply(one.batch(done, last))
+                done = last
+            died += done != last
+            if chosen.random() < 0.5:
+                sink.close()
+    one.require()
+    assert by_tasks > 100
+    print(f"it died {died} times")
 
 
 @pytest.mark.long

@@ -1,0 +1,113 @@
+"""The order in which rows of bronze are sent is one, however many partitions make it, and by whom messages are made."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from json import loads
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.messages.change import Settings
+from lakehouse_cdc.model.changelog import Change, Op
+from lakehouse_cdc.model.seq import Rank, Seq
+from lakehouse_cdc.model.variant import decode
+from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.sinks.kafka import bronze_rows
+from lakehouse_cdc.sinks.kafka.bronze_rows import Records, Row, rows_in_order
+from lakehouse_cdc.sinks.kafka.task_records import Plan
+from tests.support.bronze_writer import Lake
+from tests.support.row_images import UTF8
+from tests.support.silver.changes import begin, seq
+
+NAME = Column("name", "varchar", False, length=9, **UTF8)
+ONE = TableSchema("shop", "one", (Column("id", "int", False), NAME, Column("n", "int")), ("id", "name"))
+TWO = TableSchema("shop", "two", (NAME, Column("n", "int")), ("name",))
+KEYLESS = TableSchema("shop", "keyless", (Column("n", "int"), NAME), ())
+SCHEMAS = {schema.name: schema for schema in (ONE, TWO, KEYLESS)}
+NAMES = ("", "a", "A", "é", "😀", '"', "\\", "\x01", "}", "10", "9", "\uffee")
+_VALUES = {"id": (0, -1, 1, 9, 10, 100, -(2**31), 2**31 - 1), "n": (None, 0, 10, 9, -5), "name": NAMES}
+
+
+def read_at(schema: TableSchema, pos: int, values: dict[str, Any]) -> Change:
+    key = tuple(values[name] for name in schema.key) if schema.key else None
+    return Change(seq(pos, Rank.READ), Op.READ, schema.name, key, None, values)
+
+
+def snapshots(chosen: random.Random, pos: int) -> list[Change]:
+    """Rows of all tables, all of one seq, in no order; those of the table without a key may be there twice."""
+    changes: list[Change] = []
+    for schema in SCHEMAS.values():
+        rows: dict[Any, dict[str, Any]] = {}
+        for i in range(60):
+            row = {c.name: chosen.choice(_VALUES[c.name]) for c in schema.columns}
+            rows[tuple(row[name] for name in schema.key) or i] = row
+        changes += [read_at(schema, pos, row) for row in rows.values()]
+    chosen.shuffle(changes)
+    return changes
+
+
+def transactions(chosen: random.Random, first: int) -> list[Change]:
+    changes = []
+    for pos in range(first, first + 25):
+        for ordinal in range(chosen.choice((1, 1, 7))):
+            row = {"id": chosen.randrange(50), "name": chosen.choice(NAMES), "n": pos}
+            at = Seq(1, chosen.choice((1, 1, 12)), pos, Rank.EVENT, ordinal).pack()
+            changes.append(Change(at, Op.INSERT, ONE.name, (row["id"], row["name"]), None, row))
+    chosen.shuffle(changes)
+    return changes
+
+
+def planned(*schemas: TableSchema) -> Any:
+    """A plan of those tables; what it is asked with is checked."""
+
+    def plan(changes: Iterable[tuple[str, str]]) -> Plan:
+        assert {*changes} == {(schema.name, schema.id) for schema in SCHEMAS.values()}
+        return Plan("flat", {schema.id: (schema, Settings("shop", "t")) for schema in schemas})
+
+    return plan
+
+
+def numbered(pieces: Iterable[Row | Records]) -> tuple[list[tuple[int, str, Any]], int]:
+    """Each row in order: seq, schema, and its key and values; and how many of them tasks wrote."""
+    rows: list[tuple[int, str, Any]] = []
+    by_tasks = 0
+    for piece in pieces:
+        if isinstance(piece, Row):
+            if piece.op is Op.READ or piece.op is Op.INSERT:
+                rows.append((piece.seq, piece.schema_id, piece.after))
+            continue
+        by_tasks += piece.end - piece.first
+        for schema_id, value, at in zip(piece.schema_ids, piece.values, piece.seqs, strict=True):
+            assert value is not None
+            image = {name: one for name, one in loads(value).items() if not name.startswith("__")}
+            rows.append((int(at), schema_id, image))
+    return rows, by_tasks
+
+
+def test_there_is_one_order(spark: SparkSession, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By seq, table, JSON of the key and of the image: in one partition and in many, and also by Spark's own order."""
+    chosen = random.Random(seed)
+    lake = Lake(spark, tmp_path, dict(SCHEMAS))
+    lake.commit([begin(schema) for schema in SCHEMAS.values()])
+    lake.commit([*snapshots(chosen, 5), *transactions(chosen, 10)])
+    versions = Versions(None, lake.commit([*snapshots(chosen, 50), *transactions(chosen, 60)]).version)
+    ordered = versions.rows(spark, lake.layout.changes).where("op IN ('r', 'c')")
+    ordered = ordered.orderBy("seq", "source_table", F.to_json("key"), F.to_json("after"), "op")
+    wanted = [
+        (int(row["seq"]), row["schema_id"], decode(bytes(row["after"].value), bytes(row["after"].metadata)))
+        for row in ordered.select("seq", "schema_id", "after").collect()
+    ]
+    assert len(wanted) > 300
+    # in one partition, in some that are cut here, and in some that Spark cuts
+    for task_rows, many, schemas in ((10**6, 256, ()), (90, 256, (ONE, TWO, KEYLESS)), (90, 1, (ONE,))):
+        monkeypatch.setattr(bronze_rows, "_TASK_ROWS", task_rows)
+        monkeypatch.setattr(bronze_rows, "_MANY", many)
+        rows, by_tasks = numbered(rows_in_order(spark, lake.layout, versions, planned(*schemas)))
+        assert rows == wanted, (task_rows, many)
+        assert (by_tasks > 50) == bool(schemas)
