@@ -1,8 +1,8 @@
 """What a streaming query's checkpoint says: who it is, what each batch covers, which batch is complete.
 
-Spark writes `offsets/<n>` before batch n runs and `commits/<n>` after it has ended, both whole (see
-`ConditionalPutCheckpointFiles` for S3; elsewhere under another name, and renamed). So while a batch runs its end is
-known, and after a crash the batches that are surely complete are.
+Spark writes `offsets/<n>` before batch n runs and `commits/<n>` after it has ended, both whole (in S3 as
+`runtime.object_store` says; elsewhere under another name, and renamed). So while a batch runs its end is known, and
+after a crash the batches that are surely complete are.
 The layout of the folder is Spark's own and has not changed since Spark 2: a line with the log's version, a line of
 metadata, then one line of JSON for each source.
 """

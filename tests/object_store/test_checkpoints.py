@@ -107,7 +107,7 @@ def test_a_driver_that_is_killed_is_continued(
     spark: SparkSession, s3: S3Server, file: Path, database: str, run: Callable[..., None], seed: int
 ) -> None:
     chance, lake, ids = random.Random(seed), Pipeline.from_yaml(file, spark), iter(range(100, 10_000))
-    for moment in range(5):
+    for moment in range(3):
         with Driver(file) as driver:
             before = last(lake)
             for _ in range(chance.randrange(1, 4)):
