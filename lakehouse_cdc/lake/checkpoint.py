@@ -1,7 +1,8 @@
 """What a streaming query's checkpoint says: who it is, what each batch covers, which batch is complete.
 
-Spark writes `offsets/<n>` before batch n runs and `commits/<n>` after it has ended, both whole (written under another
-name and renamed), so while a batch runs its end is known, and after a crash the batches that are surely complete are.
+Spark writes `offsets/<n>` before batch n runs and `commits/<n>` after it has ended, both whole (in S3 as
+`runtime.object_store` says; elsewhere under another name, and renamed). So while a batch runs its end is known, and
+after a crash the batches that are surely complete are.
 The layout of the folder is Spark's own and has not changed since Spark 2: a line with the log's version, a line of
 metadata, then one line of JSON for each source.
 """
@@ -10,15 +11,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.lake.files.choice import files_at
+from lakehouse_cdc.lake.files.port import Files
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The checkpoint folder of a query with one source: a local path, or a mounted one such as a volume."""
+    """The checkpoint of a query with one source: in a folder, by its path, or in a bucket, by its URL."""
 
     location: str
 
@@ -54,7 +56,7 @@ class Checkpoint:
 
     def begun_at(self, batch: int) -> float:
         """When that batch was planned, in seconds since 1970."""
-        return (self._folder / "offsets" / str(batch)).stat().st_mtime
+        return self._files.written_at(f"offsets/{batch}")
 
     def remove_plan(self) -> None:
         """Remove the end of the planned batch, so that Spark asks for another one. No query may be running.
@@ -62,29 +64,26 @@ class Checkpoint:
         Hadoop keeps a sum beside each file, and reads a file without one: it is removed first.
         """
         if (planned := self.planned) is not None:
-            folder = self._folder / "offsets"
-            (folder / f".{planned}.crc").unlink(missing_ok=True)
-            (folder / str(planned)).unlink()
+            self._files.delete(f"offsets/.{planned}.crc")
+            self._files.delete(f"offsets/{planned}")
 
     @property
     def exists(self) -> bool:
         """True once a query has been started with it."""
-        return (self._folder / "metadata").exists()
+        return self._files.exists("metadata")
 
     @property
-    def _folder(self) -> Path:
-        return Path(self.location.removeprefix("file:"))
+    def _files(self) -> Files:
+        return files_at(self.location)
 
     def _batches(self, log: str) -> list[int]:
-        folder = self._folder / log
-        return [int(p.name) for p in folder.iterdir() if p.name.isdecimal()] if folder.is_dir() else []
+        return [int(name) for name in self._files.within(log).names() if name.isdecimal()]
 
     def _read(self, name: str) -> str:
-        try:
-            return (self._folder / name).read_text(encoding="utf-8")
-        except FileNotFoundError as error:
+        if (text := self._files.read(name)) is None:
             raise codes.CHECKPOINT_DAMAGED.error(
                 f"the checkpoint has no {name}",
                 where=self.location,
                 hint="restore the checkpoint, or start with a new one",
-            ) from error
+            )
+        return text

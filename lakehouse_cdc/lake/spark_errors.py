@@ -34,8 +34,9 @@ _REFUSALS = ("AccessDeniedException", "UnknownStoreException", "NoAuthWithAWSExc
 _OF_STORE = ("org.apache.hadoop.fs.s3a.", "software.amazon.awssdk.")  # packages of the client of S3
 _WITH_HINTS = (
     codes.TOPIC_RECORDS_LOST, codes.KAFKA_UNAVAILABLE, codes.OBJECT_STORE_REFUSED, codes.OBJECT_STORE_UNAVAILABLE,
-    codes.PLANNER_ENDED,
+    codes.PLANNER_ENDED, codes.LEASE_LOST,
 )  # fmt: skip
+_PLANNED_BY_ANOTHER = "CONCURRENT_STREAM_LOG_UPDATE"  # a file of the checkpoint that this query was about to create
 _PLANNER = "org.apache.spark.sql.execution.python.streaming.PythonStreamingSourceRunner"  # Spark's end of the pipe
 _ENDED = ("java.io.EOFException", "java.net.SocketException")
 _OF_DISK = {errno.ENOSPC, errno.EROFS, errno.EDQUOT}  # of Python's own writes; Java's have no number
@@ -98,6 +99,8 @@ def _code_of(error: BaseException, text: str) -> Code[CdcError]:
         return codes.PLANNER_ENDED
     if any(condition.startswith("KAFKA_DATA_LOSS") for condition in conditions(error)):
         return codes.TOPIC_RECORDS_LOST
+    if any(condition.startswith(_PLANNED_BY_ANOTHER) for condition in conditions(error)):
+        return codes.LEASE_LOST
     if _no_broker(error):
         return codes.KAFKA_UNAVAILABLE
     if of_store := _of_object_store(error):

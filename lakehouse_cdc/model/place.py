@@ -7,10 +7,22 @@ which Spark reads and writes it, and every path that Spark or Delta is given has
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 
 _ELEMENT = r"[A-Za-z0-9_][A-Za-z0-9_.=-]*"  # no `.` or `..`, and nothing that a URL would have to encode
 URL = rf"s3a?://[a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9](?:/{_ELEMENT})*/?"
 _SCHEME = re.compile(r"s3a?://")
+
+
+@dataclass(frozen=True)
+class Storage:
+    """How a bucket is reached; what is empty is as the environment has it, by the rules of AWS's SDK."""
+
+    endpoint: str = ""
+    region: str = ""
+    access_key: str = field(default="", repr=False)
+    secret_key: str = field(default="", repr=False)
+    role_arn: str = ""
 
 
 def is_url(path: str | None) -> bool:

@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
 from lakehouse_cdc.errors import CdcError, codes
-from lakehouse_cdc.source.state.state_store import write_whole
+from lakehouse_cdc.lake.files.choice import Location, files_at
+from lakehouse_cdc.lake.files.port import FAILURES
 
 _NAME = "last_error.json"
 _log = logging.getLogger(__name__)
@@ -57,27 +57,24 @@ class LastError:
         return all(self.error[part] == error[part] for part in ("code", "where", "table"))
 
 
-def read(folder: Path) -> LastError | None:
-    """The error that ended the last run of the pipeline whose checkpoints are in `folder`."""
-    try:
-        return LastError(**json.loads((folder / _NAME).read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return None
+def read(place: Location) -> LastError | None:
+    """The error that ended the last run of the pipeline whose checkpoints are in `place`."""
+    text = files_at(place).read(_NAME)
+    return None if text is None else LastError(**json.loads(text))
 
 
 class Record:
     """The file of one pipeline, for the run that holds it."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, place: Location) -> None:
+        self._place, self._files = place, files_at(place)
 
     def over(self) -> None:
         """All streams work."""
-        path = self._folder / _NAME
         try:
-            path.unlink(missing_ok=True)
-        except OSError as failure:
-            _log.warning("cannot delete %s, so `status` still shows an error that is over: %s", path, failure)
+            self._files.delete(_NAME)
+        except FAILURES as failure:
+            _log.warning("cannot delete %s, so `status` still shows an error that is over: %s", self._name, failure)
 
     def waits(self, error: CdcError, tries: int, until: datetime) -> None:
         """The run waits for an error to pass, after so many tries; until then there will be others."""
@@ -85,23 +82,32 @@ class Record:
 
     def ends(self, error: CdcError) -> None:
         """The error ends the run. Not kept before the first batch, and while another process runs the pipeline."""
-        if self._folder.exists() and error.code is not codes.TABLES_LOCKED:
+        try:
+            begun = error.code is not codes.TABLES_LOCKED and self._files.is_there
+        except FAILURES as failure:
+            _log.warning("cannot read %s, so `status` will not show this error: %s", self._files.where, failure)
+            return
+        if begun:
             self._write(error)
 
+    @property
+    def _name(self) -> str:
+        return f"{self._files.where}/{_NAME}"
+
     def _write(self, error: CdcError, tries: int = 0, until: str = "") -> None:
-        path, now = self._folder / _NAME, datetime.now(timezone.utc).isoformat(timespec="seconds")
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         try:
-            before, data = read(self._folder), error.as_json()
+            before, data = read(self._place), error.as_json()
             since = before.since if before is not None and before.is_the_same(data) else now
-            write_whole(path, json.dumps(LastError(since, now, data, tries, until).to_json()))
-        except OSError as failure:
-            _log.warning("cannot write %s, so `status` will not show this error: %s", path, failure)
+            self._files.write(_NAME, json.dumps(LastError(since, now, data, tries, until).to_json()))
+        except FAILURES as failure:
+            _log.warning("cannot write %s, so `status` will not show this error: %s", self._name, failure)
 
 
 @contextmanager
-def recorded(folder: Path) -> Iterator[Record]:
+def recorded(place: Location) -> Iterator[Record]:
     """Keep the error that ends the block, none if it ends well."""
-    record = Record(folder)
+    record = Record(place)
     try:
         yield record
     except CdcError as error:

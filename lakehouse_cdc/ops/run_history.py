@@ -10,10 +10,10 @@ import bisect
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from lakehouse_cdc.lake.checkpoint import Checkpoint
+from lakehouse_cdc.lake.files.choice import Location
 from lakehouse_cdc.lake.readers.port import TableReader
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.position import Position
@@ -35,11 +35,11 @@ _SHOWN = {"running": "reading"}  # the word of `status`: that of a report
 
 
 def gathered(
-    layout: Layout, reader: TableReader, state: Path, schemas: str, bronze: str, source: str, days: float
+    layout: Layout, reader: TableReader, state: Location, schemas: str, bronze: str, source: str, days: float
 ) -> History:
     """The last `days` of a pipeline: of what each batch was, where the metrics table says it, and of its tables now.
 
-    `state` is the folder of its checkpoints, `bronze` that of bronze's, `schemas` the source's; `source` is what the
+    `state` is the place of its checkpoints, `bronze` that of bronze's, `schemas` the source's; `source` is what the
     page calls the source.
     """
     until = time.time()

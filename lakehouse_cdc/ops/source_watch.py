@@ -15,15 +15,15 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from lakehouse_cdc.errors import CdcError, codes
+from lakehouse_cdc.lake.files.choice import Location, files_at
+from lakehouse_cdc.lake.files.port import FAILURES
 from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.log_retention import Headroom, Retention
 from lakehouse_cdc.model.source_lag import Lag, lag
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
 from lakehouse_cdc.mysql.log_view import LogView, retention_of
-from lakehouse_cdc.source.state.state_store import write_whole
 
 _EVERY = 10.0  # seconds between two looks
 _PAUSE = 60.0  # seconds after a look that failed: a server that is away may take its time to say so
@@ -45,35 +45,35 @@ class Look:
     sizes: Sequence[tuple[str, int]] = ()
 
 
-def caught_up_at(folder: Path, point: SourcePoint) -> float:
+def caught_up_at(place: Location, point: SourcePoint) -> float:
     """When a run saw last that bronze had everything, in seconds since 1970; 0 where none did, in this epoch."""
     try:
-        data = json.loads((folder / NAME).read_text(encoding="utf-8"))
+        data = json.loads(files_at(place).read(NAME) or "")
         known = data["server_uuid"] == point.server_uuid and data["epoch"] == point.epoch
         return float(data["at"]) if known else 0.0
-    except (OSError, ValueError, KeyError, TypeError):
+    except (*FAILURES, ValueError, KeyError, TypeError):
         return 0.0
 
 
 class SourceWatch:
-    """Looks for one run, whose state is in `folder`. `tick` and `close` are one thread's; `moved` is any thread's."""
+    """Looks for one run, whose notes are in `place`. `tick` and `close` are one thread's; `moved` is any thread's."""
 
     def __init__(
         self,
         connection: ConnectionOptions,
         server_id: int,
-        folder: Path,
+        place: Location,
         point: SourcePoint | None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._options, self._server_id, self._folder, self._clock = connection, server_id, folder, clock
+        self._options, self._server_id, self._files, self._clock = connection, server_id, files_at(place), clock
         self._point = point
         self._session: Session | None = None
         self._retention: Retention | None = None
         self._made: dict[str, float] = {}
         self._looked = self._noted = self._warned = self._asked = -float("inf")
-        self._caught_up_at = 0.0 if point is None else caught_up_at(folder, point)
+        self._caught_up_at = 0.0 if point is None else caught_up_at(place, point)
         self.last: Look | None = None
 
     @property
@@ -124,8 +124,8 @@ class SourceWatch:
             return
         self._noted = now
         data = {"server_uuid": point.server_uuid, "epoch": point.epoch, "at": self._caught_up_at}
-        with suppress(OSError):
-            write_whole(self._folder / NAME, json.dumps(data))
+        with suppress(*FAILURES):
+            self._files.write(NAME, json.dumps(data))
 
     def _warn(self, now: float) -> None:
         if self.last is not None and self.last.headroom.scarce and now - self._warned >= _WARNED_EVERY:

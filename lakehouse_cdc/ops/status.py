@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakehouse_cdc.bronze.hidden_columns import redactions_of
 from lakehouse_cdc.errors import CdcError
 from lakehouse_cdc.lake.checkpoint import Checkpoint
+from lakehouse_cdc.lake.files.choice import Location
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.log_retention import Headroom
@@ -112,12 +112,12 @@ def status(
     choice: Choice,
     policy: Callable[[str], Policy] = lambda _: Policy(),
     *,
-    noted: Path | None = None,
+    noted: Location | None = None,
 ) -> Status:
     """The state of the pipeline.
 
     `schemas` is the source's folder beside the checkpoints; `logs` is what the server says of its binlog (None: not
-    known); `choice` is what the configuration hides; in the folder `noted` runs note when there was nothing more.
+    known); `choice` is what the configuration hides; in the place `noted` runs note when there was nothing more.
     """
     place = Checkpoint(bronze_checkpoint)
     batch = place.last_commit()

@@ -11,10 +11,10 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 
+from lakehouse_cdc.lake.files.choice import Location, files_at
+from lakehouse_cdc.lake.files.port import FAILURES
 from lakehouse_cdc.model.verification import Verification
-from lakehouse_cdc.source.state.state_store import write_whole
 
 NAME = "verified.jsonl"
 _MOST = 1_000
@@ -22,24 +22,24 @@ _EVERY = 30.0  # seconds between two looks whether another process has verified
 _log = logging.getLogger(__name__)
 
 
-def note(folder: Path, one: Verification) -> None:
+def note(place: Location, one: Verification) -> None:
     """Add it."""
-    path = folder / NAME
+    files = files_at(place)
     try:
-        kept = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        write_whole(path, "".join(f"{line}\n" for line in [*kept[1 - _MOST :], json.dumps(asdict(one))]))
-    except OSError as error:
-        _log.warning("cannot write %s, so metrics and reports will not show this: %s", path, error)
+        kept = (files.read(NAME) or "").splitlines()
+        files.write(NAME, "".join(f"{line}\n" for line in [*kept[1 - _MOST :], json.dumps(asdict(one))]))
+    except FAILURES as error:
+        _log.warning("cannot write %s/%s, so metrics and reports will not show this: %s", files.where, NAME, error)
 
 
-def read(folder: Path) -> list[Verification]:
+def read(place: Location) -> list[Verification]:
     """All that is kept, oldest first; a line that is none is left out."""
     try:
-        lines = (folder / NAME).read_text(encoding="utf-8").splitlines()
-    except OSError:
+        text = files_at(place).read(NAME) or ""
+    except FAILURES:
         return []
     kept = []
-    for line in lines:
+    for line in text.splitlines():
         try:
             kept.append(Verification(**json.loads(line)))
         except (ValueError, TypeError):  # noqa: PERF203  of another release
@@ -50,8 +50,8 @@ def read(folder: Path) -> list[Verification]:
 class VerifyWatch:
     """Looks for what other processes verify, during a run."""
 
-    def __init__(self, folder: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._folder, self._clock = folder, clock
+    def __init__(self, place: Location, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._place, self._clock = place, clock
         self._looked, self._seen = -float("inf"), 0.0
 
     def tick(self) -> list[Verification]:
@@ -60,6 +60,6 @@ class VerifyWatch:
         if now - self._looked < _EVERY:
             return []
         self._looked = now
-        last = {one.layer: one for one in read(self._folder) if one.at > self._seen}
+        last = {one.layer: one for one in read(self._place) if one.at > self._seen}
         self._seen = max([self._seen, *(one.at for one in last.values())])
         return [*last.values()]

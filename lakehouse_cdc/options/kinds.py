@@ -168,20 +168,11 @@ class _Somewhere(Text):
             raise Invalid([Problem(error.first.what, hint=self.hint)]) from None
 
 
-class Folder(_Somewhere):
-    """A folder that programs on this machine see; a URL would be taken for the name of one."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            _NO_URL,
-            "a folder of this machine or of a mounted volume, not a URL (such as s3://... or dbfs:/...)",
-            "folder",
-            "mount the store and name the mount's folder",
-        )
-
-
 class Place(_Somewhere):
-    """Where tables can be: a folder, as above, or a prefix of a bucket in S3 (see `model.place`)."""
+    """Where tables and checkpoints can be: a folder that programs on this machine see, or a prefix of a bucket in S3.
+
+    Any other URL would be taken for the name of a folder.
+    """
 
     def __init__(self) -> None:
         super().__init__(

@@ -338,8 +338,13 @@ class Places:
     """What the pipeline passes to the source, besides the file."""
 
     schema_folder: str = option(
-        Text(), "folder for the schemas and other files beside the checkpoint; a stream requires it",
+        Text(), "folder for the schemas and other files beside the checkpoint, or a place in S3; a stream requires it",
         default="", spark="schemaFolder", changes=NEVER,
+    )  # fmt: skip
+    storage: Secret = option(
+        SecretReference(),
+        "where `schemaFolder` is in S3: how its bucket is reached, as JSON of `target.storage`, the keys among that",
+        default=Secret(""), otherwise="as the environment says", spark="storageSecret", changes=NEXT_RUN,
     )  # fmt: skip
     as_of: str = option(
         Text(), "of a batch read: the offset to read the tables at", default="", spark="asOf", changes=NEXT_RUN

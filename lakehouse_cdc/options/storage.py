@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from lakehouse_cdc.model.place import Storage
 from lakehouse_cdc.options.declaration import NEVER, NEXT_RUN, Keys, option
 from lakehouse_cdc.options.kinds import JsonSchema, SecretReference, Text
 from lakehouse_cdc.options.secrets import Secret
-from lakehouse_cdc.runtime.object_store import Storage
 
 _KEYS = ("access_key", "secret_key")
 _NONE: JsonSchema = {"properties": {key: {"maxLength": 0} for key in _KEYS}}

@@ -7,16 +7,18 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse_cdc.errors import CdcError
 from lakehouse_cdc.lake.checkpoint import Checkpoint
+from lakehouse_cdc.lake.files import bucket
 from lakehouse_cdc.lake.object_store import ObjectStore, Slot
 from lakehouse_cdc.lake.readers.choice import ReaderOnDemand
 from lakehouse_cdc.lake.spark_errors import jvm_has_ended
 from lakehouse_cdc.model.own_columns import OwnColumns
-from lakehouse_cdc.model.place import as_hadoop, bucket_and_prefix, is_url
+from lakehouse_cdc.model.place import Storage, as_hadoop, bucket_and_prefix, is_url
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
@@ -25,9 +27,11 @@ from lakehouse_cdc.pipeline.config.source_options import connection_options, sou
 from lakehouse_cdc.pipeline.run.exclusive import exclusive, writable
 from lakehouse_cdc.pipeline.run.failures import translate
 from lakehouse_cdc.pipeline.run.lease import fence, leased
+from lakehouse_cdc.runtime.cache import cache_directory
 from lakehouse_cdc.runtime.databricks import brought_session, on_databricks
-from lakehouse_cdc.runtime.object_store import Storage, reach, session_jars, session_settings
+from lakehouse_cdc.runtime.object_store import keep_checkpoints, reach, session_jars, session_settings
 from lakehouse_cdc.schema.selection import Selection
+from lakehouse_cdc.source.options import STORAGE, as_option
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.telemetry.outputs import outputs
 from lakehouse_cdc.telemetry.port import Telemetry
@@ -40,7 +44,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Folders:
-    """Where a pipeline keeps what is no table: the checkpoints of its streams, and the source's files."""
+    """Where a pipeline keeps what is no table: the checkpoints of its streams, and the source's files.
+
+    Folders, or URLs in a bucket.
+    """
 
     bronze: str
     silver: str
@@ -52,7 +59,7 @@ class PipelineContext:
     """What the parts of one pipeline share. `spark` is the session to use; without it Databricks' own, or a new one.
 
     Relative paths start at `home`, the working directory by default. `log` and `conf` are for a session that is made
-    here: the file of Spark's own log, by default beside the checkpoints, and further settings of Spark.
+    here: the file of Spark's own log, by default in `state`, and further settings of Spark.
 
     `given` is the configuration as it is given, and `config` the same with the tables that signals add or leave out.
     """
@@ -71,6 +78,8 @@ class PipelineContext:
         self._made_session = self._connected = False
         self._log, self._conf = log, conf
         self._home = home or Path.cwd()
+        if is_url(self.checkpoints):
+            bucket.reach(bucket_and_prefix(self.checkpoints)[0], self.storage())
         self._take_signals()
 
     def _take_signals(self) -> None:
@@ -115,11 +124,22 @@ class PipelineContext:
         return as_hadoop(path) if is_url(path) else str(self._absolute(path))
 
     @property
-    def state(self) -> Path:
-        """The folder of checkpoints and schemas. They belong together: keep or delete them as one."""
-        target = self.config.target
+    def checkpoints(self) -> str:
+        """The place of checkpoints and schemas, a folder or a URL. They belong together: keep or delete them as one."""
+        target = self.given.target
         root = target.checkpoints or f"{target.path}/_checkpoints"
-        return self._absolute(root) / self.config.name
+        return f"{as_hadoop(root) if is_url(root) else self._absolute(root)}/{self.given.name}"
+
+    @property
+    def state(self) -> Path:
+        """The folder on this machine: that of the checkpoints, or, where they are in a bucket, one in the cache.
+
+        In the latter is what only matters here, such as the log of Spark's own.
+        """
+        if not is_url(self.checkpoints):
+            return Path(self.checkpoints)
+        digest = sha256(self.checkpoints.encode()).hexdigest()[:16]
+        return cache_directory() / "pipelines" / f"{self.given.name}-{digest}"
 
     def _local_folders(self) -> list[Path]:
         """What a run writes to on this machine's disks, and Spark beside it."""
@@ -128,7 +148,7 @@ class PipelineContext:
 
     @property
     def log(self) -> Path:
-        """Where Spark's own log goes, in a session that this pipeline makes."""
+        """Where Spark's own log goes, in a session that this pipeline makes; a file of this machine."""
         return self._log or self.state / "spark.log"
 
     def _prepared_log(self) -> Path:
@@ -139,12 +159,12 @@ class PipelineContext:
 
     def checkpoint(self, layer: str) -> str:
         """The checkpoint of a stream: of a layer, bronze or silver, or of a sink (see `sink_folders`)."""
-        return str(self.state / layer)
+        return f"{self.checkpoints}/{layer}"
 
     @property
     def schemas(self) -> str:
-        """The folder of what the source's offsets name."""
-        return str(self.state / "schemas")
+        """The place of what the source's offsets name."""
+        return f"{self.checkpoints}/schemas"
 
     @property
     def folders(self) -> Folders:
@@ -165,7 +185,8 @@ class PipelineContext:
 
     def source_options(self) -> dict[str, str]:
         """The options of the `mysql_cdc` source, the password among them."""
-        return source_options(self.config, self._home, self.schemas)
+        options = source_options(self.config, self._home, self.schemas)
+        return {**options, STORAGE: as_option(self.storage())} if is_url(self.schemas) else options
 
     def _connection(self) -> ConnectionOptions:
         return connection_options(self.config, self._home)
@@ -208,6 +229,9 @@ class PipelineContext:
             )
         if is_url(self.config.target.path) and not self._connected:
             reach(self._spark, bucket_and_prefix(str(self._root))[0], self.storage())
+            if is_url(self.checkpoints):
+                reach(self._spark, bucket_and_prefix(self.checkpoints)[0], self.storage())
+                keep_checkpoints(self._spark)
             self._connected = True
         from lakehouse_cdc.source.spark.stream import MySqlCdcSource
 
@@ -266,11 +290,18 @@ class PipelineContext:
 
     @contextmanager
     def _leased(self, root: str, hint: str) -> Iterator[None]:
-        with exclusive(self.state, hint):
+        with self._checkpoints_held(hint):
             slot = Slot(ObjectStore(self.spark), f"{root}/_lakehouse_cdc/{self.config.name}.lease")
             with leased(slot, slot.url, hint) as lease:
                 fence(self.spark, self.layout, lease)
                 yield
+
+    def _checkpoints_held(self, hint: str) -> AbstractContextManager[object]:
+        """Two pipelines may differ in their path alone, and would share what is beside the checkpoints."""
+        if not is_url(self.checkpoints):
+            return exclusive(self.state, hint)
+        slot = Slot(ObjectStore(self.spark), f"{self.checkpoints}/writing.lease")
+        return leased(slot, slot.url, hint)
 
     def close(self) -> None:
         """Stop the session, if this pipeline has made it."""

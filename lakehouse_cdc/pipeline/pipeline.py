@@ -109,7 +109,7 @@ class Pipeline(TakesSignals):
             checked = source_checks.check(session, self._connection(), self.config, self.layout, rules)
         if checked.tables is None:
             return checked.findings
-        return [*checked.findings, *target_checks.checks(self.layout, self.state, checked.tables, checked.size)]
+        return [*checked.findings, *target_checks.checks(self.layout, self.checkpoints, checked.tables, checked.size)]
 
     def estimates(self) -> dict[str, int]:
         """About how many rows each captured table has, as the server's statistics say; of topics nothing is known."""
@@ -131,7 +131,7 @@ class Pipeline(TakesSignals):
         sentences = []
         if self._topics is None:
             sentences = configuration_changes(self.folders, SourceOptions.parse(self.source_options()))
-        if self.layout.silver is not None and self._has_begun and not LastLook(self.state, self.config).is_of_now:
+        if self.layout.silver is not None and self._has_begun and not LastLook(self.checkpoints, self.config).is_of_now:
             with self.failures():
                 sentences += [rebuild.sentence for rebuild in self._silver_settings().rebuilds()]
         return sentences
@@ -139,7 +139,7 @@ class Pipeline(TakesSignals):
     def _silver_settings(self, policy: Callable[[str], Policy] | None = None) -> SilverSettings:
         from lakehouse_cdc.pipeline.start.silver_settings import SilverSettings
 
-        return SilverSettings(self.spark, self.layout, self.config, self.state, self.checkpoint("silver"), policy)
+        return SilverSettings(self.spark, self.layout, self.config, self.checkpoints, self.checkpoint("silver"), policy)
 
     def run(
         self,
@@ -162,7 +162,7 @@ class Pipeline(TakesSignals):
                 "the pipeline is paused", where=self.config.name, hint="lakehouse-cdc signal -c pipeline.yml resume"
             )
         every = None if once else self.config.run.triggers(every_seconds)
-        with last_error.recorded(self.state) as record, self.failures(), self._measured(report):
+        with last_error.recorded(self.checkpoints) as record, self.failures(), self._measured(report):
             try:
                 while not self._as_selected(every, report, record):
                     pass
@@ -235,7 +235,7 @@ class Pipeline(TakesSignals):
             silver = self.layout.silver and applied(SparkReader(self.spark), self.layout, self.checkpoint("silver"))
             points |= {SILVER: (silver.bronze_version, silver.source_point)} if silver else {}
         report.telemetry.saw(Begun(version("lakehouse-cdc"), self.spark.version, points))
-        report.verifications = VerifyWatch(self.state)
+        report.verifications = VerifyWatch(self.checkpoints)
 
     def _run(self, every: tuple[float, float] | None, report: RunReport, ready: Ready, milestones: Milestones) -> bool:
         """Run the streams, with pauses, to the end; False if signals select other tables by now."""
@@ -256,7 +256,7 @@ class Pipeline(TakesSignals):
                 while not ended and self.signals.paused:
                     report.tick()
                     self._answer_signals()
-                    time.sleep(_REST_SECONDS)
+                    time.sleep(max(_REST_SECONDS, self.signals.seconds_between_looks))
                 if not ended and not self._signals_taken:
                     return False
                 if not ended and self.signals.stopping:
@@ -275,7 +275,7 @@ class Pipeline(TakesSignals):
         options, place = SourceOptions.parse(self.source_options()), Checkpoint(self.checkpoint("bronze"))
         batch = place.last_commit()
         point = None if batch is None else SourcePoint.of_offset(place.offset(batch))
-        return SourceWatch(self._connection(), next(replica_ids(options.server_ids)), self.state, point)
+        return SourceWatch(self._connection(), next(replica_ids(options.server_ids)), self.checkpoints, point)
 
     def _persistently(
         self, does: Callable[[], T], report: RunReport, record: last_error.Record, *, waits: bool = True
@@ -355,7 +355,7 @@ class Pipeline(TakesSignals):
                 place = self.checkpoint("silver")
                 comments = SourceComments.of_pipeline(self)
                 settings = self._silver_settings(comments.policy)
-                for notice in chain(settings.follow(), comments.follow(spark, layout, self.state)):
+                for notice in chain(settings.follow(), comments.follow(spark, layout, self.checkpoints)):
                     report.notices.append(notice)
 
                 def silver_batch(batch: SilverBatch) -> None:
@@ -545,7 +545,7 @@ class Pipeline(TakesSignals):
             offset.tables, self.uncaptured(), verified.failed, verified.left_out, layer,
         )  # fmt: skip
         verification = report.verification(time.time(), time.monotonic() - began)
-        verify_history.note(self.state, verification)
+        verify_history.note(self.checkpoints, verification)
         if self.config.target.metrics:
             from lakehouse_cdc.ops.metrics import record_verification
 
@@ -561,7 +561,7 @@ class Pipeline(TakesSignals):
         server = ConnectionOptions.from_url(url) if not CONNECTION.fullmatch(url) else None
         source = url if server is None else f"{server.host}:{server.port}"
         with self.failures():
-            places = self.state, self.schemas, self.checkpoint("bronze")
+            places = self.checkpoints, self.schemas, self.checkpoint("bronze")
             return gathered(self.layout, self.reader(), *places, source, days)
 
     def status(self) -> Status:
@@ -570,7 +570,7 @@ class Pipeline(TakesSignals):
 
         if (topics := self._topics) is not None:
             with self.failures():
-                return replace(topics.status(), last_error=last_error.read(self.state))
+                return replace(topics.status(), last_error=last_error.read(self.checkpoints))
         logs, left_out = None, None
         with self.failures():
             options = SourceOptions.parse(self.source_options())
@@ -580,7 +580,7 @@ class Pipeline(TakesSignals):
         with self.failures():
             places = self.checkpoint("bronze"), self.checkpoint("silver"), self.schemas
             known = logs, options.choice, self.config.policy
-            state = status(self.reader(), self.layout, *places, *known, noted=self.state)
+            state = status(self.reader(), self.layout, *places, *known, noted=self.checkpoints)
         selection = Selection(self.config.source.tables)
         tables = {
             name: replace(table, snapshot="left out", quarantined="")
@@ -588,6 +588,6 @@ class Pipeline(TakesSignals):
             else table
             for name, table in state.tables.items()
         }
-        stopped_by = last_error.read(self.state)
+        stopped_by = last_error.read(self.checkpoints)
         names = None if left_out is None else left_out.all
         return replace(state, tables=tables, uncaptured=names, last_error=stopped_by)

@@ -144,7 +144,7 @@ class RereadRequests(PipelineContext):
         with self.failures(), self.writing(_END_FIRST):
             offset = self._begun()
             names = self._matching(offset, patterns) if patterns else sorted(offset.tables)
-            settings = SilverSettings(self.spark, self.layout, self.config, self.state, self.checkpoint("silver"))
+            settings = SilverSettings(self.spark, self.layout, self.config, self.checkpoints, self.checkpoint("silver"))
             options = SourceOptions.parse(self.source_options())
             policy = SourceComments.of_pipeline(self).policy
             yield Redact(self.spark, self.layout, self.folders, options, policy, settings, offset, names)

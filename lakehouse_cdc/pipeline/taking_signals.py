@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ class TakesSignals(RereadRequests):
 
     _signal_table: SignalTable | None = None
     _looked_after = -1  # batches
+    _looked_at = float("-inf")
 
     def _answer_signals(self) -> None:
         """Answer those of `<bronze>.signals`, where that is wanted, and time to look."""
@@ -40,6 +42,9 @@ class TakesSignals(RereadRequests):
     def _halted_by_signal(self, batches: int) -> bool:
         """Whether streams, of which bronze's has had so many batches, are to end now."""
         self._answer_signals()
+        if time.monotonic() - self._looked_at < self.signals.seconds_between_looks:
+            return False
+        self._looked_at = time.monotonic()
         if self.signals.stopping and self._looked_after != batches:
             self._looked_after = batches
             return self._all_is_read

@@ -1,6 +1,7 @@
-"""What must be true of the folders that a pipeline writes to, before it does: no session is started.
+"""What must be true of the places that a pipeline writes to, before it does: no session is started.
 
-Tables in a catalog, or in an object store, are looked at by the first run, before it reads anything.
+Tables in a catalog, or in an object store, are looked at by the first run, before it reads anything. Checkpoints in an
+object store are looked at here, as those in a folder are.
 """
 
 from __future__ import annotations
@@ -13,17 +14,19 @@ from pathlib import Path
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
+from lakehouse_cdc.lake.files.bucket import HOW_TO_REACH
+from lakehouse_cdc.lake.files.choice import Location, files_at
+from lakehouse_cdc.lake.files.folder import existing
 from lakehouse_cdc.model.place import is_url
 from lakehouse_cdc.model.table_layout import PIPELINE, Layout, Table
 from lakehouse_cdc.mysql.preflight.settings import Finding
-from lakehouse_cdc.pipeline.run.disk import existing, refusal
 
 _ROOM = 2  # free bytes for each byte of the source: bronze and silver are smaller, but there are two of them
 _FIRST = f"{0:020}.json"
 
 
-def checks(layout: Layout, state: Path, source_tables: Iterable[str], size: int) -> Iterator[Finding]:
-    """Look at the folders of tables and of checkpoints (`state`); `size` is about how many bytes are to be read."""
+def checks(layout: Layout, state: Location, source_tables: Iterable[str], size: int) -> Iterator[Finding]:
+    """Look at the places of tables and of checkpoints (`state`); `size` is about how many bytes are to be read."""
     if layout.silver is not None and layout.silver.lower() == layout.bronze.lower():
         yield Finding(
             "target.silver", "warning", "bronze and silver are one schema, in which names of tables may meet",
@@ -32,10 +35,13 @@ def checks(layout: Layout, state: Path, source_tables: Iterable[str], size: int)
     if layout.path is None:
         return
     if is_url(layout.path):
-        yield from _unwritable("target.checkpoints", state)
+        unwritable = [*_unwritable("target.checkpoints", state)]
+        yield from unwritable
+        if is_url(os.fspath(state)) and not unwritable:
+            yield Finding("target.checkpoints", "ok", f"{os.fspath(state)} can be written")
         return
     path = Path(layout.path)
-    places = {"target.path": path, "target.checkpoints": state}
+    places: dict[str, Location] = {"target.path": path, "target.checkpoints": state}
     unwritable = [finding for name, place in places.items() for finding in _unwritable(name, place)]
     yield from unwritable
     if unwritable:
@@ -55,10 +61,11 @@ def checks(layout: Layout, state: Path, source_tables: Iterable[str], size: int)
         yield from _foreign(table, layout.pipeline)
 
 
-def _unwritable(name: str, path: Path) -> Iterator[Finding]:
-    if why := refusal(path):
-        code = codes.TARGET_UNWRITABLE
-        yield Finding(name, "error", why, code.remedy, code)
+def _unwritable(name: str, place: Location) -> Iterator[Finding]:
+    if why := files_at(place).refusal():
+        in_bucket = is_url(os.fspath(place))
+        code = codes.OBJECT_STORE_REFUSED if in_bucket else codes.TARGET_UNWRITABLE
+        yield Finding(name, "error", why, HOW_TO_REACH if in_bucket else code.remedy, code)
 
 
 def _foreign(table: Table, pipeline: str) -> Iterator[Finding]:

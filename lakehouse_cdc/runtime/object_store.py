@@ -3,12 +3,13 @@
 Purpose: a session of ours gets Hadoop's file system for S3 where the tables of a pipeline lie there, and nothing of it
 where they do not. A session of somebody else's is used if it has the same.
 
-Invariant: a version of a table's log is written once, whatever else writes. No key is in a setting of Spark's, on a
-command line, in a log or in an error.
+Invariant: a version of a table's log is written once, whatever else writes, and so is a file of a checkpoint that is
+there. No key is in a setting of Spark's, on a command line, in a log or in an error.
 
 Why it holds: all commits of Delta to `s3a://` go through `ConditionalPutLogStore` (see `java_store`), and a session
-that has another store is refused. The keys are set in Hadoop's configuration of the running JVM, for the one bucket
-alone; Spark's own settings, which are arguments of a process, have none of them.
+that has another store is refused. All files of checkpoints there go through `ConditionalPutCheckpointFiles`. The keys
+are set in Hadoop's configuration of the running JVM, for the one bucket alone; Spark's own settings, which are
+arguments of a process, have none of them.
 
 Hadoop's jar declares the whole SDK of AWS (686 MB) as its dependency. What it uses of it for this are the modules below
 (13 MB); what these need beside, Spark has.
@@ -20,14 +21,14 @@ Guards: tests/object_store.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.model.place import Storage as Storage
 from lakehouse_cdc.runtime.databricks import on_databricks
 from lakehouse_cdc.runtime.jars import fetch, listed
-from lakehouse_cdc.runtime.java_store import JAR
+from lakehouse_cdc.runtime.java_store import CHECKPOINT_FILES, JAR
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,17 +40,6 @@ _FILES = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _OF_KEYS = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
 _OF_ROLE = "org.apache.hadoop.fs.s3a.auth.AssumedRoleCredentialProvider"
 _OF_ENVIRONMENT = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
-
-
-@dataclass(frozen=True)
-class Storage:
-    """How a bucket is reached; what is empty is as the environment has it, by the rules of AWS's SDK."""
-
-    endpoint: str = ""
-    region: str = ""
-    access_key: str = field(default="", repr=False)
-    secret_key: str = field(default="", repr=False)
-    role_arn: str = ""
 
 
 def session_jars() -> Sequence[Path]:
@@ -87,6 +77,21 @@ def reach(spark: SparkSession, bucket: str, storage: Storage) -> None:
             configuration.set(key, value)
         else:
             configuration.unset(key)
+
+
+def keep_checkpoints(spark: SparkSession) -> None:
+    """Have the checkpoints of a session's streams, where they are in S3, kept by `ConditionalPutCheckpointFiles`.
+
+    To be called after `reach`. Raises DefiniteError where Spark is too old for that.
+    """
+    jvm: Any = spark._jvm
+    if not jvm.org.apache.spark.util.Utils.classIsLoadable(CHECKPOINT_FILES):
+        raise codes.OBJECT_STORE_UNSUPPORTED.error(
+            f"Spark {spark.version} cannot keep checkpoints in S3",
+            hint="use Spark 4.2, or name a folder under target.checkpoints: lakehouse-cdc run then begins a new epoch"
+            " over the tables",
+        )
+    spark.conf.set("spark.sql.streaming.checkpointFileManagerClass", CHECKPOINT_FILES)
 
 
 def hadoop_settings(storage: Storage) -> dict[str, str]:

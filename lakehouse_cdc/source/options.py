@@ -7,12 +7,15 @@ silently change what is captured.
 from __future__ import annotations
 
 import hashlib
+import json
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.lake.files import bucket
+from lakehouse_cdc.model.place import Storage, bucket_and_prefix, is_url
 from lakehouse_cdc.model.start_point import NOW, StartPoint
 from lakehouse_cdc.model.table_name import last_match
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions
@@ -37,6 +40,7 @@ from lakehouse_cdc.sql.redaction import without_constants
 BY_PATTERN = {option.path: option for option in declared_in(CapturedTable)}
 PLAIN = {option.path: option for keys in (SourceConfig, Places) for option in declared_in(keys) if option.spark}
 OPTIONS = {option.spark.lower(): option for option in (*PLAIN.values(), *BY_PATTERN.values())}
+STORAGE = PLAIN["storage"].spark
 _REQUIRED = ("url", "tables")
 _DEFAULT_IDS = (1_700_000_000, 1_700_009_999)  # of a source without a folder
 _FIRST_IDS, _RANGES = 1_710_000_000, 250_000
@@ -98,6 +102,16 @@ class SourceOptions(Tuning, Places):
             server_ids=_server_ids(read["server_ids"], read["schema_folder"]),
         )
 
+    def reach_files(self) -> None:
+        """Have this process reach the files that offsets name, where they are in a bucket. Raises ConfigError."""
+        if not is_url(self.schema_folder):
+            return
+        try:
+            storage = Storage(**json.loads(self.storage or "{}"))
+        except (ValueError, TypeError):
+            raise codes.OPTION_INVALID.error(f"option '{STORAGE}' is no JSON of target.storage") from None
+        bucket.reach(bucket_and_prefix(self.schema_folder)[0], storage)
+
     def start_of(self, table: str) -> StartPoint:
         """Where the table's changes begin; the last pattern that matches decides."""
         return last_match(self.starts, table) or self.start_point
@@ -122,6 +136,11 @@ class SourceOptions(Tuning, Places):
     def shown(self, statement: str) -> str:
         """What an error says of a statement: its beginning, without constants where any column is masked."""
         return (without_constants(statement) if self.choice.masks else statement)[:200]
+
+
+def as_option(storage: Storage) -> str:
+    """How a bucket is reached, for the option `STORAGE`."""
+    return json.dumps(asdict(storage))
 
 
 def start_name(pattern: str) -> str:

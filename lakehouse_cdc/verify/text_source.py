@@ -56,6 +56,7 @@ class MySqlTextReader(DataSourceReader):
         named = {name.lower(): value for name, value in given.items()}
         exact, raw = (named.pop(flag.lower(), "false") == "true" for flag in _FLAGS)
         self._options = SourceOptions.parse({**named, "ongap": "fail"})  # nothing is planned again from here
+        self._options.reach_files()
         self._offset = _offset(self._options)
         [state] = self._offset.tables.values()
         schema = SchemaStore(self._options.schema_folder).get(state.schema)

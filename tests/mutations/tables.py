@@ -13,6 +13,24 @@ _READ_FIRST = "tests/silver/test_read_first.py"
 
 TABLES = (
     Mutation(
+        name="bucket-read-whole",
+        rule="What is read of an object while another takes its place is read once more.",
+        file="lakehouse_cdc/lake/files/bucket.py",
+        function="Bucket.read",
+        old='if before == file.metadata()["ETag"]:',
+        new="if before:",
+        tests=("tests/lake/files/test_contract.py::test_who_reads_gets_the_whole_of_what_one_writer_wrote",),
+    ),
+    Mutation(
+        name="bucket-deletion-ends",
+        rule="A place in a bucket whose deletion was begun is deleted to its end.",
+        file="lakehouse_cdc/lake/files/bucket.py",
+        function="Bucket.throw_away",
+        old='self.write(f"{name}{_DELETING}", name)',
+        new="pass",
+        tests=("tests/lake/files/test_contract.py::test_a_deletion_that_is_interrupted_is_brought_to_its_end",),
+    ),
+    Mutation(
         name="read-first-by-steps-of-its-own",
         rule="The read that a new table begins with and what came after it are two batches to Delta.",
         file="lakehouse_cdc/silver/apply/table_applier.py",

@@ -6,69 +6,31 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import pymysql
 import pytest
-import yaml
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import CdcError, codes
+from lakehouse_cdc.lake.files.choice import files_at
 from lakehouse_cdc.lake.object_store import ObjectStore
 from lakehouse_cdc.lake.tables import properties
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.pipeline.run import lease
-from lakehouse_cdc.testing import MySqlServer
 from tests.remedies import remedy
 from tests.support.commands import call
 from tests.support.pipeline_process import Driver, last
-from tests.support.pipelines import assert_each_event_once, bronze, small_table
+from tests.support.pipelines import assert_each_event_once, bronze
+from tests.support.s3_pipelines import ACCESS, SECRET, bucket_of, every_file, of_rows, shown
 from tests.support.s3_server import S3Server
 
-ACCESS, SECRET = "an-access-key", "a-key-that-nobody-sees"
+OF_SPARK = re.compile(r"/kept/shop/(?:bronze|silver)/(?:metadata|offsets/\d+|commits/\d+)$")
 
 
-@pytest.fixture
-def file(
-    s3: S3Server, mysql: MySqlServer, mysql_client: pymysql.Connection[Any], database: str, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Path]:  # fmt: skip
-    """The file of a pipeline into a bucket of its own, over a table of three rows."""
-    monkeypatch.setenv("STORE_ACCESS", ACCESS)
-    monkeypatch.setenv("STORE_SECRET", SECRET)
-    small_table(mysql_client, database)
-    target = {
-        "path": f"s3://{s3.bucket()}/a/lake",
-        "checkpoints": "checkpoints",
-        "bronze": "bronze",
-        "silver": "silver",
-        "storage": {"endpoint": s3.url, "access_key": "${env:STORE_ACCESS}", "secret_key": "${env:STORE_SECRET}"},
-    }
-    source = {"url": mysql.url, "tables": [f"{database}.*"]}
-    path = tmp_path / "pipeline.yml"
-    path.write_text(yaml.safe_dump({"name": "shop", "source": source, "target": target}))
-    yield path
-    s3.lost = s3.refused = lambda _: False
-
-
-def bucket_of(file: Path) -> str:
-    return re.search(r"s3://([^/]+)/", file.read_text())[1]  # type: ignore[index]
-
-
-def of_rows(report: dict[str, Any]) -> dict[str, dict[str, int]]:
-    """Of a run, by table: how many rows of each op."""
-    return {name: {op: n for op, n in of.items() if op in "rcud"} for name, of in report["tables"].items()}
-
-
-def shown(folder: Path) -> str:
-    """All that is in files below a folder."""
-    return "".join(path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file())
-
-
+@pytest.mark.parametrize("checkpoints", ["kept", pytest.param("checkpoints", marks=pytest.mark.long)], indirect=True)
 def test_rows_changes_and_the_next_run(
-    spark: SparkSession, s3: S3Server, file: Path, database: str, run: Callable[..., None]
+    spark: SparkSession, s3: S3Server, file: Path, database: str, run: Callable[..., None], checkpoints: str
 ) -> None:
     lake = Pipeline.from_yaml(file, spark)
     assert {f.severity for f in lake.doctor() if f.name.startswith("target.")} <= {"ok"}
@@ -81,7 +43,14 @@ def test_rows_changes_and_the_next_run(
     assert again.status().healthy
     assert_each_event_once(bronze(spark, again))
     assert {one.condition for one in s3.commits(bucket_of(file))} == {"*"}
-    for text in (shown(file.parent), repr(again.storage()), str(dict(spark.sparkContext.getConf().getAll()))):
+    texts = [shown(file.parent), repr(again.storage()), str(dict(spark.sparkContext.getConf().getAll()))]
+    if checkpoints == "kept":
+        assert [one.name for one in file.parent.iterdir()] == [file.name]
+        created = [one for one in s3.requests if one.method == "PUT" and OF_SPARK.search(one.path)]
+        assert len(created) >= 6
+        assert {one.condition for one in created} == {"*"}
+        texts += every_file(files_at(again.checkpoints))
+    for text in texts:
         assert SECRET not in text
         assert ACCESS not in text
     with again.resetting() as reset:

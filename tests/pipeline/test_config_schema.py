@@ -136,6 +136,22 @@ def test_each_value_of_each_option_is_judged_alike(path: str) -> None:
     assert bool(accepted) != path.endswith("unknown") or path in ("source", "target")
 
 
+KEYS = {"access_key": "${env:A}", "secret_key": "${env:B}"}
+ROLE = {"role_arn": "arn:aws:iam::123456789012:role/lake"}
+
+
+@pytest.mark.parametrize("path", ["./lakehouse", "s3://lake/shop", None])
+@pytest.mark.parametrize("checkpoints", ["./kept", "s3://lake/kept", "s3a://other/a/b/", "gs://lake/kept", None])
+@pytest.mark.parametrize("storage", [None, {}, KEYS, ROLE, KEYS | ROLE, ROLE | {"access_key": ""}])
+def test_checkpoints_in_s3_are_judged_alike(path: str | None, checkpoints: str | None, storage: Any) -> None:
+    target = {"path": path, "checkpoints": checkpoints, "storage": storage, "bronze": "bronze"}
+    config = {**BASE, "target": {key: value for key, value in target.items() if value is not None}}
+    accepted = loads(config)
+    assert accepted == schema().is_valid(config)
+    if checkpoints is not None and checkpoints.startswith("s3"):
+        assert accepted == (path == "s3://lake/shop" and storage != KEYS | ROLE)
+
+
 @given(
     st.dictionaries(st.sampled_from([option.path for option in TABLE]), st.sampled_from(VALUES), max_size=4),
     st.sets(st.sampled_from(["name", "source", "target"]), max_size=1),
@@ -173,7 +189,9 @@ def test_the_project_s_own_configurations_are_valid(name: str, tmp_path: Path) -
 def test_every_option_of_the_source_can_be_set_in_the_file() -> None:
     """But for those that the pipeline sets itself."""
     in_the_file = {option.spark for option in TABLE if option.spark}
-    assert {option.spark for option in OPTIONS.values()} - in_the_file == {"schemaFolder", "asOf", "filesTo"}
+    assert {option.spark for option in OPTIONS.values()} - in_the_file == {
+        "schemaFolder", "storageSecret", "asOf", "filesTo",
+    }  # fmt: skip
     assert len(OPTIONS) == len(PLAIN) + len(BY_PATTERN)
     assert {"source.plan_seconds", "source.split_bytes", "source.idle_seconds"} <= {option.path for option in TABLE}
 

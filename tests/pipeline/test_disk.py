@@ -13,9 +13,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import CdcError, codes
+from lakehouse_cdc.lake.files.folder import refusal
 from lakehouse_cdc.lake.spark_errors import as_cdc_error
 from lakehouse_cdc.ops.last_error import read
-from lakehouse_cdc.pipeline.run.disk import disks_asked, refusal
+from lakehouse_cdc.pipeline.run.disk import disks_asked
 from lakehouse_cdc.testing import MySqlServer
 from tests.faults.lake import Disk
 from tests.faults.under_writes import can_mount

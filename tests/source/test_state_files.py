@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse_cdc.source.state.state_store import write_whole
+from lakehouse_cdc.lake.files.folder import write_whole
 
 
 def test_an_attempt_that_fails_leaves_nothing(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from lakehouse_cdc.options.declaration import NEVER, NEW_TABLE, NEXT_RUN, REBUIL
 from lakehouse_cdc.options.kinds import (
     Choice,
     Flag,
-    Folder,
     Integer,
     JsonSchema,
     Place,
@@ -36,6 +35,10 @@ _OWN_PROPERTIES = (  # in any case, since Delta knows its names in any
     "delta.appendonly", "delta.feature.",
 )  # fmt: skip
 _NULL: JsonSchema = {"type": "null"}
+_URL: JsonSchema = {"type": "string", "pattern": f"^(?:{URL})$"}
+_ONE_KIND_OF_KEYS: JsonSchema = {
+    "anyOf": [_NULL, {"properties": {"role_arn": _NULL}}, {"properties": {"access_key": {"maxLength": 0}}}]
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +85,9 @@ class TargetConfig(Keys):
         default=True, changes=NEXT_RUN,
     )  # fmt: skip
     checkpoints: str | None = option(
-        Folder(), "folder of the checkpoints, no URL; they and the tables belong together",
+        Place(),
+        "folder of the checkpoints, or, with a `path` in S3, such a place (see"
+        " [Keep tables in S3](../guides/object-stores.md#checkpoints)); they and the tables belong together",
         default=None, otherwise="`<path>/_checkpoints`; with a `path` in S3 it is required", changes=NEVER,
     )  # fmt: skip
     signals: bool = option(
@@ -135,25 +140,26 @@ class TargetConfig(Keys):
                 {
                     "required": ["path"],
                     "properties": {
-                        "path": {"type": "string", "not": {"pattern": f"^(?:{URL})$"}},
+                        "path": {"type": "string", "not": _URL},
                         "catalog": _NULL,
+                        "checkpoints": {"not": _URL},
                         "storage": _NULL,
                     },
                 },
                 {
                     "required": ["path", "checkpoints"],
-                    "properties": {
-                        "path": {"type": "string", "pattern": f"^(?:{URL})$"},
-                        "catalog": _NULL,
-                        "checkpoints": {"type": "string"},
-                    },
+                    "properties": {"path": _URL, "catalog": _NULL, "checkpoints": {"type": "string", "not": _URL}},
+                },
+                {
+                    "required": ["path", "checkpoints"],
+                    "properties": {"path": _URL, "catalog": _NULL, "checkpoints": _URL, "storage": _ONE_KIND_OF_KEYS},
                 },
                 {
                     "required": ["catalog", "checkpoints"],
                     "properties": {
                         "catalog": {"type": "string"},
                         "path": _NULL,
-                        "checkpoints": {"type": "string"},
+                        "checkpoints": {"type": "string", "not": _URL},
                         "storage": _NULL,
                     },
                 },
@@ -167,9 +173,19 @@ class TargetConfig(Keys):
         if self.catalog is not None and self.checkpoints is None:
             return "with catalog, checkpoints must name a folder, such as /Volumes/catalog/schema/volume/cdc"
         if is_url(self.path) and self.checkpoints is None:
-            return "with a path in S3, checkpoints must name a folder of this machine, such as ./checkpoints"
+            return (
+                "with a path in S3, checkpoints must name a folder of this machine, such as ./checkpoints, or a place"
+                f" in S3, such as {(self.path or '').rstrip('/')}/_checkpoints"
+            )
+        if is_url(self.checkpoints) and not is_url(self.path):
+            return "checkpoints can be in S3 where path is, too; else they must name a folder, such as ./checkpoints"
         if self.storage is not None and not is_url(self.path):
             return "storage is of a path in S3, such as s3://bucket/prefix"
+        if is_url(self.checkpoints) and self.storage is not None and self.storage.role_arn and self.storage.access_key:
+            return (
+                "with checkpoints in S3, give storage.role_arn or keys, not both: a role is taken on with the"
+                " environment's credentials"
+            )
         return ""
 
 

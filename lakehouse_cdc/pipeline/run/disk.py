@@ -10,34 +10,15 @@ Tests: tests/pipeline/test_disk.py (real disks, full and read only).
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.lake.files.folder import refusal
 from lakehouse_cdc.lake.spark_errors import as_cdc_error
 
-_BYTES = 1 << 20  # a nearly full disk still makes an empty file
 _UNKNOWN = frozenset({codes.SPARK_FAILED, codes.DELTA_FAILED})
-
-
-def existing(folder: Path) -> Path:
-    """The folder, or the first above it that is there."""
-    return next(one for one in (folder, *folder.parents) if one.exists())
-
-
-def refusal(folder: Path) -> str:
-    """Why nothing can be written to a folder, or to the one that it would be made in; "" where it can be."""
-    try:
-        with tempfile.TemporaryFile(dir=existing(folder)) as file:
-            file.write(bytes(_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        return f"cannot write to {folder}: {error.strerror}"
-    return ""
 
 
 @contextmanager

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 
-from lakehouse_cdc.source.state.state_store import write_whole
+from lakehouse_cdc.lake.files.choice import Location, files_at
 
 NAME = "silver_comments"
 Remembered = Mapping[str, str]  # column of the source -> the digest of its comment
@@ -18,11 +17,9 @@ Remembered = Mapping[str, str]  # column of the source -> the digest of its comm
 class Memory:
     """What silver's tables were given, by source table: a file of JSON beside the checkpoints."""
 
-    def __init__(self, state: Path) -> None:
-        self._path = state / NAME
-        self._given: dict[str, Remembered] = {}
-        if self._path.exists():
-            self._given = json.loads(self._path.read_text(encoding="utf-8"))
+    def __init__(self, state: Location) -> None:
+        self._files = files_at(state)
+        self._given: dict[str, Remembered] = json.loads(self._files.read(NAME) or "{}")
 
     def of(self, name: str) -> Remembered:
         """What the silver table of `name` was given."""
@@ -32,4 +29,4 @@ class Memory:
         """That is what it was given."""
         if given != self.of(name):
             self._given[name] = given
-            write_whole(self._path, json.dumps(self._given, sort_keys=True, ensure_ascii=False))
+            self._files.write(NAME, json.dumps(self._given, sort_keys=True, ensure_ascii=False))

@@ -6,7 +6,8 @@ so tables of sources that were dropped, or renamed, go with the others.
 The order is such that a crash at any moment leaves something from which `run` or `reset` can continue. The checkpoint
 goes first: a run then begins a new epoch over the tables. Silver goes from the ledger on, each table before its
 tombstones: a run then builds again from bronze what is gone. Bronze goes last, the change table after all others. Each
-folder is renamed before it is deleted, so none is ever there in part.
+folder is renamed before it is deleted, so none is ever there in part. In a bucket it says that it is being deleted (see
+`lake.files.bucket`), which is brought to its end before anything else is looked at.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from urllib.parse import unquote
 
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.cleanup.trash import empty_trash, throw_away
+from lakehouse_cdc.lake.files.choice import parted
 from lakehouse_cdc.model.place import is_url
 from lakehouse_cdc.model.table_layout import PIPELINE, Layout, Table, quoted
 from lakehouse_cdc.ops import source_watch, verify_history
@@ -37,9 +39,9 @@ _FILES = (comment_memory.NAME, last_look.NAME, verify_history.NAME, source_watch
 
 @dataclass(frozen=True)
 class Deletion:
-    """One thing to delete: a folder of checkpoints (`table` is None), or a table.
+    """One thing to delete: a place of checkpoints (`table` is None), or a table.
 
-    `size` is in bytes, of all files in the folder, or of the table's newest version where it has no folder here.
+    `size` is in bytes, of all files in the place, or of the table's newest version where it has no folder here.
     """
 
     kind: str  # checkpoint, silver or bronze
@@ -69,29 +71,33 @@ class Reset:
         keep_tables: bool,
     ) -> None:
         self._spark = spark
+        self._state = parted(folders.bronze)[0]
         every = (folders.bronze, folders.silver, folders.schemas, *folders.sinks)
-        checkpoints = [folder for folder in every if os.path.exists(folder)]
-        self.deletions = [Deletion("checkpoint", folder, _bytes(folder)) for folder in checkpoints]
+        sizes = {location: self._state.size(parted(location)[1]) for location in every}
+        self.deletions = [
+            Deletion("checkpoint", location, size) for location, size in sizes.items() if size is not None
+        ]
         if not keep_tables:
             self.deletions += _tables(spark, reader, layout)
-        state = Path(folders.bronze).parent
-        self._remembered = [state / name for name in _FILES]
-        self._places = {str(state), *_folders(layout, keep_tables)}
+        self._places = _folders(layout, keep_tables)
         in_store = is_url(layout.path) and not keep_tables
         self._store_places = [f"{layout.path}/{schema}" for schema in _schemas(layout)] if in_store else []
 
     def execute(self) -> None:
         """Delete it, and what is remembered of the settings and the comments of silver's tables, of what
         `verify` found, and of when the source was caught up with."""
-        for path in self._remembered:
-            path.unlink(missing_ok=True)
+        for name in _FILES:
+            self._state.delete(name)
         for one in self.deletions:
-            if one.table is None or _is_in_folder(one.table):
+            if one.table is None:
+                self._state.throw_away(parted(one.where)[1])
+            elif _is_in_folder(one.table):
                 throw_away(one.where)
             else:
                 from lakehouse_cdc.lake.tables import delete
 
                 delete(self._spark(), one.table)
+        self._state.empty_trash()
         for place in self._places:
             empty_trash(place)
         for place in self._store_places:

@@ -10,7 +10,8 @@ again, with the same result:
   the table. Before the last is there, or Spark has planned a batch, the checkpoint is a new one as before.
 - A batch that bronze holds, planned under another configuration: what comes after the commit (its schemas) is done
   here, and the source is informed that there is nothing to read; Spark then completes the batch.
-- Silver's checkpoint is moved aside in one step, and deleted there.
+- Silver's checkpoint is moved aside in one step, and deleted there; in a bucket, where nothing is moved, it is deleted
+  to the end before anything else is looked at.
 
 Silver's stream needs no such care about its configuration: its plan says only which commits of bronze a batch covers.
 What becomes of them is decided as they are applied, each table compares its own shape with the configuration, and a
@@ -28,8 +29,8 @@ from lakehouse_cdc.bronze.recorded_state import find_bronze, greatest_seq, recor
 from lakehouse_cdc.bronze.schema_registry import record_missing_schemas
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.checkpoint import Checkpoint
-from lakehouse_cdc.lake.cleanup.trash import throw_away
 from lakehouse_cdc.lake.cleanup.uncommitted_files import remove_uncommitted
+from lakehouse_cdc.lake.files.choice import parted
 from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.tables import exists, table_id
 from lakehouse_cdc.model.belonging import (
@@ -89,6 +90,7 @@ def settle(spark: SparkSession, layout: Layout, folders: Folders, digest: str) -
 
     `digest` is that of the source's options. Raises DefiniteError where what is there does not belong together.
     """
+    _finish_deletions(folders)
     place, beginning = Checkpoint(folders.bronze), Beginning(folders.schemas)
     checkpoint = _checkpoint(place, beginning)
     bronze = find_bronze(spark, layout, checkpoint.query)
@@ -102,6 +104,7 @@ def settle(spark: SparkSession, layout: Layout, folders: Folders, digest: str) -
 
 def settle_topics(spark: SparkSession, layout: Layout, folders: Folders) -> list[str]:
     """The same where bronze is made from topics: the checkpoint says no position, and nothing else is to be done."""
+    _finish_deletions(folders)
     place, beginning = Checkpoint(folders.bronze), Beginning(folders.schemas)
     query = place.query_id() if place.exists else None
     checkpoint = CheckpointRecord(query, place.last_offset(), place.last_commit(), beginning.table, {})
@@ -114,7 +117,7 @@ def settle_topics(spark: SparkSession, layout: Layout, folders: Folders) -> list
         raise refused(decision.why, layout, folders)
     notices = []
     if decision.rebuild is not None:
-        throw_away(folders.silver)
+        _throw_away(folders.silver)
         notices.append(_REBUILDS[decision.rebuild])
     if decision.action is Action.BEGIN_EPOCH:
         notices.append("the checkpoint is new, and bronze holds rows: the topics are read from their beginning")
@@ -123,6 +126,16 @@ def settle_topics(spark: SparkSession, layout: Layout, folders: Folders) -> list
     for notice in notices:
         _log.warning("%s: %s", layout.pipeline, notice)
     return notices
+
+
+def _finish_deletions(folders: Folders) -> None:
+    """What an earlier run, or `reset`, has begun to delete is not there any more: this comes before any look."""
+    parted(folders.bronze)[0].empty_trash()
+
+
+def _throw_away(location: str) -> None:
+    files, name = parted(location)
+    files.throw_away(name)
 
 
 def refused(why: Tie | Silver, layout: Layout, folders: Folders) -> DefiniteError:
@@ -213,7 +226,7 @@ def _done(
         place.remove_plan()
         notices.append(f"batch {planned}, which was planned and of which bronze has nothing, is planned again")
     if decision.rebuild is not None:
-        throw_away(folders.silver)
+        _throw_away(folders.silver)
         notices.append(_REBUILDS[decision.rebuild])
     if decision.action is Action.BEGIN_EPOCH:
         record_last_schemas(spark, layout)

@@ -7,10 +7,10 @@ are others than those of the last look (see `last_look`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from lakehouse_cdc.lake.files.choice import Location
 from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.model.way_out import silver_reason
@@ -24,11 +24,11 @@ from lakehouse_cdc.silver.tables.progress import Applied, applied
 class SilverSettings:
     """What `config` says of silver's tables, against what they were made with.
 
-    `state` is the folder of checkpoints, `checkpoint` that of silver's stream. `policy` takes the place of `config`'s.
+    `state` is the place of checkpoints, `checkpoint` that of silver's stream. `policy` takes the place of `config`'s.
     """
 
     def __init__(
-        self, spark: SparkSession, layout: Layout, config: PipelineConfig, state: Path, checkpoint: str,
+        self, spark: SparkSession, layout: Layout, config: PipelineConfig, state: Location, checkpoint: str,
         policy: Callable[[str], Policy] | None = None,
     ) -> None:  # fmt: skip
         self._spark, self._layout, self._checkpoint = spark, layout, checkpoint

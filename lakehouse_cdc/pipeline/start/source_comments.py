@@ -18,10 +18,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse_cdc.errors import CdcError
+from lakehouse_cdc.lake.files.choice import Location
 from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.spark_errors import first_line
 from lakehouse_cdc.model.table_layout import Layout
@@ -91,10 +91,10 @@ class SourceComments:
             _log.warning("the comments of the source's tables could not be read: %s", error)
         self._asked = time.monotonic()
 
-    def follow(self, spark: SparkSession, layout: Layout, state: Path) -> Iterator[str]:
+    def follow(self, spark: SparkSession, layout: Layout, state: Location) -> Iterator[str]:
         """Give silver's tables the comments that changed, while silver's stream does not run.
 
-        `state` is the folder of checkpoints. A sentence for each table whose comments could not be set.
+        `state` is the place of checkpoints. A sentence for each table whose comments could not be set.
         """
         if self._connect is None:
             return

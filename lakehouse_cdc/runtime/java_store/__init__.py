@@ -1,4 +1,5 @@
-"""Classes of Java, and the jar that is made of them (see `build`): Delta's log in S3, and in long logs of folders."""
+"""Classes of Java, and the jar that is made of them (see `build`): Delta's log in S3, and in long logs of folders; and
+checkpoints of streams in S3."""
 
 from __future__ import annotations
 
@@ -6,3 +7,4 @@ from pathlib import Path
 
 JAR = Path(__file__).with_name("lakehouse-cdc-store.jar")
 FOLDER_LOG_STORE = "lakehouse_cdc.store.FolderLogStore"
+CHECKPOINT_FILES = "lakehouse_cdc.store.ConditionalPutCheckpointFiles"

@@ -24,6 +24,7 @@ from lakehouse_cdc.runtime.session import DELTA
 DIGEST = "META-INF/sources.sha256"
 _MANIFEST = ("META-INF/MANIFEST.MF", b"Manifest-Version: 1.0\r\n\r\n")
 _TIME = (1980, 1, 1, 0, 0, 0)
+_OF_SPARK = ("hadoop-client-api", "scala-library", "spark-common-utils_2.13", "spark-sql_2.13", "spark-sql-api_2.13")
 
 
 def sources() -> list[Path]:
@@ -44,10 +45,11 @@ def built(compiler: str = "javac") -> bytes:
     spark = importlib.util.find_spec("pyspark")
     assert spark is not None
     assert spark.origin is not None
-    hadoop = next((Path(spark.origin).parent / "jars").glob("hadoop-client-api-*.jar"))
+    jars = Path(spark.origin).parent / "jars"
+    needed = [next(jars.glob(f"{name}-*.jar")) for name in _OF_SPARK]
     delta = [path for jar, path in zip(DELTA, fetch(DELTA), strict=True) if jar.artifact == "delta-storage"]
     with tempfile.TemporaryDirectory(prefix="lakehouse-cdc-javac-") as folder:
-        path = ":".join(map(str, [hadoop, *delta]))
+        path = ":".join(map(str, [*needed, *delta]))
         options = ["--release", "17", "-Xlint:all,-classfile", "-Werror", "-g:source,lines", "-proc:none"]
         command = [compiler, *options, "-cp", path, "-d", folder, *map(str, sources())]
         subprocess.run(command, check=True, capture_output=True, text=True)

@@ -13,17 +13,16 @@ are taken as if the configuration ended with them.
 
 from __future__ import annotations
 
-from pathlib import Path
 from urllib.parse import quote, unquote
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.lake.files.choice import files_at
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.path_element import fitted
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.state_machine import advance
 from lakehouse_cdc.model.table_events import RereadAsked
 from lakehouse_cdc.model.table_state import Dropped, Streaming
-from lakehouse_cdc.source.state.state_store import mounted, write_whole
 
 _REQUEST = "snapshot-"
 _REPAIR = "repair-"
@@ -35,10 +34,15 @@ _STOP = "stop"
 
 
 class Signals:
-    """The signals of one pipeline, in a folder of its own inside that of the schemas."""
+    """The signals of one pipeline, in a place of its own inside that of the schemas."""
 
     def __init__(self, schema_folder: str) -> None:
-        self._folder = mounted(schema_folder) / "signals"
+        self._files = files_at(schema_folder).within("signals").glancing()
+
+    @property
+    def seconds_between_looks(self) -> float:
+        """Seconds that who waits for a signal should let pass; 0 where a look costs nothing."""
+        return self._files.pause
 
     def request(self, table: str) -> None:
         """Ask for `database.table` to be read again, as of now."""
@@ -50,12 +54,10 @@ class Signals:
 
     def drop(self, table: str) -> None:
         """The request is void."""
-        self._path(table).unlink(missing_ok=True)
+        self._files.delete(_name(table))
 
     def requests(self) -> dict[str, str]:
         """The tables to be read again, each with the seq that was noted, or ''."""
-        if not self._folder.is_dir():
-            return {}
         return self._noted(_REQUEST)
 
     def wanted(self, start: Offset) -> bool:
@@ -84,7 +86,7 @@ class Signals:
             done = before is not None and noted == str(before.since) and before.captured
             refused = name in offset.quarantined
             if state is None or isinstance(state.phase, Dropped) or done or (refused and near):
-                self._path(name).unlink(missing_ok=True)
+                self._files.delete(_name(name))
             elif name in start.quarantined and not refused:
                 if noted == _RETRY or not isinstance(state.phase, Streaming):
                     self._note(name, str(state.since))  # it is read again as it is
@@ -112,15 +114,15 @@ class Signals:
 
     def drop_repair(self, table: str) -> None:
         """The request is void, or has been taken up for good."""
-        self._path(table, _REPAIR).unlink(missing_ok=True)
+        self._files.delete(_name(table, _REPAIR))
 
     def pass_statement(self, position: Position, epoch: int) -> None:
         """Let the stream pass the statement that ends there in the binlog of an epoch: it changes no captured table."""
-        write_whole(self._folder / f"{_PASSED}{epoch}-{quote(str(position), safe='')}", f"{epoch} {position}")
+        self._files.write(f"{_PASSED}{epoch}-{quote(str(position), safe='')}", f"{epoch} {position}")
 
     def passed(self, epoch: int) -> frozenset[Position]:
         """The ends of all statements that are to be passed, or have been, in an epoch."""
-        texts = [path.read_text(encoding="utf-8") for path in self._folder.glob(f"{_PASSED}{epoch}-*")]
+        texts = self._texts(f"{_PASSED}{epoch}-").values()
         return frozenset(Position.parse(text.partition(" ")[2]) for text in texts)
 
     @property
@@ -141,7 +143,7 @@ class Signals:
     @property
     def paused(self) -> bool:
         """Whether the pipeline shall rest."""
-        return (self._folder / _PAUSED).exists()
+        return self._files.exists(_PAUSED)
 
     def pause(self) -> None:
         """Let the pipeline rest until `resume`. Raises ConfigError where its folder cannot be written."""
@@ -149,12 +151,12 @@ class Signals:
 
     def resume(self) -> None:
         """Let it continue."""
-        (self._folder / _PAUSED).unlink(missing_ok=True)
+        self._files.delete(_PAUSED)
 
     @property
     def stopping(self) -> bool:
         """Whether the run shall end when no table is being read any more."""
-        return (self._folder / _STOP).exists()
+        return self._files.exists(_STOP)
 
     def stop(self) -> None:
         """Let the run end, this one or the next, when no table is being read. Raises ConfigError, as `pause` does."""
@@ -162,24 +164,29 @@ class Signals:
 
     def stopped(self) -> None:
         """A run has ended in which no table was being read."""
-        (self._folder / _STOP).unlink(missing_ok=True)
+        self._files.delete(_STOP)
 
     def _mark(self, name: str) -> None:
         try:
-            write_whole(self._folder / name, "")
+            self._files.write(name, "")
         except OSError as error:
-            raise codes.TARGET_UNWRITABLE.error(f"cannot write to {self._folder}: {error.strerror}") from error
+            raise codes.TARGET_UNWRITABLE.error(f"cannot write to {self._files.where}: {error.strerror}") from error
 
     def _note(self, table: str, text: str, kind: str = _REQUEST) -> None:
-        write_whole(self._path(table, kind), f"{text}\n{table}")
+        self._files.write(_name(table, kind), f"{text}\n{table}")
 
     def _noted(self, kind: str) -> dict[str, str]:
         """The first line of each file, by the table that it is about; earlier releases wrote no second one."""
         notes = {}
-        for path in sorted(self._folder.glob(f"{kind}*")):
-            text, _, table = path.read_text(encoding="utf-8").partition("\n")
-            notes[table or unquote(path.name.removeprefix(kind))] = text
+        for name, content in self._texts(kind).items():
+            text, _, table = content.partition("\n")
+            notes[table or unquote(name.removeprefix(kind))] = text
         return notes
 
-    def _path(self, table: str, kind: str = _REQUEST) -> Path:
-        return self._folder / fitted(f"{kind}{quote(table, safe='')}")
+    def _texts(self, prefix: str) -> dict[str, str]:
+        """The contents of the files that begin so, by name; one that is deleted meanwhile is left out."""
+        return {name: text for name in self._files.names(prefix) if (text := self._files.read(name)) is not None}
+
+
+def _name(table: str, kind: str = _REQUEST) -> str:
+    return fitted(f"{kind}{quote(table, safe='')}")

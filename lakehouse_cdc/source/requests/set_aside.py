@@ -25,17 +25,16 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
 from lakehouse_cdc.errors import CdcError, DefiniteError, Scope
+from lakehouse_cdc.lake.files.choice import files_at
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.path_element import fitted
 from lakehouse_cdc.model.position import Position
 from lakehouse_cdc.model.way_out import reason
 from lakehouse_cdc.source.requests.requests import Signals
-from lakehouse_cdc.source.state.state_store import mounted, write_whole
 
 REREAD_PAUSES = (0, 60, 300, 900, 3600)  # seconds before each further try within a day; the last one is repeated
 _DAY = 86_400
@@ -74,7 +73,7 @@ class SetAside:
     """The notes of one pipeline, beside its signals."""
 
     def __init__(self, schema_folder: str, *, clock: Callable[[], float] = time.time) -> None:
-        self._folder = mounted(schema_folder) / "signals"
+        self._files = files_at(schema_folder).within("signals").glancing()
         self._signals = Signals(schema_folder)
         self._clock = clock
 
@@ -110,9 +109,10 @@ class SetAside:
     def notes(self) -> dict[str, Note]:
         """By table."""
         notes = {}
-        for path in sorted(self._folder.glob(f"{_KIND}*")):
-            data = json.loads(path.read_text(encoding="utf-8"))
-            notes[data["table"]] = Note(**{**data, "rereads": tuple(data["rereads"])})
+        for name in self._files.names(_KIND):
+            if (text := self._files.read(name)) is not None:
+                data = json.loads(text)
+                notes[data["table"]] = Note(**{**data, "rereads": tuple(data["rereads"])})
         return notes
 
     def open(self) -> list[Note]:
@@ -159,7 +159,4 @@ class SetAside:
                 self._signals.retry(table)
 
     def _write(self, note: Note) -> None:
-        write_whole(self._path(note.table), json.dumps(asdict(note)))
-
-    def _path(self, table: str) -> Path:
-        return self._folder / fitted(f"{_KIND}{quote(table, safe='')}")
+        self._files.write(fitted(f"{_KIND}{quote(note.table, safe='')}"), json.dumps(asdict(note)))

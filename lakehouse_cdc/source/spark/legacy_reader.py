@@ -19,15 +19,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql.datasource import InputPartition
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.errors.codec import crossing
+from lakehouse_cdc.lake.files.choice import files_at
 from lakehouse_cdc.source.spark.stream_reader import StreamReader
-from lakehouse_cdc.source.state.state_store import mounted, write_whole
 
 _FILE = "offered.json"
 
@@ -70,17 +69,12 @@ class RememberingReader(StreamReader):
         return super().partitions(start, end)
 
     @property
-    def _path(self) -> Path:
-        return mounted(self._options.schema_folder) / _FILE
-
-    @property
     def _offered(self) -> Offered:
-        if not self._path.exists():
-            return Offered({}, {}, planned=True)
-        return Offered(**json.loads(self._path.read_text(encoding="utf-8")))
+        text = files_at(self._options.schema_folder).read(_FILE)
+        return Offered({}, {}, planned=True) if text is None else Offered(**json.loads(text))
 
     def _keep(self, offered: Offered) -> None:
-        write_whole(self._path, json.dumps(asdict(offered)))
+        files_at(self._options.schema_folder).write(_FILE, json.dumps(asdict(offered)))
 
 
 def forget_plan(schema_folder: str, start: Mapping[str, Any]) -> None:
@@ -88,6 +82,6 @@ def forget_plan(schema_folder: str, start: Mapping[str, Any]) -> None:
 
     Only where something was ever remembered. Spark plans the old batch again as long as its checkpoint has it.
     """
-    path = mounted(schema_folder) / _FILE
-    if path.exists():
-        write_whole(path, json.dumps(asdict(Offered({}, dict(start), planned=True))))
+    files = files_at(schema_folder)
+    if files.exists(_FILE):
+        files.write(_FILE, json.dumps(asdict(Offered({}, dict(start), planned=True))))

@@ -46,6 +46,7 @@ class MySqlCdcSource(DataSource):
     def streamReader(self, schema: StructType) -> StreamReader:
         """The stream: snapshot and binlog. Raises ConfigError for options that cannot be right."""
         options = SourceOptions.parse(self.options)
+        options.reach_files()
         if importlib.util.find_spec("pyspark.sql.streaming.datasource") is None:  # Spark before 4.2
             return RememberingReader(options)
         from lakehouse_cdc.source.spark.limited_reader import LimitedReader
@@ -55,7 +56,9 @@ class MySqlCdcSource(DataSource):
     @crossing()
     def reader(self, schema: StructType) -> MySqlCdcReader:
         """All rows of the tables as of the offset in the option `asOf`."""
-        return MySqlCdcReader(SourceOptions.parse(self.options))
+        options = SourceOptions.parse(self.options)
+        options.reach_files()
+        return MySqlCdcReader(options)
 
 
 class MySqlCdcReader(DataSourceReader):

@@ -10,15 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from lakehouse_cdc.errors import codes
-from lakehouse_cdc.lake.failpoints import Door, commit_to
+from lakehouse_cdc.lake.files.choice import files_at
 from lakehouse_cdc.model.key_repair import Repair
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.schema.change import SchemaChange
@@ -29,25 +25,25 @@ _EPOCH = "epoch-"  # begins the names of files that say which server an epoch is
 
 
 class SchemaStore:
-    """Schemas in one folder (a local path, or one that is mounted, such as a Databricks volume)."""
+    """Schemas in one place (see `lake.files`)."""
 
     def __init__(self, location: str) -> None:
-        self._folder = mounted(location)
+        self._files = files_at(location)
         self._schemas: dict[str, TableSchema] = {}
 
     def put(self, schema: TableSchema) -> str:
         """Store the schema, whole or not at all, and give its id."""
-        self._write(self._path(schema.id), schema.to_json())
+        self._write(self._name(schema.id), schema.to_json())
         return schema.id
 
     def get(self, schema_id: str) -> TableSchema:
         """The schema of that id. Raises DefiniteError if its file is gone or is not what its name says."""
         if schema_id not in self._schemas:
-            path = self._path(schema_id)
-            schema = TableSchema.from_json(self._read(path))
+            name = self._name(schema_id)
+            schema = TableSchema.from_json(self._read(name))
             if schema.id != schema_id:
                 raise codes.CHECKPOINT_DAMAGED.error(
-                    f"the file of schema {schema_id} was changed", where=str(path), hint="restore it"
+                    f"the file of schema {schema_id} was changed", where=self._where(name), hint="restore it"
                 )
             self._schemas[schema_id] = schema
         return self._schemas[schema_id]
@@ -116,8 +112,7 @@ class SchemaStore:
 
     def settings(self, digest: str) -> str | None:
         """That of the configuration with that digest; None where an earlier release planned under it."""
-        path = self._settings(digest)
-        return self._read(path) if path.exists() else None
+        return self._files.read(self._settings(digest))
 
     def put_offset(self, offset: Offset) -> str:
         """Store an offset, and give its fingerprint."""
@@ -134,20 +129,19 @@ class SchemaStore:
 
     def mark_held(self, end: Mapping[str, Any]) -> None:
         """Remember that the rows of the batch with the stored end `end` are in its table, and are not read again."""
-        write_whole(self._held(end), "")
+        self._files.write(self._held(end), "")
 
     def has_held(self, end: Mapping[str, Any]) -> bool:
         """Whether that is remembered of the batch with the stored end `end`."""
-        return self._held(end).exists()
+        return self._files.exists(self._held(end))
 
     def mark_gap(self, offset: Offset) -> None:
         """Remember that the batch which ends at `offset` could not be read any more, before it is let pass empty."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._gap(offset).touch()
+        self._files.write(self._gap(offset), "")
 
     def has_gap(self, offset: Offset) -> bool:
         """Whether the batch that ended at `offset` was such a one: the next must begin a new epoch."""
-        return self._gap(offset).exists()
+        return self._files.exists(self._gap(offset))
 
     def claimed_epoch(self, after: int, server: str) -> int:
         """The epoch after `after` in which a batch is executed on `server`; noted before, and then the same for it."""
@@ -156,7 +150,7 @@ class SchemaStore:
         if mine:
             return max(mine)
         epoch = self.last_epoch(after) + 1
-        write_whole(self._folder / f"{_EPOCH}{epoch}.json", json.dumps({"server": server}))
+        self._files.write(f"{_EPOCH}{epoch}.json", json.dumps({"server": server}))
         return epoch
 
     def last_epoch(self, epoch: int) -> int:
@@ -164,87 +158,62 @@ class SchemaStore:
         return max([epoch, *self._claims()])
 
     def _claims(self) -> dict[int, str]:
-        return {
-            int(path.stem.removeprefix(_EPOCH)): str(json.loads(path.read_text(encoding="utf-8"))["server"])
-            for path in self._folder.glob(f"{_EPOCH}*.json")
-        }
+        claims = {name.removesuffix(".json"): self._read(name) for name in self._files.names(_EPOCH)}
+        return {int(name.removeprefix(_EPOCH)): str(json.loads(text)["server"]) for name, text in claims.items()}
 
-    def _gap(self, offset: Offset) -> Path:
-        return self._folder / f"gap-{offset.epoch}-{offset.position.file}-{offset.position.pos}"
+    def _gap(self, offset: Offset) -> str:
+        return f"gap-{offset.epoch}-{offset.position.file}-{offset.position.pos}"
 
-    def _settings(self, digest: str) -> Path:
-        return self._folder / f"settings-{digest}.json"
+    def _settings(self, digest: str) -> str:
+        return f"settings-{digest}.json"
 
-    def _offset(self, fingerprint: str) -> Path:
-        return self._folder / f"offset-{fingerprint}.json"
+    def _offset(self, fingerprint: str) -> str:
+        return f"offset-{fingerprint}.json"
 
-    def _held(self, end: Mapping[str, Any]) -> Path:
-        return self._folder / f"held-{_digest(json.dumps(end, sort_keys=True))}"
+    def _held(self, end: Mapping[str, Any]) -> str:
+        return f"held-{_digest(json.dumps(end, sort_keys=True))}"
 
-    def _path(self, schema_id: str) -> Path:
-        return self._folder / f"{schema_id}.json"
+    def _name(self, schema_id: str) -> str:
+        return f"{schema_id}.json"
 
-    def _states(self, fingerprint: str) -> Path:
-        return self._folder / f"states-{fingerprint}.json"
+    def _states(self, fingerprint: str) -> str:
+        return f"states-{fingerprint}.json"
 
-    def _between(self, fingerprint: str) -> Path:
-        return self._folder / f"between-{fingerprint}.json"
+    def _between(self, fingerprint: str) -> str:
+        return f"between-{fingerprint}.json"
 
-    def _repair(self, fingerprint: str) -> Path:
-        return self._folder / f"repair-{fingerprint}.json"
+    def _repair(self, fingerprint: str) -> str:
+        return f"repair-{fingerprint}.json"
 
-    def _references(self, fingerprint: str) -> Path:
-        return self._folder / f"references-{fingerprint}.json"
+    def _references(self, fingerprint: str) -> str:
+        return f"references-{fingerprint}.json"
 
-    def _change(self, fingerprint: str) -> Path:
-        return self._folder / f"change-{fingerprint}.json"
+    def _change(self, fingerprint: str) -> str:
+        return f"change-{fingerprint}.json"
 
-    def _checked(self, path: Path, fingerprint: str, what: str) -> str:
-        text = self._read(path)
+    def _checked(self, name: str, fingerprint: str, what: str) -> str:
+        text = self._read(name)
         if _digest(text) != fingerprint:
             raise codes.CHECKPOINT_DAMAGED.error(
-                f"the file of {what} {fingerprint} was changed", where=str(path), hint="restore it"
+                f"the file of {what} {fingerprint} was changed", where=self._where(name), hint="restore it"
             )
         return text
 
-    def _read(self, path: Path) -> str:
-        try:
-            return path.read_text(encoding="utf-8")
-        except FileNotFoundError as error:
+    def _read(self, name: str) -> str:
+        if (text := self._files.read(name)) is None:
             raise codes.CHECKPOINT_DAMAGED.error(
-                f"{path.name}, which the checkpoint names, is missing", where=str(path),
+                f"{name}, which the checkpoint names, is missing", where=self._where(name),
                 hint="the folder of schemas belongs to the checkpoint: restore it, or start again with both",
-            ) from error  # fmt: skip
+            )  # fmt: skip
+        return text
 
-    def _write(self, path: Path, text: str) -> None:
+    def _where(self, name: str) -> str:
+        return f"{self._files.where}/{name}"
+
+    def _write(self, name: str, text: str) -> None:
         """The whole file or none; content names it, so one that is there is this one."""
-        if not path.exists():
-            write_whole(path, text)
-
-
-def mounted(location: str) -> Path:
-    """The folder of a location, which may be written as Spark writes that of a file."""
-    return Path(location.removeprefix("file:"))
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file, durably, so that a reader finds all of it, or what was there before.
-
-    Where that fails, as on a full disk, nothing is left of the attempt.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        with commit_to(Door.FILE, path.name):
-            os.replace(temporary, path)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
+        if not self._files.exists(name):
+            self._files.write(name, text)
 
 
 def _digest(text: str) -> str:

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+from lakehouse_cdc.lake.files.choice import files_at
 from lakehouse_cdc.model.offset import Offset
-from lakehouse_cdc.source.state.state_store import SchemaStore, mounted, write_whole
+from lakehouse_cdc.source.state.state_store import SchemaStore
 
 AFTER = "after"  # the key in the stored end of a first batch
 _TABLES, _BEGIN = "tables.json", "begin.json"
@@ -27,38 +27,37 @@ class Beginning:
     """These files, in the schema folder `location`."""
 
     def __init__(self, location: str) -> None:
-        self._folder = mounted(location)
+        self._files = files_at(location)
         self._store = SchemaStore(location)
 
     @property
     def table(self) -> str | None:
         """The id of the change table, None where no file says it."""
-        record = _read(self._folder / _TABLES)
+        record = self._record(_TABLES)
         return None if record is None else str(record["bronze"])
 
     def belongs_to(self, table: str) -> None:
         """Name the change table; done before, it changes nothing."""
         if self.table != table:
-            write_whole(self._folder / _TABLES, json.dumps({"bronze": table}))
+            self._files.write(_TABLES, json.dumps({"bronze": table}))
 
     def begin_after(self, offset: Offset | None) -> None:
         """Have the next stream with a new checkpoint begin after that offset, or, None, without any."""
-        path = self._folder / _BEGIN
         if offset is None:
-            path.unlink(missing_ok=True)
+            self._files.delete(_BEGIN)
         else:
-            write_whole(path, json.dumps({AFTER: self._store.put_offset(offset)}))
+            self._files.write(_BEGIN, json.dumps({AFTER: self._store.put_offset(offset)}))
 
     @property
     def after(self) -> str | None:
         """The fingerprint of the offset that a new stream begins after; None for none."""
-        record = _read(self._folder / _BEGIN)
+        record = self._record(_BEGIN)
         return None if record is None else str(record[AFTER])
 
     def before(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Offset | None:
         """The offset that the batch between two stored ones begins after, where it is such a first one."""
         return self._store.offset(end[AFTER]) if not start and end.get(AFTER) else None
 
-
-def _read(path: Path) -> dict[str, Any] | None:
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    def _record(self, name: str) -> dict[str, Any] | None:
+        text = self._files.read(name)
+        return None if text is None else json.loads(text)

@@ -1,0 +1,240 @@
+"""Small files in a prefix of a bucket in S3, by pyarrow's file system: the planner, beside Spark, has no JVM.
+
+Invariant: who reads an object gets the whole of what one writer put, or nothing.
+
+Why it holds: an object is put by one request, or by an upload that is completed by one, and S3 shows it from then on
+as a whole. A process that dies before leaves nothing, or parts of an upload, which nobody sees. pyarrow completes an
+upload also as a stream is closed by an exception, so each is written by a thread of its own, which no interrupt
+reaches. It reads as many bytes as the object had when it was opened, whatever has taken its place since; so the tag is
+looked at before and after, and where these differ it is read once more. Nothing that is replaced becomes within these
+two requests what it was before.
+
+To delete a place, an object beside it is put first that says so (`<name>.deleting`), and deleted last. A run deletes to
+the end what is left before it looks at anything (see `pipeline.start.settling`); nothing is renamed in S3.
+
+How a bucket is reached, its keys among that, is known to a process by the bucket's name, as it is to Hadoop in the JVM
+(see `runtime.object_store`), so no location has a key in it. An object of this module that is pickled has none, either.
+
+pyarrow does not say by a type whether the store refused or failed: both are transient errors of ours, with its words.
+
+Guards: tests/lake/files, tests/object_store.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lakehouse_cdc.errors import CdcError, codes
+from lakehouse_cdc.lake.failpoints import Door, commit_to
+from lakehouse_cdc.model.place import Storage, bucket_and_prefix
+
+_DELETING = ".deleting"
+_ATTEMPTS = 5
+_CONNECT, _REQUEST = 5.0, 20.0  # seconds
+HOW_TO_REACH = (
+    "check the bucket of target.checkpoints, and target.storage: the endpoint, and that the keys may list the bucket,"
+    " and get, put and delete its objects; a run tries again"
+)
+_storages: dict[str, Storage] = {}
+_systems: dict[tuple[int, str], Any] = {}  # by process: a file system has threads, which a fork does not take along
+_seen: dict[str, tuple[float, list[str]]] = {}  # when who glances has listed a place, and its names then
+_changes: Counter[str] = Counter()  # by place, what this process has written and deleted
+
+
+def reach(bucket: str, storage: Storage) -> None:
+    """Have this process reach a bucket so from now on; without it, as the environment says."""
+    if _storages.get(bucket) != storage:
+        _storages[bucket] = storage
+        _systems.pop((os.getpid(), bucket), None)
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """See `port.Files`. `where` is an `s3a` URL without a slash at its end. Raises TransientError."""
+
+    where: str
+    pause: float = 5.0  # each look is a request, which costs money
+    glances: bool = False
+
+    def read(self, name: str) -> str | None:
+        """See `port.Files`."""
+        with self._asked() as files, suppress(FileNotFoundError):
+            while True:
+                content, failure = b"", None
+                with files.open_input_file(self._key(name)) as file:
+                    before = file.metadata()["ETag"]
+                    try:
+                        content = file.read()
+                    except OSError as error:  # as where it is shorter by now
+                        failure = error
+                with files.open_input_file(self._key(name)) as file:
+                    if before == file.metadata()["ETag"]:
+                        break
+            if failure is not None:
+                raise failure
+            return content.decode()
+        return None
+
+    def write(self, name: str, text: str) -> None:
+        """See `port.Files`."""
+        with commit_to(Door.FILE, _last(name)):
+            self._put(name, text)
+
+    def _put(self, name: str, text: str) -> None:
+        def put() -> None:
+            with files.open_output_stream(self._key(name), compression=None) as out:
+                out.write(text.encode())
+
+        try:
+            with self._asked() as files, ThreadPoolExecutor(1) as thread:
+                thread.submit(put).result()
+        finally:
+            self._changed(name)
+
+    def delete(self, name: str) -> None:
+        """See `port.Files`."""
+        try:
+            with commit_to(Door.FILE, _last(name)), self._asked() as files, suppress(FileNotFoundError):
+                files.delete_file(self._key(name))
+        finally:
+            self._changed(name)
+
+    def exists(self, name: str) -> bool:
+        """See `port.Files`."""
+        with self._asked() as files:
+            try:
+                with files.open_input_file(self._key(name)):  # one request; to ask for its kind is two
+                    return True
+            except FileNotFoundError:
+                return False
+
+    def written_at(self, name: str) -> float:
+        """See `port.Files`."""
+        with self._asked() as files:
+            return float(files.get_file_info(self._key(name)).mtime_ns) / 1e9
+
+    def names(self, prefix: str = "") -> list[str]:
+        """See `port.Files`."""
+        return [name for name in self._names() if name.startswith(prefix)]
+
+    def _names(self) -> list[str]:
+        if self.glances and (seen := _seen.get(self.where)) and time.monotonic() - seen[0] < self.pause:
+            return seen[1]
+        began, before = time.monotonic(), _changes[self.where]
+        names = sorted(one.base_name for one in self._listed() if one.is_file)
+        if self.glances and before == _changes[self.where]:
+            _seen[self.where] = began, names
+        return names
+
+    def _changed(self, name: str) -> None:
+        place = f"{self.where}/{name}".rpartition("/")[0]
+        _changes[place] += 1
+        _seen.pop(place, None)
+
+    def glancing(self) -> Bucket:
+        """See `port.Files`."""
+        return replace(self, glances=True)
+
+    def within(self, name: str) -> Bucket:
+        """See `port.Files`."""
+        return replace(self, where=f"{self.where}/{name}")
+
+    @property
+    def is_there(self) -> bool:
+        """See `port.Files`."""
+        return bool(self._listed())
+
+    def size(self, name: str) -> int | None:
+        """See `port.Files`."""
+        files = [one for one in self.within(name)._listed(recursive=True) if one.is_file]
+        return sum(one.size for one in files) if files else None
+
+    def throw_away(self, name: str) -> None:
+        """See `port.Files`."""
+        self.write(f"{name}{_DELETING}", name)
+        self._delete_to_the_end(name)
+        self.empty_trash()
+
+    def empty_trash(self) -> None:
+        """See `port.Files`."""
+        for name in self.names():
+            if name.endswith(_DELETING):
+                self._delete_to_the_end(name.removesuffix(_DELETING))
+
+    def _delete_to_the_end(self, name: str) -> None:
+        with self._asked() as files, suppress(FileNotFoundError):
+            files.delete_dir(self._key(name))
+        for place in [place for place in _seen if place.startswith(f"{self.where}/{name}")]:
+            del _seen[place]
+        self.delete(f"{name}{_DELETING}")
+
+    def refusal(self) -> str:
+        """See `port.Files`."""
+        name = f"writable-{uuid.uuid4().hex}"
+        try:
+            self._put(name, name)
+            self.delete(name)
+            self.names()
+        except CdcError as error:
+            return error.what
+        return ""
+
+    def _listed(self, *, recursive: bool = False) -> list[Any]:
+        from pyarrow.fs import FileSelector
+
+        with self._asked() as files:
+            return list(files.get_file_info(FileSelector(self._path, recursive=recursive, allow_not_found=True)))
+
+    @property
+    def _path(self) -> str:
+        return "/".join(filter(None, bucket_and_prefix(self.where)))
+
+    def _key(self, name: str) -> str:
+        return f"{self._path}/{name}"
+
+    @contextmanager
+    def _asked(self) -> Iterator[Any]:
+        """pyarrow's file system. What it fails to do is an error of ours, but for a file that is not there."""
+        try:
+            yield _system(bucket_and_prefix(self.where)[0])
+        except OSError as error:
+            what = f"the store did not do what it was asked for: {error}"
+            raise codes.OBJECT_STORE_UNAVAILABLE.error(what, where=self.where, hint=HOW_TO_REACH) from error
+
+
+def _last(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def _system(bucket: str) -> Any:
+    key = os.getpid(), bucket
+    if key not in _systems:
+        _systems[key] = _made(bucket, _storages.get(bucket, Storage()))
+    return _systems[key]
+
+
+def _made(bucket: str, storage: Storage) -> Any:
+    """The file system of a bucket. With an endpoint of its own a bucket is a part of the path, not of the host's name.
+
+    Without a region, and without such an endpoint, S3 is asked which it is.
+    """
+    import pyarrow as pa
+    from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem, resolve_s3_region
+
+    scheme, _, address = storage.endpoint.rpartition("://")
+    region = storage.region or ("us-east-1" if address else resolve_s3_region(bucket))
+    puts_at_once = int(pa.__version__.split(".")[0]) >= 21  # before, each put is three requests
+    one_request = {"allow_delayed_open": True} if puts_at_once else {}
+    return S3FileSystem(
+        access_key=storage.access_key or None, secret_key=storage.secret_key or None, role_arn=storage.role_arn or None,
+        region=region, scheme=scheme or "https", endpoint_override=address or None, **one_request,
+        connect_timeout=_CONNECT, request_timeout=_REQUEST, retry_strategy=AwsStandardS3RetryStrategy(_ATTEMPTS),
+    )  # fmt: skip
