@@ -8,7 +8,7 @@ would end inside one is refused.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
@@ -82,18 +82,23 @@ def source_notes(
 
     `checkpoint` is that of the stream which reads them, if one does. Raises DefiniteError where there is none.
     """
-    notes = notes_in_log(spark, layout, versions)
+    notes = list(_notes(spark, layout, versions))
     if not notes:
         raise no_note(layout, versions.last, checkpoint)
     return notes
 
 
-def notes_in_log(spark: SparkSession, layout: Layout, versions: Versions) -> list[CommitNote]:
-    """The same; none where Delta's log no longer has these commits."""
-    notes: list[CommitNote] = []
+def newest_note(spark: SparkSession, layout: Layout, versions: Versions) -> CommitNote | None:
+    """The first of them; None where Delta's log no longer has these commits."""
+    return next(_notes(spark, layout, versions), None)
+
+
+def _notes(spark: SparkSession, layout: Layout, versions: Versions) -> Iterator[CommitNote]:
+    """Without a version before them, all that the log has: it may be very long."""
+    begun = False
     for commit in newest_first(spark, layout.changes):
-        if notes and versions.after is not None and commit.version <= versions.after:
-            break
+        if begun and versions.after is not None and commit.version <= versions.after:
+            return
         if commit.version <= versions.last and commit.note is not None:
-            notes.append(commit.note)
-    return notes
+            begun = True
+            yield commit.note

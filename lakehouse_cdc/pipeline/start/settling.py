@@ -57,7 +57,7 @@ from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.tables.ledger import last_seq
 from lakehouse_cdc.silver.tables.ledger_table import bronze_of_ledger
 from lakehouse_cdc.sinks.batches import versions_of
-from lakehouse_cdc.sinks.stream import notes_in_log
+from lakehouse_cdc.sinks.stream import newest_note
 from lakehouse_cdc.source.ddl.transitions import left
 from lakehouse_cdc.source.spark.legacy_reader import forget_plan
 from lakehouse_cdc.source.state.planned_configuration import DIGEST
@@ -208,8 +208,8 @@ def _is_older(spark: SparkSession, layout: Layout, place: Checkpoint) -> bool:
     batch = place.last_commit()
     if batch is None:
         return False
-    notes = notes_in_log(spark, layout, versions_of(place, batch))
-    end = notes[0].source_point.seq if notes else greatest_seq(spark, layout)
+    note = newest_note(spark, layout, versions_of(place, batch))
+    end = greatest_seq(spark, layout) if note is None else note.source_point.seq
     return last_seq(spark, layout) < end
 
 
