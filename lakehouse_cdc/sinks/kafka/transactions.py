@@ -44,8 +44,8 @@ class Transactions:
             if self._sent < self._most:
                 until = min(end, at + self._most - self._sent)
             else:  # all of the source's transaction, for rows rise by seq
-                behind_it = self._previous // POS * POS + (Rank.EVENT + 1) * RANK
-                until = bisect_left(range(end), behind_it, at, key=records.seq)
+                after_it = self._previous // POS * POS + (Rank.EVENT + 1) * RANK
+                until = bisect_left(range(end), after_it, at, key=records.seq)
             self.rows += until - at
             self._sent, self._previous = self._sent + until - at, records.seq(until - 1)
             yield records.part(at, until)
