@@ -88,7 +88,7 @@ def keep_checkpoints(spark: SparkSession) -> None:
     if not jvm.org.apache.spark.util.Utils.classIsLoadable(CHECKPOINT_FILES):
         raise codes.OBJECT_STORE_UNSUPPORTED.error(
             f"Spark {spark.version} cannot keep checkpoints in S3",
-            hint="use Spark 4.2, or name a folder under target.checkpoints: lakehouse-cdc run then begins a new epoch"
+            hint="use Spark 4.2, or name a folder under target.checkpoints: the next run then begins a new epoch"
             " over the tables",
         )
     spark.conf.set("spark.sql.streaming.checkpointFileManagerClass", CHECKPOINT_FILES)
