@@ -52,78 +52,66 @@ class SchemaStore:
         """Store the change and the schema that it leads to, if any, and give the change's fingerprint."""
         self.put(change.schema)
         text = change.to_json()
-        fingerprint = _digest(text)
-        self._write(self._change(fingerprint), text)
-        return fingerprint
+        return self._put("change", text)
 
     def change(self, fingerprint: str) -> SchemaChange:
         """The change of that fingerprint. Raises DefiniteError if its file is gone or is not what its name says."""
-        return SchemaChange.from_json(self._checked(self._change(fingerprint), fingerprint, "schema change"))
+        return SchemaChange.from_json(self._checked(_named("change", fingerprint), fingerprint, "schema change"))
 
     def put_states(self, states: Mapping[str, Any]) -> str:
         """Store the states of tables, as an offset holds them, and give their fingerprint."""
         text = json.dumps(states, sort_keys=True, separators=(",", ":"))
-        fingerprint = _digest(text)
-        self._write(self._states(fingerprint), text)
-        return fingerprint
+        return self._put("states", text)
 
     def states(self, fingerprint: str) -> dict[str, Any]:
         """The states of that fingerprint. Raises DefiniteError if their file is gone or is not what its name says."""
-        states: dict[str, Any] = json.loads(self._checked(self._states(fingerprint), fingerprint, "states"))
+        states: dict[str, Any] = json.loads(self._checked(_named("states", fingerprint), fingerprint, "states"))
         return states
 
     def put_between(self, ends: Sequence[Mapping[str, Any]]) -> str:
         """Store the ends of a batch's stretches, as `offset_codec` holds them, and give their fingerprint."""
         text = json.dumps(ends, sort_keys=True, separators=(",", ":"))
-        fingerprint = _digest(text)
-        self._write(self._between(fingerprint), text)
-        return fingerprint
+        return self._put("between", text)
 
     def between(self, fingerprint: str) -> list[dict[str, Any]]:
         """The ends of that fingerprint. Raises DefiniteError if their file is gone or is not what its name says."""
-        ends: list[dict[str, Any]] = json.loads(self._checked(self._between(fingerprint), fingerprint, "stretches"))
+        ends: list[dict[str, Any]] = json.loads(self._checked(_named("between", fingerprint), fingerprint, "stretches"))
         return ends
 
     def put_repair(self, repair: Repair) -> str:
         """Store keys that are to be read again, and give their fingerprint."""
         text = repair.to_json()
-        fingerprint = _digest(text)
-        self._write(self._repair(fingerprint), text)
-        return fingerprint
+        return self._put("repair", text)
 
     def repair(self, fingerprint: str) -> Repair:
         """The keys of that fingerprint. Raises DefiniteError if their file is gone or is not what its name says."""
-        return Repair.from_json(self._checked(self._repair(fingerprint), fingerprint, "repair"))
+        return Repair.from_json(self._checked(_named("repair", fingerprint), fingerprint, "repair"))
 
     def put_references(self, references: References) -> str:
         """Store what leads to tables, and give its fingerprint."""
         text = references.to_json()
-        fingerprint = _digest(text)
-        self._write(self._references(fingerprint), text)
-        return fingerprint
+        return self._put("references", text)
 
     def references(self, fingerprint: str) -> References:
         """The references of that fingerprint. Raises DefiniteError if their file is gone or was changed."""
-        return References.from_json(self._checked(self._references(fingerprint), fingerprint, "references"))
+        return References.from_json(self._checked(_named("references", fingerprint), fingerprint, "references"))
 
     def put_settings(self, digest: str, text: str) -> None:
         """Store what a configuration says of tables; its digest names it, as it is in offsets."""
-        self._write(self._settings(digest), text)
+        self._write(_named("settings", digest), text)
 
     def settings(self, digest: str) -> str | None:
         """That of the configuration with that digest; None where an earlier release planned under it."""
-        return self._files.read(self._settings(digest))
+        return self._files.read(_named("settings", digest))
 
     def put_offset(self, offset: Offset) -> str:
         """Store an offset, and give its fingerprint."""
         text = json.dumps(offset.to_json(), sort_keys=True, separators=(",", ":"))
-        fingerprint = _digest(text)
-        self._write(self._offset(fingerprint), text)
-        return fingerprint
+        return self._put("offset", text)
 
     def offset(self, fingerprint: str) -> Offset:
         """The offset of that fingerprint. Raises DefiniteError if its file is gone or is not what its name says."""
-        offset = Offset.from_json(json.loads(self._checked(self._offset(fingerprint), fingerprint, "offset")))
+        offset = Offset.from_json(json.loads(self._checked(_named("offset", fingerprint), fingerprint, "offset")))
         assert offset is not None
         return offset
 
@@ -164,32 +152,16 @@ class SchemaStore:
     def _gap(self, offset: Offset) -> str:
         return f"gap-{offset.epoch}-{offset.position.file}-{offset.position.pos}"
 
-    def _settings(self, digest: str) -> str:
-        return f"settings-{digest}.json"
-
-    def _offset(self, fingerprint: str) -> str:
-        return f"offset-{fingerprint}.json"
-
     def _held(self, end: Mapping[str, Any]) -> str:
         return f"held-{_digest(json.dumps(end, sort_keys=True))}"
 
     def _name(self, schema_id: str) -> str:
         return f"{schema_id}.json"
 
-    def _states(self, fingerprint: str) -> str:
-        return f"states-{fingerprint}.json"
-
-    def _between(self, fingerprint: str) -> str:
-        return f"between-{fingerprint}.json"
-
-    def _repair(self, fingerprint: str) -> str:
-        return f"repair-{fingerprint}.json"
-
-    def _references(self, fingerprint: str) -> str:
-        return f"references-{fingerprint}.json"
-
-    def _change(self, fingerprint: str) -> str:
-        return f"change-{fingerprint}.json"
+    def _put(self, kind: str, text: str) -> str:
+        fingerprint = _digest(text)
+        self._write(_named(kind, fingerprint), text)
+        return fingerprint
 
     def _checked(self, name: str, fingerprint: str, what: str) -> str:
         text = self._read(name)
@@ -214,6 +186,10 @@ class SchemaStore:
         """The whole file or none; content names it, so one that is there is this one."""
         if not self._files.exists(name):
             self._files.write(name, text)
+
+
+def _named(kind: str, digest: str) -> str:
+    return f"{kind}-{digest}.json"
 
 
 def _digest(text: str) -> str:
