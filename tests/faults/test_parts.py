@@ -127,7 +127,8 @@ def test_nothing_passes_until_it_flows(network: Relay) -> None:
 
 def test_new_connections_are_refused(network: Relay) -> None:
     network.refuses = True
-    with closing(socket.create_connection(("127.0.0.1", network.port), 10)) as one, suppress(ConnectionError):
+    address = ("127.0.0.1", network.port)
+    with suppress(ConnectionError), closing(socket.create_connection(address, 10)) as one:  # as it is made, or used
         assert said(one, b"hello") == b""
     assert network.refused == 1
 
