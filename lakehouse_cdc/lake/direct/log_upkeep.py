@@ -28,7 +28,7 @@ from lakehouse_cdc.lake.log_actions import checkpoints_among, last_checkpoint, l
 from lakehouse_cdc.lake.opened import opened
 
 RETENTION = "interval 7 days"  # of the log of a table that deltalake commits to: as long as files are kept
-MOST = 10_000  # commits of such a table, for which deltalake looks at its log in a hundredth of a second
+MOST = 5_000  # commits of such a table: deltalake looks at all of them for each, which takes 20 ms
 _POINTER, _SUM_OF_POINTER = "_last_checkpoint", "._last_checkpoint.crc"
 _FAR = 1_000  # commits since the last checkpoint; more of them are not linked
 _OF_VERSION = re.compile(r"^\.?(\d{20})\.")  # with the sums that Hadoop keeps beside files
