@@ -22,7 +22,7 @@ from typing import Any
 
 from lakehouse_cdc.errors import CdcError, codes
 from lakehouse_cdc.lake.files.choice import Location, files_at
-from lakehouse_cdc.lake.files.port import FAILURES
+from lakehouse_cdc.lake.files.port import FAILURES, Files
 
 _NAME = "last_error.json"
 _log = logging.getLogger(__name__)
@@ -59,7 +59,11 @@ class LastError:
 
 def read(place: Location) -> LastError | None:
     """The error that ended the last run of the pipeline whose checkpoints are in `place`."""
-    text = files_at(place).read(_NAME)
+    return _read(files_at(place))
+
+
+def _read(files: Files) -> LastError | None:
+    text = files.read(_NAME)
     return None if text is None else LastError(**json.loads(text))
 
 
@@ -67,7 +71,7 @@ class Record:
     """The file of one pipeline, for the run that holds it."""
 
     def __init__(self, place: Location) -> None:
-        self._place, self._files = place, files_at(place)
+        self._files = files_at(place)
 
     def over(self) -> None:
         """All streams work."""
@@ -97,7 +101,7 @@ class Record:
     def _write(self, error: CdcError, tries: int = 0, until: str = "") -> None:
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         try:
-            before, data = read(self._place), error.as_json()
+            before, data = _read(self._files), error.as_json()
             since = before.since if before is not None and before.is_the_same(data) else now
             self._files.write(_NAME, json.dumps(LastError(since, now, data, tries, until).to_json()))
         except FAILURES as failure:
