@@ -47,10 +47,10 @@ def test_a_newcomer_gets_to_the_end_of_the_demo(python: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "\nverified: " in done.stdout
     lines = done.stdout.splitlines()
-    demo = lines[lines.index("$ lakehouse-cdc demo") :]
-    ended = next(i for i, line in enumerate(demo) if line.startswith("# exit code"))
-    assert words(demo[:ended]) == words(read(PICTURE.read_text(encoding="utf-8"))), "make the picture again: --picture"
-    assert [line for line in lines if len(line) > COLUMNS and not line.startswith(("$", "#"))] == []
+    ours = lines[lines.index("$ lakehouse-cdc demo") :]  # the lines before are uv's
+    demo = ours[: next(i for i, line in enumerate(ours) if line.startswith("# exit code"))]
+    assert words(demo) == words(read(PICTURE.read_text(encoding="utf-8"))), "make the picture again: --picture"
+    assert [line for line in ours if len(line) > COLUMNS and not line.startswith(("$", "#"))] == []
 
 
 @pytest.mark.process
