@@ -34,6 +34,7 @@ html_theme_options = {
 }
 html_show_sourcelink = False
 html_copy_source = False
+smartquotes = False  # a command in a sentence is copied as it is typed
 exclude_patterns = ["conf.py"]
 nitpicky = True
 

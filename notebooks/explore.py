@@ -91,14 +91,16 @@ if keeps_versions:
     times = [step["at"] for step in steps]
     versions = list(accumulate(step[1] for step in steps))
     standing = list(accumulate(step[2] for step in steps))
+    plt.rcParams["date.converter"] = "concise"  # the date is there once, beside the times
     figure, axes = plt.subplots(figsize=(9, 4), layout="constrained")
     axes.step(times, versions, where="post", color="tab:blue", label="versions begun")
     axes.step(times, standing, where="post", color="tab:orange", label="rows")
-    axes.set(title=f"{table}, by the source's time of commit", ylabel="count", ylim=(0, None))
+    axes.set(title=f"{table}: rows, and versions of them", ylabel="count", ylim=(0, None))
+    axes.set_xlabel("time of commit on the source")
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
-    figure.autofmt_xdate()
+    axes.yaxis.set_major_formatter("{x:,.10g}")
     plt.show()
 else:
     print(f"{table} is kept as it is now; set scd: 2 for its versions")

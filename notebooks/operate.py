@@ -87,6 +87,7 @@ if pipeline.config.target.metrics and status.bronze is not None:
     batches = pipeline.spark.sql(of_metrics).collect()
 print(f"{len(batches)} batches in the last {hours:g} hours")
 
+plt.rcParams["date.converter"] = "concise"  # the date is there once, beside the times
 figure, (lags, rates, times) = plt.subplots(3, 1, sharex=True, figsize=(10, 8), layout="constrained")
 for layer, colour in (("bronze", "#a05a2c"), ("silver", "#5b7083")):
     of_layer = [batch for batch in batches if batch.layer == layer]
@@ -103,8 +104,9 @@ times.set(title="Seconds that a batch took", ylabel="seconds", ylim=(0, None), x
 for axes in (lags, rates, times):
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
-figure.autofmt_xdate()
+    axes.yaxis.set_major_formatter("{x:,.10g}")
+lags.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
+figure.align_ylabels()
 plt.show()
 
 # COMMAND ----------
@@ -126,6 +128,7 @@ if busiest:
     drawn = of_tables.barh([name for name, _ in busiest], [count for _, count in busiest], color="#1f6feb")
     of_tables.bar_label(drawn, labels=[f"{count:,}" for _, count in busiest], padding=4)
     of_tables.set(title=f"Rows of bronze by table, last {hours:g} hours", xlabel="rows")
+    of_tables.xaxis.set_major_formatter("{x:,.10g}")
     of_tables.margins(x=0.12)
     of_tables.spines[["top", "right"]].set_visible(False)
     plt.show()

@@ -155,6 +155,7 @@ for op, (kind, colour) in KINDS.items():
     axes.barh(names, widths, left=begin, color=colour, label=kind)
     begin = [left + width for left, width in zip(begin, widths, strict=True)]
 axes.set(title="Rows of bronze by table and operation", xlabel="rows")
+axes.xaxis.set_major_formatter("{x:,.10g}")
 axes.spines[["top", "right"]].set_visible(False)
 axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
 plt.show()

@@ -134,21 +134,29 @@ figures = [(row[0] if (row := frame.agg(figure_of).first()) else None) or 0.0 fo
 steps = [abs(later - earlier) for earlier, later in pairwise(figures)]
 suspect = steps.index(max(steps)) + 1  # the moment after the largest step
 
-figure, axes = plt.subplots(figsize=(9, 4), layout="constrained")
-axes.step(range(len(figures)), figures, where="post", color="tab:blue", linewidth=2)
-axes.plot(range(len(figures)), figures, "o", color="tab:blue")
-axes.plot([suspect], [figures[suspect]], "o", color="tab:red", markersize=11, fillstyle="none", markeredgewidth=2)
+figure, axes = plt.subplots(figsize=(9, 4.5), layout="constrained")
+axes.step(range(len(figures)), figures, where="post", color="#1f6feb", linewidth=2)
+axes.plot(range(len(figures)), figures, "o", color="#1f6feb", clip_on=False)
+at = ([suspect], [figures[suspect]])
+axes.scatter(*at, s=120, facecolors="none", edgecolors="#cf222e", linewidths=2, clip_on=False, zorder=3)
+late = suspect > len(figures) / 2  # its words are on the side that has room for them
 axes.annotate(
-    f"largest step: {figures[suspect - 1]:g} to {figures[suspect]:g}",
+    f"largest step: {figures[suspect - 1]:,.10g} to {figures[suspect]:,.10g}",
     (suspect, figures[suspect]),
-    xytext=(12, 12),
+    xytext=(-14 if late else 14, 12),
     textcoords="offset points",
-    color="tab:red",
+    ha="right" if late else "left",
+    color="#cf222e",
 )
-axes.set_xticks(range(len(places)), [f"{file}\n{pos}" for file, pos in places], fontsize=8)
-axes.set(title=f"{table} as of each transaction: {named}", xlabel="end of the transaction", ylim=(0, None))
-axes.margins(x=0.05)
+files = ["", *(file for file, _ in places)]
+labels = [str(pos) if file == last else f"{file}:{pos}" for last, (file, pos) in zip(files, places, strict=False)]
+axes.set_xticks(range(len(places)), labels, fontsize=8, rotation=30, ha="right")
+axes.yaxis.set_major_formatter("{x:,.10g}")
+axes.set(title=f"{table} as of each transaction", xlabel="end of the transaction (FILE:POS)", ylabel=named)
+axes.margins(x=0.05, y=0.15)
+axes.set_ylim(bottom=min(0, *figures))
 axes.grid(alpha=0.3)
+axes.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # COMMAND ----------

@@ -30,7 +30,7 @@ from lakehouse_cdc.workers.launcher import python
 
 NEXT = {
     "lakehouse-cdc demo --keep": "the same in the folder lakehouse-demo, to look at; again, and it continues",
-    "lakehouse-cdc init --url mysql://USER@HOST:3306 --tables 'DATABASE.*' --password-env VARIABLE":
+    "lakehouse-cdc init --url mysql://USER@HOST --tables 'DB.*' --password-env VAR":
         "a pipeline's file for tables of yours",
 }  # fmt: skip
 _RATE = 10.0  # transactions a second while everything runs
@@ -72,17 +72,15 @@ def run_demo(screen: Screen, *, rows: int, folder: Path | None, url: str) -> boo
         log_to(pipeline.log)
         with ShopWriter(shop, rate=_RATE) as writer:
             with Ticker(screen, shop.counts()) as ticker:
-                screen.say(
-                    "2. bronze and silver: the rows are read in chunks, without a lock, while"
-                    f" {_RATE:.0f} transactions a second continue"
-                )
+                screen.say(f"2. bronze and silver: read without a lock, beside {_RATE:.0f} transactions a second")
                 first = _run(pipeline, ticker)
                 phases.end("first run")
                 screen.say("3. what was written meanwhile comes from the binlog")
                 second = _run(pipeline, ticker)
                 phases.end("second run")
-            screen.say("4. the proof: each row of silver against the source, both at one position of the binlog")
-            report = pipeline.verify()
+            screen.say("4. the proof: each row of silver against the source, at one binlog position")
+            with screen.waiting("comparing"):
+                report = pipeline.verify()
             phases.end("verify")
         data = {
             **report.to_json(),
@@ -110,7 +108,7 @@ def _passing_log() -> Iterator[Path]:
 
 def _say_of_kernels(screen: Screen) -> None:
     if take_long(Path(kernel_cache())):
-        screen.say("   compiling what reads rows, once on this machine: about a minute, beside the rest")
+        screen.say("   compiling what reads rows, once on this machine, for about a minute")
 
 
 def _run(pipeline: Pipeline, ticker: Ticker) -> RunReport:
@@ -129,7 +127,9 @@ def _server(
         options = ConnectionOptions.from_url(url, password=os.environ.get(_PASSWORD, ""))
         yield {"url": url, "password": f"${{env:{_PASSWORD}}}"}, lambda: connect(options).connection
         return
-    with MySqlServer.start(home / "mysql") as server:
+    with ExitStack() as stack:
+        with screen.waiting("starting MySQL"):
+            server = stack.enter_context(MySqlServer.start(home / "mysql"))
         screen.say(f"   MySQL runs at {server.url}")
         yield {"url": f"mysql://root@127.0.0.1:{server.port}"}, server.connect
 
@@ -169,7 +169,7 @@ def _summary(screen: Screen, pipeline: Pipeline, report: VerifyReport, data: dic
          "equal" if t.equal else f"{t.differing} differ"]
         for t in report.tables
     ]  # fmt: skip
-    screen.table("Demo", ["table", "read", "inserts", "updates", "deletes", "silver rows", "source"], rows)
+    screen.table("", ["table", "read", "inserts", "updates", "deletes", "silver rows", "source"], rows)
     verdict, style = ("verified:", "green") if report.verified else ("NOT verified:", "red")
     written = data["written_meanwhile"]
     compared = (
@@ -177,7 +177,7 @@ def _summary(screen: Screen, pipeline: Pipeline, report: VerifyReport, data: dic
         f" {report.position}, though the shop committed {written['transactions']:,} transactions meanwhile"
     )
     screen.say(compared, verdict, style)
-    screen.say(f"{data['seconds']} s: {', '.join(f'{name} {took} s' for name, took in data['phases'].items())}")
+    screen.say(f"{data['seconds']} s: {', '.join(f'{name} {took}' for name, took in data['phases'].items())}")
     layout = pipeline.layout
     if not kept:
         screen.say("Next:")

@@ -52,9 +52,9 @@ def exit_codes(
 
 
 def _say(text: str) -> None:
-    """To stderr: on a terminal wrapped between words, else one line."""
+    """To stderr: on a terminal wrapped between words, and what to do on a line of its own; else one line."""
     if sys.stderr.isatty():
-        Console(stderr=True, highlight=False).print(Text(text))
+        Console(stderr=True, highlight=False).print(Text(text.replace(" Hint: ", "\nHint: ")))
     else:
         print(text, file=sys.stderr)
 

@@ -6,7 +6,8 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -59,6 +60,17 @@ class Screen:
         self._lasting = text
         self._show(text)
 
+    @contextmanager
+    def waiting(self, text: str) -> Iterator[None]:
+        """A lasting line for the block, on a terminal."""
+        if self.console.is_terminal:
+            self.lasting(text)
+        try:
+            yield
+        finally:
+            if self.console.is_terminal:
+                self.lasting("")
+
     def passing(self, text: str) -> None:
         """The same, before which the lasting line steps back until "" comes; elsewhere a line like any other."""
         if self.console.is_terminal:
@@ -90,8 +102,14 @@ class Screen:
         return say
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """A table; numbers are aligned right."""
-        shown = Table(title=Text(title), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+        """A table, below a title if there is one; numbers are aligned right."""
+        shown = Table(
+            title=Text(title) if title else None,
+            title_justify="left",
+            title_style="bold",
+            box=SIMPLE_HEAD,
+            pad_edge=False,
+        )
         for i, name in enumerate(columns):
             numeric = bool(rows) and all(isinstance(row[i], int | float) for row in rows)
             shown.add_column(name, justify="right" if numeric else "left", overflow="fold")

@@ -15,6 +15,7 @@ from lakehouse_cdc.cli.demo import NEXT
 from lakehouse_cdc.cli.main import app
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.testing import MySqlServer
+from tests.newcomer.terminal import COLUMNS
 from tests.support.commands import call
 
 pytestmark = pytest.mark.mysql
@@ -121,10 +122,11 @@ def test_what_the_demo_says_next_can_be_done(
     mysql: MySqlServer, database: str, tables: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a user, a server, a database and a variable in their places."""
+    assert max(len(f"  {command}") for command in NEXT) <= COLUMNS
     [line] = [command for command in NEXT if " init " in command]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SHOP_PASSWORD", "")
-    places = {"mysql://USER@HOST:3306": mysql.url, "DATABASE": database, "VARIABLE": "SHOP_PASSWORD"}
+    places = {"mysql://USER@HOST": mysql.url, "DB": database, "VAR": "SHOP_PASSWORD"}
     for place, value in places.items():
         assert line.count(place) == 1
         line = line.replace(place, value)

@@ -28,7 +28,7 @@ PRINTED = {
     "demo --keep": "tests/cli/test_demo.py",
     "doctor -c pipeline.yml": "tests/test_readme.py",
     "init --help": "tests/cli/test_printed_commands.py",
-    "init --url mysql://USER@HOST:3306 --tables 'DATABASE.*' --password-env VARIABLE": "tests/cli/test_init.py",
+    "init --url mysql://USER@HOST --tables 'DB.*' --password-env VAR": "tests/cli/test_init.py",
     "maintain --vacuum -c pipeline.yml": "tests/pipeline/test_maintain.py",
     "redact -c pipeline.yml": "tests/pipeline/test_redact.py",
     "reset --keep-tables -c pipeline.yml": "tests/pipeline/test_belonging.py",

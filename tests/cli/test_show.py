@@ -44,6 +44,14 @@ def test_progress_fits_and_begins_with_rate_and_time_left() -> None:
     assert re.search(r"^\W*[0-9,]+ rows/s, about [0-9,]+ s left, 1,234,567,890 read", last), lines(shown)
 
 
+def test_what_is_waited_for_is_gone_in_the_end() -> None:
+    screen, shown = on_terminal(80)
+    with screen.waiting("comparing"):
+        pass
+    assert "comparing" in shown.getvalue()
+    assert [line for line in terminal_shows(shown.getvalue()) if line] == []
+
+
 def test_text_is_wrapped_between_words() -> None:
     screen, shown = on_terminal(40)
     text = "the table is not followed since a statement at mysql-bin.000002:4711 could not be understood"

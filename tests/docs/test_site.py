@@ -65,6 +65,13 @@ def test_a_diagram_is_a_picture_and_needs_no_network(site: Path) -> None:
         assert asked == [], page
 
 
+def test_options_and_quotes_are_as_they_are_typed(site: Path) -> None:
+    """Two hyphens stay two hyphens, and quotes straight: the pages have commands in sentences, too."""
+    for page in site.rglob("*.html"):
+        assert re.findall(r"\S*(?:–[a-z]|[“”‘’])\S*", page.read_text(encoding="utf-8")) == [], page
+    assert "lakehouse-cdc reset --keep-tables -c pipeline.yml" in text_of(site, "reference/errors")
+
+
 def test_a_search_has_what_the_pages_say(site: Path) -> None:
     """The index that the search page reads, in the browser, is of all pages."""
     index = json.loads((site / "searchindex.js").read_text(encoding="utf-8").removeprefix("Search.setIndex(")[:-1])

@@ -92,9 +92,9 @@ def interpreter(version: str, made: Home) -> Path:
 
 def _there(version: str) -> Path | None:
     """What uv finds, or pyenv has."""
-    found = subprocess.run(["uv", "python", "find", "--no-project", version], capture_output=True, text=True)
-    if found.returncode == 0:
-        return Path(found.stdout.strip())
+    asked = subprocess.run(["uv", "python", "find", "--no-project", version], capture_output=True, text=True)
+    if asked.returncode == 0:
+        return Path(asked.stdout.strip())
     return next((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin/python3"), None)
 
 

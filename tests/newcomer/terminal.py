@@ -54,8 +54,8 @@ def shown(text: str) -> list[str]:
     """What is there to read after a program has written this: lines may have been written over."""
     lines: list[str] = [""]
     row = column = 0
-    for found in _PART.finditer(text):
-        number, letter, control, words = found.groups()
+    for part in _PART.finditer(text):
+        number, letter, control, words = part.groups()
         if control == "\n":
             row += 1
         elif control == "\r":

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.newcomer.terminal import COLUMNS, shown
+from tests.newcomer.picture import read, svg, words
+from tests.newcomer.terminal import COLUMNS, run, shown
 from tests.support.documents import ROOT
+
+PICTURE = ROOT / "docs" / "_static" / "demo.svg"
 
 
 def test_what_is_written_over_is_gone() -> None:
     assert shown("working...\r\x1b[2Kdone\r\n\x1b[32mgreen\x1b[0m") == ["done", "green"]
     assert shown("one\r\ntwo\r\n\x1b[1A\x1b[2Kthree") == ["one", "three", ""]
     assert shown("abc\x08\x08X") == ["aXc"]
+
+
+def test_a_picture_is_read_as_it_was_drawn() -> None:
+    lines = ["$ lakehouse-cdc demo", "", "1. a <shop> & its [rows]", "   table   read", "verified: 3 rows", "──── ─"]
+    assert read(svg(lines)) == lines
+    assert words(lines) == words([*lines[:4], "verified: 1,234.5", "rows", "─────── ──"])
+    assert words(lines) != words([*lines[:4], "verified: no rows", "──── ─"])
+
+
+@pytest.mark.process
+def test_on_a_terminal_what_to_do_is_a_line_of_its_own(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "lakehouse_cdc.cli.main", "doctor", "-c", "pipeline.yml"]
+    ran = run(command, tmp_path, os.environ, None)
+    error, hint = " ".join(ran.lines).split(" Hint: ")
+    assert error.startswith("error: CDC-1004 config_file_unreadable: cannot read pipeline.yml")
+    assert [line for line in ran.lines if line.startswith(f"Hint: {hint[:40]}")]
 
 
 @pytest.mark.long
@@ -26,7 +46,11 @@ def test_a_newcomer_gets_to_the_end_of_the_demo(python: str) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "\nverified: " in done.stdout
-    assert [line for line in done.stdout.splitlines() if len(line) > COLUMNS and not line.startswith(("$", "#"))] == []
+    lines = done.stdout.splitlines()
+    ours = lines[lines.index("$ lakehouse-cdc demo") :]  # the lines before are uv's
+    demo = ours[: next(i for i, line in enumerate(ours) if line.startswith("# exit code"))]
+    assert words(demo) == words(read(PICTURE.read_text(encoding="utf-8"))), "make the picture again: --picture"
+    assert [line for line in ours if len(line) > COLUMNS and not line.startswith(("$", "#"))] == []
 
 
 @pytest.mark.process
