@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
 from lakehouse_cdc.lake.spark_errors import as_cdc_error
+from lakehouse_cdc.model.place import bucket_and_prefix
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +37,8 @@ class ObjectStore:
     """
 
     def __init__(self, spark: SparkSession) -> None:
-        self._java: Any = spark._jvm.lakehouse_cdc.store.ObjectStore  # type: ignore[union-attr]
+        jvm: Any = spark._jvm
+        self._jvm, self._java = jvm, jvm.lakehouse_cdc.store.ObjectStore
         self._configuration: Any = spark.sparkContext._jsc.hadoopConfiguration()
 
     def read(self, url: str) -> tuple[bytes, str] | None:
@@ -60,6 +62,23 @@ class ObjectStore:
     def delete(self, url: str) -> None:
         """Delete an object, or all below a prefix."""
         self._asked(lambda: self._java.delete(self._configuration, url))
+
+    def delete_folder_object(self, url: str) -> None:
+        """Delete the object that stands for a folder, and nothing that is below it; none is fine.
+
+        Clients of S3 put one as they delete an object: Hadoop's where the folder became empty by that, pyarrow's
+        always. Hadoop's names none of these, so AWS's is asked, which it is made of.
+        """
+        bucket, prefix = bucket_and_prefix(url)
+        request = self._jvm.software.amazon.awssdk.services.s3.model.DeleteObjectRequest.builder()
+        request = request.bucket(bucket).key(f"{prefix}/").build()
+        path = self._jvm.org.apache.hadoop.fs.Path(url)
+
+        def delete() -> None:
+            files = path.getFileSystem(self._configuration)
+            files.getS3AInternals().getAmazonS3Client("delete the object of a folder").deleteObject(request)
+
+        self._asked(delete)
 
     @staticmethod
     def _asked(ask: Callable[[], T]) -> T:

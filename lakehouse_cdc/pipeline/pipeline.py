@@ -37,6 +37,7 @@ from lakehouse_cdc.pipeline.report import Layer, Progress, RunReport, VerifyRepo
 from lakehouse_cdc.pipeline.run.disk import disks_asked
 from lakehouse_cdc.pipeline.run.failures import translate
 from lakehouse_cdc.pipeline.run.restarts import persistently
+from lakehouse_cdc.pipeline.run.store import store_asked
 from lakehouse_cdc.pipeline.run.streams import Streams
 from lakehouse_cdc.pipeline.taking_signals import OTHER_RUN, TakesSignals
 from lakehouse_cdc.schema.selection import Selection
@@ -287,7 +288,7 @@ class Pipeline(TakesSignals):
             report.restarted(error)
 
         def asked() -> T:
-            with disks_asked(self._local_folders):
+            with disks_asked(self._local_folders), store_asked(self.checkpoints, lambda: self.spark):
                 return does()
 
         seconds = self.config.source.retry_seconds if waits else 0

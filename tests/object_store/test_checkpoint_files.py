@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse_cdc.errors import DefiniteError, codes
+from lakehouse_cdc.errors import CdcError, DefiniteError, codes
+from lakehouse_cdc.lake.files.bucket import reach
+from lakehouse_cdc.lake.files.choice import files_at
 from lakehouse_cdc.lake.object_store import ObjectStore
 from lakehouse_cdc.lake.spark_errors import as_cdc_error, failure_of
+from lakehouse_cdc.model.place import Storage
+from lakehouse_cdc.pipeline.run.store import store_asked
 from lakehouse_cdc.runtime.object_store import keep_checkpoints
 from tests.support.s3_server import S3Server
 
@@ -110,6 +115,33 @@ def test_a_query_that_finds_its_batch_planned_by_another_ends(
     assert failure is not None
     assert as_cdc_error(failure).code is codes.LEASE_LOST
     assert store.read(f"{place}/offsets/2")[0] == b"another's"  # type: ignore[index]
+
+
+@pytest.mark.parametrize("methods", [("GET",), ("PUT",), ("DELETE", "POST")])
+def test_a_store_that_refuses_the_keys_is_not_tried_again(
+    spark: SparkSession, s3: S3Server, bucket: str, methods: tuple[str, ...]
+) -> None:
+    place = f"s3a://{bucket}/kept/shop"
+    storage = Storage(endpoint=s3.url, access_key="key", secret_key="secret")
+    reach(bucket, storage)
+    files = files_at(place)
+    files.write("note", "of a run")
+    s3.refused = lambda asked: asked.method in methods
+    asks: dict[str, Callable[[], object]] = {
+        "GET": files.names,
+        "PUT": lambda: files.write("note", ""),
+        "DELETE": lambda: files.delete("note"),
+    }
+    with pytest.raises(CdcError) as transient:
+        asks[methods[0]]()
+    assert transient.value.code is codes.OBJECT_STORE_UNAVAILABLE
+    with pytest.raises(CdcError) as refused, store_asked(place, lambda: spark):
+        asks[methods[0]]()
+    assert refused.value.code is codes.OBJECT_STORE_REFUSED
+    s3.refused = lambda _: False
+    with pytest.raises(CdcError) as passed, store_asked(place, lambda: spark):
+        raise transient.value
+    assert passed.value is transient.value
 
 
 def test_an_older_spark_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,3 +119,16 @@ def test_what_is_no_table_is_left_alone(spark: SparkSession, store: ObjectStore,
     with pytest.raises(DefiniteError) as refused:
         exists(spark, Table("schema", "one", root=f"s3a://{bucket}/lake"))
     assert refused.value.code is codes.NOT_A_DELTA_TABLE
+
+
+def test_what_stands_for_a_folder_is_deleted_and_nothing_below_it(
+    s3: S3Server, store: ObjectStore, bucket: str
+) -> None:
+    for name in ("lake/one", "lake/two/object"):
+        assert store.put_new(f"s3a://{bucket}/{name}", b"1")
+    store.delete(f"s3a://{bucket}/lake/two/object")
+    assert s3.folders(bucket) == ["lake/two/"]
+    for place in ("lake/two", "lake", "lake/one", "lake/three"):
+        store.delete_folder_object(f"s3a://{bucket}/{place}")
+    assert s3.folders(bucket) == []
+    assert s3.objects(bucket) == ["lake/one"]

@@ -58,6 +58,7 @@ def test_rows_changes_and_the_next_run(
         reset.execute()
     left = [name for name in s3.objects(bucket_of(file)) if not name.endswith(".lease")]
     assert left == []
+    assert s3.folders(bucket_of(file)) == []
     assert of_rows(Pipeline.from_yaml(file, spark).run(once=True).to_json()) == {f"{database}.t": {"r": 3}}
 
 

@@ -54,9 +54,15 @@ class S3Server:
 
     def objects(self, bucket: str) -> list[str]:
         """The names of a bucket's objects, but for those that stand for folders; up to a thousand."""
+        return [name for name in self._names(bucket) if not name.endswith("/")]
+
+    def folders(self, bucket: str) -> list[str]:
+        """The names of objects that stand for folders, of the first thousand objects."""
+        return [name for name in self._names(bucket) if name.endswith("/")]
+
+    def _names(self, bucket: str) -> list[str]:
         with urllib.request.urlopen(f"{self.url}/{bucket}?list-type=2") as answer:
-            names = re.findall(r"<Key>([^<]*)</Key>", answer.read().decode())
-        return [name for name in names if not name.endswith("/")]
+            return re.findall(r"<Key>([^<]*)</Key>", answer.read().decode())
 
     def commits(self, bucket: str) -> list[Request]:
         """The puts of versions of tables' logs."""

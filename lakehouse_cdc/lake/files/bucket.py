@@ -16,6 +16,7 @@ How a bucket is reached, its keys among that, is known to a process by the bucke
 (see `runtime.object_store`), so no location has a key in it. An object of this module that is pickled has none, either.
 
 pyarrow does not say by a type whether the store refused or failed: both are transient errors of ours, with its words.
+A run asks Spark's client, which does (see `pipeline.run.store`).
 
 Guards: tests/lake/files, tests/object_store.
 """

@@ -82,6 +82,7 @@ class Reset:
         self._places = _folders(layout, keep_tables)
         in_store = is_url(layout.path) and not keep_tables
         self._store_places = [f"{layout.path}/{schema}" for schema in _schemas(layout)] if in_store else []
+        self._folders_in_store = [*self._store_places, *filter(is_url, [self._state.where])]
 
     def execute(self) -> None:
         """Delete it, and what is remembered of the settings and the comments of silver's tables, of what
@@ -102,6 +103,8 @@ class Reset:
             empty_trash(place)
         for place in self._store_places:
             _finish_deletions(self._spark(), place)
+        for place in self._folders_in_store:
+            _delete_folder_object(self._spark(), place)
 
 
 def require_no_stream(spark: SparkSession, layout: Layout) -> None:
@@ -177,6 +180,12 @@ def _finish_deletions(spark: SparkSession, place: str) -> None:
     store = ObjectStore(spark)
     for name in store.names(place):
         store.finish_deletion(f"{place}/{name.rstrip('/')}")
+
+
+def _delete_folder_object(spark: SparkSession, place: str) -> None:
+    from lakehouse_cdc.lake.object_store import ObjectStore
+
+    ObjectStore(spark).delete_folder_object(place)
 
 
 def _is_ours(reader: TableReader, layout: Layout, table: Table) -> bool:
