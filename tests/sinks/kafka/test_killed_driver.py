@@ -235,5 +235,5 @@ def events_of(spark: SparkSession, lake: Pipeline) -> Counter[Event]:
     rows = bronze(spark, lake).where("op IN ('r', 'c', 'u', 'd')").selectExpr(
         "source_table", "op", "coalesce(after, before) AS row"
     )  # fmt: skip
-    found = rows.selectExpr("source_table", "op", "row:id::int AS id", "row:n::int AS n").collect()
-    return Counter((row[0].rpartition(".")[2], row[1], row[2], row[3]) for row in found)
+    events = rows.selectExpr("source_table", "op", "row:id::int AS id", "row:n::int AS n").collect()
+    return Counter((row[0].rpartition(".")[2], row[1], row[2], row[3]) for row in events)
