@@ -132,6 +132,7 @@ class ObjectStore:
             if name != _DELETING:
                 self.delete(f"{url}/{name.rstrip('/')}")
         self.delete(f"{url}/{_DELETING}")
+        self.delete_folder_object(url)
 
 
 @dataclass(frozen=True)
