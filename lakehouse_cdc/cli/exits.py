@@ -42,7 +42,8 @@ def exit_codes(
         error = _ours(raised)
         if verbose:
             traceback.print_exc()
-        _say(as_called(f"error: {error}", file))
+        what, to_do = (as_called(sentence, file) for sentence in error.sentences)
+        _say(f"error: {what}", to_do)
         if as_json:
             print(json.dumps(error.as_json()))
         raise typer.Exit(WRONG_USE if isinstance(error, ConfigError) else FAILED) from None
@@ -51,12 +52,12 @@ def exit_codes(
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _say(text: str) -> None:
-    """To stderr: on a terminal wrapped between words, and what to do on a line of its own; else one line."""
+def _say(*sentences: str) -> None:
+    """To stderr: on a terminal each on lines of its own, wrapped between words; else all on one."""
     if sys.stderr.isatty():
-        Console(stderr=True, highlight=False).print(Text(text.replace(" Hint: ", "\nHint: ")))
+        Console(stderr=True, highlight=False).print(Text("\n".join(sentences)))
     else:
-        print(text, file=sys.stderr)
+        print(*sentences, file=sys.stderr)
 
 
 def _ours(error: CdcError | ModuleNotFoundError) -> CdcError:

@@ -60,9 +60,14 @@ class CdcError(Exception):
             self.code, self.what, where=self.where or table, hint=self.hint, table=table, position=position
         )
 
-    def __str__(self) -> str:
+    @property
+    def sentences(self) -> tuple[str, str]:
+        """What happened, and where; what to do."""
         where = f" [{self.where}]" if self.where else ""
-        return f"{self.code}: {self.what}{where} Hint: {self.hint}{self.trailer}"
+        return f"{self.code}: {self.what}{where}", f"Hint: {self.hint}{self.trailer}"
+
+    def __str__(self) -> str:
+        return " ".join(self.sentences)
 
     def __reduce__(self) -> tuple[object, ...]:
         # codes are found by number, and keyword-only arguments survive a pickle between Spark's processes
