@@ -32,6 +32,8 @@ _CALLED = "An error occurred while calling "  # py4j's line before that of the e
 _NO_BROKER = ("TimeoutException", "DisconnectException", "NetworkException", "BrokerNotAvailableException")
 _REFUSALS = ("AccessDeniedException", "UnknownStoreException", "NoAuthWithAWSException", "NoAwsCredentialsException")
 _OF_STORE = ("org.apache.hadoop.fs.s3a.", "software.amazon.awssdk.")  # packages of the client of S3
+_ANSWER = "software.amazon.awssdk.core.exception.SdkServiceException"  # one of the store's, as the client met it
+_FORBIDDEN = (401, 403)  # of HTTP
 _WITH_HINTS = (
     codes.TOPIC_RECORDS_LOST, codes.KAFKA_UNAVAILABLE, codes.OBJECT_STORE_REFUSED, codes.OBJECT_STORE_UNAVAILABLE,
     codes.PLANNER_ENDED, codes.LEASE_LOST,
@@ -132,10 +134,13 @@ def _no_broker(error: BaseException) -> bool:
 
 def _of_object_store(error: BaseException) -> Code[CdcError] | None:
     """What the client of an object store failed for, if it was that which failed."""
-    names = [java.getClass().getName() for java in _java_causes(error)]
+    causes = list(_java_causes(error))
+    names = [java.getClass().getName() for java in causes]
     if not any(name.startswith(_OF_STORE) for name in names):
         return None
-    refused = any(name.rpartition(".")[2] in _REFUSALS for name in names)
+    refused = any(name.rpartition(".")[2] in _REFUSALS for name in names) or any(
+        java.statusCode() in _FORBIDDEN for java in causes if _is_instance(java, _ANSWER)
+    )
     return codes.OBJECT_STORE_REFUSED if refused else codes.OBJECT_STORE_UNAVAILABLE
 
 
@@ -182,11 +187,15 @@ def _java_causes(error: BaseException) -> Iterator[Any]:
         java = java.getCause()
 
 
-def _condition(java: Any) -> str | None:
+def _is_instance(java: Any, name: str) -> bool:
     from py4j.java_gateway import is_instance_of
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
-    if gateway is None or not is_instance_of(gateway, java, "org.apache.spark.SparkThrowable"):
+    return gateway is not None and bool(is_instance_of(gateway, java, name))
+
+
+def _condition(java: Any) -> str | None:
+    if not _is_instance(java, "org.apache.spark.SparkThrowable"):
         return None
     return str(java.getErrorClass() or "") or None  # getCondition is Spark 4's name for it, and this calls it
