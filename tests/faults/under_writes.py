@@ -127,6 +127,8 @@ def play(
                     print(f"{tally.made.total()} faults, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
         os.environ |= _ENVIRONMENT
         wrong = [f"the run ended with {code}" for code in world.run.ended.keys() - _ENDS]
+        if wrong:
+            wrong += _errors(folder / "run.log")
         wrong += _wrong(config, writers, session)
         return Outcome(
             kinds, tally, time.monotonic() - began, world.run.ended, _committed(checkpoint), writers.transactions,
@@ -142,6 +144,11 @@ def _tls(world: World, folder: Path) -> str:
     of_server.reload_certificate(world)
     shutil.copy2(world.server.directory / "data" / CERTIFICATE, folder / "ca.pem")
     return f"tls: verify-identity\n  tls_ca: {folder / 'ca.pem'}"
+
+
+def _errors(log: Path) -> list[str]:
+    """What the runs that ended said, each once."""
+    return sorted({line for line in log.read_text(errors="replace").splitlines() if line.startswith("error: ")})
 
 
 def _committed(checkpoint: Path) -> int:
