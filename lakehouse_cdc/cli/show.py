@@ -57,19 +57,18 @@ class Screen:
 
     def lasting(self, text: str) -> None:
         """On a terminal, show a line until the next one takes its place; "" ends it."""
-        self._lasting = text
-        self._show(text)
+        if self.console.is_terminal:
+            self._lasting = text
+            self._show(text)
 
     @contextmanager
     def waiting(self, text: str) -> Iterator[None]:
         """A lasting line for the block, on a terminal."""
-        if self.console.is_terminal:
-            self.lasting(text)
+        self.lasting(text)
         try:
             yield
         finally:
-            if self.console.is_terminal:
-                self.lasting("")
+            self.lasting("")
 
     def passing(self, text: str) -> None:
         """The same, before which the lasting line steps back until "" comes; elsewhere a line like any other."""
@@ -278,15 +277,13 @@ class Ticker:
         self._replaced = screen.console.is_terminal
 
     def __enter__(self) -> Ticker:
-        if self._replaced:
-            self._screen.lasting("starting Spark and the first batch")
+        self._screen.lasting("starting Spark and the first batch")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._replaced:
-            self._screen.lasting("")
+        self._screen.lasting("")
 
     def __call__(self, progress: Progress) -> None:
         """Called after each batch."""
