@@ -104,7 +104,7 @@ def write_checksum(folder: str, version: int, before: Checksum, actions: Iterabl
             out.write(json.dumps(said, ensure_ascii=False) + "\n")
         os.replace(temporary, log_file(log, version, "crc"))
     finally:
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             os.unlink(temporary)
 
 

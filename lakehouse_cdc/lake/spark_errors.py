@@ -8,7 +8,6 @@ Tests: tests/errors; what is done again after a conflict: tests/pipeline, tests/
 
 from __future__ import annotations
 
-import errno
 import re
 import sys
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse_cdc.errors import CdcError, Code, codes
 from lakehouse_cdc.errors.codec import crossing, decoded
+from lakehouse_cdc.lake.refused_writes import refused_by_disk
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -41,7 +41,6 @@ _WITH_HINTS = (
 _PLANNED_BY_ANOTHER = "CONCURRENT_STREAM_LOG_UPDATE"  # a file of the checkpoint that this query was about to create
 _PLANNER = "org.apache.spark.sql.execution.python.streaming.PythonStreamingSourceRunner"  # Spark's end of the pipe
 _ENDED = ("java.io.EOFException", "java.net.SocketException")
-_OF_DISK = {errno.ENOSPC, errno.EROFS, errno.EDQUOT}  # of Python's own writes; Java's have no number
 _LATE = "Python worker failed to connect back"
 _DEEPEST = 50  # causes; a chain of them has no cycle, but nothing promises that
 
@@ -83,8 +82,8 @@ def as_cdc_error(error: BaseException, *, hint: str = "") -> CdcError:
         return error
     if jvm_has_ended():
         return codes.SPARK_FAILED.error("Spark's JVM has ended", hint=hint)
-    if isinstance(error, OSError) and error.errno in _OF_DISK:
-        return codes.DISK_REFUSES.error(f"cannot write to {error.filename or 'a file'}: {error.strerror}")
+    if isinstance(error, OSError) and (why := refused_by_disk(error)):  # of Python's own writes; Java's have no number
+        return codes.DISK_REFUSES.error(f"cannot write to {error.filename or 'a file'}: {why}")
     text = str(error)
     if (ours := raised_in_sql(error) or decoded(text)) is not None:
         return ours

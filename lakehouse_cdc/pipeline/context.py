@@ -16,6 +16,7 @@ from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.files import bucket
 from lakehouse_cdc.lake.object_store import ObjectStore, Slot
 from lakehouse_cdc.lake.readers.choice import ReaderOnDemand
+from lakehouse_cdc.lake.refused_writes import writable
 from lakehouse_cdc.lake.spark_errors import jvm_has_ended
 from lakehouse_cdc.model.own_columns import OwnColumns
 from lakehouse_cdc.model.place import Storage, as_hadoop, bucket_and_prefix, is_url
@@ -24,7 +25,7 @@ from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, c
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
 from lakehouse_cdc.pipeline.config.model import PipelineConfig
 from lakehouse_cdc.pipeline.config.source_options import connection_options, source_options
-from lakehouse_cdc.pipeline.run.exclusive import exclusive, writable
+from lakehouse_cdc.pipeline.run.exclusive import exclusive
 from lakehouse_cdc.pipeline.run.failures import translate
 from lakehouse_cdc.pipeline.run.lease import fence, leased
 from lakehouse_cdc.runtime.cache import cache_directory

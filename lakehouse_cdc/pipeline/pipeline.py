@@ -186,33 +186,29 @@ class Pipeline(TakesSignals):
         self._take_signals()
         with ExitStack() as starting:
             self._require_fit()
-            starting.enter_context(self.writing(OTHER_RUN))
-            looked = self._settled(report)
-            # a server that has never been reached may be a misspelt one
-            report.notices += self._persistently(looked, report, record, waits=self._has_begun)
+            # a server that has never been reached may be a misspelt one, as may a folder that was never written
+            patient = partial(self._persistently, report=report, record=record, waits=self._has_begun)
+            patient(lambda: starting.enter_context(self.writing(OTHER_RUN)))
+            report.notices += patient(partial(self._settled, report))
             with BronzeMaker(self.spark, self.layout) as making:
                 ready = Naming(self.spark, self.layout, self.schemas, making.wait)
                 return self._run(every, report, ready, Milestones(starting.close, record))
 
-    def _settled(self, report: RunReport) -> Callable[[], list[str]]:
-        """See that what is there belongs together; then how to look at the source, which gives notices."""
+    def _settled(self, report: RunReport) -> list[str]:
+        """See that what is there belongs together, then look at the source; its notices."""
         from lakehouse_cdc.pipeline.start.configuration_changes import configuration_changes
         from lakehouse_cdc.pipeline.start.settling import settle
 
         if (topics := self._topics) is not None:
             report.notices += topics.settle()
-            return topics.require_topics
+            return topics.require_topics()
         options = SourceOptions.parse(self.source_options())
         report.notices += settle(self.spark, self.layout, self.folders, digest(options))
         SetAside(self.schemas).under(digest(options))
         self._require_own_silver()
-
-        def look() -> list[str]:
-            left_out, unused = self._of_the_source()
-            report.leave_out(left_out)
-            return [*unused, *configuration_changes(self.folders, options)]
-
-        return look
+        left_out, unused = self._of_the_source()
+        report.leave_out(left_out)
+        return [*unused, *configuration_changes(self.folders, options)]
 
     @contextmanager
     def _measured(self, report: RunReport) -> Iterator[None]:

@@ -98,7 +98,7 @@ def immutable(world: World) -> Iterator[None]:
     with ExitStack() as undone:
         for folder in _some(world):
             with suppress(FileNotFoundError):
-                undone.enter_context(_flagged(folder))
+                undone.enter_context(immutably(folder))
         yield
 
 
@@ -111,7 +111,8 @@ def _some(world: World) -> list[Path]:
 
 
 @contextmanager
-def _flagged(folder: Path) -> Iterator[None]:
+def immutably(folder: Path) -> Iterator[None]:
+    """While nothing can be made in a folder, or removed from it; on file systems with this flag."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         before = struct.unpack("l", fcntl.ioctl(descriptor, _GET_FLAGS, struct.pack("l", 0)))[0]

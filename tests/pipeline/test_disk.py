@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pymysql
@@ -13,14 +16,18 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import CdcError, codes
+from lakehouse_cdc.lake.direct.change_files import written
+from lakehouse_cdc.lake.direct.creation import put_version
 from lakehouse_cdc.lake.files.folder import refusal
 from lakehouse_cdc.lake.spark_errors import as_cdc_error
 from lakehouse_cdc.ops.last_error import read
 from lakehouse_cdc.pipeline.run.disk import disks_asked
+from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.testing import MySqlServer
-from tests.faults.lake import Disk
+from tests.faults.lake import Disk, immutably
 from tests.faults.under_writes import can_mount
 from tests.remedies import remedy
+from tests.support.bronze_rows import random_rows
 from tests.support.pipelines import ops, pipeline, running, small_table
 from tests.support.waiting import until
 
@@ -113,7 +120,7 @@ def test_a_run_waits_until_it_can_write(
         until(lambda: read(lake.state) is None)
     [report] = reports
     assert report.restarts > 0
-    assert f"cannot write to {disk.path / 'lakehouse'}: {said} Hint: Make room in the folder" in caplog.text
+    assert re.search(rf"cannot write to {disk.path}/lakehouse\S*: {said} Hint: Make room in the folder", caplog.text)
     assert ops(spark, lake) == [("r", 1), ("r", 2), ("r", 3), ("d", 1)]
     assert lake.verify().verified
 
@@ -131,3 +138,66 @@ def test_a_run_that_is_not_to_wait_ends_by_it(
     assert refused.value.code is codes.DISK_REFUSES
     lake.run(once=True)
     assert ops(spark, lake) == [("r", 1), ("r", 2), ("r", 3), ("d", 1)]
+
+
+@pytest.mark.long
+@remedy(codes.DISK_REFUSES)
+def test_a_run_begins_when_its_disk_can_be_written(
+    disk: Disk,
+    spark: SparkSession,
+    mysql: MySqlServer,
+    mysql_client: pymysql.Connection[Any],
+    database: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    small_table(mysql_client, database)
+    lake = pipeline(spark, mysql, database, disk.path)
+    with read_only(disk), pytest.raises(CdcError) as refused:
+        lake.run(once=True)
+    assert refused.value.code is codes.TARGET_UNWRITABLE, "a folder that was never written may be a misspelt one"
+    lake.run(once=True)
+    mysql_client.cursor().execute(f"DELETE FROM {database}.t WHERE id = 1")
+    caplog.clear()
+    with ThreadPoolExecutor(1) as other, ExitStack() as meanwhile:
+        meanwhile.enter_context(read_only(disk))
+        running = other.submit(lake.run, once=True)
+        until(lambda: codes.DISK_REFUSES.label in caplog.text or running.done())
+        assert not running.done()
+        meanwhile.close()
+        report = running.result()
+    assert report.restarts > 0
+    assert "Read-only file system Hint: Make room in the folder" in caplog.text
+    assert ops(spark, lake) == [("r", 1), ("r", 2), ("r", 3), ("d", 1)]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("said", REFUSALS)
+def test_files_of_bronze_that_a_task_cannot_write_say_so(disk: Disk, said: str) -> None:
+    folder = disk.path / "changes"
+    rows = random_rows(Random(0), 3000)
+    with REFUSALS[said](disk), pytest.raises(CdcError) as refused:
+        list(written([rows], str(folder)))
+    assert (refused.value.code, refused.value.what) == (codes.DISK_REFUSES, f"cannot write to {folder}: {said}")
+
+
+@pytest.mark.process
+def test_a_version_that_cannot_be_made_says_why(disk: Disk) -> None:
+    with immutably(disk.path), pytest.raises(PermissionError):
+        put_version(str(disk.path), 0, [])
+    assert put_version(str(disk.path), 0, [])
+    assert not put_version(str(disk.path), 0, [])
+    assert [one.name for one in disk.path.iterdir()] == [f"{0:020}.json"]
+
+
+@pytest.mark.process
+def test_a_signal_says_that_the_disk_refuses(disk: Disk) -> None:
+    signals = Signals(str(disk.path))
+    with read_only(disk):
+        with pytest.raises(CdcError) as refused:
+            signals.pause()
+        assert not signals.paused
+    assert (refused.value.code, refused.value.what) == (
+        codes.DISK_REFUSES, f"cannot write to {disk.path / 'signals'}: Read-only file system"
+    )  # fmt: skip
+    signals.pause()
+    assert signals.paused

@@ -47,9 +47,15 @@ def running(spark: SparkSession, lake: Pipeline) -> Iterator[list[RunReport]]:
         until(lambda: at_work(spark))
         yield reports
     finally:
-        for query in spark.streams.active:
-            query.stop()  # which ends the run as well
-        thread.join(120)
+        until(lambda: _ended(spark, thread))
+
+
+def _ended(spark: SparkSession, run: threading.Thread) -> bool:
+    """Stop the streams, which ends the run as well; one that was about to start them again has others afterwards."""
+    for query in spark.streams.active:
+        query.stop()
+    run.join(1)
+    return not run.is_alive()
 
 
 def at_work(spark: SparkSession) -> bool:

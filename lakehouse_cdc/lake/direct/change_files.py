@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_cdc.lake.direct.data_file import FileWriter
+from lakehouse_cdc.lake.refused_writes import on_disk
 from lakehouse_cdc.model.bronze_arrow import LINE
 from lakehouse_cdc.model.bronze_row import PARTITION, STATISTICS, VARIANT, leaves
 from lakehouse_cdc.model.changelog import Op
@@ -42,17 +43,19 @@ def written(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.Recor
     What rows share may be dictionaries, as the source makes them. `path` is relative to the folder, encoded like a URL;
     `modified` are milliseconds since 1970; `stats` is what Delta keeps of a file; `ops` counts the rows of each op, and
     `schemas` are the s rows as `<bronze>.schemas` has them, both as JSON. If the rows end in an error, no file stays.
+    Raises TransientError where the disk is full or read only.
     """
     tables: dict[str, _Table] = {}
     try:
-        for batch in batches:
-            for name, rows in _by_table(batch):
-                if name not in tables:
-                    tables[name] = _Table(folder, name)
-                tables[name].take(rows)
-            if sum(table.held for table in tables.values()) > _HELD_BYTES:
-                max(tables.values(), key=lambda table: table.held).flush()
-        lines = [table.end() for table in tables.values()]
+        with on_disk(folder):
+            for batch in batches:
+                for name, rows in _by_table(batch):
+                    if name not in tables:
+                        tables[name] = _Table(folder, name)
+                    tables[name].take(rows)
+                if sum(table.held for table in tables.values()) > _HELD_BYTES:
+                    max(tables.values(), key=lambda table: table.held).flush()
+            lines = [table.end() for table in tables.values()]
     except BaseException:
         for table in tables.values():
             table.discard()

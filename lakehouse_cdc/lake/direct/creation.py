@@ -72,7 +72,8 @@ def put_version(log: str, version: int, actions: Sequence[Mapping[str, Any]]) ->
         except FileExistsError:
             return False
     finally:
-        os.unlink(temporary)
+        with suppress(OSError):  # such as that it could not be made; what stays, `checksum.remove_old` deletes
+            os.unlink(temporary)
     _sync(log)
     return True
 

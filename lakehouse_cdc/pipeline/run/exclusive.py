@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.lake.refused_writes import writable
 
 
 @dataclass
@@ -33,8 +34,9 @@ _turn = threading.Lock()
 
 @contextmanager
 def exclusive(folder: Path, hint: str) -> Iterator[None]:
-    """Hold the lock of a folder; this process may do so more than once. Raises DefiniteError while another does.
+    """Hold the lock of a folder; this process may do so more than once.
 
+    Raises DefiniteError while another process holds it, and what `writable` does where the folder cannot be written.
     Windows has no flock: there it is up to the user.
     """
     path = folder / "writing"
@@ -52,15 +54,6 @@ def exclusive(folder: Path, hint: str) -> Iterator[None]:
             _held[path].holders -= 1
             if not _held[path].holders:
                 _held.pop(path).handle.close()
-
-
-@contextmanager
-def writable(folder: Path) -> Iterator[None]:
-    """While a folder of the pipeline is written to. Raises ConfigError where that is not possible."""
-    try:
-        yield
-    except OSError as error:
-        raise codes.TARGET_UNWRITABLE.error(f"cannot write to {folder}: {error.strerror}") from error
 
 
 def _locked(path: Path, hint: str) -> BinaryIO:

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from urllib.parse import quote, unquote
 
-from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.files.choice import files_at
+from lakehouse_cdc.lake.refused_writes import writable
 from lakehouse_cdc.model.offset import Offset
 from lakehouse_cdc.model.path_element import fitted
 from lakehouse_cdc.model.position import Position
@@ -146,7 +146,7 @@ class Signals:
         return self._files.exists(_PAUSED)
 
     def pause(self) -> None:
-        """Let the pipeline rest until `resume`. Raises ConfigError where its folder cannot be written."""
+        """Let the pipeline rest until `resume`. Raises what `writable` does where its folder cannot be written."""
         self._mark(_PAUSED)
 
     def resume(self) -> None:
@@ -159,7 +159,7 @@ class Signals:
         return self._files.exists(_STOP)
 
     def stop(self) -> None:
-        """Let the run end, this one or the next, when no table is being read. Raises ConfigError, as `pause` does."""
+        """Let the run end, this one or the next, when no table is being read. Raises the errors of `pause`."""
         self._mark(_STOP)
 
     def stopped(self) -> None:
@@ -167,10 +167,8 @@ class Signals:
         self._files.delete(_STOP)
 
     def _mark(self, name: str) -> None:
-        try:
+        with writable(self._files.where):
             self._files.write(name, "")
-        except OSError as error:
-            raise codes.TARGET_UNWRITABLE.error(f"cannot write to {self._files.where}: {error.strerror}") from error
 
     def _note(self, table: str, text: str, kind: str = _REQUEST) -> None:
         self._files.write(_name(table, kind), f"{text}\n{table}")
