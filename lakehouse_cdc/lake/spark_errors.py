@@ -9,6 +9,7 @@ Tests: tests/errors; what is done again after a conflict: tests/pipeline, tests/
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,6 +43,7 @@ _PLANNED_BY_ANOTHER = "CONCURRENT_STREAM_LOG_UPDATE"  # a file of the checkpoint
 _PLANNER = "org.apache.spark.sql.execution.python.streaming.PythonStreamingSourceRunner"  # Spark's end of the pipe
 _ENDED = ("java.io.EOFException", "java.net.SocketException")
 _LATE = "Python worker failed to connect back"
+DYING_SECONDS = 10.0  # which a JVM may take to end when it was killed
 _DEEPEST = 50  # causes; a chain of them has no cycle, but nothing promises that
 
 
@@ -80,8 +82,19 @@ def as_cdc_error(error: BaseException, *, hint: str = "") -> CdcError:
     """The error of ours in `error`, or one with the first line of Spark's text. The hint is for the latter."""
     if isinstance(error, CdcError):
         return error
+    ended = codes.SPARK_FAILED.error("Spark's JVM has ended", hint=hint)
     if jvm_has_ended():
-        return codes.SPARK_FAILED.error("Spark's JVM has ended", hint=hint)
+        return ended
+    try:
+        return _of_spark(error, hint)
+    except Exception:  # the JVM cannot be asked what happened
+        if not jvm_has_ended(within=DYING_SECONDS):
+            raise
+        return ended
+
+
+def _of_spark(error: BaseException, hint: str) -> CdcError:
+    """What `as_cdc_error` gives, as the JVM says."""
     if isinstance(error, OSError) and (why := refused_by_disk(error)):  # of Python's own writes; Java's have no number
         return codes.DISK_REFUSES.error(f"cannot write to {error.filename or 'a file'}: {why}")
     text = str(error)
@@ -111,12 +124,21 @@ def _code_of(error: BaseException, text: str) -> Code[CdcError]:
     return codes.SPARK_FAILED
 
 
-def jvm_has_ended() -> bool:
-    """Whether this process had a JVM of Spark's, and it is gone: the system ends one that takes too much memory."""
+def jvm_has_ended(*, within: float = 0.0) -> bool:
+    """Whether this process had a JVM of Spark's, and it is gone: the system ends one that takes too much memory.
+
+    That is waited for `within` so many seconds: the connections of one that is killed end before it has.
+    """
     context = sys.modules.get("pyspark.core.context")
     gateway = None if context is None else context.SparkContext._gateway
-    process = getattr(gateway, "proc", None)
-    return process is not None and process.poll() is not None
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    if process is None:
+        return False
+    try:
+        process.wait(within)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def _planner_ended(error: BaseException) -> bool:

@@ -17,7 +17,7 @@ from lakehouse_cdc.lake.files import bucket
 from lakehouse_cdc.lake.object_store import ObjectStore, Slot
 from lakehouse_cdc.lake.readers.choice import ReaderOnDemand
 from lakehouse_cdc.lake.refused_writes import writable
-from lakehouse_cdc.lake.spark_errors import jvm_has_ended
+from lakehouse_cdc.lake.spark_errors import DYING_SECONDS, jvm_has_ended
 from lakehouse_cdc.model.own_columns import OwnColumns
 from lakehouse_cdc.model.place import Storage, as_hadoop, bucket_and_prefix, is_url
 from lakehouse_cdc.model.table_layout import Layout
@@ -310,6 +310,6 @@ class PipelineContext:
             try:
                 self._spark.stop()
             except Exception:
-                if not jvm_has_ended():  # and the session with it
+                if not jvm_has_ended(within=DYING_SECONDS):  # and the session with it
                     raise
             self._spark, self._made_session, self._connected = None, False, False

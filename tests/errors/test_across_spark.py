@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from delta.tables import DeltaTable
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -17,7 +21,8 @@ from pyspark.sql.types import StructType
 
 from lakehouse_cdc.errors import CdcError, TableError, codes
 from lakehouse_cdc.errors.codec import crossing, encoded
-from lakehouse_cdc.lake.spark_errors import as_cdc_error, conditions, crossing_batch
+from lakehouse_cdc.lake import spark_errors
+from lakehouse_cdc.lake.spark_errors import as_cdc_error, conditions, crossing_batch, jvm_has_ended
 from lakehouse_cdc.model.table_layout import literal
 from lakehouse_cdc.source.spark.stream import MySqlCdcSource
 from tests.remedies import remedy
@@ -146,3 +151,40 @@ def test_errors_of_spark_go_by_their_conditions(spark: SparkSession, tmp_path: P
     assert arrived(lambda *_: (_ for _ in ()).throw(RuntimeError("DELTA_X")), spark, "").code is codes.SPARK_FAILED
     late = RuntimeError("Python worker failed to connect back.")
     assert as_cdc_error(late).code is codes.PYTHON_WORKER_LATE
+
+
+class Unreachable:
+    """A JVM, or an exception in it, whose connections have ended."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+
+@contextmanager
+def unreachable_jvm(monkeypatch: pytest.MonkeyPatch, seconds: float) -> Iterator[BaseException]:
+    """This process's JVM, which cannot be asked, and ends after so many seconds; and a failure that it had."""
+    failure = RuntimeError("a query failed")
+    failure.java_exception = Unreachable()  # type: ignore[attr-defined]
+    with subprocess.Popen(["sleep", str(seconds)]) as process:
+        monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process, jvm=Unreachable()))
+        try:
+            yield failure
+        finally:
+            process.kill()
+
+
+@pytest.mark.process
+def test_a_jvm_that_is_ending_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was killed has closed its connections, and its process is there for a moment yet."""
+    with unreachable_jvm(monkeypatch, 1) as failure:
+        assert not jvm_has_ended()
+        ended = as_cdc_error(failure, hint="look")
+        assert jvm_has_ended()
+    assert (ended.code, ended.what, ended.hint) == (codes.SPARK_FAILED, "Spark's JVM has ended", "look")
+
+
+@pytest.mark.process
+def test_what_a_jvm_does_not_say_is_not_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_errors, "DYING_SECONDS", 0.1)
+    with unreachable_jvm(monkeypatch, 60) as failure, pytest.raises(ConnectionRefusedError):
+        as_cdc_error(failure)
