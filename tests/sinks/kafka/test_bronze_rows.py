@@ -118,7 +118,7 @@ def test_there_is_one_order_by_keys(
         assert (by_tasks > 50) == bool(schemas)
 
 
-@pytest.mark.parametrize("after", [None, 0])
+@pytest.mark.parametrize("after", [None, pytest.param(0, marks=pytest.mark.long)])
 def test_there_is_one_order_by_files(
     spark: SparkSession, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch, after: int | None
 ) -> None:
