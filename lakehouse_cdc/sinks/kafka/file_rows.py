@@ -32,6 +32,7 @@ _SEQ, _TIMES = pa.decimal128(38, 0), (pa.timestamp("us"), pa.timestamp("us", "UT
 _CHANGES = {op.value for op in (Op.READ, Op.INSERT, Op.UPDATE, Op.DELETE)}
 _RESETS = {Op.TRUNCATE.value, Op.END.value}
 _BOUNDS = ("minValues", "maxValues")  # of Delta's statistics
+_BATCH_ROWS = 65_536
 _CUT = 32  # characters that a bound of a text may have been cut to
 
 Line = tuple[int, "bytes | None", "bytes | None"]  # rows, records, others: see `task_records`
@@ -40,8 +41,8 @@ Line = tuple[int, "bytes | None", "bytes | None"]  # rows, records, others: see 
 def looked_at(folder: str, listed: Iterable[Listed]) -> tuple[list[File], set[tuple[str, str]]]:
     """The files, and the table and schema id of all row changes in them.
 
-    Raises NotOurs where a file is not as our own writers leave it, or has a row that takes others away (t, x), and
-    OSError or ArrowException where it cannot be read.
+    Raises NotOurs where a file is not as our own writers leave it, or has a row that takes others away (t, x);
+    KeyError where it lacks a VARIANT column, and OSError or ArrowException where it cannot be read.
     """
     files: list[File] = []
     changes: set[tuple[str, str]] = set()
@@ -95,8 +96,9 @@ def rows_of(folder: str, piece: Piece) -> Iterator[pa.RecordBatch]:
             parts.append(_taken(folder, file, chosen[mine] - begin))
             places.append(mine)
         begin += file.rows
-    rows = parts[0] if len(parts) == 1 else pa.concat_tables(parts).unify_dictionaries()
+    rows = parts[0]
     if len(parts) > 1:
+        rows = pa.concat_tables(parts).unify_dictionaries()
         rows = rows.take(pa.array(np.argsort(np.concatenate(places))))
     yield from rows.combine_chunks().to_batches()
 
@@ -119,22 +121,24 @@ def _stretch(folder: str, file: File, first: int, end: int) -> Iterator[pa.Recor
     """The rows from `first` on up to `end`, as they lie."""
     with _opened(os.path.join(folder, file.path)) as opened:
         begin = 0
-        for group in range(opened.num_row_groups):
-            until = begin + opened.metadata.row_group(group).num_rows
-            if begin < end and until > first:
-                at = max(0, first - begin)
-                rows = opened.read_row_group(group, columns=_READ).slice(at, min(until, end) - begin - at)
-                yield from _named(rows, file.table).to_batches()
-            begin = until
+        for group, rows in enumerate(_rows_of_groups(opened)):
+            if begin < end and begin + rows > first:
+                for batch in _batches(opened, [group]):
+                    at, until = max(0, first - begin), min(batch.num_rows, end - begin)
+                    if at < until:
+                        yield from _named(pa.Table.from_batches([batch.slice(at, until - at)]), file.table).to_batches()
+                    begin += batch.num_rows
+            else:
+                begin += rows
 
 
 def _taken(folder: str, file: File, wanted: npt.NDArray[np.int64]) -> pa.Table:
     """The rows of those numbers, in that order."""
     with _opened(os.path.join(folder, file.path)) as opened:
-        counts = [opened.metadata.row_group(i).num_rows for i in range(opened.num_row_groups)]
+        counts = _rows_of_groups(opened)
         ends = np.cumsum(counts)
         groups = np.unique(np.searchsorted(ends, wanted, "right"))
-        rows = opened.read_row_groups(groups.tolist(), columns=_READ)
+        rows = pa.Table.from_batches(_batches(opened, groups.tolist())).unify_dictionaries()
     begins = np.zeros(len(counts), np.int64)  # of each row group that was read, how many rows before it were not
     before = 0
     for group in range(len(counts)):
@@ -145,6 +149,16 @@ def _taken(folder: str, file: File, wanted: npt.NDArray[np.int64]) -> pa.Table:
     if len(at) and at[-1] - at[0] == len(at) - 1 and (np.diff(at) == 1).all():
         return _named(rows.slice(int(at[0]), len(at)), file.table)
     return _named(rows.take(pa.array(at)), file.table)
+
+
+def _rows_of_groups(file: pq.ParquetFile) -> list[int]:
+    return [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+
+
+def _batches(file: pq.ParquetFile, groups: list[int]) -> Iterator[pa.RecordBatch]:
+    """The rows of those row groups, which pyarrow cannot read at once: dictionaries in structs are by group."""
+    for group in groups:
+        yield from file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=_READ, use_threads=False)
 
 
 def _named(rows: pa.Table, table: str) -> pa.Table:
