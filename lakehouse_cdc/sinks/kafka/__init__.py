@@ -2,6 +2,7 @@
 
 - `options`: what the configuration says. `progress`: what of bronze is still to be sent, pure.
 - `sink`: the sink. `bronze_rows`: the rows in order, and those that a TRUNCATE or a repeated read takes away.
+- `file_order`: the order by the files that hold rows. `file_rows`: how tasks read them.
 - `task_records`: most rows as records, made by Spark's tasks. `transactions`: where transactions end.
 - `delivery`: transactions with their ledger. `topics`: names, and how topics are made. `client`: librdkafka's errors.
 - `avro_encoder`: schemas in a registry.
@@ -11,8 +12,9 @@ and at least once in `at_least_once`; the messages of one key in the order of se
 
 Why it holds, for `exactly_once`:
 
-1. The rows of a batch come in one order, which depends on the rows alone (`bronze_rows`). So "the first n rows of the
-   commits (a, b]" names the same rows whenever they are read.
+1. The rows of a batch come in one of two orders, which depend on the rows alone, or on the files that the commits
+   added (`bronze_rows`); the ledger says in which. So "the first n rows of the commits (a, b]" names the same rows
+   whenever they are read.
 2. Each Kafka transaction holds a stretch of them and one record of the ledger that says how far it got. Kafka commits
    both or neither.
 3. One transactional id stands for the sink. `init_transactions` ends whatever an earlier process left open, by a commit

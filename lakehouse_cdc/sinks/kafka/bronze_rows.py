@@ -1,35 +1,52 @@
 """The rows of a part of bronze in the order in which they are sent, and the rows that are gone without a `d`.
 
-The order is by seq, then by table, key and image: rows that are equal in all of these are the same row, so the n-th row
-is the same one whenever it is asked for. (Only what a snapshot reads shares a seq: see `model.seq`.)
+The order is by seq; rows that share one, which only those of a snapshot do (see `model.seq`), have one of two orders:
+
+- By files (`file_order`), where Delta's log lists those of the part, and nothing else has to be looked at. Tasks read
+  them without Spark.
+- By table, key and image, which Spark brings about. Rows that are equal in all of these are the same row.
+
+In either the n-th row is the same one whenever it is asked for. What was begun in one order is continued in it.
 
 A TRUNCATE says nothing of the rows that there were, and the end of a repeated read nothing of those that it did not
 find. A reader that keeps the last message of a key has to learn of them: each becomes a `d` at the seq of that
 `t` or `x`, with the image that it had last. They are looked for in bronze itself, as it was at the end of the part. In
 a table without a key no row can be named, so there are none.
 
-Tasks make messages of most rows as they come in this order (`task_records`), and the driver takes what they have made,
-a partition after another: it holds two of these, so there are as many as there are rows for.
+Tasks make messages of most rows as they come in order (`task_records`), and the driver takes what they have made, a
+partition after another: it holds two of these, so there are as many as there are rows for.
 """
 
 from __future__ import annotations
 
+import logging
 import math
+import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import Any
+from functools import partial, reduce
+from typing import Any, TypeAlias
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse_cdc.images.typed.columns import NotOurs
+from lakehouse_cdc.lake import delta_log
+from lakehouse_cdc.lake.direct.file_listing import files_of
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.table_layout import Layout, literal
+from lakehouse_cdc.sinks.kafka.file_order import pieces
+from lakehouse_cdc.sinks.kafka.file_rows import lines, looked_at
 from lakehouse_cdc.sinks.kafka.task_records import LINE, NUMBER, Plan, change_of, unpacked
 
+# what tasks are to write; asked once, with the table and schema id of all row changes
+Planned: TypeAlias = "Callable[[Iterable[tuple[str, str]]], Plan]"
+_log = logging.getLogger(__name__)
+_GROUP_ROWS = 2_000_000  # of files that overlap: each task looks at the seqs of all of them
 _ROWS = (Op.READ, Op.INSERT, Op.UPDATE, Op.DELETE)
 _CHANGES, _RESETS = {op.value for op in _ROWS}, {Op.TRUNCATE.value, Op.END.value}
 _DIGITS = 38  # of a seq
@@ -92,13 +109,31 @@ class Records:
         return int(self.seqs[bisect_left(self.of, row)])
 
 
-def rows_in_order(
-    spark: SparkSession, layout: Layout, versions: Versions, plan: Callable[[Iterable[tuple[str, str]]], Plan]
-) -> Iterator[Row | Records]:
-    """All rows of those commits, and the rows that are gone by them, in order; each is in one of these.
+def rows_by_files(
+    spark: SparkSession, layout: Layout, versions: Versions, plan: Planned, *, begun: bool = False
+) -> Iterator[Row | Records] | None:
+    """All rows of those commits, in the order by files; None where that cannot be had, or is not worth it.
 
-    `plan` is asked once, with the table and schema id of all row changes of the commits.
+    `begun`: rows have been sent in this order, so it is worth it. Each row is in one of what this gives.
     """
+    if not delta_log.in_folder(spark, layout.changes) or (listed := files_of(layout.changes, versions)) is None:
+        return None
+    folder = str(layout.changes.path)
+    try:
+        files, changes = looked_at(folder, listed)
+    except (NotOurs, OSError, pa.ArrowException, KeyError) as error:
+        _log.info("Spark orders the rows of %s of %s: %s", versions, layout.changes, error)
+        return None
+    cut = pieces(files, rows=_TASK_ROWS, size=_TASK_BYTES, most=sys.maxsize if begun else _GROUP_ROWS)
+    if cut is None:
+        return None
+    made = spark.sparkContext.parallelize(cut, max(1, len(cut))).mapPartitions(partial(lines, plan(changes), folder))
+    # while the driver sends what one task has made, the next one is at work
+    return (piece for line in made.toLocalIterator(prefetchPartitions=True) for piece in of_line(*line))
+
+
+def rows_by_keys(spark: SparkSession, layout: Layout, versions: Versions, plan: Planned) -> Iterator[Row | Records]:
+    """All rows of those commits, and the rows that are gone by them, in the order by keys."""
     rows = versions.rows(spark, layout.changes).select(*_COLUMNS)
     met = rows.groupBy("source_table", "schema_id", "op").count().collect()
     changes = {(row["source_table"], row["schema_id"]) for row in met if row["op"] in _CHANGES}
@@ -112,9 +147,7 @@ def rows_in_order(
         F.unix_micros("commit_ts").alias("commit_us"), F.col("position.file").alias("file"),
         F.col("position.pos").alias("pos"), F.col("position.gtid").alias("gtid"), "schema_id",
     )  # fmt: skip
-    lines = ordered.select(*columns).mapInArrow(plan(changes).lines, LINE)
-    # while the driver sends what one task has made, the next one is at work
-    for line in lines.toLocalIterator(prefetchPartitions=True):
+    for line in ordered.select(*columns).mapInArrow(plan(changes).lines, LINE).toLocalIterator(prefetchPartitions=True):
         yield from of_line(line["rows"], line["records"], line["others"])
 
 

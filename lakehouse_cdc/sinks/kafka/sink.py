@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -24,7 +25,7 @@ from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.model.table_name import split
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.sinks.kafka.avro_encoder import Encoders
-from lakehouse_cdc.sinks.kafka.bronze_rows import Records, Row, rows_in_order
+from lakehouse_cdc.sinks.kafka.bronze_rows import Records, Row, rows_by_files, rows_by_keys
 from lakehouse_cdc.sinks.kafka.delivery import Delivery, Record
 from lakehouse_cdc.sinks.kafka.options import KafkaConfig
 from lakehouse_cdc.sinks.kafka.progress import Part, Progress, is_lost, parts
@@ -35,6 +36,7 @@ from lakehouse_cdc.sinks.kafka.transactions import Transactions
 from lakehouse_cdc.sinks.port import CommittedBatch
 from lakehouse_cdc.sinks.schema_cache import Schemas
 
+_REPEAT = "run once with delivery: at_least_once, which may repeat the last batch"
 _log = logging.getLogger(__name__)
 
 
@@ -102,23 +104,22 @@ class KafkaSink:
             raise codes.KAFKA_LEDGER_LOST.error(
                 "the ledger does not say how far this sink has got, which has sent batches before",
                 where=self._delivery.ledger,
-                hint="restore the topic; or run once with delivery: at_least_once, which may repeat the last batch",
+                hint=f"restore the topic; or {_REPEAT}",
             )
         _log.warning("%s does not say how far the sink has got: a batch may be repeated", self._delivery.ledger)
 
     def _send(self, opened: _Open, part: Part, bronze: str) -> int:
         """One part of a batch, in as many transactions as its rows need."""
         versions = part.versions
+        skip, by_files, pieces = self._rows(opened, part)
 
         def commit(rows: int, *, done: bool) -> None:
-            progress = Progress(bronze, versions.after, versions.last, rows, done)
+            progress = Progress(bronze, versions.after, versions.last, rows, done, by_files)
             self._delivery.commit(progress)
             opened.progress = progress
 
-        cut = Transactions(part.skip, self._config.transaction_rows, lambda rows: commit(rows, done=False))
-        for piece in rows_in_order(
-            self._spark, self._layout, versions, lambda changes: self._plan(opened, changes, versions)
-        ):
+        cut = Transactions(skip, self._config.transaction_rows, lambda rows: commit(rows, done=False))
+        for piece in pieces:
             if isinstance(piece, Row):
                 if cut.take_row(piece.seq):
                     for topic, message in self._messages(opened, piece, versions):
@@ -127,9 +128,25 @@ class KafkaSink:
                 for records in cut.take(piece):
                     self._delivery.send_all(self._framed(records))
         commit(cut.rows, done=True)
-        return cut.rows - part.skip
+        return cut.rows - skip
 
-    def _plan(self, opened: _Open, changes: Iterable[tuple[str, str]], versions: Versions) -> Plan:
+    def _rows(self, opened: _Open, part: Part) -> tuple[int, bool, Iterator[Row | Records]]:
+        """How many of the part's rows are left out; whether they are in the order by files; and all of them."""
+        where = self._spark, self._layout, part.versions, partial(self._plan, opened, part.versions)
+        if part.by_files is not False and (rows := rows_by_files(*where, begun=bool(part.by_files))) is not None:
+            return part.skip, True, rows
+        if not part.by_files:
+            return part.skip, False, rows_by_keys(*where)
+        if self._delivery.exactly_once:
+            raise codes.KAFKA_LEDGER_LOST.error(
+                f"a batch was sent as far as row {part.skip} in the order of bronze's files, which cannot be had again",
+                where=self._delivery.ledger,
+                hint=_REPEAT,
+            )
+        _log.warning("bronze no longer lists the files of a batch that was begun: it is repeated")
+        return 0, False, rows_by_keys(*where)
+
+    def _plan(self, opened: _Open, versions: Versions, changes: Iterable[tuple[str, str]]) -> Plan:
         """What tasks are to write: all that needs nothing of this process. Topics of these tables are there then."""
         if self._encoders is not None:
             return Plan(self._config.format, {})

@@ -1,4 +1,4 @@
-"""The order in which rows of bronze are sent is one, however many partitions make it, and by whom messages are made."""
+"""Rows of bronze are sent in one of two orders, which is one and the same however many tasks make it, and of what."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from json import loads
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse_cdc.lake.direct import change_files
+from lakehouse_cdc.lake.direct.file_listing import files_of
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.messages.change import Settings
 from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.model.variant import decode
 from lakehouse_cdc.schema.table import Column, TableSchema
-from lakehouse_cdc.sinks.kafka import bronze_rows
-from lakehouse_cdc.sinks.kafka.bronze_rows import Records, Row, rows_in_order
+from lakehouse_cdc.sinks.kafka import bronze_rows, file_rows
+from lakehouse_cdc.sinks.kafka.bronze_rows import Records, Row, rows_by_files, rows_by_keys
 from lakehouse_cdc.sinks.kafka.task_records import Plan
 from tests.support.bronze_writer import Lake
 from tests.support.row_images import UTF8
@@ -90,7 +93,9 @@ def numbered(pieces: Iterable[Row | Records]) -> tuple[list[tuple[int, str, Any]
     return rows, by_tasks
 
 
-def test_there_is_one_order(spark: SparkSession, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_one_order_by_keys(
+    spark: SparkSession, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By seq, table, JSON of the key and of the image: in one partition and in many, and also by Spark's own order."""
     chosen = random.Random(seed)
     lake = Lake(spark, tmp_path, dict(SCHEMAS))
@@ -108,6 +113,69 @@ def test_there_is_one_order(spark: SparkSession, tmp_path: Path, seed: int, monk
     for task_rows, many, schemas in ((10**6, 256, ()), (90, 256, (ONE, TWO, KEYLESS)), (90, 1, (ONE,))):
         monkeypatch.setattr(bronze_rows, "_TASK_ROWS", task_rows)
         monkeypatch.setattr(bronze_rows, "_MANY", many)
-        rows, by_tasks = numbered(rows_in_order(spark, lake.layout, versions, planned(*schemas)))
+        rows, by_tasks = numbered(rows_by_keys(spark, lake.layout, versions, planned(*schemas)))
         assert rows == wanted, (task_rows, many)
         assert (by_tasks > 50) == bool(schemas)
+
+
+@pytest.mark.parametrize("after", [None, pytest.param(0, marks=pytest.mark.long)])
+def test_there_is_one_order_by_files(
+    spark: SparkSession, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch, after: int | None
+) -> None:
+    """By seq, path and place in the file: of files of ours, some of several row groups, and of Spark's own."""
+    monkeypatch.setattr(change_files, "_GROUP_BYTES", 20_000)
+    monkeypatch.setattr(change_files, "_HELD_BYTES", 40_000)
+    chosen = random.Random(seed)
+    lake = Lake(spark, tmp_path, dict(SCHEMAS))
+    lake.commit([begin(schema) for schema in SCHEMAS.values()])
+    lake.commit([*snapshots(chosen, 5), *transactions(chosen, 10)])
+    lake.commit([*snapshots(chosen, 50), *transactions(chosen, 40)])
+    versions = Versions(after, lake.commit([*snapshots(chosen, 50), *transactions(chosen, 60)]).version)
+    listed = files_of(lake.layout.changes, versions)
+    assert listed is not None
+    placed = []
+    for file in listed:
+        for place, row in enumerate(pq.read_table(Path(str(lake.layout.changes.path), file.path)).to_pylist()):
+            if row["op"] in ("r", "c"):
+                image = decode(row["after"]["value"], row["after"]["metadata"])
+                placed.append((int(row["seq"]), file.path, place, row["schema_id"], image))
+    wanted = [(row[0], *row[3:]) for row in sorted(placed, key=lambda row: row[:3])]
+    assert len(wanted) > 400
+    for task_rows, schemas in ((10**6, ()), (90, (ONE, TWO, KEYLESS)), (40, (ONE,))):
+        monkeypatch.setattr(bronze_rows, "_TASK_ROWS", task_rows)
+        pieces = rows_by_files(spark, lake.layout, versions, planned(*schemas))
+        assert pieces is not None
+        rows, by_tasks = numbered(pieces)
+        assert rows == wanted, task_rows
+        assert (by_tasks > 50) == (task_rows == 90)
+    rows, _ = numbered(rows_by_keys(spark, lake.layout, versions, planned()))
+    assert sorted(rows, key=repr) == sorted(wanted, key=repr)
+
+
+def test_where_there_is_no_order_by_files(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that take others away, a log that says more than that rows were added, files that lie otherwise."""
+    lake = Lake(spark, tmp_path, dict(SCHEMAS))
+    lake.commit([begin(schema) for schema in SCHEMAS.values()])
+    chosen = random.Random(1)
+    versions = Versions(None, lake.commit([*snapshots(chosen, 5), *transactions(chosen, 10)]).version)
+
+    def there_is(within: Versions = versions, *, begun: bool = False) -> bool:
+        return rows_by_files(spark, lake.layout, within, lambda _: Plan("flat", {}), begun=begun) is not None
+
+    assert there_is()
+    monkeypatch.setattr(bronze_rows, "_GROUP_ROWS", 10)
+    assert not there_is()
+    assert there_is(begun=True)
+    monkeypatch.setattr(bronze_rows, "_GROUP_ROWS", 10**6)
+    monkeypatch.setattr(file_rows, "_TIMES", ())
+    assert not there_is(begun=True)
+    monkeypatch.undo()
+    taken = lake.commit([Change(seq(90, Rank.SCHEMA), Op.TRUNCATE, ONE.name)]).version
+    assert not there_is(Versions(None, taken))
+    lake.commit(transactions(chosen, 100))
+    path = lake.layout.changes.path
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES (delta.appendOnly = false)")
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE op = 't'")
+    changed = spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").collect()[0]["version"]
+    assert not there_is(Versions(taken, changed))
+    assert there_is(Versions(taken, changed - 1))

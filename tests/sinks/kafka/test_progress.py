@@ -82,5 +82,12 @@ def test_a_ledger_that_is_behind_the_checkpoint_is_lost() -> None:
 
 
 def test_the_ledger_s_record_is_read_as_it_was_written() -> None:
-    for progress in (Progress(ID, None, 9, 100, True), Progress(ID, 9, 12, 3, False)):
+    for progress in (Progress(ID, None, 9, 100, True), Progress(ID, 9, 12, 3, False, by_files=True)):
         assert Progress.from_json(progress.to_json()) == progress
+
+
+def test_a_part_is_continued_in_the_order_in_which_it_was_begun() -> None:
+    """A record of a release that knew one order does not name it."""
+    earlier = Progress.from_json(b'{"bronze":"a-table","after":9,"last":12,"rows":3,"done":false}')
+    for begun, by_files in ((earlier, False), (Progress(ID, 9, 12, 3, False, by_files=True), True)):
+        assert parts(begun, ID, Versions(9, 13)) == [Part(Versions(9, 12), 3, by_files), Part(Versions(12, 13))]

@@ -21,6 +21,7 @@ from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.options.declaration import Section
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.sinks.kafka import bronze_rows
+from lakehouse_cdc.sinks.kafka import sink as sink_module
 from lakehouse_cdc.sinks.kafka.bronze_rows import Records
 from lakehouse_cdc.sinks.kafka.options import KafkaConfig
 from lakehouse_cdc.sinks.kafka.sink import KafkaSink
@@ -208,6 +209,49 @@ def test_a_sink_that_dies_at_random_commits_sends_each_row_once(into: Callable[.
         one.apply(done, last)
     one.require()
     print(f"it died {died} times")
+
+
+def _begun(one: Into, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The version of a batch, 27 of whose 61 rows were sent when the sink died."""
+    monkeypatch.setattr(bronze_rows, "_TASK_ROWS", 25)
+    last, commits = one.lake.commit(LONG[0]).version, 0
+
+    def dies(door: Door, moment: Moment, name: str) -> None:
+        nonlocal commits
+        commits += (door, moment) == (Door.RECORDS, Moment.AFTER)
+        if commits == 3:
+            raise Crash
+
+    with hooked(dies), suppress(Crash):
+        one.apply(None, last)
+    assert commits == 3
+    return last
+
+
+def test_what_was_begun_by_keys_is_continued_so(into: Callable[..., Into], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by an earlier release, which knew no other order."""
+    one = into(transaction_rows=9, partitions=2)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(sink_module, "rows_by_files", lambda *_, **__: None)
+        last = _begun(one, monkeypatch)
+    assert one.apply(None, last) == len(LONG[0]) - 27
+    one.require()
+
+
+@remedy(codes.KAFKA_LEDGER_LOST)
+def test_an_order_that_cannot_be_had_again(into: Callable[..., Into], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch was begun in the order of files, which the log does not list any more."""
+    one = into(transaction_rows=9, partitions=2)
+    last = _begun(one, monkeypatch)
+    monkeypatch.setattr(bronze_rows, "files_of", lambda *_: None)
+    with pytest.raises(CdcError) as caught:
+        one.apply(None, last)
+    assert caught.value.code is codes.KAFKA_LEDGER_LOST
+    assert caught.value.hint == "run once with delivery: at_least_once, which may repeat the last batch"
+    assert one.apply(None, last, delivery="at_least_once") == len(LONG[0])
+    assert one.apply(None, last) == 0
+    assert {int(record.headers["seq"]) for record in one.records()} == {seq(5, Rank.READ)}
+    assert len(one.rows()) == 60
 
 
 @pytest.mark.long
