@@ -4,7 +4,8 @@
 
 `rows` and `seconds` are of bronze to Kafka alone: a run of a pipeline whose bronze has all, with the start of its
 streams. `bronze_seconds` is what the rows took into bronze. Before that a small table has gone the same way in the same
-session. At the end the topic is read: what is committed has each key of the table once.
+session. The topic is named after FOLDER, whose name no other run of this broker has. At the end it is read: what is
+committed has each key of the table once.
 """
 
 from __future__ import annotations
@@ -24,8 +25,6 @@ from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.runtime.session import local_session
 from lakehouse_cdc.workers.launcher import programs
 from tests.support.kafka_broker import read
-
-TOPIC = "sent.{database}.{table}"
 
 
 def send(spark: SparkSession, port: int, table: str, folder: Path, sink: dict[str, Any]) -> tuple[int, float, float]:
@@ -52,11 +51,11 @@ def send(spark: SparkSession, port: int, table: str, folder: Path, sink: dict[st
 def main() -> None:
     """See above."""
     port, table, folder, broker, partitions = sys.argv[1:]
-    sink = {
-        "bootstrap_servers": broker, "topic": TOPIC, "format": "debezium-json", "delivery": "exactly_once",
-        "partitions": int(partitions),
-    }  # fmt: skip
     place = Path(folder)
+    sink = {
+        "bootstrap_servers": broker, "topic": f"sent{place.name}.{{database}}.{{table}}", "format": "debezium-json",
+        "delivery": "exactly_once", "partitions": int(partitions),
+    }  # fmt: skip
     place.mkdir(parents=True)
     spark = local_session("bench", log=place / "spark.log", python=programs())
     with tempfile.TemporaryDirectory(dir=folder, prefix="warm-") as warm:
