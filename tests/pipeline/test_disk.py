@@ -21,6 +21,7 @@ from lakehouse_cdc.lake.direct.creation import put_version
 from lakehouse_cdc.lake.files.folder import refusal
 from lakehouse_cdc.lake.spark_errors import as_cdc_error
 from lakehouse_cdc.ops.last_error import read
+from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.pipeline.run.disk import disks_asked
 from lakehouse_cdc.source.requests.requests import Signals
 from lakehouse_cdc.testing import MySqlServer
@@ -38,6 +39,15 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
         pytest.skip("only root may mount a file system, on Linux")
     with Disk(tmp_path / "disk") as mounted:
         yield mounted
+
+
+@pytest.fixture
+def lake(
+    disk: Disk, spark: SparkSession, mysql: MySqlServer, mysql_client: pymysql.Connection[Any], database: str
+) -> Pipeline:
+    """A pipeline of a small table, on that disk."""
+    small_table(mysql_client, database)
+    return pipeline(spark, mysql, database, disk.path)
 
 
 @contextmanager
@@ -101,15 +111,13 @@ def test_a_write_of_our_own_says_so_itself(disk: Disk, said: str) -> None:
 @pytest.mark.parametrize("said", REFUSALS)
 def test_a_run_waits_until_it_can_write(
     disk: Disk,
+    lake: Pipeline,
     said: str,
     spark: SparkSession,
-    mysql: MySqlServer,
     mysql_client: pymysql.Connection[Any],
     database: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    small_table(mysql_client, database)
-    lake = pipeline(spark, mysql, database, disk.path)
     lake.run(once=True)
     with running(spark, lake) as reports:
         with REFUSALS[said](disk):
@@ -144,14 +152,12 @@ def test_a_run_that_is_not_to_wait_ends_by_it(
 @remedy(codes.DISK_REFUSES)
 def test_a_run_begins_when_its_disk_can_be_written(
     disk: Disk,
+    lake: Pipeline,
     spark: SparkSession,
-    mysql: MySqlServer,
     mysql_client: pymysql.Connection[Any],
     database: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    small_table(mysql_client, database)
-    lake = pipeline(spark, mysql, database, disk.path)
     with read_only(disk), pytest.raises(CdcError) as refused:
         lake.run(once=True)
     assert refused.value.code is codes.TARGET_UNWRITABLE, "a folder that was never written may be a misspelt one"

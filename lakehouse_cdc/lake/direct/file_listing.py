@@ -24,6 +24,7 @@ from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.table_layout import Table
 
 _COLUMNS = ["add.path", "add.partitionValues", "add.stats", "add.deletionVector", "metaData.configuration"]
+_CUT = 32  # characters that a bound of a text may have been cut to
 LONG = 1_000  # versions of a table whose log is no longer read from its beginning
 
 
@@ -35,6 +36,15 @@ class Listed:
     rows: int
     partition: Mapping[str, str] = field(default_factory=dict)
     stats: Mapping[str, Any] = field(default_factory=dict)
+
+    def bounds(self, column: str) -> tuple[Any, Any]:
+        """The least and the greatest value of a column, as the statistics have them; None for one that they lack."""
+        return self.stats.get("minValues", {}).get(column), self.stats.get("maxValues", {}).get(column)
+
+    def only(self, column: str) -> str | None:
+        """The text that all rows have in a column, if the statistics say that there is one."""
+        least, greatest = self.bounds(column)
+        return least if isinstance(least, str) and len(least) < _CUT and least == greatest else None
 
 
 def files_of(table: Table, versions: Versions, partition: Mapping[str, str] | None = None) -> list[Listed] | None:

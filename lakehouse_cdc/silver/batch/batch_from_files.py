@@ -31,7 +31,6 @@ from lakehouse_cdc.silver.batch.contents import MARKS, Barrier, Group, SchemaBou
 
 Mark = tuple[str, dict[str, Any]]  # a table, and an s, t or x row of it
 _log = logging.getLogger(__name__)
-_CUT = 32  # characters that a bound of a text may have been cut to
 _NARROW = ["seq", "op", "schema_id"]
 _WIDE = [*_NARROW, "commit_ts", "before", "after"]
 
@@ -82,12 +81,14 @@ def _assembled(folder: str, files: Iterable[Listed]) -> dict[str, TableBatch]:
 
 def _groups_by_statistics(name: str, file: Listed) -> list[Group]:
     """The one group of a file, if its statistics say that there is one; else none."""
-    least, greatest, nulls = (file.stats.get(key, {}) for key in ("minValues", "maxValues", "nullCount"))
-    op, schema_id, seqs = least.get("op"), least.get("schema_id"), (least.get("seq"), greatest.get("seq"))
-    exact = all(isinstance(one, str) and len(one) < _CUT for one in (op, schema_id))
-    same = (op, schema_id) == (greatest.get("op"), greatest.get("schema_id"))
+    op, schema_id, seqs, nulls = (
+        file.only("op"),
+        file.only("schema_id"),
+        file.bounds("seq"),
+        file.stats.get("nullCount", {}),
+    )
     whole = all(type(seq) is int for seq in seqs) and all(nulls.get(column) == 0 for column in _NARROW)
-    return [Group(name, op, schema_id, *seqs)] if exact and same and whole else []
+    return [] if op is None or schema_id is None or not whole else [Group(name, op, schema_id, *seqs)]
 
 
 def _looked_up(name: str, path: str) -> list[Group]:

@@ -40,7 +40,7 @@ from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.table_layout import Layout, literal
 from lakehouse_cdc.sinks.kafka.file_order import pieces
-from lakehouse_cdc.sinks.kafka.file_rows import lines, looked_at
+from lakehouse_cdc.sinks.kafka.file_rows import CHANGES, RESETS, lines, looked_at
 from lakehouse_cdc.sinks.kafka.task_records import LINE, NUMBER, Plan, change_of, unpacked
 
 # what tasks are to write; asked once, with the table and schema id of all row changes
@@ -48,7 +48,6 @@ Planned: TypeAlias = "Callable[[Iterable[tuple[str, str]]], Plan]"
 _log = logging.getLogger(__name__)
 _GROUP_ROWS = 2_000_000  # of files that overlap: each task looks at the seqs of all of them
 _ROWS = (Op.READ, Op.INSERT, Op.UPDATE, Op.DELETE)
-_CHANGES, _RESETS = {op.value for op in _ROWS}, {Op.TRUNCATE.value, Op.END.value}
 _DIGITS = 38  # of a seq
 _TASK_ROWS, _TASK_BYTES = 50_000, 48 << 20  # of a partition
 _MOST_TASKS, _MANY = 10_000, 256
@@ -136,8 +135,8 @@ def rows_by_keys(spark: SparkSession, layout: Layout, versions: Versions, plan: 
     """All rows of those commits, and the rows that are gone by them, in the order by keys."""
     rows = versions.rows(spark, layout.changes).select(*_COLUMNS)
     met = rows.groupBy("source_table", "schema_id", "op").count().collect()
-    changes = {(row["source_table"], row["schema_id"]) for row in met if row["op"] in _CHANGES}
-    resets = _resets(rows) if any(row["op"] in _RESETS for row in met) else []
+    changes = {(row["source_table"], row["schema_id"]) for row in met if row["op"] in CHANGES}
+    resets = _resets(rows) if any(row["op"] in RESETS for row in met) else []
     most = sum(row["count"] for row in met)
     most += sum(_history(spark, layout, versions, table, seq).count() for table, seq, _ in resets)
     whole = reduce(DataFrame.unionByName, [_gone(spark, layout, versions, *reset) for reset in resets], rows)

@@ -8,8 +8,7 @@ Guard: tests/sinks/kafka/test_file_rows.py.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -29,11 +28,9 @@ _REPEATED = [f"{name}.metadata" for name in _IMAGES]
 _POSITION = ("file", "pos", "gtid")
 _READ = ["seq", "op", *_IMAGES, "commit_ts", *(f"position.{name}" for name in _POSITION), "schema_id"]
 _SEQ, _TIMES = pa.decimal128(38, 0), (pa.timestamp("us"), pa.timestamp("us", "UTC"))
-_CHANGES = {op.value for op in (Op.READ, Op.INSERT, Op.UPDATE, Op.DELETE)}
-_RESETS = {Op.TRUNCATE.value, Op.END.value}
-_BOUNDS = ("minValues", "maxValues")  # of Delta's statistics
+CHANGES = {op.value for op in (Op.READ, Op.INSERT, Op.UPDATE, Op.DELETE)}
+RESETS = {Op.TRUNCATE.value, Op.END.value}  # they take rows away that they do not name
 _BATCH_ROWS = 65_536
-_CUT = 32  # characters that a bound of a text may have been cut to
 
 Line = tuple[int, "bytes | None", "bytes | None"]  # rows, records, others: see `task_records`
 
@@ -48,26 +45,25 @@ def looked_at(folder: str, listed: Iterable[Listed]) -> tuple[list[File], set[tu
     changes: set[tuple[str, str]] = set()
     for one in listed:
         table = one.partition[PARTITION]
-        least, greatest = (one.stats.get(key, {}).get("seq") for key in _BOUNDS)
+        least, greatest = one.bounds("seq")
         if type(least) is not int or type(greatest) is not int:
             raise NotOurs(f"{one.path} has no bounds of seqs")
         with _opened(os.path.join(folder, one.path)) as file:
             _require_ours(file.schema_arrow, one.path)
             groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
             size = sum(group.total_byte_size for group in groups)
-            kinds = _kinds(one.stats) or _kinds_of(file.read(columns=["op", "schema_id"]))
-        if any(op in _RESETS for op, _ in kinds):
+            kinds = _kinds(one) or _kinds_of(file.read(columns=["op", "schema_id"]))
+        if any(op in RESETS for op, _ in kinds):
             raise NotOurs(f"{one.path} has rows that take others away")
-        changes |= {(table, schema_id) for op, schema_id in kinds if op in _CHANGES}
+        changes |= {(table, schema_id) for op, schema_id in kinds if op in CHANGES}
         files.append(File(one.path, table, one.rows, size, least, greatest))
     return files, changes
 
 
-def _kinds(stats: Mapping[str, Any]) -> set[tuple[str, str]]:
+def _kinds(file: Listed) -> set[tuple[str, str]]:
     """The one op and schema id of a file's rows, if its statistics say that there is one."""
-    least, greatest = ((stats.get(key, {}).get("op"), stats.get(key, {}).get("schema_id")) for key in _BOUNDS)
-    whole = all(isinstance(one, str) and len(one) < _CUT for one in least)
-    return {least} if whole and least == greatest else set()
+    op, schema_id = file.only("op"), file.only("schema_id")
+    return set() if op is None or schema_id is None else {(op, schema_id)}
 
 
 def _kinds_of(rows: pa.Table) -> set[tuple[str, str]]:
@@ -139,14 +135,9 @@ def _taken(folder: str, file: File, wanted: npt.NDArray[np.int64]) -> pa.Table:
         ends = np.cumsum(counts)
         groups = np.unique(np.searchsorted(ends, wanted, "right"))
         rows = pa.Table.from_batches(_batches(opened, groups.tolist())).unify_dictionaries()
-    begins = np.zeros(len(counts), np.int64)  # of each row group that was read, how many rows before it were not
-    before = 0
-    for group in range(len(counts)):
-        begins[group] = before
-        if group not in groups:
-            before += counts[group]
-    at = wanted - begins[np.searchsorted(ends, wanted, "right")]
-    if len(at) and at[-1] - at[0] == len(at) - 1 and (np.diff(at) == 1).all():
+    numbers = np.concatenate([np.arange(ends[group] - counts[group], ends[group]) for group in groups])
+    at = np.searchsorted(numbers, wanted)
+    if (np.diff(at) == 1).all():
         return _named(rows.slice(int(at[0]), len(at)), file.table)
     return _named(rows.take(pa.array(at)), file.table)
 
