@@ -21,7 +21,6 @@ import os
 import re
 import shutil
 import time
-import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
@@ -32,13 +31,14 @@ from lakehouse_cdc.lake.log_actions import (
     Action,
     checkpoints_among,
     last_checkpoint,
-    log_file,
+    name_of,
     of_checkpoint,
     of_commit,
 )
+from lakehouse_cdc.lake.log_files import MAKING, LogFiles, log_at
 from lakehouse_cdc.lake.table_state import State
+from lakehouse_cdc.model.place import is_url
 
-MAKING = ".making-"  # how the name begins of a file of the log, or of a folder, that is not finished
 _SUMMED = 1_000  # versions that have one: a reader of the log looks at the names of all of its files
 _SURELY = 86_400.0  # seconds after which nobody is at it any more
 Checksum = dict[str, Any]  # as the protocol has it
@@ -51,19 +51,18 @@ _COLUMNS = ["add.path", "add.size", "add.deletionVector", "txn", "metaData", "pr
 
 def newest_version(folder: str) -> int | None:
     """The newest version of the table in a folder, None where it has none."""
-    log = os.path.join(folder, LOG)
+    log = log_at(folder)
     version = last_checkpoint(log)
     if version is None:
-        with suppress(FileNotFoundError):
-            version = max((int(match[1]) for name in os.listdir(log) if (match := _COMMIT.match(name))), default=None)
-    while version is not None and os.path.exists(log_file(log, version + 1, "json")):
+        version = max((int(match[1]) for name in log.names() if (match := _COMMIT.match(name))), default=None)
+    while version is not None and log.exists(name_of(version + 1, "json")):
         version += 1
     return version
 
 
 def checksum_of(folder: str, version: int) -> Checksum | None:
     """That of a version, read or made from the log; None where the log does not simply say."""
-    log = os.path.join(folder, LOG)
+    log = log_at(folder)
     return _read(log, version) or _replayed(log, version)
 
 
@@ -83,29 +82,24 @@ def state_in(held: Checksum, version: int) -> State:
 def state_by_checksum(folder: str) -> State | None:
     """The newest version's state, None where it has no checksum."""
     version = newest_version(folder)
-    held = None if version is None else _read(os.path.join(folder, LOG), version)
+    held = None if version is None else _read(log_at(folder), version)
     return None if version is None or held is None else state_in(held, version)
 
 
 def state_by_log(folder: str) -> State | None:
     """The same by all of the log; None where that does not simply say."""
     version = newest_version(folder)
-    held = None if version is None else _replayed(os.path.join(folder, LOG), version)
+    held = None if version is None else _replayed(log_at(folder), version)
     return None if version is None or held is None else state_in(held, version)
 
 
 def write_checksum(folder: str, version: int, before: Checksum, actions: Iterable[Action]) -> None:
-    """Write that of a version, from that of the version before and what was committed. Raises OSError."""
-    said = _after(before, actions)
-    log = os.path.join(folder, LOG)
-    temporary = os.path.join(log, f"{MAKING}{uuid.uuid4()}")
-    try:
-        with open(temporary, "x", encoding="utf-8") as out:
-            out.write(json.dumps(said, ensure_ascii=False) + "\n")
-        os.replace(temporary, log_file(log, version, "crc"))
-    finally:
-        with suppress(OSError):
-            os.unlink(temporary)
+    """Write that of a version, from that of the version before and what was committed.
+
+    Raises OSError, of a bucket TransientError.
+    """
+    said = json.dumps(_after(before, actions), ensure_ascii=False)
+    log_at(folder).replace(name_of(version, "crc"), f"{said}\n")
 
 
 def remove_old(folder: str, newest: int) -> None:
@@ -113,25 +107,28 @@ def remove_old(folder: str, newest: int) -> None:
 
     Nobody needs them but readers of just that version, who are faster with one.
     """
-    log = os.path.join(folder, LOG)
-    names = os.listdir(log)
-    for path in (*_left(folder, os.listdir(folder)), *_left(log, names)):
+    log = log_at(folder)
+    names = log.names()
+    if not is_url(folder):
+        _remove_left(folder)
+        _remove_left(os.path.join(folder, LOG))
+    oldest = min((int(match[1]) for name in names if (match := _COMMIT.match(name))), default=0)
+    for name in names:
+        if (match := _SUMS.match(name)) and int(match[1]) < max(oldest, newest - _SUMMED):
+            log.delete(name)
+
+
+def _remove_left(folder: str) -> None:
+    """Delete what a crash has left unfinished there."""
+    surely = time.time() - _SURELY
+    for path in (os.path.join(folder, name) for name in os.listdir(folder) if name.startswith(MAKING)):
+        if not os.path.exists(path) or os.path.getmtime(path) >= surely:
+            continue
         if os.path.isdir(path):
             shutil.rmtree(path, ignore_errors=True)
         else:
             with suppress(FileNotFoundError):
                 os.unlink(path)
-    oldest = min((int(match[1]) for name in names if (match := _COMMIT.match(name))), default=0)
-    for name in names:
-        if (match := _SUMS.match(name)) and int(match[1]) < max(oldest, newest - _SUMMED):
-            with suppress(FileNotFoundError):
-                os.unlink(os.path.join(log, name))
-
-
-def _left(folder: str, names: Iterable[str]) -> list[str]:
-    """What a crash has left unfinished there."""
-    paths, surely = (os.path.join(folder, name) for name in names if name.startswith(MAKING)), time.time() - _SURELY
-    return [path for path in paths if os.path.exists(path) and os.path.getmtime(path) < surely]
 
 
 def _after(before: Checksum, actions: Iterable[Action]) -> Checksum:
@@ -150,10 +147,9 @@ def _after(before: Checksum, actions: Iterable[Action]) -> Checksum:
     return {**counted, **kept, "setTransactions": [last[name] for name in sorted(last)]}
 
 
-def _read(log: str, version: int) -> Checksum | None:
+def _read(log: LogFiles, version: int) -> Checksum | None:
     try:
-        with open(log_file(log, version, "crc"), encoding="utf-8") as file:
-            held = json.load(file)
+        held = json.loads(log.read(name_of(version, "crc")))
     except (OSError, ValueError):  # likewise
         return None
     whole = isinstance(held, dict) and all(held.get(name) for name in ("metadata", "protocol"))
@@ -161,10 +157,10 @@ def _read(log: str, version: int) -> Checksum | None:
     return held if counted and held["setTransactions"] is not None else None
 
 
-def _replayed(log: str, version: int) -> Checksum | None:
+def _replayed(log: LogFiles, version: int) -> Checksum | None:
     """The same by the log."""
     try:
-        checkpoints = checkpoints_among(os.listdir(log))
+        checkpoints = checkpoints_among(log.names())
         checkpoint = max((each for each in checkpoints if each <= version), default=None)
         actions = iter(()) if checkpoint is None else of_checkpoint(log, checkpoint, _COLUMNS)
         return _folded(actions, log, range(0 if checkpoint is None else checkpoint + 1, version + 1))
@@ -172,7 +168,7 @@ def _replayed(log: str, version: int) -> Checksum | None:
         return None
 
 
-def _folded(actions: Iterator[Action], log: str, versions: range) -> Checksum | None:
+def _folded(actions: Iterator[Action], log: LogFiles, versions: range) -> Checksum | None:
     files: dict[str, int] = {}
     last: dict[str, Any] = {}
     domains: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""A table in a folder here as deltalake (delta-rs) opens it: its state, whatever features it has.
+"""A table as deltalake (delta-rs) opens it: its state, whatever features it has.
 
 The library is imported where it is first used, as `lake.direct.rust_table` does, and says why.
 """
@@ -9,17 +9,34 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lakehouse_cdc.lake.files.systems import storage_of
 from lakehouse_cdc.lake.table_state import State
+from lakehouse_cdc.model.place import Storage, is_url
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 
 def opened(path: str) -> DeltaTable:
-    """The newest version, for a path that `bare.is_openable_path` takes. Raises deltalake's errors."""
+    """The newest version, for a path that `bare.is_openable_path` takes, or a URL. Raises deltalake's errors."""
     from deltalake import DeltaTable
 
+    if is_url(path):
+        return DeltaTable(path, storage_options=_options(storage_of(path)))
     return DeltaTable(Path(path).as_uri())
+
+
+def _options(storage: Storage) -> dict[str, str]:
+    """How deltalake is told to reach a bucket; without an option it asks the environment."""
+    given = {
+        "AWS_ENDPOINT_URL": storage.endpoint,
+        "AWS_ALLOW_HTTP": "true" if storage.endpoint.startswith("http:") else "",
+        "AWS_REGION": storage.region or ("us-east-1" if storage.endpoint else ""),
+        "AWS_ACCESS_KEY_ID": storage.access_key,
+        "AWS_SECRET_ACCESS_KEY": storage.secret_key,
+        "AWS_IAM_ROLE_ARN": storage.role_arn,
+    }
+    return {name: value for name, value in given.items() if value}
 
 
 def state_of(table: DeltaTable) -> State:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.lake.files.systems import asking
+from lakehouse_cdc.model.place import is_url
 
 _OF_DISK = {errno.ENOSPC, errno.EROFS, errno.EDQUOT}
 
@@ -30,6 +32,11 @@ def on_disk(folder: str | Path) -> Iterator[None]:
         if why := refused_by_disk(error):
             raise codes.DISK_REFUSES.error(f"cannot write to {folder}: {why}") from error
         raise
+
+
+def writing_to(location: str) -> AbstractContextManager[None]:
+    """While files below a folder, or a URL, are written. Raises TransientError as `on_disk` and `asking` do."""
+    return asking(location) if is_url(location) else on_disk(location)
 
 
 @contextmanager

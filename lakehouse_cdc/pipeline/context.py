@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse_cdc.errors import CdcError
 from lakehouse_cdc.lake.checkpoint import Checkpoint
-from lakehouse_cdc.lake.files import bucket
+from lakehouse_cdc.lake.files import systems
 from lakehouse_cdc.lake.object_store import ObjectStore, Slot
 from lakehouse_cdc.lake.readers.choice import ReaderOnDemand
 from lakehouse_cdc.lake.refused_writes import writable
@@ -80,7 +80,7 @@ class PipelineContext:
         self._log, self._conf = log, conf
         self._home = home or Path.cwd()
         if is_url(self.checkpoints):
-            bucket.reach(bucket_and_prefix(self.checkpoints)[0], self.storage())
+            systems.reach(bucket_and_prefix(self.checkpoints)[0], self.storage())
         self._take_signals()
 
     def _take_signals(self) -> None:
@@ -187,7 +187,8 @@ class PipelineContext:
     def source_options(self) -> dict[str, str]:
         """The options of the `mysql_cdc` source, the password among them."""
         options = source_options(self.config, self._home, self.schemas)
-        return {**options, STORAGE: as_option(self.storage())} if is_url(self.schemas) else options
+        in_store = is_url(self.schemas) or is_url(self._root)
+        return {**options, STORAGE: as_option(self.storage())} if in_store else options
 
     def _connection(self) -> ConnectionOptions:
         return connection_options(self.config, self._home)
@@ -229,9 +230,11 @@ class PipelineContext:
                 self.config.name, conf=conf, log=self._prepared_log(), python=programs(), jars=jars
             )
         if is_url(self.config.target.path) and not self._connected:
-            reach(self._spark, bucket_and_prefix(str(self._root))[0], self.storage())
+            place, storage = bucket_and_prefix(str(self._root))[0], self.storage()
+            reach(self._spark, place, storage)
+            systems.reach(place, storage, ObjectStore(self._spark).put_new)
             if is_url(self.checkpoints):
-                reach(self._spark, bucket_and_prefix(self.checkpoints)[0], self.storage())
+                reach(self._spark, bucket_and_prefix(self.checkpoints)[0], storage)
                 keep_checkpoints(self._spark)
             self._connected = True
         from lakehouse_cdc.source.spark.stream import MySqlCdcSource

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from lakehouse_cdc.errors import codes
-from lakehouse_cdc.lake.files import bucket
+from lakehouse_cdc.lake.files import systems
 from lakehouse_cdc.model.place import Storage, bucket_and_prefix, is_url
 from lakehouse_cdc.model.start_point import NOW, StartPoint
 from lakehouse_cdc.model.table_name import last_match
@@ -103,14 +103,19 @@ class SourceOptions(Tuning, Places):
         )
 
     def reach_files(self) -> None:
-        """Have this process reach the files that offsets name, where they are in a bucket. Raises ConfigError."""
-        if not is_url(self.schema_folder):
+        """Have this process reach the files that offsets name, and those that tasks write, where they are in a bucket.
+
+        Raises ConfigError.
+        """
+        buckets = {bucket_and_prefix(place)[0] for place in (self.schema_folder, self.files_to) if is_url(place)}
+        if not buckets:
             return
         try:
             storage = Storage(**json.loads(self.storage or "{}"))
         except (ValueError, TypeError):
             raise codes.OPTION_INVALID.error(f"option '{STORAGE}' is no JSON of target.storage") from None
-        bucket.reach(bucket_and_prefix(self.schema_folder)[0], storage)
+        for bucket in buckets:
+            systems.reach(bucket, storage)
 
     def start_of(self, table: str) -> StartPoint:
         """Where the table's changes begin; the last pattern that matches decides."""

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
+from lakehouse_cdc.lake.files import systems
 from lakehouse_cdc.lake.object_store import ObjectStore
 from lakehouse_cdc.runtime.object_store import Storage, reach
 from lakehouse_cdc.testing import MySqlServer
@@ -30,7 +31,9 @@ def s3() -> Iterator[S3Server]:
 def bucket(s3: S3Server, spark: SparkSession) -> Iterator[str]:
     """The name of an empty bucket that the session reaches."""
     name = s3.bucket()
-    reach(spark, name, Storage(endpoint=s3.url, access_key="key", secret_key="secret"))
+    storage = Storage(endpoint=s3.url, access_key="key", secret_key="secret")
+    reach(spark, name, storage)
+    systems.reach(name, storage, ObjectStore(spark).put_new)
     yield name
     s3.lost = s3.refused = lambda _: False
 

@@ -19,6 +19,7 @@ from lakehouse_cdc.errors import CdcError, codes
 from lakehouse_cdc.lake.direct.change_files import written
 from lakehouse_cdc.lake.direct.creation import put_version
 from lakehouse_cdc.lake.files.folder import refusal
+from lakehouse_cdc.lake.log_files import FolderLog
 from lakehouse_cdc.lake.spark_errors import as_cdc_error
 from lakehouse_cdc.ops.last_error import read
 from lakehouse_cdc.pipeline.pipeline import Pipeline
@@ -189,9 +190,9 @@ def test_files_of_bronze_that_a_task_cannot_write_say_so(disk: Disk, said: str) 
 @pytest.mark.process
 def test_a_version_that_cannot_be_made_says_why(disk: Disk) -> None:
     with immutably(disk.path), pytest.raises(PermissionError):
-        put_version(str(disk.path), 0, [])
-    assert put_version(str(disk.path), 0, [])
-    assert not put_version(str(disk.path), 0, [])
+        put_version(FolderLog(str(disk.path)), 0, [])
+    assert put_version(FolderLog(str(disk.path)), 0, [])
+    assert not put_version(FolderLog(str(disk.path)), 0, [])
     assert [one.name for one in disk.path.iterdir()] == [f"{0:020}.json"]
 
 

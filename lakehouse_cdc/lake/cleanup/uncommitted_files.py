@@ -11,41 +11,60 @@ the plan, and named by no commit that is, belongs to no version. To be used by t
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 from urllib.parse import unquote
 
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
+from lakehouse_cdc.lake.files.systems import file_system
+from lakehouse_cdc.lake.log_files import LogFiles, log_at
+from lakehouse_cdc.lake.refused_writes import writing_to
+from lakehouse_cdc.model.place import is_url
 from lakehouse_cdc.model.table_layout import Table
 
 _SLACK = 3600.0  # seconds; to read more commits than necessary costs time only
+_SKEW = 300.0  # seconds by which the clock of a store may be after that of who has written the plan
 
 
 def remove_uncommitted(table: Table, since: float) -> int:
-    """Delete the data files of a table in a folder here that were written since then (seconds since 1970); how many."""
-    if table.path is None or not os.path.isdir(table.path):
+    """Delete the data files of a table by its path that were written since then (seconds since 1970); how many.
+
+    Raises TransientError where a store does not do what it is asked for.
+    """
+    if table.path is None:
         return 0
-    named = set(_named(os.path.join(table.path, LOG), since - _SLACK))
-    removed = 0
-    for at, folders, names in os.walk(table.path):
-        folders[:] = [name for name in folders if not name.startswith(("_", "."))]
-        for name in names:
-            path = os.path.join(at, name)
-            known = os.path.relpath(path, table.path) in named or not name.endswith(".parquet")
-            if not known and os.path.getmtime(path) >= since:
-                os.unlink(path)
-                removed += 1
-    return removed
+    from pyarrow.fs import FileSelector
+
+    files, root = file_system(table.path)
+    since -= _SKEW if is_url(table.path) else 0.0
+    with writing_to(table.path):
+        listed = files.get_file_info(FileSelector(root, allow_not_found=True, recursive=True))
+        places = {one.path.removeprefix(f"{root}/"): one for one in listed if one.is_file}
+        commits = (name for name, one in places.items() if _is_commit(name) and _written(one) >= since - _SLACK)
+        named = set(_named(log_at(table.path), commits))
+        left = [one.path for name, one in places.items() if _is_data(name) and _written(one) >= since]
+        left = [path for path in left if path.removeprefix(f"{root}/") not in named]
+        for path in left:
+            files.delete_file(path)
+    return len(left)
 
 
-def _named(log: str, since: float) -> Iterator[str]:
-    """The files that commits since then add or remove (protocol, "Add File and Remove File")."""
-    for name in os.listdir(log) if os.path.isdir(log) else []:
-        path = os.path.join(log, name)
-        if name.endswith(".json") and not name.startswith(".") and os.path.getmtime(path) >= since:
-            with open(path, encoding="utf-8") as lines:
-                for line in lines:
-                    action = json.loads(line)
-                    for kind in ("add", "remove"):
-                        if kind in action:
-                            yield unquote(action[kind]["path"])
+def _written(file: Any) -> float:
+    return float(file.mtime_ns) / 1e9
+
+
+def _is_data(name: str) -> bool:
+    return name.endswith(".parquet") and not name.startswith(("_", "."))
+
+
+def _is_commit(name: str) -> bool:
+    folder, _, name = name.rpartition("/")
+    return folder == LOG and name.endswith(".json") and not name.startswith(".")
+
+
+def _named(log: LogFiles, commits: Iterable[str]) -> Iterator[str]:
+    """The files that commits add or remove (protocol, "Add File and Remove File")."""
+    for commit in commits:
+        for line in filter(None, log.read(commit.rpartition("/")[2]).split("\n")):
+            action = json.loads(line)
+            yield from (unquote(action[kind]["path"]) for kind in ("add", "remove") if kind in action)

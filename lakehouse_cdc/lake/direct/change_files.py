@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_cdc.lake.direct.data_file import FileWriter
-from lakehouse_cdc.lake.refused_writes import on_disk
+from lakehouse_cdc.lake.refused_writes import writing_to
 from lakehouse_cdc.model.bronze_arrow import LINE
 from lakehouse_cdc.model.bronze_row import PARTITION, STATISTICS, VARIANT, leaves
 from lakehouse_cdc.model.changelog import Op
@@ -38,16 +38,16 @@ _BOUNDED = [path for path, one in _OF_FILE if one.bounds]  # row groups of other
 
 
 def written(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.RecordBatch]:
-    """Write rows in bronze's columns below `folder`, the table's; gives one line (`LINE`) for each file.
+    """Write rows in bronze's columns below `folder`, the table's path or URL; gives one line (`LINE`) for each file.
 
     What rows share may be dictionaries, as the source makes them. `path` is relative to the folder, encoded like a URL;
     `modified` are milliseconds since 1970; `stats` is what Delta keeps of a file; `ops` counts the rows of each op, and
     `schemas` are the s rows as `<bronze>.schemas` has them, both as JSON. If the rows end in an error, no file stays.
-    Raises TransientError where the disk is full or read only.
+    Raises TransientError where the disk is full or read only, or the store does not do what it is asked for.
     """
     tables: dict[str, _Table] = {}
     try:
-        with on_disk(folder):
+        with writing_to(folder):
             for batch in batches:
                 for name, rows in _by_table(batch):
                     if name not in tables:

@@ -18,7 +18,6 @@ Guards: tests/lake/test_change_files.py, test_two_writers.py, tests/lake/engines
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -27,6 +26,8 @@ from urllib.parse import unquote
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.commits import application
 from lakehouse_cdc.lake.direct.newest_version import Action, NewestVersion, committed_on
+from lakehouse_cdc.lake.files.systems import file_system
+from lakehouse_cdc.lake.refused_writes import writing_to
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Table
@@ -125,8 +126,11 @@ def last_batch(spark: SparkSession, table: Table, app: str) -> int | None:
 
 def discard(table: Table, files: Sequence[Added]) -> None:
     """Delete files that are not to be committed."""
-    for file in files:
-        os.unlink(os.path.join(str(table.path), unquote(file.path)))
+    location = str(table.path)
+    files_there, folder = file_system(location)
+    with writing_to(location):
+        for file in files:
+            files_there.delete_file(f"{folder}/{unquote(file.path)}")
 
 
 def action(file: Added, *, changes: bool = True) -> Action:

@@ -3,8 +3,8 @@
 
 Invariant: there is no such table, or it is whole; one that is there stays as it is, also if it is made meanwhile.
 
-Why it holds: the version is written under another name, and linked to its own. The link is made or refused by the file
-system in one step, as "mutual exclusion" demands of writers of a log; before it there is no version, so no table.
+Why it holds: the file of the version is created once, and as a whole (`lake.log_files`), as "mutual exclusion" demands
+of writers of a log; before it there is no version, so no table.
 What a crash leaves until then is a log without a version, which the next attempt removes (`cleanup`).
 
 Some file systems have no links (`linkable`): those of many networks and of FUSE. deltalake commits by them as well, so
@@ -26,9 +26,10 @@ from types import MappingProxyType
 from typing import Any
 
 from lakehouse_cdc.lake.bare import BARE
-from lakehouse_cdc.lake.checksum import MAKING
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG, remove_unfinished
 from lakehouse_cdc.lake.failpoints import Door, commit_to
+from lakehouse_cdc.lake.log_actions import name_of
+from lakehouse_cdc.lake.log_files import LogFiles, log_at
 from lakehouse_cdc.lake.table_state import Columns
 from lakehouse_cdc.model.table_layout import PIPELINE, Table
 
@@ -56,26 +57,13 @@ def create_bare(
         return
     os.makedirs(log)
     with commit_to(Door.CREATE, table.name):
-        put_version(log, 0, _version(columns, comment, {PIPELINE: pipeline, **properties}, column_comments))
+        put_version(log_at(folder), 0, _version(columns, comment, {PIPELINE: pipeline, **properties}, column_comments))
 
 
-def put_version(log: str, version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
-    """Write a version of a table, whole, into the folder of its log; False, and nothing is done, if there is one."""
-    temporary = os.path.join(log, f"{MAKING}{uuid.uuid4()}")
-    try:
-        with open(temporary, "x", encoding="utf-8") as out:
-            out.writelines(json.dumps(action, ensure_ascii=False) + "\n" for action in actions)
-            out.flush()
-            os.fsync(out.fileno())
-        try:
-            os.link(temporary, os.path.join(log, f"{version:020}.json"))
-        except FileExistsError:
-            return False
-    finally:
-        with suppress(OSError):  # such as that it could not be made; what stays, `checksum.remove_old` deletes
-            os.unlink(temporary)
-    _sync(log)
-    return True
+def put_version(log: LogFiles, version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
+    """Write a version of a table, whole, into its log; False, and nothing is done, if there is one."""
+    lines = (json.dumps(action, ensure_ascii=False) + "\n" for action in actions)
+    return log.create(name_of(version, "json"), "".join(lines))
 
 
 def linkable(table: Table) -> bool:
@@ -126,11 +114,3 @@ def _schema(columns: tuple[tuple[str, str, str], ...]) -> str:
         return StructField(name, DataType.fromDDL(kind), metadata={"comment": comment} if comment else None)
 
     return StructType([field(*column) for column in columns]).json()
-
-
-def _sync(folder: str) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

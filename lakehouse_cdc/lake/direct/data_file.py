@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakehouse_cdc.lake.direct.statistics import Bounds, Path
+from lakehouse_cdc.lake.files.systems import file_system
+from lakehouse_cdc.model.place import is_url
 
 
 @dataclass(frozen=True)
@@ -36,16 +38,19 @@ class NewFile:
 
 
 class FileWriter:
-    """Writes one file below `folder`, a table's, in its subfolder `place`, with statistics of those columns.
+    """Writes one file below `folder`, a table's path or URL, in its subfolder `place`, with statistics of some columns.
 
     `options` are those of `pq.ParquetWriter`. A file that no commit names is not part of the table; one that is left by
-    a task that failed goes with the next VACUUM, like those of Spark's own writers.
+    a task that failed goes with the next VACUUM, like those of Spark's own writers. In a bucket it is there when it is
+    completed, and not before.
     """
 
     def __init__(self, folder: str, place: str, statistics: Iterable[Path], **options: Any) -> None:
-        self._name = os.path.join(place, f"part-{uuid4()}.zstd.parquet")
-        self._path = os.path.join(folder, self._name)
-        os.makedirs(os.path.dirname(self._path), exist_ok=True)
+        self._name = f"{place}/part-{uuid4()}.zstd.parquet".lstrip("/")
+        self._files, root = file_system(folder)
+        self._path = f"{root}/{self._name}"
+        if not is_url(folder):
+            os.makedirs(os.path.dirname(self._path), exist_ok=True)
         self._options = options
         self._writer: pq.ParquetWriter | None = None
         self._bounds = Bounds(statistics)
@@ -59,7 +64,7 @@ class FileWriter:
         """Write one row group."""
         if self._writer is None:
             self._writer = pq.ParquetWriter(
-                self._path, rows.schema, compression="zstd", store_schema=False, **self._options
+                self._path, rows.schema, filesystem=self._files, compression="zstd", store_schema=False, **self._options
             )
         self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))
         self._bounds.take(rows)
@@ -68,13 +73,13 @@ class FileWriter:
         """Complete the file, of which something must have been written."""
         assert self._writer is not None
         self._writer.close()
-        about, stats = os.stat(self._path), self._bounds.text()
-        return NewFile(quote(self._name), about.st_size, int(about.st_mtime * 1000), stats, self.rows)
+        about, stats = self._files.get_file_info(self._path), self._bounds.text()
+        return NewFile(quote(self._name), about.size, about.mtime_ns // 1_000_000, stats, self.rows)
 
     def discard(self) -> None:
         """Leave nothing."""
         if self._writer is not None:
             with suppress(OSError):
                 self._writer.close()
-            with suppress(FileNotFoundError):
-                os.unlink(self._path)
+            with suppress(OSError):
+                self._files.delete_file(self._path)

@@ -9,7 +9,6 @@ far, and where it says more than that rows were appended, or files put together.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -20,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.log_actions import Action, last_checkpoint, of_checkpoint, of_commit
+from lakehouse_cdc.lake.log_files import LogFiles, log_at
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.table_layout import Table
 
@@ -52,7 +52,7 @@ def files_of(table: Table, versions: Versions, partition: Mapping[str, str] | No
     first = 0 if versions.after is None else versions.after + 1
     files: dict[str, Listed] = {}
     try:
-        log = os.path.join(str(table.path), "_delta_log")
+        log = log_at(str(table.path))
         for action in _of_commits(log, range(first, versions.last + 1)):
             if not _followed(action, files, partition, whole=versions.after is None):
                 return None
@@ -66,7 +66,7 @@ def live_files(table: Table, version: int) -> list[Listed] | None:
 
     It is read from its last checkpoint on, so it may be long.
     """
-    log, files = os.path.join(str(table.path), "_delta_log"), dict[str, Listed]()
+    log, files = log_at(str(table.path)), dict[str, Listed]()
     try:
         checkpoint = last_checkpoint(log)
         begun = iter(()) if checkpoint is None else of_checkpoint(log, checkpoint, _COLUMNS)
@@ -78,7 +78,7 @@ def live_files(table: Table, version: int) -> list[Listed] | None:
     return list(files.values())
 
 
-def _of_commits(log: str, versions: range) -> Iterator[Action]:
+def _of_commits(log: LogFiles, versions: range) -> Iterator[Action]:
     return (action for version in versions for action in of_commit(log, version))
 
 

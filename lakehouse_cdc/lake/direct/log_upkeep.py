@@ -1,9 +1,9 @@
-"""Checkpoints of a table's log, and the end of its old commits, in a folder here.
+"""Checkpoints of a table's log, and the end of its old commits.
 
-deltalake makes a checkpoint of a table that it has opened, and it looks at every file of the log to open it: a second
-for some hundred thousand commits. So it is given a folder that has of the log only its last checkpoint and the commits
-since, as links, which is the same table; the checkpoint that it makes there is then moved to the log. What is not known
-to be a whole beginning of the log that way (another kind of checkpoint, none yet) is opened where it is.
+deltalake makes a checkpoint of a table that it has opened. In a folder here it looks at every file of the log to open
+it: a second for some hundred thousand commits. So it is given a folder that has of the log only its last checkpoint and
+the commits since, as links, which is the same table; the checkpoint that it makes there is then moved to the log. What
+is not known to be a whole beginning of the log that way (another kind of checkpoint, none yet) is opened where it is.
 
 What ends: commits that are older than `delta.logRetentionDuration`, by deltalake; and of a table that deltalake commits
 to, which looks at all of the log each time, all but the newest `MOST`, unless the table was given a duration of its
@@ -22,20 +22,25 @@ import shutil
 import tempfile
 from contextlib import suppress
 
-from lakehouse_cdc.lake.checksum import MAKING
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
-from lakehouse_cdc.lake.log_actions import checkpoints_among, last_checkpoint, log_file
+from lakehouse_cdc.lake.log_actions import POINTER, checkpoints_among, last_checkpoint, name_of
+from lakehouse_cdc.lake.log_files import MAKING, FolderLog
 from lakehouse_cdc.lake.opened import opened
+from lakehouse_cdc.model.place import is_url
 
 RETENTION = "interval 7 days"  # of the log of a table that deltalake commits to: as long as files are kept
 MOST = 5_000  # commits of such a table: deltalake looks at all of them for each, which takes 20 ms
-_POINTER, _SUM_OF_POINTER = "_last_checkpoint", "._last_checkpoint.crc"
+_SUM_OF_POINTER = f".{POINTER}.crc"
+_CHECKPOINT = "checkpoint.parquet"
 _FAR = 1_000  # commits since the last checkpoint; more of them are not linked
 _OF_VERSION = re.compile(r"^\.?(\d{20})\.")  # with the sums that Hadoop keeps beside files
 
 
 def make_checkpoint(folder: str, version: int) -> None:
     """Make one of that version, which is the newest. Raises OSError and deltalake's errors."""
+    if is_url(folder):  # a store lists a log from its last checkpoint on
+        opened(folder).create_checkpoint()
+        return
     log = os.path.join(folder, LOG)
     with suppress(FileNotFoundError):  # the file is written in place, and its sum would be wrong
         os.unlink(os.path.join(log, _SUM_OF_POINTER))
@@ -47,23 +52,24 @@ def make_checkpoint(folder: str, version: int) -> None:
     try:
         part = os.path.join(place, LOG)
         os.mkdir(part)
-        shutil.copyfile(os.path.join(log, _POINTER), os.path.join(part, _POINTER))
-        os.link(log_file(log, last, "checkpoint.parquet"), log_file(part, last, "checkpoint.parquet"))
-        for each in range(last, version + 1):
-            os.link(log_file(log, each, "json"), log_file(part, each, "json"))
+        shutil.copyfile(os.path.join(log, POINTER), os.path.join(part, POINTER))
+        names = [name_of(last, _CHECKPOINT), *(name_of(each, "json") for each in range(last, version + 1))]
+        for name in names:
+            os.link(os.path.join(log, name), os.path.join(part, name))
         opened(place).create_checkpoint()
-        os.replace(log_file(part, version, "checkpoint.parquet"), log_file(log, version, "checkpoint.parquet"))
-        os.replace(os.path.join(part, _POINTER), os.path.join(log, _POINTER))
+        made = name_of(version, _CHECKPOINT)
+        os.replace(os.path.join(part, made), os.path.join(log, made))
+        os.replace(os.path.join(part, POINTER), os.path.join(log, POINTER))
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
 
 def _last_usual(log: str) -> int | None:
     """The version of the last checkpoint, if that is one file."""
-    version = last_checkpoint(log)
+    version = last_checkpoint(FolderLog(log))
     if version is None:
         return None
-    with open(os.path.join(log, _POINTER), encoding="utf-8") as file:
+    with open(os.path.join(log, POINTER), encoding="utf-8") as file:
         said = json.load(file)
     return None if said.get("parts") or said.get("v2Checkpoint") else version
 

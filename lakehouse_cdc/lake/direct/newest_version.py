@@ -1,4 +1,4 @@
-"""The newest version of a table in a folder here, and one that is committed on top of it, as the format says.
+"""The newest version of a table, and one that is committed on top of it, as the format says.
 
 Purpose: commits of files that exist, to be added or to take the place of others, in milliseconds, without a job or a
 JVM, and as fast however many files the table has. It is for tables of which the caller knows all features.
@@ -6,16 +6,18 @@ JVM, and as fast however many files the table has. It is for tables of which the
 Invariant: what was true of a version as it was looked at is true as the next one is committed on top of it; a commit is
 there as a whole, or not at all.
 
-Why it holds: each attempt is of the version after the one that was looked at, and of no other. It is written under
-another name, and linked to its own, which the file system does or refuses in one step (`creation.put_version`; Delta
-protocol, "Delta Log Entries": writers put a version only where there is none). So of two writers of one version one is
+Why it holds: each attempt is of the version after the one that was looked at, and of no other, and its file is created
+or refused in one step (`lake.log_files`; Delta protocol, "Delta Log Entries": writers put a version only where there is
+none). So of two writers of one version one is
 refused. It then looks at the table again and decides again (`committed_on`): each refusal is a commit of somebody else,
 so some writer always gets on. A table that has other columns, properties or features by then is refused: files were
 made for the table as it was.
 
 Spark's commits on a local disk are renames, which replace a version that has come since they looked. So in a process
 that commits here, Spark does not commit to the same table at the same time (see `ops.upkeep`), and other processes are
-kept out by a lock (`pipeline.run.exclusive`).
+kept out by a lock (`pipeline.run.exclusive`). In S3 Spark's commits are put on a condition, too, and may come at any
+moment; what was begun by a process that has lost its lease meanwhile is refused, since who takes the lease over changes
+a property of the table (`pipeline.run.lease`).
 
 Why not by deltalake: it loads what the log says of every file of the table, as it opens it and again as it commits. And
 it removes a file by the path as it would encode it, while readers compare paths letter by letter: a file of a writer
@@ -32,7 +34,6 @@ Guards: tests/lake/test_two_writers.py, test_checksum.py, test_replacement.py.
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -41,15 +42,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_cdc.errors import codes
+from lakehouse_cdc.errors import CdcError, codes
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.bare import is_openable_path
 from lakehouse_cdc.lake.checksum import checksum_of, newest_version, remove_old, state_in, write_checksum
-from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG, has_version
+from lakehouse_cdc.lake.cleanup.unfinished_tables import has_version
 from lakehouse_cdc.lake.direct.creation import linkable, put_version
 from lakehouse_cdc.lake.direct.log_upkeep import make_checkpoint
 from lakehouse_cdc.lake.failpoints import Door, commit_to
+from lakehouse_cdc.lake.files.systems import can_put_new, storage_of, writes_as_given
+from lakehouse_cdc.lake.log_files import log_at
 from lakehouse_cdc.lake.opened import opened
+from lakehouse_cdc.model.place import is_url
 from lakehouse_cdc.model.table_layout import Table
 
 if TYPE_CHECKING:
@@ -97,11 +101,11 @@ class NewestVersion:
         """Commit actions on top of it, with what the commit says of itself; the version. Raises OvertakenError."""
         read, version = self.state.version, self.state.version + 1
         said = {"timestamp": round(time.time() * 1000), "readVersion": read, **info, "engineInfo": "lakehouse-cdc"}
-        if not put_version(os.path.join(self._folder, LOG), version, [{"commitInfo": said}, *actions]):
+        if not put_version(log_at(self._folder), version, [{"commitInfo": said}, *actions]):
             raise OvertakenError
         try:
             write_checksum(self._folder, version, self._checksum, actions)
-        except OSError as error:  # the version is committed whatever becomes of this
+        except (OSError, CdcError) as error:  # the version is committed whatever becomes of this
             _log.warning("there is no checksum of version %d of %s", version, self._folder, exc_info=error)
         return version
 
@@ -136,6 +140,17 @@ def can_commit(spark: SparkSession, table: Table) -> bool:
         return True
     state = delta_log.state(spark, table)
     return state is not None and state.extensible
+
+
+def can_add(spark: SparkSession, table: Table) -> bool:
+    """Whether files that were written beside Spark can be added to a table: one that `can_commit`, or one in S3.
+
+    There the table, which may not be there yet, has to be one of bronze's: nobody asks its log before the first commit.
+    """
+    if table.path is None or not is_url(table.path):
+        return can_commit(spark, table)
+    path, library = table.path, find_spec("deltalake")
+    return library is not None and can_put_new(path) and writes_as_given(storage_of(path))
 
 
 @cache

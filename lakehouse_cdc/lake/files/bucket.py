@@ -12,18 +12,13 @@ two requests what it was before.
 To delete a place, an object beside it is put first that says so (`<name>.deleting`), and deleted last. A run deletes to
 the end what is left before it looks at anything (see `pipeline.start.settling`); nothing is renamed in S3.
 
-How a bucket is reached, its keys among that, is known to a process by the bucket's name, as it is to Hadoop in the JVM
-(see `runtime.object_store`), so no location has a key in it. An object of this module that is pickled has none, either.
-
-pyarrow does not say by a type whether the store refused or failed: both are transient errors of ours, with its words.
-A run asks Spark's client, which does (see `pipeline.run.store`).
+How a bucket is reached, and what a failure becomes: see `systems`.
 
 Guards: tests/lake/files, tests/object_store.
 """
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 from collections import Counter
@@ -33,28 +28,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lakehouse_cdc.errors import CdcError, codes
+from lakehouse_cdc.errors import CdcError
 from lakehouse_cdc.lake.failpoints import Door, commit_to
-from lakehouse_cdc.model.place import Storage, bucket_and_prefix
+from lakehouse_cdc.lake.files.systems import asking, file_system
+from lakehouse_cdc.model.place import bucket_and_prefix
 
 _DELETING = ".deleting"
-_ATTEMPTS = 5
-_CONNECT, _REQUEST = 5.0, 20.0  # seconds
-HOW_TO_REACH = (
-    "check the bucket of target.checkpoints, and target.storage: the endpoint, and that the keys may list the bucket,"
-    " and get, put and delete its objects; a run tries again"
-)
-_storages: dict[str, Storage] = {}
-_systems: dict[tuple[int, str], Any] = {}  # by process: a file system has threads, which a fork does not take along
 _seen: dict[str, tuple[float, list[str]]] = {}  # when who glances has listed a place, and its names then
 _changes: Counter[str] = Counter()  # by place, what this process has written and deleted
-
-
-def reach(bucket: str, storage: Storage) -> None:
-    """Have this process reach a bucket so from now on; without it, as the environment says."""
-    if _storages.get(bucket) != storage:
-        _storages[bucket] = storage
-        _systems.pop((os.getpid(), bucket), None)
 
 
 @dataclass(frozen=True)
@@ -204,38 +185,9 @@ class Bucket:
     @contextmanager
     def _asked(self) -> Iterator[Any]:
         """pyarrow's file system. What it fails to do is an error of ours, but for a file that is not there."""
-        try:
-            yield _system(bucket_and_prefix(self.where)[0])
-        except OSError as error:
-            what = f"the store did not do what it was asked for: {error}"
-            raise codes.OBJECT_STORE_UNAVAILABLE.error(what, where=self.where, hint=HOW_TO_REACH) from error
+        with asking(self.where):
+            yield file_system(self.where)[0]
 
 
 def _last(name: str) -> str:
     return name.rpartition("/")[2]
-
-
-def _system(bucket: str) -> Any:
-    key = os.getpid(), bucket
-    if key not in _systems:
-        _systems[key] = _made(bucket, _storages.get(bucket, Storage()))
-    return _systems[key]
-
-
-def _made(bucket: str, storage: Storage) -> Any:
-    """The file system of a bucket. With an endpoint of its own a bucket is a part of the path, not of the host's name.
-
-    Without a region, and without such an endpoint, S3 is asked which it is.
-    """
-    import pyarrow as pa
-    from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem, resolve_s3_region
-
-    scheme, _, address = storage.endpoint.rpartition("://")
-    region = storage.region or ("us-east-1" if address else resolve_s3_region(bucket))
-    puts_at_once = int(pa.__version__.split(".")[0]) >= 21  # before, each put is three requests
-    one_request = {"allow_delayed_open": True} if puts_at_once else {}
-    return S3FileSystem(
-        access_key=storage.access_key or None, secret_key=storage.secret_key or None, role_arn=storage.role_arn or None,
-        region=region, scheme=scheme or "https", endpoint_override=address or None, **one_request,
-        connect_timeout=_CONNECT, request_timeout=_REQUEST, retry_strategy=AwsStandardS3RetryStrategy(_ATTEMPTS),
-    )  # fmt: skip

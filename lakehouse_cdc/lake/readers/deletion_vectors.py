@@ -26,6 +26,7 @@ from urllib.parse import unquote
 
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
 from lakehouse_cdc.lake.log_actions import of_commit
+from lakehouse_cdc.lake.log_files import FolderLog
 
 if TYPE_CHECKING:
     import numpy as np
@@ -109,7 +110,7 @@ def _added(log: str, version: int) -> Iterator[tuple[str, Mapping[str, Any] | No
     names = [match for match in map(_CHECKPOINT.fullmatch, os.listdir(log)) if match and int(match[1]) <= version]
     checkpoint = max((int(match[1]) for match in names), default=-1)
     for at in range(version, checkpoint, -1):
-        added = (action.get("add") for action in of_commit(log, at))
+        added = (action.get("add") for action in of_commit(FolderLog(log), at))
         yield from ((unquote(one["path"]), one.get("deletionVector")) for one in added if one is not None)
     for match in names:
         if int(match[1]) == checkpoint:

@@ -81,6 +81,7 @@ class StreamReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one split, as Arrow record batches; or, once they are written, its files."""
         with crossing():
+            self._options.reach_files()
             rows, folder = read_split(partition, self._options), self._options.files_to
             yield from written(rows, folder) if folder else map(plain, rows)
 
