@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.lake.files.parquet import parquet_file
 from lakehouse_cdc.model.bronze_arrow import ARROW
 from lakehouse_cdc.model.bronze_row import PARTITION
 
@@ -16,11 +16,11 @@ _CUT = 32  # characters that a bound of a text may have been cut to
 
 
 def stored_rows(path: str, source_table: str) -> Iterator[pa.RecordBatch]:
-    """Those of a file that has rows of that table. Spark may have written times as INT96, which have no zone.
+    """Those of a file that has rows of that table.
 
     Raises DefiniteError for a VARIANT in another form than ours.
     """
-    with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
+    with parquet_file(path) as file:
         for batch in file.iter_batches(batch_size=_BATCH):
             name = pa.array([source_table] * batch.num_rows, pa.string())
             columns = [
@@ -32,7 +32,7 @@ def stored_rows(path: str, source_table: str) -> Iterator[pa.RecordBatch]:
 
 def one_value(path: str, column: str) -> str | None:
     """The text that all rows of the file have in a column, None where its statistics do not say that there is one."""
-    with pq.ParquetFile(path) as file:
+    with parquet_file(path) as file:
         about = file.metadata
     [at] = [i for i in range(about.num_columns) if about.schema.column(i).path == column]
     values = set[str | None]()

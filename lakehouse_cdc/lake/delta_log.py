@@ -1,9 +1,10 @@
-"""What the log of a table that lies in a folder here says of it, without a job of Spark's.
+"""What the log of a table says of it that this process reads itself, without a job of Spark's.
 
 Delta's SQL (DESCRIBE DETAIL) makes all of a table's state to answer, with jobs that take half a second. The checksum
 of the newest version says it in a few bytes (see `checksum`). Where there is none deltalake reads the log, and what it
-cannot open, for the name of a folder, is read here. Where the table is not in a folder that this process sees (tables
-of a catalog, Spark Connect), or its log is not of a form that is known, there is no answer, and callers do without.
+cannot open, for the name of a folder, is read here. Where the table is in no folder and no bucket that this process
+reaches (tables of a catalog, Spark Connect), or its log is not of a form that is known, there is no answer, and callers
+do without.
 """
 
 from __future__ import annotations
@@ -17,11 +18,20 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.bare import is_openable_path, is_plain_path
 from lakehouse_cdc.lake.checksum import state_by_checksum, state_by_log
+from lakehouse_cdc.lake.files.systems import can_put_new, storage_of, writes_as_given
 from lakehouse_cdc.lake.opened import opened, state_of
 from lakehouse_cdc.lake.table_state import State
+from lakehouse_cdc.model.place import is_url
 from lakehouse_cdc.model.table_layout import Table
 
 _of_thread = threading.local()
+
+
+def is_at_hand(spark: SparkSession, table: Table) -> bool:
+    """Whether this process and its tasks read and write the table's files themselves: in a folder, or in a bucket."""
+    if table.path is None or not is_url(table.path):
+        return in_folder(spark, table)
+    return can_put_new(table.path) and writes_as_given(storage_of(table.path))
 
 
 def in_folder(spark: SparkSession, table: Table) -> bool:
@@ -78,7 +88,7 @@ def _opened(path: str) -> State | None:
 
 
 def _asked(spark: SparkSession, table: Table) -> State | None:
-    if not in_folder(spark, table):
+    if not is_at_hand(spark, table):
         return None
     path = str(table.path)
     return state_by_checksum(path) or _opened(path) or state_by_log(path)

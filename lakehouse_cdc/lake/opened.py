@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 
-def opened(path: str) -> DeltaTable:
-    """The newest version, for a path that `bare.is_openable_path` takes, or a URL. Raises deltalake's errors."""
+def opened(path: str, version: int | None = None) -> DeltaTable:
+    """That version, or the newest, for a path that `bare.is_openable_path` takes. Raises deltalake's errors."""
     from deltalake import DeltaTable
 
     if is_url(path):
-        return DeltaTable(path, storage_options=_options(storage_of(path)))
-    return DeltaTable(Path(path).as_uri())
+        return DeltaTable(path, version, storage_options=_options(storage_of(path)))
+    return DeltaTable(Path(path).as_uri(), version)
 
 
 def _options(storage: Storage) -> dict[str, str]:

@@ -372,12 +372,12 @@ class Pipeline(TakesSignals):
     def _bronze_stream(self, every: float | None, report: RunReport, ready: Ready) -> StreamingQuery:
         """Start the stream into bronze."""
         from lakehouse_cdc.bronze import sink
-        from lakehouse_cdc.lake.direct.newest_version import can_add
+        from lakehouse_cdc.lake.direct.newest_version import can_commit
 
         if (topics := self._topics) is not None:
             return topics.stream(every, ready, report.bronze)
         spark, layout, options = self.spark, self.layout, self.source_options()
-        if can_add(spark, layout.changes):
+        if can_commit(spark, layout.changes):
             options["filesTo"] = str(layout.changes.path)
         changes = spark.readStream.format("mysql_cdc").options(**options).load()
         reading, place = partial(self._reading, report), self.checkpoint("bronze")

@@ -6,6 +6,7 @@ import errno
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -32,7 +33,8 @@ def place(folder: Path, name: str = "one") -> Table:
 
 
 def make(table: Table) -> None:
-    create_bare(table, COLUMNS, pipeline="tests", comment="what it's for", properties=PROPERTIES)
+    session: Any = None  # of a table in a folder it is not asked
+    create_bare(session, table, COLUMNS, pipeline="tests", comment="what it's for", properties=PROPERTIES)
 
 
 def test_it_is_what_spark_makes(spark: SparkSession, tmp_path: Path) -> None:

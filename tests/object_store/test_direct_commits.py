@@ -21,7 +21,7 @@ from lakehouse_cdc.lake.checksum import newest_version, state_by_checksum, state
 from lakehouse_cdc.lake.cleanup.uncommitted_files import remove_uncommitted
 from lakehouse_cdc.lake.direct.change_files import written
 from lakehouse_cdc.lake.direct.commit import DataFile, add_files
-from lakehouse_cdc.lake.direct.newest_version import NewestVersion, can_add
+from lakehouse_cdc.lake.direct.newest_version import NewestVersion, can_commit
 from lakehouse_cdc.lake.files.systems import file_system
 from lakehouse_cdc.lake.log_actions import last_checkpoint
 from lakehouse_cdc.lake.log_files import log_at
@@ -88,7 +88,7 @@ def test_two_writers_and_spark_at_the_same_moment(spark: SparkSession, s3: S3Ser
         rows.write.format("delta").mode("append").options(**options).save(str(table.path))
         return 0
 
-    assert can_add(spark, table)
+    assert can_commit(spark, table)
     s3.lost = lost
     rows = 0
     with ThreadPoolExecutor(4) as pool:

@@ -21,12 +21,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import unquote
 
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.commits import application
+from lakehouse_cdc.lake.direct.data_file import delete
 from lakehouse_cdc.lake.direct.newest_version import Action, NewestVersion, committed_on
-from lakehouse_cdc.lake.files.systems import file_system
 from lakehouse_cdc.lake.refused_writes import writing_to
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import CommitNote
@@ -121,16 +120,13 @@ def add_files(
 
 def last_batch(spark: SparkSession, table: Table, app: str) -> int | None:
     """The last batch that an application has committed to the table, None for none or where that cannot be asked."""
-    return NewestVersion(table).last_batch(app) if delta_log.in_folder(spark, table) else None
+    return NewestVersion(table).last_batch(app) if delta_log.is_at_hand(spark, table) else None
 
 
 def discard(table: Table, files: Sequence[Added]) -> None:
     """Delete files that are not to be committed."""
-    location = str(table.path)
-    files_there, folder = file_system(location)
-    with writing_to(location):
-        for file in files:
-            files_there.delete_file(f"{folder}/{unquote(file.path)}")
+    with writing_to(str(table.path)):
+        delete(str(table.path), files)
 
 
 def action(file: Added, *, changes: bool = True) -> Action:

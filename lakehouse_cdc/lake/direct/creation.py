@@ -23,20 +23,26 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakehouse_cdc.lake.bare import BARE
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG, remove_unfinished
 from lakehouse_cdc.lake.failpoints import Door, commit_to
 from lakehouse_cdc.lake.log_actions import name_of
 from lakehouse_cdc.lake.log_files import LogFiles, log_at
+from lakehouse_cdc.lake.object_store import ObjectStore
 from lakehouse_cdc.lake.table_state import Columns
+from lakehouse_cdc.model.place import is_url
 from lakehouse_cdc.model.table_layout import PIPELINE, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _READER_FEATURES = ["timestampNtz"]  # of those in `lake.bare`
 
 
 def create_bare(
+    spark: SparkSession,
     table: Table,
     columns: Columns,
     *,
@@ -45,19 +51,30 @@ def create_bare(
     properties: Mapping[str, str],
     column_comments: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Create the table in its folder, empty, owned by `pipeline`, and with each of the features that a bare table has.
+    """Create the table in its place, empty, owned by `pipeline`, and with each of the features that a bare table has.
 
     One that is there stays. `properties` are written as they are: Delta's own must have their names and values as Delta
     writes them. For the tables' only writer, as `tables.create` is.
     """
     folder = str(table.path)
+    if _is_there(spark, folder):
+        return
+    with commit_to(Door.CREATE, table.name):
+        put_version(log_at(folder), 0, _version(columns, comment, {PIPELINE: pipeline, **properties}, column_comments))
+
+
+def _is_there(spark: SparkSession, folder: str) -> bool:
+    """Whether there is a table. If not, what a crash left of one is removed, and a folder has a log afterwards."""
+    if is_url(folder):
+        store = ObjectStore(spark)
+        store.remove_unfinished(folder)
+        return store.has_table(folder)
     remove_unfinished(folder)
     log = os.path.join(folder, LOG)
     if os.path.isdir(log):
-        return
+        return True
     os.makedirs(log)
-    with commit_to(Door.CREATE, table.name):
-        put_version(log_at(folder), 0, _version(columns, comment, {PIPELINE: pipeline, **properties}, column_comments))
+    return False
 
 
 def put_version(log: LogFiles, version: int, actions: Sequence[Mapping[str, Any]]) -> bool:

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import quote
+from typing import Any, Protocol
+from urllib.parse import quote, unquote
 from uuid import uuid4
 
 import pyarrow as pa
@@ -16,6 +16,14 @@ import pyarrow.parquet as pq
 from lakehouse_cdc.lake.direct.statistics import Bounds, Path
 from lakehouse_cdc.lake.files.systems import file_system
 from lakehouse_cdc.model.place import is_url
+
+
+class HasPath(Protocol):
+    """A file of a table."""
+
+    @property
+    def path(self) -> str:
+        """Relative to the table's folder, encoded like a URL."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,14 @@ class NewFile:
     def partition(self) -> dict[str, str]:
         """The values of the partition columns: there are none."""
         return {}
+
+
+def delete(folder: str, files: Iterable[HasPath]) -> None:
+    """Delete files of a table, by its path or URL, that are in no commit; one that is gone is fine."""
+    system, root = file_system(folder)
+    for file in files:
+        with suppress(FileNotFoundError):
+            system.delete_file(f"{root}/{unquote(file.path)}")
 
 
 class FileWriter:

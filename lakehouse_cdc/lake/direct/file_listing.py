@@ -86,9 +86,9 @@ def only_appended(spark: SparkSession, table: Table) -> bool:
     """Whether the log of a table that is there goes back to its beginning, and says that rows were appended, and no
     more.
 
-    False where the log is long.
+    False where the log is long, or in a bucket, of which each commit would be asked for.
     """
-    state = delta_log.state(spark, table)
+    state = delta_log.state(spark, table) if delta_log.in_folder(spark, table) else None
     return state is not None and state.version < LONG and bool(files_of(table, Versions(-1, state.version)))
 
 

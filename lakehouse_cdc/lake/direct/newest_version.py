@@ -39,18 +39,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_cdc.errors import CdcError, codes
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.bare import is_openable_path
 from lakehouse_cdc.lake.checksum import checksum_of, newest_version, remove_old, state_in, write_checksum
-from lakehouse_cdc.lake.cleanup.unfinished_tables import has_version
 from lakehouse_cdc.lake.direct.creation import linkable, put_version
 from lakehouse_cdc.lake.direct.log_upkeep import make_checkpoint
 from lakehouse_cdc.lake.failpoints import Door, commit_to
-from lakehouse_cdc.lake.files.systems import can_put_new, storage_of, writes_as_given
 from lakehouse_cdc.lake.log_files import log_at
 from lakehouse_cdc.lake.opened import opened
 from lakehouse_cdc.model.place import is_url
@@ -93,9 +90,8 @@ class NewestVersion:
     def files(self) -> Any:
         """Its files, as deltalake lists them: a table of Arrow, in which paths are as the log has them."""
         import pyarrow as pa
-        from deltalake import DeltaTable
 
-        return pa.table(DeltaTable(Path(self._folder).as_uri(), version=self.state.version).get_add_actions())
+        return pa.table(opened(self._folder, self.state.version).get_add_actions())
 
     def put(self, info: Mapping[str, Any], actions: Sequence[Action]) -> int:
         """Commit actions on top of it, with what the commit says of itself; the version. Raises OvertakenError."""
@@ -126,6 +122,8 @@ class NewestVersion:
 
 def can_put(spark: SparkSession, table: Table) -> bool:
     """Whether the place of a table allows that a commit to it is made here."""
+    if table.path is not None and is_url(table.path):
+        return delta_log.is_at_hand(spark, table)
     return delta_log.in_folder(spark, table) and _linkable(table)
 
 
@@ -136,21 +134,10 @@ def can_commit(spark: SparkSession, table: Table) -> bool:
     """
     if not can_put(spark, table) or not is_openable_path(str(table.path)) or find_spec("deltalake") is None:
         return False
-    if not has_version(str(table.path)):
+    if newest_version(str(table.path)) is None:
         return True
     state = delta_log.state(spark, table)
     return state is not None and state.extensible
-
-
-def can_add(spark: SparkSession, table: Table) -> bool:
-    """Whether files that were written beside Spark can be added to a table: one that `can_commit`, or one in S3.
-
-    There the table, which may not be there yet, has to be one of bronze's: nobody asks its log before the first commit.
-    """
-    if table.path is None or not is_url(table.path):
-        return can_commit(spark, table)
-    path, library = table.path, find_spec("deltalake")
-    return library is not None and can_put_new(path) and writes_as_given(storage_of(path))
 
 
 @cache

@@ -29,6 +29,7 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.direct.commit import Added, action
 from lakehouse_cdc.lake.direct.newest_version import Action, NewestVersion, can_commit, can_put, committed_on
+from lakehouse_cdc.model.place import is_url
 from lakehouse_cdc.model.table_layout import Table
 
 
@@ -44,7 +45,7 @@ class LiveFile:
 
 def require_replaceable(spark: SparkSession, table: Table) -> None:
     """Raise DefiniteError for a table that is there and whose files cannot be replaced here."""
-    if not can_put(spark, table):
+    if not can_put(spark, table) or is_url(table.path):
         raise codes.REDACTION_UNSUPPORTED.error(
             "the table is not in a folder of this machine, so its files cannot be replaced", where=str(table)
         )

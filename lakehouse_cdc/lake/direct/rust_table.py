@@ -36,6 +36,8 @@ import pyarrow.compute as pc
 from lakehouse_cdc.lake.bare import BARE
 from lakehouse_cdc.lake.direct.log_upkeep import MOST, RETENTION, delete_all_but
 from lakehouse_cdc.lake.failpoints import Door, commit_to
+from lakehouse_cdc.lake.opened import opened
+from lakehouse_cdc.model.place import is_url
 
 SMALL, MANY, TOGETHER = 8 << 20, 50, 32 << 20  # as auto-compaction is set for Spark (`merge.FILES`)
 _LEGACY = 2  # the version for writers that stands for the first two of these
@@ -94,7 +96,7 @@ class RustTable:
         from deltalake import DeltaTable
 
         self._path, self._name = path, name
-        self._table = DeltaTable(path)
+        self._table = opened(path) if is_url(path) else DeltaTable(path)
 
     @property
     def version(self) -> int:
@@ -226,9 +228,12 @@ class RustTable:
         return int(self.properties.get("delta.checkpointInterval", _INTERVAL))
 
     def _shorten_log(self) -> None:
-        """After a commit: of a table of which nobody has said how long its log is to be, delete what is too much."""
+        """After a commit: of a table of which nobody has said how long its log is to be, delete what is too much.
+
+        In a bucket, deltalake lists a log from its last checkpoint on, so a long one costs nothing.
+        """
         usual = self.properties.get("delta.logRetentionDuration") == RETENTION
-        if usual and self.version % (self._interval * _CHECKPOINTS) == 0:
+        if usual and not is_url(self._path) and self.version % (self._interval * _CHECKPOINTS) == 0:
             try:
                 delete_all_but(self._path, MOST, self.version)
             except OSError as error:  # the next time will do

@@ -1,4 +1,4 @@
-"""The engine for a plain table in a folder of this machine: Arrow's files, committed by deltalake.
+"""The engine for a plain table whose files this process reads and writes: Arrow's files, committed beside Spark.
 
 A job of Spark's takes a third of a second however little it does, and each batch would have several.
 """
@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -24,17 +23,16 @@ from lakehouse_cdc.lake.direct.newest_version import can_commit
 from lakehouse_cdc.lake.direct.replacement import Replacement
 from lakehouse_cdc.lake.engines.port import Row, struct_of
 from lakehouse_cdc.lake.engines.spark import SparkEngine
+from lakehouse_cdc.lake.files.parquet import parquet_file
+from lakehouse_cdc.lake.refused_writes import writing_to
 from lakehouse_cdc.lake.table_state import Columns
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Table
 
 
 def _read(path: str, schema: pa.Schema) -> pa.Table:
-    """A file in the table's types: Spark may have written timestamps as INT96, which have no zone.
-
-    Columns that were added to the table after the file was written are NULL in it.
-    """
-    with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as data:
+    """A file in the table's types. Columns that were added to the table after the file was written are NULL in it."""
+    with writing_to(path), parquet_file(path) as data:
         known = data.schema_arrow.names
         rows = data.read(columns=[name for name in schema.names if name in known], use_threads=False)
     for field in schema:

@@ -13,9 +13,10 @@ run asks Spark's client, which does (see `pipeline.run.store`).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.model.place import Storage, bucket_and_prefix, is_url
@@ -23,6 +24,7 @@ from lakehouse_cdc.model.place import Storage, bucket_and_prefix, is_url
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
+T = TypeVar("T")
 PutNew = Callable[[str, bytes], bool]  # an object, by its URL; False where there is one
 HOW_TO_REACH = (
     "check the buckets of target.path and target.checkpoints, and target.storage: the endpoint, and that the keys may"
@@ -45,6 +47,25 @@ def reach(bucket: str, storage: Storage, put_new: PutNew | None = None) -> None:
         _systems.pop((os.getpid(), bucket), None)
     if put_new is not None:
         _put_new[bucket] = put_new
+
+
+@dataclass(frozen=True)
+class InTask:
+    """A function for tasks, which first reach the buckets that the driver does."""
+
+    function: Callable[..., Any]
+    storages: Mapping[str, Storage] = field(repr=False)
+
+    def __call__(self, *given: Any) -> Any:
+        """The function's."""
+        for bucket, storage in self.storages.items():
+            reach(bucket, storage)
+        return self.function(*given)
+
+
+def in_task(function: Callable[..., T]) -> Callable[..., T]:
+    """The function, as tasks are to call it."""
+    return InTask(function, dict(_storages)) if _storages else function
 
 
 def storage_of(location: str) -> Storage:

@@ -15,13 +15,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.direct.file_listing import Listed, files_of
+from lakehouse_cdc.lake.files.parquet import parquet_file
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.changelog import Op
@@ -92,7 +92,7 @@ def _groups_by_statistics(name: str, file: Listed) -> list[Group]:
 
 
 def _looked_up(name: str, path: str) -> list[Group]:
-    with pq.ParquetFile(path, memory_map=True) as file:
+    with parquet_file(path) as file:
         rows = file.read(columns=_NARROW)
     if rows.column("seq").type != pa.decimal128(38, 0):
         raise _NotAsEver(f"seq lies as {rows.column('seq').type}")
@@ -102,8 +102,7 @@ def _looked_up(name: str, path: str) -> list[Group]:
 
 def _marks(path: str) -> list[dict[str, Any]]:
     """The s, t and x rows of a file; their times in microseconds since 1970, their images as Python has them."""
-    # Spark writes times as INT96, which have no unit of their own
-    with pq.ParquetFile(path, memory_map=True, coerce_int96_timestamp_unit="us") as file:
+    with parquet_file(path) as file:
         rows = file.read(columns=_WIDE)
     rows = rows.filter(pc.is_in(rows.column("op"), value_set=pa.array(MARKS)))
     times = rows.column("commit_ts")

@@ -52,10 +52,10 @@ def why_spark(policy: Policy, table: Table, schema: TableSchema) -> str:
 
 
 def _place(table: Table) -> str:
-    if table.path is None or not table.path.startswith("/"):
-        return "it is not in a folder of this machine"
+    if table.path is None:
+        return "it is in a catalog"
     if not is_plain_path(table.path):
-        return "the name of its folder has characters that deltalake takes for an address"
+        return "the name of its place has characters that deltalake takes for another"
     return "" if table.part is None else "several source tables go into it"
 
 

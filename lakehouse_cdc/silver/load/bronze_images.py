@@ -11,19 +11,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lakehouse_cdc.images.typed.columns import NotOurs
+from lakehouse_cdc.lake.files.parquet import parquet_file
 
 SEQ, TIME = pa.decimal128(38, 0), pa.timestamp("us", "UTC")
 _BATCH_ROWS = 65_536
 _REPEATED = ["op", "schema_id", "key.metadata", "after.metadata"]
 
 
-def row_batches(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def row_batches(location: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Those columns of a file, in batches of rows."""
-    # Spark writes times as INT96, which have no unit of their own
-    with pq.ParquetFile(path, memory_map=True, read_dictionary=_REPEATED, coerce_int96_timestamp_unit="us") as file:
+    with parquet_file(location, read_dictionary=_REPEATED) as file:
         yield from file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False)
 
 

@@ -23,7 +23,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.images.typed.columns import arrow_type
@@ -32,6 +31,8 @@ from lakehouse_cdc.lake.direct.commit import add_files, discard
 from lakehouse_cdc.lake.direct.file_listing import Listed, files_of
 from lakehouse_cdc.lake.direct.newest_version import can_put
 from lakehouse_cdc.lake.direct.statistics import Path
+from lakehouse_cdc.lake.files.parquet import parquet_file
+from lakehouse_cdc.lake.files.systems import in_task
 from lakehouse_cdc.lake.table_state import State
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.changelog import Op
@@ -85,7 +86,7 @@ def load_files(
     context = session.sparkContext
     runs = spread(files, context.defaultParallelism)
     # a task whose process dies, rather than give up, fails the batch: the load comes again, and begins again
-    converted = context.parallelize(runs, len(runs)).map(partial(convert, conversion)).collect()
+    converted = context.parallelize(runs, len(runs)).map(in_task(partial(convert, conversion))).collect()
     made = [file for files in converted if not isinstance(files, str) for file in files]
     for reason in converted:
         if isinstance(reason, str):
@@ -133,7 +134,7 @@ def _may_have_reads(folder: str, file: Listed) -> bool:
     least, greatest = (file.stats.get(key, {}).get("op") for key in ("minValues", "maxValues"))
     if least is not None and greatest is not None and (_READ in (least, greatest) or not least < _READ < greatest):
         return _READ in (least, greatest)
-    with pq.ParquetFile(os.path.join(folder, file.path), memory_map=True) as data:
+    with parquet_file(os.path.join(folder, file.path)) as data:
         return _READ in pc.unique(data.read(columns=["op"]).column("op")).to_pylist()
 
 

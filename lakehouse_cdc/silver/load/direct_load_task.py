@@ -13,15 +13,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
-from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_cdc.errors import CdcError
 from lakehouse_cdc.images.program import row_metadata
 from lakehouse_cdc.images.typed.columns import ImageColumns, NotOurs
-from lakehouse_cdc.lake.direct.data_file import FileWriter, NewFile
+from lakehouse_cdc.lake.direct.data_file import FileWriter, NewFile, delete
 from lakehouse_cdc.lake.direct.statistics import Path
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.load.bronze_images import SEQ, commit_times, row_batches
@@ -137,9 +137,8 @@ class _Writer:
     def discard(self) -> None:
         if self._file is not None:
             self._file.discard()
-        for file in self._done:
-            with suppress(FileNotFoundError):
-                os.unlink(os.path.join(self._conversion.silver, unquote(file.path)))
+        with suppress(OSError, CdcError):
+            delete(self._conversion.silver, self._done)
 
     def _flush(self) -> None:
         if self._file is not None and self._pieces:

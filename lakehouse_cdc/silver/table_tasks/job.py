@@ -11,6 +11,7 @@ from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.commits import application
 from lakehouse_cdc.lake.direct.file_listing import Listed, files_of
 from lakehouse_cdc.lake.direct.rust_table import Once
+from lakehouse_cdc.lake.files.systems import in_task
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import CommitNote
@@ -31,7 +32,7 @@ def in_job(spark: SparkSession, tasks: Sequence[TableTask]) -> list[Outcome]:
     context = spark.sparkContext
     runs = spread(tasks, context.defaultParallelism * _TASKS_PER_CORE)
     try:
-        answers = context.parallelize(runs, len(runs)).map(run).collect()
+        answers = context.parallelize(runs, len(runs)).map(in_task(run)).collect()
     except Exception as error:
         _log.warning("the job for %d tables failed", len(tasks), exc_info=error)
         return [gave_up(task, error) for task in tasks]

@@ -22,8 +22,9 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake import delta_log
-from lakehouse_cdc.lake.direct.creation import create_bare, linkable
+from lakehouse_cdc.lake.direct.creation import create_bare
 from lakehouse_cdc.lake.direct.log_upkeep import RETENTION
+from lakehouse_cdc.lake.direct.newest_version import can_put
 from lakehouse_cdc.lake.ownership import other_columns
 from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.table_state import Columns
@@ -109,7 +110,7 @@ def make(
     A table to which nothing has been applied (new, or left so by a crash) must be built from the whole of bronze.
     """
     schema, form, table = shape.schema, policy.form, layout.silver_table(shape.schema.name)
-    bare = not why_spark(policy, table, schema) and find_spec("deltalake") is not None and linkable(table)
+    bare = not why_spark(policy, table, schema) and find_spec("deltalake") is not None and can_put(spark, table)
     if form.has_tombstones:
         bare = _make_tombstones(spark, layout, schema, bare=bare)
     declared, partition = columns(schema, added, form=form, own=table.own), []
@@ -135,7 +136,7 @@ def make(
     of_columns = policy.column_comments if fit else {}
     if bare and not any(name.lower().startswith("delta.") for name in policy.properties):
         create_bare(
-            table, declared, pipeline=layout.pipeline, comment=comment, column_comments=of_columns,
+            spark, table, declared, pipeline=layout.pipeline, comment=comment, column_comments=of_columns,
             properties={**_BARE_PROPERTIES, **own},
         )  # fmt: skip
     else:  # also where Delta is to see whether its properties are right
@@ -167,7 +168,7 @@ def _make_tombstones(spark: SparkSession, layout: Layout, schema: TableSchema, *
     comment = f"Keys deleted from {schema.name}, so that an older change cannot bring them back."
     if bare:
         mark |= {**_BARE_PROPERTIES, STATISTICS: BOUNDED}
-        create_bare(beside, declared, pipeline=layout.pipeline, comment=comment, properties=mark)
+        create_bare(spark, beside, declared, pipeline=layout.pipeline, comment=comment, properties=mark)
     else:
         mark |= _PROPERTIES
         create(spark, beside, declared, pipeline=layout.pipeline, comment=comment, properties=mark)

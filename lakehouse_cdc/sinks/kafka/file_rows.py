@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from lakehouse_cdc.images.typed.columns import NotOurs
 from lakehouse_cdc.lake.direct.file_listing import Listed
+from lakehouse_cdc.lake.files.parquet import parquet_file
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.sinks.kafka.file_order import File, Piece
@@ -166,8 +167,7 @@ def _named(rows: pa.Table, table: str) -> pa.Table:
 
 
 def _opened(path: str) -> pq.ParquetFile:
-    # Spark writes times as INT96, which have no unit of their own
-    return pq.ParquetFile(path, memory_map=True, read_dictionary=_REPEATED, coerce_int96_timestamp_unit="us")
+    return parquet_file(path, read_dictionary=_REPEATED)
 
 
 def _require_ours(schema: pa.Schema, path: str) -> None:
