@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from lakehouse_cdc.errors import codes
-from lakehouse_cdc.lake.files.parquet import parquet_file
+from lakehouse_cdc.lake.parquet import parquet_file
 from lakehouse_cdc.model.bronze_arrow import ARROW
 from lakehouse_cdc.model.bronze_row import PARTITION
 

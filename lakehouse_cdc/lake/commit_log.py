@@ -1,4 +1,4 @@
-"""The commits of a table in a folder here, as the files of Delta's log say them: one for each version, without Spark.
+"""The commits of a table, as the files of Delta's log say them: one for each version, without Spark.
 
 Only what a commit says of itself is read, which is the first line of its file as Delta and deltalake write it.
 """
@@ -6,12 +6,12 @@ Only what a commit says of itself is read, which is the first line of its file a
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
+from lakehouse_cdc.lake.log_actions import name_of
+from lakehouse_cdc.lake.log_files import log_at
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Table
 
@@ -38,21 +38,20 @@ class Commit:
 def commit_info(table: Table, version: int) -> Mapping[str, Any] | None:
     """What the commit of a version says of itself (protocol, "Commit Provenance Information"), if it says anything.
 
-    None where the log of a table in a folder here has no such version, or no longer.
+    None where the log of a table by its path has no such version, or no longer.
     """
     if table.path is None or version < 0:
         return None
     try:
-        with open(os.path.join(table.path, LOG, f"{version:020}.json"), encoding="utf-8") as lines:
-            for line in lines:  # the first, as Delta writes it
-                if '"commitInfo"' in line and (info := json.loads(line).get("commitInfo")) is not None:
-                    return dict(info)
+        for line in log_at(table.path).lines(name_of(version, "json")):  # the first, as Delta writes it
+            if '"commitInfo"' in line and (info := json.loads(line).get("commitInfo")) is not None:
+                return dict(info)
     except FileNotFoundError:
         return None
     return {}
 
 
-def commits_in_folder(table: Table, newest: int) -> Iterator[Commit]:
+def commits_in_log(table: Table, newest: int) -> Iterator[Commit]:
     """Those from the version `newest` on, newest first, as far as the log goes back."""
     version = newest
     while (info := commit_info(table, version)) is not None:

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.bare import is_openable_path, is_plain_path
 from lakehouse_cdc.lake.checksum import state_by_checksum, state_by_log
-from lakehouse_cdc.lake.files.systems import can_put_new, storage_of, writes_as_given
+from lakehouse_cdc.lake.file_systems import can_put_new, storage_of, writes_as_given
 from lakehouse_cdc.lake.opened import opened, state_of
 from lakehouse_cdc.lake.table_state import State
 from lakehouse_cdc.model.place import is_url

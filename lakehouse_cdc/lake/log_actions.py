@@ -39,7 +39,7 @@ def checkpoints_among(names: Iterable[str]) -> Iterator[int]:
 
 def of_commit(log: LogFiles, version: int) -> Iterator[Action]:
     """The actions of a commit. Raises OSError and ValueError, of a bucket TransientError."""
-    return (json.loads(line) for line in log.read(name_of(version, "json")).split("\n") if line)
+    return map(json.loads, log.lines(name_of(version, "json")))
 
 
 def of_checkpoint(log: LogFiles, version: int, columns: Sequence[str]) -> Iterator[Action]:

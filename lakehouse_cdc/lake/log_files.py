@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
-from lakehouse_cdc.lake.files.systems import asking, file_system, put_new
+from lakehouse_cdc.lake.file_systems import asking, file_system, put_new
 from lakehouse_cdc.model.place import is_url
 
 MAKING = ".making-"  # how the name begins of a file of the log, or of a folder, that is not finished
@@ -33,6 +34,9 @@ class LogFiles(Protocol):
 
     def read(self, name: str) -> str:
         """All of a file. Raises FileNotFoundError where there is none."""
+
+    def lines(self, name: str) -> Iterator[str]:
+        """The lines of a file, none of them empty. Raises FileNotFoundError where there is none."""
 
     def open(self, name: str) -> Any:
         """A file to be read by pyarrow, as a context manager. Raises FileNotFoundError where there is none."""
@@ -68,6 +72,11 @@ class FolderLog:
         """See `LogFiles`."""
         with open(self._path(name), encoding="utf-8") as file:
             return file.read()
+
+    def lines(self, name: str) -> Iterator[str]:
+        """See `LogFiles`."""
+        with open(self._path(name), encoding="utf-8") as file:
+            yield from (line for line in file if line != "\n")
 
     def open(self, name: str) -> Any:
         """See `LogFiles`."""
@@ -128,7 +137,7 @@ class FolderLog:
 
 @dataclass(frozen=True)
 class BucketLog:
-    """See `LogFiles`. To create a file takes a process that puts objects on a condition (`systems.reach`)."""
+    """See `LogFiles`. To create a file takes a process that puts objects on a condition (`file_systems.reach`)."""
 
     url: str
 
@@ -136,6 +145,10 @@ class BucketLog:
         """See `LogFiles`."""
         with asking(self.url), self.open(name) as file:
             return bytes(file.read()).decode()
+
+    def lines(self, name: str) -> Iterator[str]:
+        """See `LogFiles`."""
+        return filter(None, self.read(name).split("\n"))
 
     def open(self, name: str) -> Any:
         """See `LogFiles`."""

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakehouse_cdc.lake.files.systems import storage_of
+from lakehouse_cdc.lake.file_systems import storage_of
 from lakehouse_cdc.lake.table_state import State
 from lakehouse_cdc.model.place import Storage, is_url
 

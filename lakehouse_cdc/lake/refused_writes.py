@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from lakehouse_cdc.errors import codes
-from lakehouse_cdc.lake.files.systems import asking
+from lakehouse_cdc.lake.file_systems import asking
 from lakehouse_cdc.model.place import is_url
 
 _OF_DISK = {errno.ENOSPC, errno.EROFS, errno.EDQUOT}

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse_cdc.errors import CdcError
+from lakehouse_cdc.lake import file_systems
 from lakehouse_cdc.lake.checkpoint import Checkpoint
-from lakehouse_cdc.lake.files import systems
 from lakehouse_cdc.lake.object_store import ObjectStore, Slot
 from lakehouse_cdc.lake.readers.choice import ReaderOnDemand
 from lakehouse_cdc.lake.refused_writes import writable
@@ -80,7 +80,7 @@ class PipelineContext:
         self._log, self._conf = log, conf
         self._home = home or Path.cwd()
         if is_url(self.checkpoints):
-            systems.reach(bucket_and_prefix(self.checkpoints)[0], self.storage())
+            file_systems.reach(bucket_and_prefix(self.checkpoints)[0], self.storage())
         self._take_signals()
 
     def _take_signals(self) -> None:
@@ -232,7 +232,7 @@ class PipelineContext:
         if is_url(self.config.target.path) and not self._connected:
             place, storage = bucket_and_prefix(str(self._root))[0], self.storage()
             reach(self._spark, place, storage)
-            systems.reach(place, storage, ObjectStore(self._spark).put_new)
+            file_systems.reach(place, storage, ObjectStore(self._spark).put_new)
             if is_url(self.checkpoints):
                 reach(self._spark, bucket_and_prefix(self.checkpoints)[0], storage)
                 keep_checkpoints(self._spark)

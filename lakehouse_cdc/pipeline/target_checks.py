@@ -14,9 +14,9 @@ from pathlib import Path
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
+from lakehouse_cdc.lake.file_systems import HOW_TO_REACH
 from lakehouse_cdc.lake.files.choice import Location, files_at
 from lakehouse_cdc.lake.files.folder import existing
-from lakehouse_cdc.lake.files.systems import HOW_TO_REACH
 from lakehouse_cdc.model.place import is_url
 from lakehouse_cdc.model.table_layout import PIPELINE, Layout, Table
 from lakehouse_cdc.mysql.preflight.settings import Finding

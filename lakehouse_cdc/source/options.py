@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from lakehouse_cdc.errors import codes
-from lakehouse_cdc.lake.files import systems
+from lakehouse_cdc.lake import file_systems
 from lakehouse_cdc.model.place import Storage, bucket_and_prefix, is_url
 from lakehouse_cdc.model.start_point import NOW, StartPoint
 from lakehouse_cdc.model.table_name import last_match
@@ -115,7 +115,7 @@ class SourceOptions(Tuning, Places):
         except (ValueError, TypeError):
             raise codes.OPTION_INVALID.error(f"option '{STORAGE}' is no JSON of target.storage") from None
         for bucket in buckets:
-            systems.reach(bucket, storage)
+            file_systems.reach(bucket, storage)
 
     def start_of(self, table: str) -> StartPoint:
         """Where the table's changes begin; the last pattern that matches decides."""

@@ -21,7 +21,7 @@ from deltalake import DeltaTable
 
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.checksum import newest_version
-from lakehouse_cdc.lake.commit_log import commits_in_folder
+from lakehouse_cdc.lake.commit_log import commits_in_log
 from lakehouse_cdc.lake.commits import application
 from lakehouse_cdc.lake.direct.change_files import written
 from lakehouse_cdc.lake.direct.commit import DataFile, add_files
@@ -72,7 +72,7 @@ def require_whole(table: Table) -> None:
         json.loads(one["add"]["stats"])["numRecords"] for version in log_of(table) for one in version if "add" in one
     )
     assert sum(held.column("num_records").to_pylist()) == rows
-    assert sum(commit.rows or 0 for commit in commits_in_folder(table, len(log_of(table)) - 1)) == rows
+    assert sum(commit.rows or 0 for commit in commits_in_log(table, len(log_of(table)) - 1)) == rows
 
 
 def _write(folder: str, start: Barrier, query: str, seed: int, rounds: int, done: Any) -> None:
@@ -179,7 +179,7 @@ def test_a_batch_that_comes_late_is_not_committed(tmp_path: Path) -> None:
     assert add_files(table, [], note(8), "changes") == 4
     assert NewestVersion(table).last_batch(application(note(0), "changes")) == 8
     assert NewestVersion(table).last_batch("nobody") is None
-    assert next(commit.rows for commit in commits_in_folder(table, 4)) == 0
+    assert next(commit.rows for commit in commits_in_log(table, 4)) == 0
     require_whole(table)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.lake.cleanup.uncommitted_files import remove_uncommitted
+from lakehouse_cdc.lake.direct.uncommitted_files import remove_uncommitted
 from lakehouse_cdc.lake.tables import create, read
 from lakehouse_cdc.model.table_layout import Layout
 

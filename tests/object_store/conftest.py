@@ -11,7 +11,7 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.lake.files import systems
+from lakehouse_cdc.lake import file_systems
 from lakehouse_cdc.lake.object_store import ObjectStore
 from lakehouse_cdc.runtime.object_store import Storage, reach
 from lakehouse_cdc.testing import MySqlServer
@@ -33,7 +33,7 @@ def bucket(s3: S3Server, spark: SparkSession) -> Iterator[str]:
     name = s3.bucket()
     storage = Storage(endpoint=s3.url, access_key="key", secret_key="secret")
     reach(spark, name, storage)
-    systems.reach(name, storage, ObjectStore(spark).put_new)
+    file_systems.reach(name, storage, ObjectStore(spark).put_new)
     yield name
     s3.lost = s3.refused = lambda _: False
 

@@ -13,8 +13,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_cdc.errors import CdcError, DefiniteError, codes
+from lakehouse_cdc.lake.file_systems import reach
 from lakehouse_cdc.lake.files.choice import files_at
-from lakehouse_cdc.lake.files.systems import reach
 from lakehouse_cdc.lake.object_store import ObjectStore
 from lakehouse_cdc.lake.spark_errors import as_cdc_error, failure_of
 from lakehouse_cdc.model.place import Storage

@@ -18,11 +18,11 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.bronze.tables import create_bronze
 from lakehouse_cdc.errors import CdcError, codes
 from lakehouse_cdc.lake.checksum import newest_version, state_by_checksum, state_by_log
-from lakehouse_cdc.lake.cleanup.uncommitted_files import remove_uncommitted
 from lakehouse_cdc.lake.direct.change_files import written
 from lakehouse_cdc.lake.direct.commit import DataFile, add_files
 from lakehouse_cdc.lake.direct.newest_version import NewestVersion, can_commit
-from lakehouse_cdc.lake.files.systems import file_system
+from lakehouse_cdc.lake.direct.uncommitted_files import remove_uncommitted
+from lakehouse_cdc.lake.file_systems import file_system
 from lakehouse_cdc.lake.log_actions import last_checkpoint
 from lakehouse_cdc.lake.log_files import log_at
 from lakehouse_cdc.lake.tables import delta_table, read, set_properties

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import CdcError, codes
+from lakehouse_cdc.lake.commits import newest_version
 from lakehouse_cdc.lake.files.choice import files_at
 from lakehouse_cdc.lake.object_store import ObjectStore
 from lakehouse_cdc.lake.tables import properties
@@ -24,6 +25,7 @@ from tests.support.pipeline_process import Driver, last
 from tests.support.pipelines import assert_each_event_once, bronze
 from tests.support.s3_pipelines import ACCESS, SECRET, bucket_of, every_file, of_rows, shown
 from tests.support.s3_server import S3Server
+from tests.support.silver.engines import writers
 
 OF_SPARK = re.compile(r"/kept/shop/(?:bronze|silver)/(?:metadata|offsets/\d+|commits/\d+)$")
 
@@ -43,6 +45,8 @@ def test_rows_changes_and_the_next_run(
     assert again.status().healthy
     assert_each_event_once(bronze(spark, again))
     assert {one.condition for one in s3.commits(bucket_of(file))} == {"*"}
+    silver = again.layout.silver_table(f"{database}.t")
+    assert set(writers(silver, newest_version(spark, silver))) == {"us", "deltalake"}
     texts = [shown(file.parent), repr(again.storage()), str(dict(spark.sparkContext.getConf().getAll()))]
     if checkpoints == "kept":
         assert [one.name for one in file.parent.iterdir()] == [file.name]

@@ -44,7 +44,7 @@ PLACES = {
     "an escaped name": replace(HERE, name="a/b"),
     "a folder that looks like a pattern": replace(HERE, root="/lake[1]"),
     "a catalog": Table("s", "one", catalog="main"),
-    "an object store": Table("s", "one", root="s3://lake"),
+    "a name in a bucket that is encoded": Table("s", "o ne", root="s3a://lake"),
     "a part": replace(HERE, part=ONE.name),
 }
 POLICIES = {
@@ -81,6 +81,7 @@ def test_a_plain_table_is_deltalakes_and_what_it_may_be_called_is_not_narrow() -
     names = ("n1", "Größe", "select", "1st", "a-b", "$")
     assert why_spark(AUTO, HERE, table("one", *(Column(name, "int") for name in names))) == ""
     assert why_spark(AUTO, replace(HERE, root="/home/jürgen o-1.2", name="Größe 2"), ONE) == ""
+    assert why_spark(AUTO, Table("s", "one", root="s3a://lake/a-b/c_d.e=f"), ONE) == ""
     kept = replace(AUTO, properties={"delta.logRetentionDuration": "interval 9 days", "team": "sales"})
     assert why_spark(kept, HERE, ONE) == ""
 

@@ -51,12 +51,14 @@ forms_at_length = pytest.mark.parametrize(
 
 
 @contextmanager
-def lake_with(spark: SparkSession, rng: random.Random, tables: int, length: int) -> Iterator[tuple[Lake, list[Change]]]:
+def lake_with(
+    spark: SparkSession, rng: random.Random, tables: int, length: int, root: str = ""
+) -> Iterator[tuple[Lake, list[Change]]]:
     """A lake for tables of some kinds that deltalake can keep, and all their changes; none is written yet."""
     kinds = rng.sample(range(KINDS), tables)
     drawn = [plain_names(*generated(rng, kind, length, f"shop{kind}")) for kind in kinds]
     with TemporaryDirectory() as folder:
-        lake = Lake(spark, Path(folder), {schema.name: schema for schema, _ in drawn})
+        lake = Lake(spark, Path(folder), {schema.name: schema for schema, _ in drawn}, root=root)
         yield lake, [c for _, changes in drawn for c in changes]
 
 

@@ -117,7 +117,7 @@ def commit_time(seq: int) -> datetime:
 
 @dataclass
 class Lake:
-    """A pipeline's tables in a folder, with a checkpoint that is written by hand: no stream is needed."""
+    """A pipeline's tables in a folder, or at `root`, with a checkpoint that is written by hand: no stream is needed."""
 
     spark: SparkSession
     folder: Path
@@ -127,9 +127,10 @@ class Lake:
     altered: list[tuple[int, str, TableSchema]] = field(default_factory=list)  # (seq, table, schema since then)
     ends: dict[int, int] = field(default_factory=dict)  # bronze version -> position at which it ends
     seen: Callable[[TableSchema], TableSchema] = lambda schema: schema  # what silver makes of a schema
+    root: str = ""
 
     def __post_init__(self) -> None:
-        self.layout = Layout("tests", bronze="b", silver="s", path=str(self.folder / "lake"))
+        self.layout = Layout("tests", bronze="b", silver="s", path=self.root or str(self.folder / "lake"))
         self.checkpoint = Checkpoint(str(self.folder / "checkpoint"))
         create_bronze(self.spark, self.layout)
         (self.folder / "checkpoint" / "offsets").mkdir(parents=True)

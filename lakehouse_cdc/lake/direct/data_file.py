@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakehouse_cdc.lake.direct.statistics import Bounds, Path
-from lakehouse_cdc.lake.files.systems import file_system
+from lakehouse_cdc.lake.file_systems import file_system
 from lakehouse_cdc.model.place import is_url
 
 

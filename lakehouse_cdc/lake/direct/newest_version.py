@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import logging
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -97,6 +98,7 @@ class NewestVersion:
         """Commit actions on top of it, with what the commit says of itself; the version. Raises OvertakenError."""
         read, version = self.state.version, self.state.version + 1
         said = {"timestamp": round(time.time() * 1000), "readVersion": read, **info, "engineInfo": "lakehouse-cdc"}
+        said["txnId"] = str(uuid.uuid4())  # so no two commits are one text (see `lake.log_files`)
         if not put_version(log_at(self._folder), version, [{"commitInfo": said}, *actions]):
             raise OvertakenError
         try:

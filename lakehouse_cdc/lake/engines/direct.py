@@ -23,7 +23,7 @@ from lakehouse_cdc.lake.direct.newest_version import can_commit
 from lakehouse_cdc.lake.direct.replacement import Replacement
 from lakehouse_cdc.lake.engines.port import Row, struct_of
 from lakehouse_cdc.lake.engines.spark import SparkEngine
-from lakehouse_cdc.lake.files.parquet import parquet_file
+from lakehouse_cdc.lake.parquet import parquet_file
 from lakehouse_cdc.lake.refused_writes import writing_to
 from lakehouse_cdc.lake.table_state import Columns
 from lakehouse_cdc.model.commit_note import CommitNote

@@ -12,7 +12,7 @@ two requests what it was before.
 To delete a place, an object beside it is put first that says so (`<name>.deleting`), and deleted last. A run deletes to
 the end what is left before it looks at anything (see `pipeline.start.settling`); nothing is renamed in S3.
 
-How a bucket is reached, and what a failure becomes: see `systems`.
+How a bucket is reached, and what a failure becomes: see `lake.file_systems`.
 
 Guards: tests/lake/files, tests/object_store.
 """
@@ -30,7 +30,7 @@ from typing import Any
 
 from lakehouse_cdc.errors import CdcError
 from lakehouse_cdc.lake.failpoints import Door, commit_to
-from lakehouse_cdc.lake.files.systems import asking, file_system
+from lakehouse_cdc.lake.file_systems import asking, file_system
 from lakehouse_cdc.model.place import bucket_and_prefix
 
 _DELETING = ".deleting"

@@ -16,7 +16,7 @@ Location = str | os.PathLike[str]
 def files_at(location: Location) -> Files:
     """The files of a location; that of a folder may be written as Spark writes it, `file:/path`.
 
-    Nothing is asked of the place. How a bucket is reached is said before (see `systems.reach`).
+    Nothing is asked of the place. How a bucket is reached is said before (see `file_systems.reach`).
     """
     text = os.fspath(location)
     return Bucket(as_hadoop(text)) if is_url(text) else Folder(Path(text.removeprefix("file:")))

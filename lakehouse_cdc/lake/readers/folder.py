@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse_cdc.lake.bare import is_openable_path
 from lakehouse_cdc.lake.cleanup.unfinished_tables import has_version, require_nothing_else
-from lakehouse_cdc.lake.commit_log import commit_info, commits_in_folder
+from lakehouse_cdc.lake.commit_log import commit_info, commits_in_log
 from lakehouse_cdc.lake.opened import opened, state_of
 from lakehouse_cdc.lake.readers.live_files import LiveFile, live_files
 
@@ -61,7 +61,7 @@ class FolderReader:
         newest = self._state(table).version
         if commit_info(table, newest) is None:
             raise ValueError(f"the newest commit of {table} is not in its log")
-        return (commit for commit in commits_in_folder(table, newest) if commit.is_about(table))
+        return (commit for commit in commits_in_log(table, newest) if commit.is_about(table))
 
     def rows(self, table: Table, columns: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """See `port.TableReader`."""

@@ -29,7 +29,7 @@ from lakehouse_cdc.bronze.recorded_state import find_bronze, greatest_seq, recor
 from lakehouse_cdc.bronze.schema_registry import record_missing_schemas
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake.checkpoint import Checkpoint
-from lakehouse_cdc.lake.cleanup.uncommitted_files import remove_uncommitted
+from lakehouse_cdc.lake.direct.uncommitted_files import remove_uncommitted
 from lakehouse_cdc.lake.files.choice import parted
 from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.lake.tables import exists, table_id

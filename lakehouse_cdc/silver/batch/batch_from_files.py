@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.direct.file_listing import Listed, files_of
-from lakehouse_cdc.lake.files.parquet import parquet_file
+from lakehouse_cdc.lake.parquet import parquet_file
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.changelog import Op

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakehouse_cdc.images.typed.columns import NotOurs
-from lakehouse_cdc.lake.files.parquet import parquet_file
+from lakehouse_cdc.lake.parquet import parquet_file
 
 SEQ, TIME = pa.decimal128(38, 0), pa.timestamp("us", "UTC")
 _BATCH_ROWS = 65_536

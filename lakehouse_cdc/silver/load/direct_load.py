@@ -31,8 +31,8 @@ from lakehouse_cdc.lake.direct.commit import add_files, discard
 from lakehouse_cdc.lake.direct.file_listing import Listed, files_of
 from lakehouse_cdc.lake.direct.newest_version import can_put
 from lakehouse_cdc.lake.direct.statistics import Path
-from lakehouse_cdc.lake.files.parquet import parquet_file
-from lakehouse_cdc.lake.files.systems import in_task
+from lakehouse_cdc.lake.file_systems import in_task
+from lakehouse_cdc.lake.parquet import parquet_file
 from lakehouse_cdc.lake.table_state import State
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.changelog import Op

@@ -11,7 +11,7 @@ from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.commits import application
 from lakehouse_cdc.lake.direct.file_listing import Listed, files_of
 from lakehouse_cdc.lake.direct.rust_table import Once
-from lakehouse_cdc.lake.files.systems import in_task
+from lakehouse_cdc.lake.file_systems import in_task
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import CommitNote

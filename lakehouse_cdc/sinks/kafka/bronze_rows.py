@@ -35,6 +35,7 @@ from pyspark.sql import functions as F
 from lakehouse_cdc.images.typed.columns import NotOurs
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.direct.file_listing import files_of
+from lakehouse_cdc.lake.file_systems import in_task
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Op
@@ -115,7 +116,7 @@ def rows_by_files(
 
     `begun`: rows have been sent in this order, so it is worth it. Each row is in one of what this gives.
     """
-    if not delta_log.in_folder(spark, layout.changes) or (listed := files_of(layout.changes, versions)) is None:
+    if not delta_log.is_at_hand(spark, layout.changes) or (listed := files_of(layout.changes, versions)) is None:
         return None
     folder = str(layout.changes.path)
     try:
@@ -126,7 +127,8 @@ def rows_by_files(
     cut = pieces(files, rows=_TASK_ROWS, size=_TASK_BYTES, most=sys.maxsize if begun else _GROUP_ROWS)
     if cut is None:
         return None
-    made = spark.sparkContext.parallelize(cut, max(1, len(cut))).mapPartitions(partial(lines, plan(changes), folder))
+    task = in_task(partial(lines, plan(changes), folder))
+    made = spark.sparkContext.parallelize(cut, max(1, len(cut))).mapPartitions(task)
     # while the driver sends what one task has made, the next one is at work
     return (piece for line in made.toLocalIterator(prefetchPartitions=True) for piece in of_line(*line))
 

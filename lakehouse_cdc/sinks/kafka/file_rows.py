@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from lakehouse_cdc.images.typed.columns import NotOurs
 from lakehouse_cdc.lake.direct.file_listing import Listed
-from lakehouse_cdc.lake.files.parquet import parquet_file
+from lakehouse_cdc.lake.parquet import parquet_file
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.sinks.kafka.file_order import File, Piece

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse_cdc.errors import TransientError, codes
-from lakehouse_cdc.lake.files import systems
+from lakehouse_cdc.lake import file_systems
 from lakehouse_cdc.lake.files.bucket import Bucket
 from lakehouse_cdc.lake.files.choice import files_at, parted
 from lakehouse_cdc.lake.files.port import FAILURES, Files
@@ -48,7 +48,7 @@ def s3() -> Iterator[S3Server]:
 @pytest.fixture
 def in_bucket(s3: S3Server) -> Iterator[Place]:
     name = s3.bucket()
-    systems.reach(name, Storage(endpoint=s3.url, access_key="key", secret_key=SECRET))
+    file_systems.reach(name, Storage(endpoint=s3.url, access_key="key", secret_key=SECRET))
     yield Place(f"s3://{name}/deep/place", s3)
     s3.lost = s3.refused = lambda _: False
 
@@ -267,8 +267,8 @@ def test_a_bucket_is_reached_otherwise_from_then_on(in_bucket: Place) -> None:
     assert isinstance(files, Bucket)
     files.write("note", "text")
     name = files.where.removeprefix("s3a://").partition("/")[0]
-    systems.reach(name, Storage(endpoint="http://127.0.0.1:9", access_key="key", secret_key=SECRET))
+    file_systems.reach(name, Storage(endpoint="http://127.0.0.1:9", access_key="key", secret_key=SECRET))
     with pytest.raises(TransientError):
         files.within("x").read("note")
-    systems.reach(name, Storage(endpoint=server.url, access_key="key", secret_key=SECRET))
+    file_systems.reach(name, Storage(endpoint=server.url, access_key="key", secret_key=SECRET))
     assert files.read("note") == "text"

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
-from lakehouse_cdc.lake.files.systems import file_system
+from lakehouse_cdc.lake.file_systems import file_system
 from lakehouse_cdc.lake.log_files import LogFiles, log_at
 from lakehouse_cdc.lake.refused_writes import writing_to
 from lakehouse_cdc.model.place import is_url
@@ -65,6 +65,6 @@ def _is_commit(name: str) -> bool:
 def _named(log: LogFiles, commits: Iterable[str]) -> Iterator[str]:
     """The files that commits add or remove (protocol, "Add File and Remove File")."""
     for commit in commits:
-        for line in filter(None, log.read(commit.rpartition("/")[2]).split("\n")):
+        for line in log.lines(commit.rpartition("/")[2]):
             action = json.loads(line)
             yield from (unquote(action[kind]["path"]) for kind in ("add", "remove") if kind in action)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_cdc.lake.files.systems import asking, file_system
+from lakehouse_cdc.lake.file_systems import asking, file_system
 from lakehouse_cdc.model.place import is_url
 
 if TYPE_CHECKING:
