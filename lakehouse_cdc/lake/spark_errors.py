@@ -83,7 +83,7 @@ def as_cdc_error(error: BaseException, *, hint: str = "") -> CdcError:
     if isinstance(error, CdcError):
         return error
     ended = codes.SPARK_FAILED.error("Spark's JVM has ended", hint=hint)
-    if jvm_has_ended():
+    if jvm_has_ended(within=DYING_SECONDS if _is_cut_off(error) else 0.0):
         return ended
     try:
         return _of_spark(error, hint)
@@ -139,6 +139,13 @@ def jvm_has_ended(*, within: float = 0.0) -> bool:
     except subprocess.TimeoutExpired:
         return False
     return True
+
+
+def _is_cut_off(error: BaseException) -> bool:
+    """Whether the connection to the JVM broke, as it does a moment before a JVM that is killed has ended."""
+    from py4j.protocol import Py4JNetworkError
+
+    return isinstance(error, Py4JNetworkError | ConnectionError)
 
 
 def _planner_ended(error: BaseException) -> bool:

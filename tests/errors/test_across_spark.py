@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from delta.tables import DeltaTable
+from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -174,11 +175,14 @@ def unreachable_jvm(monkeypatch: pytest.MonkeyPatch, seconds: float) -> Iterator
 
 
 @pytest.mark.process
-def test_a_jvm_that_is_ending_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "cut_off", [None, Py4JNetworkError("Error while sending or receiving"), ConnectionResetError(104, "reset by peer")]
+)
+def test_a_jvm_that_is_ending_cannot_be_asked(monkeypatch: pytest.MonkeyPatch, cut_off: Exception | None) -> None:
     """One that was killed has closed its connections, and its process is there for a moment yet."""
     with unreachable_jvm(monkeypatch, 1) as failure:
         assert not jvm_has_ended()
-        ended = as_cdc_error(failure, hint="look")
+        ended = as_cdc_error(cut_off or failure, hint="look")
         assert jvm_has_ended()
     assert (ended.code, ended.what, ended.hint) == (codes.SPARK_FAILED, "Spark's JVM has ended", "look")
 
