@@ -27,7 +27,7 @@ def opened(path: str, version: int | None = None) -> DeltaTable:
 
 
 def _options(storage: Storage) -> dict[str, str]:
-    """How deltalake is told to reach a bucket; without an option it asks the environment."""
+    """The options by which deltalake reaches a bucket; without one it asks the environment."""
     given = {
         "AWS_ENDPOINT_URL": storage.endpoint,
         "AWS_ALLOW_HTTP": "true" if storage.endpoint.startswith("http:") else "",
