@@ -19,6 +19,7 @@ from bench import (
     latency_report,
     many_tables_report,
     merge_report,
+    places_report,
     soak_report,
     speed_report,
     topics_out_report,
@@ -37,6 +38,7 @@ _SECTIONS = {
     "cold": cold_report.section,
     "commands": commands_report.section,
     "topics_out": topics_out_report.section,
+    "places": places_report.section,
 }
 _CHARTS = {"speed": speed_report.charts, "latency": latency_report.charts, "merge": merge_report.charts}
 _HEAD = "# What was measured\n\nEach part was written by the command in it, and is repeated by it.\n"
