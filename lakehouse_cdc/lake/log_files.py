@@ -20,6 +20,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, Protocol
 
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
@@ -143,8 +144,7 @@ class BucketLog:
 
     def read(self, name: str) -> str:
         """See `LogFiles`."""
-        with asking(self.url), self.open(name) as file:
-            return bytes(file.read()).decode()
+        return self._bytes(name).decode()
 
     def lines(self, name: str) -> Iterator[str]:
         """See `LogFiles`."""
@@ -152,15 +152,19 @@ class BucketLog:
 
     def open(self, name: str) -> Any:
         """See `LogFiles`."""
-        files, path = file_system(self.url)
-        with asking(self.url):
-            return files.open_input_file(f"{path}/{name}")
+        return BytesIO(self._bytes(name))
 
     def exists(self, name: str) -> bool:
         """See `LogFiles`."""
-        with suppress(FileNotFoundError), self.open(name):
-            return True
+        files, path = file_system(self.url)
+        with asking(self.url), suppress(FileNotFoundError), files.open_input_file(f"{path}/{name}"):
+            return True  # one request; to ask for its kind is two
         return False
+
+    def _bytes(self, name: str) -> bytes:
+        files, path = file_system(self.url)
+        with asking(self.url), files.open_input_file(f"{path}/{name}") as file:
+            return bytes(file.read())
 
     def names(self) -> list[str]:
         """See `LogFiles`."""

@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse_cdc.bronze.compaction import put_together
 from lakehouse_cdc.bronze.tables import create_bronze
 from lakehouse_cdc.errors import CdcError, codes
 from lakehouse_cdc.lake.checksum import newest_version, state_by_checksum, state_by_log
@@ -122,6 +123,18 @@ def test_all_that_is_said_of_a_table_is_so(spark: SparkSession, table: Table) ->
     assert read(spark, table).select(F.col("_metadata.file_path")).distinct().count() == sum(
         len([one for one in version if "add" in one]) for version in log_of(table)
     )
+
+
+def test_small_files_are_put_together(spark: SparkSession, table: Table) -> None:
+    for batch in range(4):
+        rows = random_rows(random.Random(batch), 5)
+        named = rows.set_column(rows.schema.get_field_index(PARTITION), PARTITION, pa.array(["shop.t"] * 5))
+        lines = [line for one in written([named], str(table.path)) for line in one.to_pylist()]
+        add_files(table, [DataFile(**line) for line in lines], note(batch), "changes")
+    before = read(spark, table).select("seq", "op", "schema_id").toArrow().sort_by("seq")
+    assert put_together(table, "shop.t") == 4
+    assert read(spark, table).select("seq", "op", "schema_id").toArrow().sort_by("seq") == before
+    assert len(read(spark, table).inputFiles()) == 1
 
 
 def test_files_that_come_again_go(spark: SparkSession, s3: S3Server, table: Table) -> None:

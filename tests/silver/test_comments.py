@@ -139,6 +139,7 @@ def test_they_stay_with_their_columns_through_changes_of_the_schema(
     assert held_rows(lake, ONE.name, "id", "t")[1:] == [(3, 4), (4, 5), (5, 6)]
 
 
+@pytest.mark.long
 @either_engine
 def test_a_table_that_is_built_again_has_them(spark: SparkSession, tmp_path: Path, policy: Policy) -> None:
     lake, after = begun(spark, tmp_path, policy)
@@ -148,6 +149,7 @@ def test_a_table_that_is_built_again_has_them(spark: SparkSession, tmp_path: Pat
     assert of_table(lake).startswith("What is sold (")
 
 
+@pytest.mark.long
 def test_a_frozen_column_has_that_of_the_column_that_it_follows(spark: SparkSession, tmp_path: Path) -> None:
     policy = replace(ENGINES["spark"], freezes=True)
     lake, after = begun(spark, tmp_path, policy)
@@ -158,6 +160,7 @@ def test_a_frozen_column_has_that_of_the_column_that_it_follows(spark: SparkSess
     assert described(lake, now).columns == {"n": "what n was"}
 
 
+@pytest.mark.long
 def test_those_of_other_columns_wait_until_silver_has_these(spark: SparkSession, tmp_path: Path) -> None:
     """The server is ahead of silver, and a name there is another column's: no text comes to a wrong column."""
     lake, after = begun(spark, tmp_path, Policy())

@@ -46,9 +46,10 @@ def _written(table: Table, columns: Columns, rows: Sequence[Row], statistics: It
     schema = to_arrow_schema(struct_of(columns), timezone="UTC")
     maps = {field.name for field in schema if pa.types.is_map(field.type)}
     plain = [{k: list(v.items()) if k in maps and v is not None else v for k, v in row.items()} for row in rows]
-    writer = FileWriter(str(table.path), "", [(name,) for name in statistics])
-    writer.write(pa.Table.from_pylist(plain, schema=schema))
-    return writer.end()
+    with writing_to(str(table.path)):
+        writer = FileWriter(str(table.path), "", [(name,) for name in statistics])
+        writer.write(pa.Table.from_pylist(plain, schema=schema))
+        return writer.end()
 
 
 class DirectEngine:
