@@ -6,14 +6,20 @@ Only what a commit says of itself is read, which is the first line of its file a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from lakehouse_cdc.lake.log_actions import name_of
 from lakehouse_cdc.lake.log_files import log_at
 from lakehouse_cdc.model.commit_note import CommitNote
+from lakehouse_cdc.model.place import is_url
 from lakehouse_cdc.model.table_layout import Table
+
+_AT_ONCE = 16  # requests to a store
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,23 @@ def commit_info(table: Table, version: int) -> Mapping[str, Any] | None:
 
 def commits_in_log(table: Table, newest: int) -> Iterator[Commit]:
     """Those from the version `newest` on, newest first, as far as the log goes back."""
-    version = newest
-    while (info := commit_info(table, version)) is not None:
+    for version, info in _infos(table, newest):
         yield Commit.of(version, info.get("userMetadata"), info.get("operationMetrics"))
-        version -= 1
+
+
+def _infos(table: Table, newest: int) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """What each commit says of itself, newest first.
+
+    Of a bucket more and more are asked for at once: most who ask need a few.
+    """
+    ask, version, at_once = partial(commit_info, table), newest, 1
+    with ThreadPoolExecutor(_AT_ONCE) if is_url(table.path) else nullcontext() as pool:
+        asked: Callable[..., Iterator[Mapping[str, Any] | None]] = map if pool is None else pool.map
+        while version >= 0:
+            wanted = range(version, max(-1, version - at_once), -1)
+            for at, info in zip(wanted, asked(ask, wanted), strict=True):
+                if info is None:
+                    return
+                yield at, info
+            version -= at_once
+            at_once = 1 if pool is None else min(_AT_ONCE, 2 * at_once)

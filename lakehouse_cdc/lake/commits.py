@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
 
 from pyspark.sql import SparkSession
 
@@ -18,7 +17,6 @@ from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.commit_log import Commit, commits_in_log
 from lakehouse_cdc.lake.tables import delta_table
 from lakehouse_cdc.model.commit_note import CommitNote
-from lakehouse_cdc.model.place import is_url
 from lakehouse_cdc.model.table_layout import Table
 
 _APP = "spark.databricks.delta.write.txnAppId"
@@ -90,14 +88,10 @@ def newest_first(spark: SparkSession, table: Table) -> Iterator[Commit]:
 def _newest_first(spark: SparkSession, table: Table) -> Iterator[Commit]:
     state = delta_log.state(spark, table)
     last = None
-    in_log = commits_in_log(table, -1 if state is None else state.version)
-    far = is_url(table.path)  # where each commit is asked for, and Spark asks for many at once
-    for last in islice(in_log, _RECENT) if far else in_log:
+    for last in commits_in_log(table, -1 if state is None else state.version):
         yield last
-    if last is not None:  # Delta's own history begins where its log does
-        if far and last.version:
-            yield from (commit for commit in history(spark, table) if commit.version < last.version)
-        return
+    if last is not None:
+        return  # Delta's own history begins where its log does
     recent = history(spark, table, _RECENT)
     yield from recent
     if len(recent) == _RECENT:

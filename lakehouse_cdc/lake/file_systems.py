@@ -68,6 +68,11 @@ def in_task(function: Callable[..., T]) -> Callable[..., T]:
     return InTask(function, dict(_storages)) if _storages else function
 
 
+def knows(location: str) -> bool:
+    """Whether it has been said how the bucket of a location is reached."""
+    return bucket_and_prefix(location)[0] in _storages
+
+
 def storage_of(location: str) -> Storage:
     """How the bucket of a location is reached."""
     return _storages.get(bucket_and_prefix(location)[0], Storage())
@@ -94,6 +99,15 @@ def file_system(location: str) -> tuple[FileSystem, str]:
     if key not in _systems:
         _systems[key] = _made(bucket, _storages.get(bucket, Storage()))
     return _systems[key], "/".join(filter(None, (bucket, prefix)))
+
+
+def names_at(location: str) -> list[str]:
+    """The names of what is right in a folder or at a URL; none where there is nothing. Raises as `asking` does."""
+    from pyarrow.fs import FileSelector
+
+    files, path = file_system(location)
+    with asking(location):
+        return [one.base_name for one in files.get_file_info(FileSelector(path, allow_not_found=True))]
 
 
 def writes_as_given(storage: Storage) -> bool:

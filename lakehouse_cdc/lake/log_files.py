@@ -24,7 +24,7 @@ from io import BytesIO
 from typing import Any, Protocol
 
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
-from lakehouse_cdc.lake.file_systems import asking, file_system, put_new
+from lakehouse_cdc.lake.file_systems import asking, file_system, names_at, put_new
 from lakehouse_cdc.model.place import is_url
 
 MAKING = ".making-"  # how the name begins of a file of the log, or of a folder, that is not finished
@@ -168,11 +168,7 @@ class BucketLog:
 
     def names(self) -> list[str]:
         """See `LogFiles`."""
-        from pyarrow.fs import FileSelector
-
-        files, path = file_system(self.url)
-        with asking(self.url):
-            return [one.base_name for one in files.get_file_info(FileSelector(path, allow_not_found=True))]
+        return names_at(self.url)
 
     def create(self, name: str, text: str) -> bool:
         """See `LogFiles`."""

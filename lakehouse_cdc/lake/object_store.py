@@ -6,7 +6,7 @@ it. And objects that are put on a condition, for a lease (see `pipeline.run.leas
 Invariant: whatever moment a crash comes at, a table is there as a whole, or is not there.
 
 Why it holds: a store has no folders, and renames nothing. So to delete a table an object is put first that says so
-(`_DELETING`); from then on the table is not there, and it is deleted to the end before one is made in its place. That
+(`DELETING`); from then on the table is not there, and it is deleted to the end before one is made in its place. That
 object goes last. A table that was not made to its end has a log without a version, and is none.
 
 Guards: tests/object_store.
@@ -18,8 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lakehouse_cdc.errors import codes
-from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
+from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG, not_a_table
 from lakehouse_cdc.lake.spark_errors import as_cdc_error
 from lakehouse_cdc.model.place import bucket_and_prefix
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 T = TypeVar("T")
-_DELETING = "_deleting"  # Delta and its VACUUM take no notice of a name that begins so
+DELETING = "_deleting"  # Delta and its VACUUM take no notice of a name that begins so
 
 
 class ObjectStore:
@@ -91,21 +90,17 @@ class ObjectStore:
 
     def has_table(self, url: str) -> bool:
         """Whether a Delta table is there, as a whole. Raises DefiniteError where something else is in its place."""
-        if self._is_there(f"{url}/{_DELETING}"):
+        if self._is_there(f"{url}/{DELETING}"):
             return False
         if self._has_version(url):
             return True
         if {*self.names(url)} - {f"{LOG}/"}:
-            raise codes.NOT_A_DELTA_TABLE.error(
-                "something that is not a Delta table lies where the table would be",
-                where=url,
-                hint="move it away, or choose another path or schema under target",
-            )
+            raise not_a_table(url)
         return False
 
     def throw_away(self, url: str) -> None:
         """Delete a table, so that a crash at any moment leaves all of it, or nothing that counts."""
-        self.put_new(f"{url}/{_DELETING}", _DELETING.encode())
+        self.put_new(f"{url}/{DELETING}", DELETING.encode())
         self._delete_to_the_end(url)
 
     def remove_unfinished(self, url: str) -> None:
@@ -115,7 +110,7 @@ class ObjectStore:
 
     def finish_deletion(self, url: str) -> bool:
         """Delete what is left of a table whose deletion was begun; False for any other."""
-        if not self._is_there(f"{url}/{_DELETING}"):
+        if not self._is_there(f"{url}/{DELETING}"):
             return False
         self._delete_to_the_end(url)
         return True
@@ -129,9 +124,9 @@ class ObjectStore:
 
     def _delete_to_the_end(self, url: str) -> None:
         for name in self.names(url):
-            if name != _DELETING:
+            if name != DELETING:
                 self.delete(f"{url}/{name.rstrip('/')}")
-        self.delete(f"{url}/{_DELETING}")
+        self.delete(f"{url}/{DELETING}")
         self.delete_folder_object(url)
 
 

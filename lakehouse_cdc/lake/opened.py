@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 
+_PATIENCE = {"connect_timeout": "5s", "timeout": "60s", "max_retries": "5", "retry_timeout": "60s"}
+
+
 def opened(path: str, version: int | None = None) -> DeltaTable:
     """That version, or the newest, for a path that `bare.is_openable_path` takes. Raises deltalake's errors."""
     from deltalake import DeltaTable
@@ -35,6 +38,7 @@ def _options(storage: Storage) -> dict[str, str]:
         "AWS_ACCESS_KEY_ID": storage.access_key,
         "AWS_SECRET_ACCESS_KEY": storage.secret_key,
         "AWS_IAM_ROLE_ARN": storage.role_arn,
+        **_PATIENCE,
     }
     return {name: value for name, value in given.items() if value}
 

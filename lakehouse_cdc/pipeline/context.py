@@ -254,6 +254,8 @@ class PipelineContext:
 
     def reader(self) -> TableReader:
         """What looks at the tables, as they are from now on; a session is made only where Spark has to."""
+        if is_url(self._root):
+            file_systems.reach(bucket_and_prefix(str(self._root))[0], self.storage())
         return ReaderOnDemand(lambda: self.spark)
 
     def _session_there(self) -> SparkSession | None:

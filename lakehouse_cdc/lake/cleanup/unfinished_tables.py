@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 
-from lakehouse_cdc.errors import codes
+from lakehouse_cdc.errors import CdcError, codes
 from lakehouse_cdc.model.table_layout import Table
 
 LOG = "_delta_log"
@@ -45,11 +45,16 @@ def require_nothing_else(table: Table) -> None:
     if is_unfinished(folder):
         return
     if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
-        raise codes.NOT_A_DELTA_TABLE.error(
-            "something that is not a Delta table lies where the table would be",
-            where=str(table),
-            hint="move it away, or choose another path or schema under target",
-        )
+        raise not_a_table(str(table))
+
+
+def not_a_table(where: str) -> CdcError:
+    """The error for a place in which something else lies."""
+    return codes.NOT_A_DELTA_TABLE.error(
+        "something that is not a Delta table lies where the table would be",
+        where=where,
+        hint="move it away, or choose another path or schema under target",
+    )
 
 
 def remove_unfinished(folder: str) -> None:

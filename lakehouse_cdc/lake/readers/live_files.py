@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from lakehouse_cdc.lake.parquet import parquet_file
 from lakehouse_cdc.lake.readers.deletion_vectors import DeletionVector, vectors_of
+from lakehouse_cdc.model.place import is_url
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,15 +52,11 @@ class LiveFile:
         return self._nulls_read(null)
 
     def _footer_rows(self) -> int:
-        import pyarrow.parquet as pq
-
-        with pq.ParquetFile(self.place) as file:
+        with parquet_file(self.place) as file:
             return int(file.metadata.num_rows)
 
     def _nulls_read(self, path: Sequence[str]) -> int:
-        import pyarrow.parquet as pq
-
-        with pq.ParquetFile(self.place) as file:
+        with parquet_file(self.place) as file:
             rows = int(file.metadata.num_rows)
             deleted = None if self.deleted is None else self.deleted.rows(rows)
             if path[0] not in file.schema_arrow.names:  # it was written before the table had the column
@@ -81,6 +79,8 @@ def live_files(folder: str, table: DeltaTable, state: State) -> list[LiveFile]:
     if any("://" in path or path.startswith("/") for path in paths):
         raise ValueError("a file lies elsewhere")
     has_vectors = _VECTORS in state.features
+    if has_vectors and is_url(folder):
+        raise ValueError("deletion vectors are read in folders alone")
     vectors = vectors_of(folder, state.version, paths) if has_vectors else {}
     none: list[Mapping[str, Any]] = [{}] * len(paths)
     columns = (of["num_records"], of.get("partition", none), of.get("null_count", none))

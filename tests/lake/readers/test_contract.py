@@ -21,7 +21,7 @@ from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.commits import writer_options
 from lakehouse_cdc.lake.ownership import canonical
 from lakehouse_cdc.lake.readers.choice import ReaderOnDemand
-from lakehouse_cdc.lake.readers.folder import FolderReader
+from lakehouse_cdc.lake.readers.direct import DirectReader
 from lakehouse_cdc.lake.readers.port import TableReader
 from lakehouse_cdc.lake.readers.spark import SparkReader
 from lakehouse_cdc.model.table_layout import Table
@@ -149,7 +149,7 @@ def _said(reader: TableReader, table: Table) -> dict[str, Any]:
 
 
 def test_all_say_the_same(spark: SparkSession, as_of_a_catalog: SparkReader, table: Table) -> None:
-    said = _said(FolderReader(), table)
+    said = _said(DirectReader(), table)
     assert said == _said(as_of_a_catalog, table)
     with patch.object(delta_log, "in_folder", lambda *_: True):
         assert said == _said(SparkReader(spark), table)
@@ -162,7 +162,7 @@ def _sorted(rows: Iterator[Any]) -> list[Any]:
 
 def test_rows_are_the_same(spark: SparkSession, as_of_a_catalog: SparkReader, table: Table) -> None:
     """Also by the choice where the folder's reader knows a feature too few; columns that are not there are left out."""
-    names = [name for name, kind in FolderReader().columns(table) if kind != "variant"]
+    names = [name for name, kind in DirectReader().columns(table) if kind != "variant"]
     by_all = ReaderOnDemand(lambda: spark)
     wanted = _sorted(as_of_a_catalog.rows(table, [*names, "none"]))
     assert _sorted(by_all.rows(table, ["none", *names])) == wanted
@@ -174,7 +174,7 @@ def test_counts_of_partitions(spark: SparkSession, as_of_a_catalog: SparkReader,
     parted(spark, table)
     spark.sql(f"DELETE FROM {table.sql} WHERE t IS NULL")
     wanted = {"a": 2, "c": 3, "a b": 1, "a%20b": 1, "a=b/c": 1, "ü": 1}
-    assert FolderReader().counts(table, "t") == as_of_a_catalog.counts(table, "t") == wanted
+    assert DirectReader().counts(table, "t") == as_of_a_catalog.counts(table, "t") == wanted
 
 
 def test_a_part_of_a_table(spark: SparkSession, as_of_a_catalog: SparkReader, root: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_part_of_a_table(spark: SparkSession, as_of_a_catalog: SparkReader, ro
     spark.sql(f"DELETE FROM {whole.sql} WHERE id = 1")
     for part, (rows, now) in {"x.one": (1, 0), "y.two": (1, 1), "z.none": (0, 0)}.items():
         one = Table("s", "into", root=str(root), part=part)
-        for reader in (FolderReader(), as_of_a_catalog):
+        for reader in (DirectReader(), as_of_a_catalog):
             assert reader.columns(one) == [("id", "int"), ("_deleted_at", "timestamp")]
             assert (reader.count(one), reader.count(one, "_deleted_at")) == (rows, now)
             assert reader.properties(one)["a@x.one"] == "b"
@@ -199,21 +199,21 @@ def test_what_is_not_there_and_what_is_no_table(spark: SparkSession, tmp_path: P
     table, other = Table("s", "t", root=str(tmp_path)), Table("s", "other", root=str(tmp_path))
     Path(str(other.path)).mkdir(parents=True)
     Path(str(other.path), "file").touch()
-    for reader in (FolderReader(), SparkReader(spark)):
+    for reader in (DirectReader(), SparkReader(spark)):
         assert not reader.exists(table)
         with pytest.raises(DefiniteError, match="not a Delta table"):
             reader.exists(other)
     Path(str(table.path), "_delta_log").mkdir(parents=True)
-    assert not FolderReader().exists(table)
+    assert not DirectReader().exists(table)
 
 
 def test_an_open_table_stays_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
-    table, reader = Table("s", "t", root=str(tmp_path)), FolderReader()
+    table, reader = Table("s", "t", root=str(tmp_path)), DirectReader()
     plain(spark, table)
     assert (reader.count(table), len([*reader.commits(table)])) == (9, 4)
     spark.sql(f"DELETE FROM {table.sql}")
     assert (reader.count(table), len([*reader.commits(table)])) == (9, 4)
-    assert FolderReader().count(table) == 0
+    assert DirectReader().count(table) == 0
 
 
 def test_types_of_ours_are_declared_as_spark_names_them(spark: SparkSession) -> None:
@@ -225,7 +225,7 @@ def test_types_of_ours_are_declared_as_spark_names_them(spark: SparkSession) -> 
 def test_values_come_in_arrows_forms(spark: SparkSession, tmp_path: Path) -> None:
     table = Table("s", "t", root=str(tmp_path))
     plain(spark, table)
-    for reader in (FolderReader(), SparkReader(spark)):
+    for reader in (DirectReader(), SparkReader(spark)):
         [row] = [row for row in reader.rows(table, ["id", "m", "counts"]) if row["id"] == 1]
         assert row["m"]["seq"] == Decimal("1.5")
         assert row["m"]["at"].isoformat() == "2026-01-01T00:00:00+00:00"

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.readers.deletion_vectors import _DIGITS, DeletionVector, vectors_of, z85_decoded
-from lakehouse_cdc.lake.readers.folder import FolderReader
+from lakehouse_cdc.lake.readers.direct import DirectReader
 from lakehouse_cdc.model.table_layout import Table
 
 ROWS = 200_000  # four containers of 65,536
@@ -56,7 +56,7 @@ def deleted(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ca
 def test_rows_that_are_left_are_counted(spark: SparkSession, deleted: Callable[[str], Table], name: str) -> None:
     table = deleted(name)
     rows = spark.read.format("delta").load(str(table.path))
-    reader = FolderReader()
+    reader = DirectReader()
     assert reader.count(table) == rows.count() < ROWS
     assert reader.count(table, "n") == rows.where("n IS NULL").count() > 0
 
@@ -88,7 +88,7 @@ def test_vectors_that_only_a_checkpoint_names(spark: SparkSession, tmp_path: Pat
     for checkpoint in sorted(log.glob("*.checkpoint.parquet"))[1:]:  # the last commit is read from its file
         checkpoint.unlink()
     (log / "_last_checkpoint").unlink()
-    assert FolderReader().count(table) == 710
+    assert DirectReader().count(table) == 710
 
 
 # by RoaringFormatSpec: one bitmap of 64-bit numbers, of one container, which is an array

@@ -1,4 +1,4 @@
-"""The reader for tables in folders of this machine: deltalake, and the files of the table themselves.
+"""The reader for tables in folders of this machine, or in buckets: deltalake, and the files of the table themselves.
 
 deltalake opens a table whatever features it has, and lists its files. Rows it reads where it knows all features of the
 table; how many there are is in the files and their statistics (see `live_files`), so that is known of any.
@@ -15,10 +15,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_cdc.lake.bare import is_openable_path
-from lakehouse_cdc.lake.cleanup.unfinished_tables import has_version, require_nothing_else
+from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG, has_version, not_a_table, require_nothing_else
 from lakehouse_cdc.lake.commit_log import commit_info, commits_in_log
+from lakehouse_cdc.lake.file_systems import names_at
+from lakehouse_cdc.lake.log_actions import POINTER, name_of
+from lakehouse_cdc.lake.log_files import log_at
+from lakehouse_cdc.lake.object_store import DELETING
 from lakehouse_cdc.lake.opened import opened, state_of
 from lakehouse_cdc.lake.readers.live_files import LiveFile, live_files
+from lakehouse_cdc.model.place import is_url
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
 _AT_ONCE = "1024"  # rows that become Python objects at a time: one of the ledger may be as wide as there are tables
 
 
-class FolderReader:
+class DirectReader:
     """See `port.TableReader`. What it cannot read raises an error of deltalake's, or ValueError."""
 
     def __init__(self) -> None:
@@ -38,6 +43,8 @@ class FolderReader:
 
     def exists(self, table: Table) -> bool:
         """See `port.TableReader`."""
+        if is_url(table.path):
+            return _is_in_bucket(str(table.path))
         if has_version(_path(table)):
             return True
         require_nothing_else(table)
@@ -101,10 +108,23 @@ class FolderReader:
         path = _path(table)
         if path not in self._opened:
             if not is_openable_path(path):
-                raise ValueError(f"{table} is in no folder that deltalake reads")
+                raise ValueError(f"{table} is in no place that deltalake reads")
             now = opened(path)
             self._opened[path] = now, state_of(now)
         return self._opened[path]
+
+
+def _is_in_bucket(url: str) -> bool:
+    """Whether a table is there, as a whole (see `object_store`). Raises DefiniteError where something else is."""
+    there = {name.rstrip("/") for name in names_at(url)}
+    if not there or DELETING in there:
+        return False
+    log = log_at(url)
+    if log.exists(name_of(0, "json")) or log.exists(POINTER):
+        return True
+    if there - {LOG}:
+        raise not_a_table(url)
+    return False
 
 
 def _path(table: Table) -> str:
