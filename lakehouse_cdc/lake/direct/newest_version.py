@@ -8,10 +8,9 @@ there as a whole, or not at all.
 
 Why it holds: each attempt is of the version after the one that was looked at, and of no other, and its file is created
 or refused in one step (`lake.log_files`; Delta protocol, "Delta Log Entries": writers put a version only where there is
-none). So of two writers of one version one is
-refused. It then looks at the table again and decides again (`committed_on`): each refusal is a commit of somebody else,
-so some writer always gets on. A table that has other columns, properties or features by then is refused: files were
-made for the table as it was.
+none). So of two writers of one version one is refused. It then looks at the table again and decides again
+(`committed_on`): each refusal is a commit of somebody else, so some writer always gets on. A table that has other
+columns, properties or features by then is refused: files were made for the table as it was.
 
 Spark's commits on a local disk are renames, which replace a version that has come since they looked. So in a process
 that commits here, Spark does not commit to the same table at the same time (see `ops.upkeep`), and other processes are
