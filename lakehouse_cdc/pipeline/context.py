@@ -219,16 +219,15 @@ class PipelineContext:
             self._spark = brought_session()
         if self._spark is None:
             from lakehouse_cdc.runtime.session import is_running, local_session
-            from lakehouse_cdc.workers.launcher import programs
+            from lakehouse_cdc.workers.launcher import programs_for
 
             self._made_session = not is_running()
             jars: Sequence[Path] = ()
-            conf = dict(self._conf or {})
+            conf = {**self.config.spark.settings(self._home), **(self._conf or {})}
+            python = programs_for(conf)
             if is_url(self.config.target.path):
                 jars, conf = session_jars(), {**session_settings(), **conf}
-            self._spark = local_session(
-                self.config.name, conf=conf, log=self._prepared_log(), python=programs(), jars=jars
-            )
+            self._spark = local_session(self.config.name, conf=conf, log=self._prepared_log(), python=python, jars=jars)
         if is_url(self.config.target.path) and not self._connected:
             place, storage = bucket_and_prefix(str(self._root))[0], self.storage()
             reach(self._spark, place, storage)

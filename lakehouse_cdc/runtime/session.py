@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -71,6 +71,13 @@ DELTA = (
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 _FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_PORT = "PYSPARK_GATEWAY_PORT"  # by which a process reaches the JVM of the `spark-submit` that has started it
+# settings that say where something is on this machine, and those that hold wherever tasks run
+_HERE = (
+    "spark.driver.host", "spark.driver.bindAddress", "spark.executor.extraJavaOptions", "spark.sql.warehouse.dir",
+    "spark.executorEnv.NUMBA_CACHE_DIR", "spark.sql.shuffle.partitions",
+)  # fmt: skip
+_WHEREVER = ("spark.sql.", "spark.databricks.", "spark.delta.", "spark.python.daemon.")
 _PAST = ("spark.ui.retainedJobs", "spark.ui.retainedStages", "spark.sql.ui.retainedExecutions")
 # Spark's code is compiled by the JVM's second compiler once it has run ten times as often as by default: of the seconds
 # that a batch takes, that compiler took a third of both cores. Its collector for throughput suits few of them
@@ -112,7 +119,9 @@ def local_session(
     """A Spark session on this machine with Delta, in UTC, bound to 127.0.0.1; the running one, where it has Delta.
 
     `cores` are the tasks that run at once (all of the machine's by default); a task is tried four times. `conf` wins
-    over every setting here; `spark.master` may be a `local-cluster[...]`. Spark's own log goes to the file `log`, from
+    over every setting here; `spark.master` may be a cluster's: then what is of this machine alone is not set, and with
+    `spark.archives` (PATH#NAME) tasks have the Python that is in the first of them. Of a process that `spark-submit`
+    has started, that decides where tasks run, and with which jars. Spark's own log goes to the file `log`, from
     warnings up, and so does whatever its processes print; without one, errors alone go to the console. `python` says
     how Spark starts its Python processes (see `workers.launcher` for programs that start faster).
 
@@ -134,10 +143,15 @@ def local_session(
     kernel_cache()
     python = python or PythonPrograms()
     settings = {**_settings(cores or os.cpu_count() or 1, log, python, jars), **(conf or {})}
+    submitted = _PORT in os.environ
+    if submitted or not is_on_this_machine(settings):
+        settings = {name: value for name, value in settings.items() if name not in _HERE or name in (conf or {})}
+    if submitted:
+        settings = {name: value for name, value in settings.items() if name.startswith(_WHEREVER)}
     builder = SparkSession.builder.appName(name)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with _environment(python), _interrupt_kept():
+    with nullcontext() if submitted else _environment(python, settings), _interrupt_kept():
         _launch(settings, log)
         if not _has_delta():
             raise codes.SPARK_WITHOUT_DELTA.error("Spark was started in this process without Delta's jars")
@@ -154,9 +168,26 @@ def _launch(settings: Mapping[str, str], log: Path | None) -> None:
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     with ExitStack() as stack:
         how: dict[str, Any] = {"start_new_session": True}
+        if archives := settings.get("spark.archives"):
+            how["cwd"] = _unpacked_here(archives)
         if log is not None:
             how["stdout"] = how["stderr"] = stack.enter_context(open(log, "ab"))
         SparkContext._ensure_initialized(gateway=launch_gateway(conf, popen_kwargs=how))  # type: ignore[no-untyped-call]
+
+
+def is_on_this_machine(conf: Mapping[str, str]) -> bool:
+    """Whether all processes of a session with those settings run here."""
+    return conf.get("spark.master", "local").startswith("local")
+
+
+def _unpacked_here(archives: str) -> str:
+    """A folder for the driver's JVM, which starts Pythons, too: this one is where it is in the first archive."""
+    folder = Path(scratch_folder()) / "driver"
+    folder.mkdir(exist_ok=True)
+    name = archives.partition(",")[0].rpartition("#")[2]
+    with suppress(FileExistsError):
+        (folder / name).symlink_to(sys.prefix)
+    return str(folder)
 
 
 def _has_delta() -> bool:
@@ -238,7 +269,7 @@ def _log_options(log: Path | None) -> str:
 
 
 @contextmanager
-def _environment(python: PythonPrograms) -> Iterator[None]:
+def _environment(python: PythonPrograms, settings: Mapping[str, str]) -> Iterator[None]:
     """What Spark's scripts and PySpark read from the environment as they start; restored afterwards."""
     spec = importlib.util.find_spec("pyspark")
     assert spec is not None
@@ -246,8 +277,8 @@ def _environment(python: PythonPrograms) -> Iterator[None]:
     ours = {
         "JAVA_HOME": str(java_home()),
         "SPARK_HOME": str(spark_home(Path(spec.origin).parent)),  # PySpark's own, not another Spark that the user has
-        "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": python.executable,
+        **({"SPARK_LOCAL_IP": "127.0.0.1"} if is_on_this_machine(settings) else {}),
     }
     before = {name: os.environ.get(name) for name in ours}
     os.environ.update(ours)

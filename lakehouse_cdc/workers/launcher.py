@@ -8,13 +8,14 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from lakehouse_cdc.runtime.session import PythonPrograms, kernel_cache, scratch_folder
+from lakehouse_cdc.runtime.session import PythonPrograms, is_on_this_machine, kernel_cache, scratch_folder
 from lakehouse_cdc.workers import launch_program
 
-_HOST = "lakehouse_cdc.workers.fork_server"
+_HOST, _DAEMON = "lakehouse_cdc.workers.fork_server", "lakehouse_cdc.workers.daemon"
 PLANNER = "pyspark.sql.streaming.python_streaming_source_runner"  # the module that Spark starts for each stream
 _SCRIPT = """#!/bin/sh
 if [ "$2" = {planner} ]; then exec {python} -I -S {launch} {socket} {python} "$@"; fi
@@ -24,7 +25,14 @@ exec {python} "$@"
 
 def programs() -> PythonPrograms:
     """The programs of a local session: a host of copies for what plans a source, and workers with imports done."""
-    return PythonPrograms(python(), "lakehouse_cdc.workers.daemon")
+    return PythonPrograms(python(), _DAEMON)
+
+
+def programs_for(conf: Mapping[str, str]) -> PythonPrograms:
+    """The programs of a session with those settings: on other machines there is no file of this process."""
+    if archives := conf.get("spark.archives"):
+        return PythonPrograms(f"./{archives.partition(',')[0].rpartition('#')[2]}/bin/python", _DAEMON)
+    return programs() if is_on_this_machine(conf) else PythonPrograms(sys.executable, _DAEMON)
 
 
 @cache

@@ -15,7 +15,7 @@ from lakehouse_cdc.options.declaration import NEVER, NEXT_RUN, Keys, Option, Sec
 from lakehouse_cdc.options.kinds import Invalid, Text
 from lakehouse_cdc.options.nested import MapOf
 from lakehouse_cdc.options.source import SourceConfig, start_contradiction
-from lakehouse_cdc.pipeline.config.sections import RunConfig, TableConfig, TargetConfig
+from lakehouse_cdc.pipeline.config.sections import RunConfig, SparkConfig, TableConfig, TargetConfig
 from lakehouse_cdc.schema.selection import nearest
 from lakehouse_cdc.silver.definition.form import Form, form_named
 from lakehouse_cdc.silver.definition.policy import Policy
@@ -45,6 +45,9 @@ class PipelineConfig(Keys):
     source: SourceConfig = option(Section(SourceConfig), "where the rows are read", changes=NEXT_RUN)
     target: TargetConfig = option(Section(TargetConfig), "where the tables are written", changes=NEXT_RUN)
     run: RunConfig = option(Section(RunConfig), "when batches begin", default=RunConfig(), changes=NEXT_RUN)
+    spark: SparkConfig = option(
+        Section(SparkConfig), "the session of Spark that a pipeline makes", default=SparkConfig(), changes=NEXT_RUN
+    )
     tables: dict[str, TableConfig] = option(
         MapOf(Section(TableConfig), names="pattern"),
         "settings of tables, by a pattern on `database.table`",

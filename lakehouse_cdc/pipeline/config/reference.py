@@ -43,6 +43,9 @@ are values there. The pipeline sets these as well:
 """
 
 
+_SECTIONS = ("source", "target", "run", "spark")
+
+
 def json_schema() -> str:
     """The JSON schema of `pipeline.yml`, as the text of a file."""
     schema = {
@@ -56,7 +59,7 @@ def json_schema() -> str:
 def markdown() -> str:
     """The page `docs/reference/configuration.md`."""
     parts = [_INTRODUCTION + "\n".join(f"- **{change.value}**: {what}" for change, what in _APPLY.items()) + "\n"]
-    for section in ("", "source", "source.kafka", "target", "run", "tables.<pattern>", "sinks.<name>.kafka"):
+    for section in ("", "source", "source.kafka", "target", "run", "spark", "tables.<pattern>", "sinks.<name>.kafka"):
         rows = [one for one in TABLE if one.path.rpartition(".")[0] == section]
         parts.append(f"## {f'`{section}`' if section else 'The pipeline'}\n\n{_rows(rows)}")
     parts.append(_SOURCE + "\n" + _rows(declared_in(Places)))
@@ -67,7 +70,7 @@ def effective(config: PipelineConfig) -> list[tuple[str, object, str]]:
     """Each key, its value, and "default" where the file does not give it; a secret is its reference, as there."""
     options: list[tuple[str, object, str]] = []
     sections: dict[str, Keys] = {"": config}
-    sections |= {f"{name}.": getattr(config, name) for name in ("source", "target", "run")}
+    sections |= {f"{name}.": getattr(config, name) for name in _SECTIONS}
     topics = config.source.kafka
     sections |= {} if topics is None else {"source.kafka.": topics}
     sections |= {f"tables.{pattern}.": keys for pattern, keys in config.tables.items()}
@@ -75,7 +78,7 @@ def effective(config: PipelineConfig) -> list[tuple[str, object, str]]:
     for prefix, keys in sections.items():
         for one in declared_in(type(keys)):
             value, given = getattr(keys, one.path), one.path in keys.given
-            is_value = f"{prefix}{one.path}" not in ("source", "source.kafka", "target", "run", "tables", "sinks")
+            is_value = f"{prefix}{one.path}" not in (*_SECTIONS, "source.kafka", "tables", "sinks")
             of_server = topics is not None and prefix == "source."
             if is_value and (given or not (of_server or prefix.startswith(("tables.", "sinks.")))):
                 options.append((f"{prefix}{one.path}", value, "" if given else "default"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Literal, get_args
 
 from lakehouse_cdc.model.place import URL, is_url
@@ -34,6 +35,7 @@ _OWN_PROPERTIES = (  # in any case, since Delta knows its names in any
     "lakehouse_cdc.", "delta.columnmapping.", "delta.enabletypewidening", "delta.dataskippingstatscolumns",
     "delta.appendonly", "delta.feature.",
 )  # fmt: skip
+_OWN_SETTINGS = ("spark.master", "spark.archives", "spark.python.daemon.module", "spark.sql.session.timeZone")
 _NULL: JsonSchema = {"type": "null"}
 _URL: JsonSchema = {"type": "string", "pattern": f"^(?:{URL})$"}
 _ONE_KIND_OF_KEYS: JsonSchema = {
@@ -209,6 +211,39 @@ class RunConfig(Keys):
         """Seconds between batches of bronze, and between those of its sinks; `every_seconds` takes `every`'s place."""
         bronze = seconds(self.every) if every_seconds is None else every_seconds
         return bronze, bronze if self.silver_every is None else seconds(self.silver_every)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparkConfig(Keys):
+    """`spark`: the session that a pipeline makes; one that is brought (Databricks, `spark-submit`) is as it is."""
+
+    master: str | None = option(
+        Text(
+            r"local\[(?:[0-9]+|\*)\]|yarn|(?:spark|k8s)://\S+|local-cluster\[[0-9]+,[0-9]+,[0-9]+\]",
+            "local[4], spark://host:7077, yarn or k8s://https://host:6443",
+        ),
+        "where Spark's tasks run; see [Run on a cluster](../guides/clusters.md)",
+        default=None, otherwise="all cores of this machine", changes=NEXT_RUN,
+    )  # fmt: skip
+    conf: dict[str, bool | int | str] = option(
+        MapOf(PropertyValue(), names="setting", reserved=_OWN_SETTINGS),
+        "settings of Spark, such as `spark.executor.memory: 8g`, which win over ours. They are shown, so they hold no"
+        " secrets",
+        default={}, changes=NEXT_RUN,
+    )  # fmt: skip
+    archives: tuple[str, ...] = option(
+        ListOf(Text(r"[^\s#,]+#[A-Za-z0-9_-]+", "PATH#NAME, such as env.tar.gz#env"), distinct=True),
+        "archives that each executor unpacks under their names; in the first is the Python of all tasks, `bin/python`",
+        default=(), otherwise="none: all machines have this Python at the same path", changes=NEXT_RUN,
+    )  # fmt: skip
+
+    def settings(self, home: Path) -> dict[str, str]:
+        """As Spark has them; relative paths of archives start at `home`."""
+        words = {True: "true", False: "false"}
+        given = {name: words[one] if isinstance(one, bool) else str(one) for name, one in self.conf.items()}
+        given |= {"spark.master": self.master} if self.master is not None else {}
+        paths = (one if "://" in one else str(home / one) for one in self.archives)
+        return {**given, "spark.archives": ",".join(paths)} if self.archives else given
 
 
 @dataclass(frozen=True, kw_only=True)
