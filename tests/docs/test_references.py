@@ -42,6 +42,7 @@ OTHERS = {
     "source.tables.0",
     "source.tls",
     "source.zero_dates",
+    "spark.archives",
     "spark.jars",
     "spark.master",
     "spark.python.daemon.module",

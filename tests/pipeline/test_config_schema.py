@@ -60,6 +60,8 @@ VALUES: list[Any] = [
     "now", "earliest", "never", {"time": "2026-01-31T12:00:00Z"}, {"time": "2026-13-01T12:00:00Z"},
     {"time": "2026-01-31"}, {"position": "bin.000042:4"}, {"position": "bin:4"}, {"position": "a", "gtid": "b"},
     "ssh://hop@bastion", "ssh://hop@[::1]:22/", "ssh://hop:pw@bastion", "ssh://bastion",
+    "spark://h:7077", "local[4]", "local[x]", "yarn", "k8s://https://h", "local-cluster[2,1,512]", ["env.tar.gz#env"],
+    {"spark.executor.memory": "8g", "spark.executor.cores": 2, "a": False}, {"spark.Master": "yarn"},
     {"gtid": "0-1-42"}, {"gtid": ""}, {"gtid": 1}, 65535, 65536, "127.0.0.1", "shop.prom", "shop.txt",
 ]  # fmt: skip
 
@@ -97,7 +99,7 @@ def with_value(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         found["target"] |= {"path": "s3://lake/shop", "checkpoints": "checkpoints"}
         if not isinstance(found["target"].get("storage"), dict):
             found["target"]["storage"] = {"access_key": "${env:A}", "secret_key": "${env:B}"}
-    *above, key = path.split(".") if path.startswith(("source", "target", "run")) else [path]
+    *above, key = path.split(".") if path.startswith(("source", "target", "run", "spark.")) else [path]
     if path.startswith("tables."):
         above, key = ["tables", "shop.*"], path.rpartition(".")[2]
     if path.startswith("sinks."):

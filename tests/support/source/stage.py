@@ -56,7 +56,9 @@ class Stage:
         self.run("FLUSH BINARY LOGS")
         until = time.monotonic() + 60
         while file in (row[0] for row in self.run("SHOW BINARY LOGS")):
-            assert time.monotonic() < until, "the file stays in use"
+            if time.monotonic() > until:
+                dumps = [row for row in self.run("SHOW FULL PROCESSLIST") if "Dump" in str(row[4])]
+                raise AssertionError(f"{file} stays in use, by {dumps} among {self.run('SHOW BINARY LOGS')}")
             # passes over a file that a dump is sent from, or (MariaDB, for a moment) that a recovery may need
             self.run(f"PURGE BINARY LOGS TO '{self.position()[0]}'")
             time.sleep(0.05)
