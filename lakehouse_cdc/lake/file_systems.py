@@ -3,8 +3,9 @@
 Tasks, the planner and the driver alike read and write by them: only the driver has a JVM.
 
 How a bucket is reached, its keys among that, is known to a process by the bucket's name, as it is to Hadoop in the JVM
-(see `runtime.object_store`), so no location has a key in it. What is pickled has none, either. pyarrow puts no object
-on a condition; who has a client that does says so as well (`reach`).
+(see `runtime.object_store`), so no location has a key in it. What tasks are given has them beside what they are to do
+(`in_task`, and the option of the source). pyarrow puts no object on a condition; who has a client that does says so as
+well (`reach`).
 
 pyarrow does not say by a type whether a store refused or failed: both are transient errors of ours, with its words. A
 run asks Spark's client, which does (see `pipeline.run.store`).

@@ -42,8 +42,8 @@ def remove_uncommitted(table: Table, since: float) -> int:
         places = {one.path.removeprefix(f"{root}/"): one for one in listed if one.is_file}
         commits = (name for name, one in places.items() if _is_commit(name) and _written(one) >= since - _SLACK)
         named = set(_named(log_at(table.path), commits))
-        left = [one.path for name, one in places.items() if _is_data(name) and _written(one) >= since]
-        left = [path for path in left if path.removeprefix(f"{root}/") not in named]
+        data = (name for name, one in places.items() if _is_data(name) and _written(one) >= since)
+        left = [places[name].path for name in data if name not in named]
         for path in left:
             files.delete_file(path)
     return len(left)
@@ -57,8 +57,8 @@ def _is_data(name: str) -> bool:
     return name.endswith(".parquet") and not name.startswith(("_", "."))
 
 
-def _is_commit(name: str) -> bool:
-    folder, _, name = name.rpartition("/")
+def _is_commit(path: str) -> bool:
+    folder, _, name = path.rpartition("/")
     return folder == LOG and name.endswith(".json") and not name.startswith(".")
 
 
