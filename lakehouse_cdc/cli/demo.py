@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,24 @@ _RATE = 10.0  # transactions a second while everything runs
 _PASSWORD = "LAKEHOUSE_CDC_PASSWORD"
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where the demo is kept: a folder, None for nowhere; and its tables, where they lie at a URL instead."""
+
+    folder: Path | None
+    tables: str = ""
+    endpoint: str = ""
+
+    @property
+    def target(self) -> dict[str, Any]:
+        """Of the configuration."""
+        names = {"bronze": "shop_bronze", "silver": "shop_silver"}
+        if not self.tables:
+            return {"path": "lakehouse", **names}
+        storage = {"storage": {"endpoint": self.endpoint}} if self.endpoint else {}
+        return {"path": self.tables, "checkpoints": f"{self.tables}/_checkpoints", **names, **storage}
+
+
 class Phases:
     """How many seconds each part took, by its name."""
 
@@ -50,9 +69,9 @@ class Phases:
         self.seconds[name], self._since = round(now - self._since, 1), now
 
 
-def run_demo(screen: Screen, *, rows: int, folder: Path | None, url: str) -> bool:
-    """Run the demo in `folder` (kept) or a temporary one; whether silver was found equal to the source."""
-    phases = Phases()
+def run_demo(screen: Screen, *, rows: int, place: Place, url: str) -> bool:
+    """Run the demo in a folder that is kept, or a temporary one; whether silver was found equal to the source."""
+    phases, folder = Phases(), place.folder
     with ExitStack() as stack:
         python()  # what Spark copies its readers from: it compiles or loads the kernels beside the server's start
         if folder is None:
@@ -68,7 +87,7 @@ def run_demo(screen: Screen, *, rows: int, folder: Path | None, url: str) -> boo
         resumed = _load(screen, shop, rows)
         phases.end("load")
         log = None if folder is not None else stack.enter_context(_passing_log())
-        pipeline = stack.enter_context(closing(Pipeline(_config(source), home=home, log=log, conf=BRIEF)))
+        pipeline = stack.enter_context(closing(Pipeline(_config(source, place), home=home, log=log, conf=BRIEF)))
         log_to(pipeline.log)
         with ShopWriter(shop, rate=_RATE) as writer:
             with Ticker(screen, shop.counts()) as ticker:
@@ -147,14 +166,8 @@ def _load(screen: Screen, shop: Shop, rows: int) -> bool:
     return False
 
 
-def _config(source: dict[str, str]) -> PipelineConfig:
-    return PipelineConfig.parse(
-        {
-            "name": "shop",
-            "source": {**source, "tables": ["shop.*"]},
-            "target": {"path": "lakehouse", "bronze": "shop_bronze", "silver": "shop_silver"},
-        }
-    )
+def _config(source: dict[str, str], place: Place) -> PipelineConfig:
+    return PipelineConfig.parse({"name": "shop", "source": {**source, "tables": ["shop.*"]}, "target": place.target})
 
 
 def _summary(screen: Screen, pipeline: Pipeline, report: VerifyReport, data: dict[str, Any], *, kept: bool) -> None:

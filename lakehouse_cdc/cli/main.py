@@ -20,6 +20,7 @@ from lakehouse_cdc.cli.logs import json_lines
 from lakehouse_cdc.cli.report import monitoring, report
 from lakehouse_cdc.cli.show import Screen, Ticker
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.model.place import is_url
 from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.pipeline.config.reference import as_written, effective, json_schema
 from lakehouse_cdc.pipeline.config.source_options import check_alone
@@ -32,6 +33,7 @@ app = typer.Typer(
 )
 app.add_typer(bundle.app, name="bundle")
 app.add_typer(dead_letters.app, name="dead-letters")
+DEMO = "lakehouse-demo"
 _OLD_FILES = (
     "the files that were replaced hold the values until Delta lets them go, after 7 days unless a table says otherwise:"
     " lakehouse-cdc maintain --vacuum -c pipeline.yml deletes them then"
@@ -67,16 +69,22 @@ def demo(
     screen: Screen,
     rows: Annotated[int, typer.Option(min=100, help="Rows to load before the snapshot begins.")] = 50_000,
     keep: Annotated[bool, typer.Option("--keep", help="Keep server and tables; the next --keep resumes.")] = False,
-    path: Annotated[Path, typer.Option(help="The folder for --keep.")] = Path("lakehouse-demo"),
+    path: Annotated[
+        str, typer.Option(help="The folder for --keep; or where the tables are to lie, and stay: s3://bucket/prefix.")
+    ] = DEMO,
+    endpoint: Annotated[str, typer.Option(help="Of a store that is not AWS's: http://host:port.")] = "",
     url: Annotated[str, typer.Option(help="Your own server: mysql://user@host:port.")] = "",
 ) -> None:
     """A real MySQL server, a shop with live writes, bronze and silver brought up, verified against the source.
 
-    With --url, the password is taken from the environment variable LAKEHOUSE_CDC_PASSWORD.
+    With --url, the password is taken from the environment variable LAKEHOUSE_CDC_PASSWORD. With --path s3://..., the
+    keys are those of the environment, and the server is kept in the folder lakehouse-demo.
     """
-    from lakehouse_cdc.cli.demo import run_demo
+    from lakehouse_cdc.cli.demo import Place, run_demo
 
-    verified = run_demo(screen, rows=rows, folder=path if keep else None, url=url)
+    in_bucket = is_url(path)
+    place = Place(Path(DEMO if in_bucket else path) if keep or in_bucket else None, path if in_bucket else "", endpoint)
+    verified = run_demo(screen, rows=rows, place=place, url=url)
     if not verified:
         raise typer.Exit(DIFFERENCE)
 
