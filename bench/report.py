@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import (
+    alters_report,
     cold_report,
     commands_report,
     cost_report,
@@ -32,6 +33,7 @@ _SECTIONS = {
     "cost": cost_report.section,
     "merge": merge_report.section,
     "many_tables": many_tables_report.section,
+    "alters": alters_report.section,
     "keyless": keyless_report.section,
     "whole_server": whole_server_report.section,
     "soak": soak_report.section,

@@ -132,9 +132,10 @@ def _remove_left(folder: str) -> None:
 
 
 def _after(before: Checksum, actions: Iterable[Action]) -> Checksum:
-    """What commits that add files, remove them and say which batch they are make of a checksum."""
+    """What commits make of a checksum that add and remove files, say which batch they are, or what the table is."""
     files, size = int(before["numFiles"]), int(before["tableSizeBytes"])
     last = {one["appId"]: one for one in before["setTransactions"]}
+    kept = {name: before[name] for name in _KEPT if name in before}
     for action in actions:
         if (added := action.get("add")) is not None:
             files, size = files + 1, size + added["size"]
@@ -142,7 +143,8 @@ def _after(before: Checksum, actions: Iterable[Action]) -> Checksum:
             files, size = files - 1, size - removed["size"]
         elif (batch := action.get("txn")) is not None:
             last[batch["appId"]] = batch
-    kept = {name: before[name] for name in _KEPT if name in before}
+        elif (metadata := action.get("metaData")) is not None:
+            kept["metadata"] = metadata
     counted = {"tableSizeBytes": size, "numFiles": files, "numMetadata": 1, "numProtocol": 1}
     return {**counted, **kept, "setTransactions": [last[name] for name in sorted(last)]}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from lakehouse_cdc.lake.bare import BARE, EXTENSIBLE
 Columns = Sequence[tuple[str, str]]  # (name, Spark SQL type), in order
 Field = Mapping[str, Any]  # a column, or a field of one, as Delta's schema has it
 _PHYSICAL = "delta.columnMapping.physicalName"
+_ARRAY = re.compile(r"array<(\w+)>")
 _NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}  # others are as in SQL
 
 
@@ -73,3 +75,10 @@ def sql_type(kind: Any) -> str:
         return f"map<{sql_type(kind['keyType'])},{sql_type(kind['valueType'])}>"
     fields = (field["name"] + ":" + sql_type(field["type"]) for field in kind["fields"])
     return f"struct<{','.join(fields)}>"
+
+
+def delta_type(name: str) -> Any:
+    """The inverse, of a type that silver gives a column of the source."""
+    if (array := _ARRAY.fullmatch(name)) is not None:
+        return {"type": "array", "elementType": delta_type(array[1]), "containsNull": True}
+    return {sql: kind for kind, sql in _NAMES.items()}.get(name, name)

@@ -10,6 +10,7 @@ _COPIES = "tests/silver/test_copies.py::test_the_copy_that_came_last_goes_first_
 _OUT_OF_ORDER = "tests/silver/test_late_batches.py::test_versions_are_those_of_the_order_whatever_order_they_come_in"
 _MERGES = "tests/lake/test_rust_table.py::test_a_merge_is_what_the_model_says_whatever_it_is_given"
 _READ_FIRST = "tests/silver/test_read_first.py"
+_ENGINE = "tests/silver/test_engine.py"
 
 TABLES = (
     Mutation(
@@ -29,6 +30,30 @@ TABLES = (
         old='self.write(f"{name}{_DELETING}", name)',
         new="pass",
         tests=("tests/lake/files/test_contract.py::test_a_deletion_that_is_interrupted_is_brought_to_its_end",),
+    ),
+    Mutation(
+        name="segment-of-a-part",
+        rule="A task does the rows between two changes of the schema, and no others of their files.",
+        file="lakehouse_cdc/silver/table_tasks/changes.py",
+        function="Changes.read",
+        old='wanted = pc.and_(wanted, among.of(batch.column("seq")))',
+        new="pass",
+        tests=(
+            f"{_ENGINE}::test_a_small_table_stays_deltalakes_through_a_change_that_is_one_commit_wherever_it_crashes"
+            "[a rename-form0-False]",
+        ),
+    ),
+    Mutation(
+        name="small-tables-are-written-again",
+        rule="No large table is written again for a change of its schema.",
+        file="lakehouse_cdc/silver/apply/evolution_at_once.py",
+        function="evolve_at_once",
+        old=" or (wanted.changes_rows and whole.size > WRITTEN_AGAIN)",
+        new="",
+        tests=(
+            f"{_ENGINE}::test_a_change_that_needs_a_feature_hands_the_table_to_spark_wherever_it_crashes"
+            "[a rename-form0]",
+        ),
     ),
     Mutation(
         name="read-first-by-steps-of-its-own",

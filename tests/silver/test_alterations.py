@@ -25,7 +25,7 @@ from lakehouse_cdc.silver.definition.transform import Transform
 from lakehouse_cdc.silver.forms import HISTORY, SOFT_DELETES
 from tests.support.bronze_writer import Lake
 from tests.support.crash_points import failing_at_random
-from tests.support.silver.alterations import moment
+from tests.support.silver.alterations import KINDS, MILD, moment
 from tests.support.silver.altered_histories import AlteredHistory, uncertain
 from tests.support.silver.crashes import runs, seeds, split_up
 from tests.support.silver.engines import at_times
@@ -44,6 +44,13 @@ FORMS = [
     replace(HISTORIES, transform=TRANSFORM),
     Policy(engine="auto"),
     Policy(engine="auto", drops=True),
+]
+
+AT_ONCE = [
+    Policy(engine="auto"),
+    Policy(engine="auto", drops=True),
+    Policy(engine="auto", form=SOFT_DELETES),
+    replace(HISTORIES, engine="auto"),
 ]
 
 
@@ -124,10 +131,10 @@ def ended(lake: Lake, name: str) -> set[tuple[int, int]]:
 
 
 def altered_with_crashes(
-    spark: SparkSession, seed: int, policy: Policy, *, moments: int, parts: int, attempts: int
+    spark: SparkSession, seed: int, policy: Policy, *, moments: int, parts: int, attempts: int, plain: bool = False
 ) -> None:
     rng = random.Random(seed)
-    altered = AlteredHistory(rng, "t")
+    altered = AlteredHistory(rng, "t", MILD if plain else KINDS, plain=plain)
     altered.grow(moments)
     assert invalid(altered.changes) is None
     with TemporaryDirectory() as folder:
@@ -173,3 +180,19 @@ def test_silver_is_the_fold_whatever_is_altered_and_crashes(spark: SparkSession,
 @given(seed=seeds)
 def test_silver_is_the_fold_at_length(spark: SparkSession, policy: Policy, seed: int) -> None:
     altered_with_crashes(spark, seed, policy, moments=70, parts=6, attempts=2)
+
+
+def test_silver_is_the_fold_where_a_small_table_takes_changes_at_once(spark: SparkSession, seed: int) -> None:
+    policy = random.Random(seed).choice(AT_ONCE)
+    altered_with_crashes(spark, seed, policy, moments=12, parts=2, attempts=1, plain=True)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("policy", AT_ONCE, ids=called)
+@runs(4)
+@given(seed=seeds)
+def test_silver_is_the_fold_where_a_small_table_takes_changes_at_once_at_length(
+    spark: SparkSession, policy: Policy, seed: int
+) -> None:
+    altered_with_crashes(spark, seed, policy, moments=50, parts=5, attempts=2, plain=True)

@@ -19,6 +19,7 @@ from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Change, fold
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.schema.table import Column, TableSchema
+from lakehouse_cdc.silver.apply import evolution_at_once
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.apply.rebuild import rebuild, rebuilds
 from lakehouse_cdc.silver.definition.engine import DELTALAKE, ENGINE, SPARK, why_spark
@@ -165,9 +166,13 @@ SHORT = [("a rename", HISTORY)]
                if (n, f) not in SHORT)],
 )  # fmt: skip
 def test_a_change_that_needs_a_feature_hands_the_table_to_spark_wherever_it_crashes(
-    spark: SparkSession, tmp_path: Path, seed: int, case: str, form: Form
+    spark: SparkSession, tmp_path: Path, seed: int, case: str, form: Form, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each commit of the change fails once, before or after it is made, up to a number that is drawn."""
+    """Each commit of the change fails once, before or after it is made, up to a number that is drawn.
+
+    The table is larger than those whose rows are written again.
+    """
+    monkeypatch.setattr(evolution_at_once, "WRITTEN_AGAIN", 0)
     new, origin, policy = HANDED_OVER[case]
     policy = replace(policy, form=form)
     lake, after = begun(spark, tmp_path, policy)
@@ -188,6 +193,47 @@ def test_a_change_that_needs_a_feature_hands_the_table_to_spark_wherever_it_cras
     assert (engine(lake), last_writer(lake)) == (SPARK, "spark")
     assert keys(lake) == {3, 4}
     # an old batch once more, by an applier that knows nothing
+    again = Versions(after, last)
+    applier(lake, policy).apply(again, lake.note(again, query="older"))
+    assert keys(lake) == {3, 4}
+
+
+WRITTEN_AGAIN = {case: HANDED_OVER[case] for case in ("a rename", "a column that is dropped", "a wider type")}
+SHORT_AGAIN = [("a rename", HISTORY, False), ("a wider type", CURRENT, True)]
+_ALL_AGAIN = [(case, form, crashes) for case in WRITTEN_AGAIN for form in FORMS.values() for crashes in (False, True)]
+
+
+@pytest.mark.parametrize(
+    ("case", "form", "crashes"),
+    [*SHORT_AGAIN, *(pytest.param(*one, marks=pytest.mark.long) for one in _ALL_AGAIN if one not in SHORT_AGAIN)],
+)
+def test_a_small_table_stays_deltalakes_through_a_change_that_is_one_commit_wherever_it_crashes(
+    spark: SparkSession, tmp_path: Path, seed: int, case: str, form: Form, crashes: bool
+) -> None:
+    new, origin, policy = WRITTEN_AGAIN[case]
+    policy = replace(policy, form=form)
+    lake, after = begun(spark, tmp_path, policy)
+    place = lake.layout.silver_table(ONE.name)
+    before = newest_version(spark, place)
+    values = {c.name: 7 for c in new.captured[1:]}
+    changes = [update(ONE, 4, {"id": 1, "n": 5}, n=6), altered(ONE, new, 5, **origin), insert(new, 6, 3, **values)]
+    versions = Versions(after, lake.commit(changes).version)
+    note, attempts = lake.note(versions), random.Random(seed).randint(1, 5) if crashes else 0
+    for fails in range(attempts):
+        with hooked(Counted(2 * fails + fails % 2)):
+            try:
+                applier(lake, policy).apply(versions, note)
+            except TransientError:
+                continue
+            break
+    applier(lake, policy).apply(versions, note)
+    assert (engine(lake), is_bare(lake)) == (DELTALAKE, {True})
+    made_by = writers(place, newest_version(spark, place))[before + 1 :]
+    assert made_by.count("us") == 1
+    assert crashes or made_by == ["deltalake", "us", "deltalake"]
+    last = apply(lake, applier(lake, policy), [delete(new, 7, 1), insert(new, 7, 4, **values)], versions.last)
+    assert last_writer(lake) == "deltalake"
+    assert keys(lake) == {3, 4}
     again = Versions(after, last)
     applier(lake, policy).apply(again, lake.note(again, query="older"))
     assert keys(lake) == {3, 4}

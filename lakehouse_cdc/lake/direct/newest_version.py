@@ -82,6 +82,16 @@ class NewestVersion:
             )  # fmt: skip
         self._checksum, self.state = held, state_in(held, version)
 
+    @property
+    def folder(self) -> str:
+        """Where the table lies: a path or a URL."""
+        return self._folder
+
+    @property
+    def metadata(self) -> Action:
+        """The `metaData` of the log: who the table is, its columns and properties."""
+        return dict(self._checksum["metadata"])
+
     def last_batch(self, application: str) -> int | None:
         """The last batch that the application has committed, None for none."""
         batches = {one["appId"]: int(one["version"]) for one in self._checksum["setTransactions"]}

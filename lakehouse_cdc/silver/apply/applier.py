@@ -22,6 +22,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
 
 from pyspark.sql import SparkSession
 
@@ -50,6 +51,14 @@ from lakehouse_cdc.sinks.schema_cache import Schemas
 _AGAIN = Op.END.value  # a table was read again
 _TRIES = 5  # of one table's part of a batch, beside somebody who puts files together
 _log = logging.getLogger(__name__)
+
+
+class _End(Enum):
+    """What has become of a table's part: all of it is done, or up to a change of the schema, or it is Spark's."""
+
+    WHOLE = "whole"
+    SEGMENT = "segment"
+    GAVE_UP = "gave up"
 
 
 class Applier:
@@ -121,21 +130,31 @@ class Applier:
         if not files:
             return set(), []
         older = _Older(self._spark, self._layout, versions.after)
-        futures = [
-            self._pool.submit(self._planned, part, versions, note, files[part.table], older)
-            for part in possible
-            if part.table in files
-        ]
-        ready = {one[1].name: one for future in futures if (one := future.result()) is not None}
-        outcomes = self._run_tasks(self._spark, [task for _, task in ready.values()]) if ready else []
-        ends = {one.name: self._pool.submit(self._ended, ready[one.name][0], one, versions, note) for one in outcomes}
-        failures = [(name, error) for name, future in ends.items() if (error := future.result()) is not None]
-        return {one.name for one in outcomes if not one.gave_up} | {name for name, _ in failures}, failures
+        waiting = [part for part in possible if part.table in files]
+        done: set[str] = set()
+        failures: list[tuple[str, Exception]] = []
+        while waiting:  # once, and again where the schema of a table changes within its part
+            planned = [
+                self._pool.submit(self._planned, part, versions, note, files[part.table], older) for part in waiting
+            ]
+            ready = {one[1].name: one for future in planned if (one := future.result()) is not None}
+            tasks = [task for _, task in ready.values() if isinstance(task, TableTask)]
+            outcomes = [task for _, task in ready.values() if isinstance(task, Outcome)]
+            outcomes += self._run_tasks(self._spark, tasks) if tasks else []
+            ends = {
+                one.name: self._pool.submit(self._ended, ready[one.name][0], one, versions, note) for one in outcomes
+            }
+            ended = {name: future.result() for name, future in ends.items()}
+            failures += [(name, end) for name, end in ended.items() if isinstance(end, Exception)]
+            done |= {name for name, end in ended.items() if end is _End.WHOLE or isinstance(end, Exception)}
+            waiting = [part for part in waiting if ended.get(part.table) is _End.SEGMENT]
+        self._versions = {name: at for name, at in self._versions.items() if name in done and at >= 0}
+        return done, failures
 
     def _planned(
         self, part: TableBatch, versions: Versions, note: CommitNote, files: Sequence[Listed], older: _Older
-    ) -> tuple[TableApplier, TableTask] | None:
-        """Who keeps the table, and what a task is to do of its part; None where Spark is to do it."""
+    ) -> tuple[TableApplier, TableTask | Outcome] | None:
+        """Who keeps the table, and what a task is to do next of its part, if anything; None where that is Spark's."""
 
         def is_new() -> bool:
             return older.has_none(part.table) and self._met(()).taken(SparkReader(self._session()), part.table) is None
@@ -153,14 +172,13 @@ class Applier:
             self._appliers[part.table] = applier
         return None if task is None else (applier, task)
 
-    def _ended(self, applier: TableApplier, outcome: Outcome, versions: Versions, note: CommitNote) -> Exception | None:
+    def _ended(self, applier: TableApplier, outcome: Outcome, versions: Versions, note: CommitNote) -> _End | Exception:
         """Take note of what a task has done, or not; what fails at that."""
         try:
             if not outcome.gave_up:
                 self._quarantined.pop(outcome.name, None)
                 self._versions[outcome.name] = outcome.version
-                applier.did(self._session(), outcome, versions, note)
-                return None
+                return _End.WHOLE if applier.did(self._session(), outcome, versions, note) else _End.SEGMENT
             _log.info("the part of %s is Spark's: %s", outcome.name, outcome.gave_up)
             if outcome.outgrown:
                 self._appliers.pop(outcome.name, None)
@@ -168,7 +186,7 @@ class Applier:
         except Exception as error:
             self._appliers.pop(outcome.name, None)
             return error
-        return None
+        return _End.GAVE_UP
 
     def _applier(self, table: str) -> TableApplier:
         policy = self._policy(table)

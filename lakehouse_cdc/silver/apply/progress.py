@@ -43,6 +43,10 @@ class Progress:
         """The table holds everything up to that version of bronze, and all up to `seq`, by the batch of that note."""
         self.after, self._newest, self.through = version, note, max(self.through, seq)
 
+    def reached(self, seq: int) -> None:
+        """The table holds all up to `seq`."""
+        self.through = max(self.through, seq)
+
     def is_next(self, after: int | None, note: CommitNote) -> bool:
         """Whether the batch is newer than all that the table holds, or is the one that it was given last."""
         if self._newest is None:
@@ -62,7 +66,7 @@ class Progress:
 
     def holding(self, held: Held, note: CommitNote, seq: int = 0) -> CommitNote:
         """What a commit says after which the table holds all up to `seq`, or what it held before if that is more."""
-        self.through = max(self.through, seq)
+        self.reached(seq)
         return self.noting(held, note, seq)
 
     def noting(self, held: Held, note: CommitNote, seq: int) -> CommitNote:

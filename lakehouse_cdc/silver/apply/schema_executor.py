@@ -7,7 +7,7 @@ belongs to. Nothing that was resolved before a step is used after it: Delta refu
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
@@ -122,6 +122,16 @@ def evolve(
     for step in steps:
         perform(session, layout, change, step, done if isinstance(step, Finish) else note, policy)
     return _beside(session, table, change, transform)
+
+
+def finished(change: SchemaBoundary, kept: Iterable[str], bounded: str) -> dict[str, str]:
+    """What a table says of itself that has gone through the change."""
+    return {
+        SCHEMA_ID: change.schema_id,
+        SCHEMA_SEQ: str(change.seq),
+        KEPT: json.dumps(sorted(kept), ensure_ascii=False),
+        STATISTICS: bounded,
+    }
 
 
 def _needs_spark(change: SchemaBoundary, steps: Sequence[Step], policy: Policy, table: Table) -> bool:
@@ -318,22 +328,15 @@ def _carried_over(column: Recast) -> str:
 
 
 def _finish(session: SparkSession, table: Table, change: SchemaBoundary, step: Stay | Finish, policy: Policy) -> None:
-    properties = {SCHEMA_ID: change.schema_id, SCHEMA_SEQ: str(change.seq)}
     if isinstance(step, Stay):
-        set_properties(session, table, properties | {FROZEN: step.frozen})
+        properties = {SCHEMA_ID: change.schema_id, SCHEMA_SEQ: str(change.seq), FROZEN: step.frozen}
+        set_properties(session, table, properties)
         return
-    new, kept = change.new, sorted(_beside(session, table, change, policy.transform))
+    new, kept = change.new, _beside(session, table, change, policy.transform)
     clustered = clusterable(held_columns(session, table), policy.cluster_by)
     bare = is_bare(session, table)
-    set_properties(
-        session,
-        table,
-        {
-            **properties,
-            KEPT: json.dumps(kept, ensure_ascii=False),
-            STATISTICS: statistics(new, new.key, form=policy.form, own=table.own, clustered=clustered, bare=bare),
-        },
-    )
+    bounded = statistics(new, new.key, form=policy.form, own=table.own, clustered=clustered, bare=bare)
+    set_properties(session, table, finished(change, kept, bounded))
 
 
 def _beside(session: SparkSession, table: Table, change: SchemaBoundary, transform: Transform) -> frozenset[str]:

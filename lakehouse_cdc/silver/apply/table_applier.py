@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -40,12 +41,14 @@ from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.apply import schema_executor
+from lakehouse_cdc.silver.apply.evolution_at_once import evolve_at_once
 from lakehouse_cdc.silver.apply.opening import Opening, Rows
 from lakehouse_cdc.silver.apply.progress import Progress
 from lakehouse_cdc.silver.batch import typed_columns
-from lakehouse_cdc.silver.batch.batch_from_files import parts_of
+from lakehouse_cdc.silver.batch.batch_from_files import parts_of, segment_of
 from lakehouse_cdc.silver.batch.computed_columns import derived
 from lakehouse_cdc.silver.batch.contents import SchemaBoundary, Segment, TableBatch, split
+from lakehouse_cdc.silver.batch.seq_range import EVERYTHING, SeqRange
 from lakehouse_cdc.silver.definition.column_mapping import Shape
 from lakehouse_cdc.silver.definition.engine import DELTALAKE, why_spark
 from lakehouse_cdc.silver.definition.form import Writer
@@ -76,6 +79,8 @@ class TableApplier:
         self._progress = Progress()
         self._writer: Writer | None = None
         self._range: Versions | None = None  # what is being applied
+        # by tasks: what is left of a part, each the change that it begins with and the one that it ends with
+        self._segments: list[tuple[SchemaBoundary | None, SchemaBoundary | None]] = []
 
     @property
     def _policy(self) -> Policy:
@@ -83,7 +88,7 @@ class TableApplier:
 
     def apply(self, session: SparkSession, part: TableBatch, versions: Versions, note: CommitNote) -> None:
         """Apply the table's rows of those commits of bronze, of which `part` says what they hold."""
-        self._range, after = versions, versions.after
+        self._range, after, self._segments = versions, versions.after, []
         note = replace(note, part=self._table.part)
         if self._held is None:
             held = held_by(SparkReader(session), self._layout, self._name)
@@ -120,36 +125,83 @@ class TableApplier:
         note: CommitNote,
         files: Sequence[Listed],
         is_new: Callable[[], bool],
-    ) -> TableTask | None:
-        """What a task is to do of the part; None where it is `apply`'s. Nothing is changed, but a table may be made.
+    ) -> TableTask | Outcome | None:
+        """What a task is to do next of the part; None where it is `apply`'s. The outcome, where nothing is left to do.
 
-        `files` are all of bronze in those commits that are the table's. `is_new`: bronze has no others of it, and there
-        may be a table. After an exception the applier is of no more use; after None it may be used if it was before.
+        That is the part, or where the schema changes in it, one segment after the other: before each, the table goes
+        through the change, if that is one commit. A table may be made. `files` are all of bronze in those commits that
+        are the table's. `is_new`: bronze has no others of it, and there may be a table. After an exception the applier
+        is of no more use; after None it may be used if it was before.
         """
-        if part.changes or part.left or self._policy.engine != "auto":
+        if part.left or self._policy.engine != "auto":
             return None
         if self._held is None:
             with delta_log.asked_once():
                 self._held = self._looked_at(session, part, versions, files, is_new)
-        if self._held is None:
-            return None
-        held, writer = self._held, self._writer
-        begins = [part.first] * part.has_rows + [barrier.seq for barrier in part.barriers]
-        if not begins and self._progress.begun:
-            return None
-        if not held.settled or held.engine != DELTALAKE or min(begins, default=part.end) <= held.applied:
-            return None
-        if not isinstance(writer, TaskWriter) or not writer.shape.plain:
+        held = self._held
+        if held is None or not held.settled or held.engine != DELTALAKE:
             return None
         if held.form.depends_on_order and not self._progress.is_next(versions.after, note):
             return None
-        if held.form.counts_copies and min(begins, default=part.end) <= self._progress.through:
+        if not self._segments:
+            cuts = pairwise([None, *part.changes, None])
+            self._segments = [(one, until) for one, until in cuts if until is None or until.seq > held.applied]
+        while self._segments:
+            change, until = self._segments[0]
+            if not self._through(session, change, note):
+                return None
+            task = self._task_of_segment(part, files, note, change, until)
+            if isinstance(task, TableTask) or task is None:
+                return task
+            self._segments = self._segments[1:]
+        return Outcome(self._name)
+
+    def _through(self, session: SparkSession, change: SchemaBoundary | None, note: CommitNote) -> bool:
+        """Whether the table is of the schema after the change now; False, and nothing is done, where it is Spark's."""
+        held, writer = self._held, self._writer
+        assert held is not None
+        if change is None or change.seq <= held.schema_seq:
+            return True
+        if not isinstance(writer, TaskWriter) or not self._continues(held, writer, change):
+            return False
+        done = self._evolve_at_once(session, held, change, note)
+        self._held = held if done is None else done
+        return done is not None
+
+    def _task_of_segment(
+        self,
+        part: TableBatch,
+        files: Sequence[Listed],
+        note: CommitNote,
+        change: SchemaBoundary | None,
+        until: SchemaBoundary | None,
+    ) -> TableTask | Literal["nothing"] | None:
+        """What a task is to do of the rows between two changes of the schema; None where that is Spark's."""
+        held, writer, among, mine = self._held, self._writer, EVERYTHING, part
+        assert held is not None
+        if part.changes:
+            among = SeqRange(-1 if change is None else change.seq, None if until is None else until.seq)
+            within, files = segment_of(self._layout.changes, self._name, files, among)
+            if within is None:
+                return "nothing"
+            mine = within
+        begins = [mine.first] * mine.has_rows + [barrier.seq for barrier in mine.barriers]
+        if not begins and part.changes:
+            return "nothing"
+        if not begins and self._progress.begun:
+            return None
+        if min(begins, default=mine.end) <= held.applied:
+            return None
+        if not isinstance(writer, TaskWriter) or not writer.shape.plain:
+            return None
+        if held.form.counts_copies and min(begins, default=mine.end) <= self._progress.through:
             return None  # some of it may be in the table
         schema = writer.shape.rows
-        if schema.key_given and "r" in part.ops:
+        if schema.key_given and "r" in mine.ops:
             return None  # two rows may have one key, which is to be found out
-        table_definition.require_same(schema, {i: self._schemas[i] for i in sorted(part.schema_ids)})
-        return writer.task(part, files, self._progress.noting(held, note, note.source_point.seq))
+        table_definition.require_same(schema, {i: self._schemas[i] for i in sorted(mine.schema_ids)})
+        end = note.source_point.seq if until is None else until.seq - 1
+        return replace(writer.task(mine, files, self._progress.noting(held, note, end)), among=among)
 
     def _looked_at(
         self,
@@ -162,6 +214,8 @@ class TableApplier:
         """What the table says of itself, where tasks may apply a batch, and the applier is ready then."""
         held = held_by(SparkReader(session), self._layout, self._name)
         if held is None or held.untouched:
+            if part.changes:
+                return None
             schema = self._schemas[min(part.schema_ids)]
             why = why_spark(self._configured.for_schema(schema), self._table, schema)
             if why or sum(file.rows for file in files) > _MOST_AT_FIRST or not is_new():
@@ -180,11 +234,18 @@ class TableApplier:
             for table in (*beside, self._table):
                 table_definition.hand_to_spark(session, table)
 
-    def did(self, session: SparkSession, outcome: Outcome, versions: Versions, note: CommitNote) -> None:
-        """A task has applied those commits."""
-        assert isinstance(self._writer, TaskWriter)
-        self._writer.did(session, outcome)
-        self._progress.ended(versions.last, note, note.source_point.seq)
+    def did(self, session: SparkSession, outcome: Outcome, versions: Versions, note: CommitNote) -> bool:
+        """A task has done what it was given, or nothing was left; whether the table holds all of those commits now."""
+        until = None
+        if self._segments:
+            assert isinstance(self._writer, TaskWriter)
+            self._writer.did(session, outcome)
+            (_, until), *self._segments = self._segments
+        if until is None:
+            self._progress.ended(versions.last, note, note.source_point.seq)
+            return True
+        self._progress.reached(until.seq - 1)
+        return False
 
     def _rest(
         self, session: SparkSession, part: TableBatch, versions: Versions, after: int | None
@@ -335,21 +396,18 @@ class TableApplier:
 
     def _evolve(self, session: SparkSession, held: Held, change: SchemaBoundary, note: CommitNote) -> Held:
         if self._writer is not None:
-            table_definition.require_same(self._writer.shape.rows, {change.old.id: change.old})
-            self._require_form(held, change)
-            if self._policy.freezes:
+            if not self._continues(held, self._writer, change):
                 return self._stay(session, held, change, self._writer.shape, note)
+            if (done := self._evolve_at_once(session, held, change, note)) is not None:
+                return done
         elif held.changing != change.seq:
             raise self._amid_a_change(held)
-        shape = Shape.of(change.new, held.transform)
-        require_names_free(shape, self._table)
+        shape = self._shape_after(held, change)
         added = derived(session, shape, self._table)
         # refused before the first step
         table_definition.columns(shape.schema, added, form=held.form, own=self._table.own)
         self._writer = None
-        done = replace(
-            held, schema_id=change.new.id, schema_seq=change.seq, changing=0, phase=Phase.BEFORE, frozen=None
-        )
+        done = _after_change(held, change)
         last = self._progress.holding(done, note, change.seq)
         kept = schema_executor.evolve(session, self._layout, change, held.phase, note, last, self._policy, added)
         # the change may have taken it from deltalake
@@ -357,6 +415,33 @@ class TableApplier:
         done = replace(done, kept=kept, engine=engine)
         self._writer = self._opening.writer(session, shape, done)
         return done
+
+    def _continues(self, held: Held, writer: Writer, change: SchemaBoundary) -> bool:
+        """Whether the table is to follow the change, which must be one of its schema; False: it is to stay as it is."""
+        table_definition.require_same(writer.shape.rows, {change.old.id: change.old})
+        self._require_form(held, change)
+        return not self._policy.freezes
+
+    def _evolve_at_once(
+        self, session: SparkSession, held: Held, change: SchemaBoundary, note: CommitNote
+    ) -> Held | None:
+        """The same of a table that deltalake keeps, in one commit; None, and nothing is done, where it takes Spark."""
+        if held.engine != DELTALAKE or held.changing or self._policy.engine != "auto":
+            return None
+        shape, done = self._shape_after(held, change), _after_change(held, change)
+        last = self._progress.noting(done, note, change.seq)
+        kept = evolve_at_once(session, self._layout, change, last, self._policy)
+        if kept is None:
+            return None
+        self._progress.reached(change.seq)
+        done = replace(done, kept=kept)
+        self._writer = self._opening.writer(session, shape, done)
+        return done
+
+    def _shape_after(self, held: Held, change: SchemaBoundary) -> Shape:
+        shape = Shape.of(change.new, held.transform)
+        require_names_free(shape, self._table)
+        return shape
 
     def _require_form(self, held: Held, change: SchemaBoundary) -> None:
         if self._table.part is not None:
@@ -383,6 +468,10 @@ class TableApplier:
             where=f"{self._table} seq {held.changing}",
             hint="restore bronze, or move the silver table away to have it built again",
         )
+
+
+def _after_change(held: Held, change: SchemaBoundary) -> Held:
+    return replace(held, schema_id=change.new.id, schema_seq=change.seq, changing=0, phase=Phase.BEFORE, frozen=None)
 
 
 def _between(rows: DataFrame, since: int, until: SchemaBoundary | None) -> DataFrame:

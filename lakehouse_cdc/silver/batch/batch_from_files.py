@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +28,7 @@ from lakehouse_cdc.model.changelog import Op
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.model.variant import decode
 from lakehouse_cdc.silver.batch.contents import MARKS, Barrier, Group, SchemaBoundary, TableBatch, assembled, split
+from lakehouse_cdc.silver.batch.seq_range import EVERYTHING, SeqRange
 
 Mark = tuple[str, dict[str, Any]]  # a table, and an s, t or x row of it
 _log = logging.getLogger(__name__)
@@ -66,17 +67,44 @@ def _of_files(
         return None
 
 
+def segment_of(
+    changes: Table, name: str, files: Iterable[Listed], among: SeqRange
+) -> tuple[TableBatch | None, list[Listed]]:
+    """What files of a table's hold of it in a range of seqs, and those that hold any of that; None where none does.
+
+    Raises what reading them does: OSError, pa.ArrowException.
+    """
+    held = [(file, _held_by(str(changes.path), file, among)) for file in files]
+    parts = _of_all(of_file for _, of_file in held)
+    return parts.get(name), [file for file, (groups, _) in held if groups]
+
+
 def _assembled(folder: str, files: Iterable[Listed]) -> dict[str, TableBatch]:
+    return _of_all(_held_by(folder, file) for file in files)
+
+
+def _of_all(files: Iterable[tuple[Sequence[Group], Sequence[Mark]]]) -> dict[str, TableBatch]:
     groups: list[Group] = []
     marks: list[Mark] = []
-    for file in files:
-        name = file.partition[PARTITION]
-        its = _groups_by_statistics(name, file) or _looked_up(name, os.path.join(folder, file.path))
+    for its, of_file in files:
         groups += its
-        if any(group.op in MARKS for group in its):
-            marks += ((name, row) for row in _marks(os.path.join(folder, file.path)))
+        marks += of_file
     marks.sort(key=lambda mark: mark[1]["seq"])
     return assembled(groups, _barriers(marks), *_changes(marks))
+
+
+def _held_by(folder: str, file: Listed, among: SeqRange = EVERYTHING) -> tuple[list[Group], list[Mark]]:
+    """What a file holds in a range of seqs."""
+    name, path = file.partition[PARTITION], os.path.join(folder, file.path)
+    least, greatest = file.bounds("seq")
+    bounded = type(least) is int and type(greatest) is int
+    if bounded and not among.meets(least, greatest):
+        return [], []
+    whole = among.whole or (bounded and among.has(least, greatest))
+    groups = (_groups_by_statistics(name, file) if whole else []) or _looked_up(name, path, among)
+    if not any(group.op in MARKS for group in groups):
+        return groups, []
+    return groups, [(name, row) for row in _marks(path) if among.has(row["seq"])]
 
 
 def _groups_by_statistics(name: str, file: Listed) -> list[Group]:
@@ -91,11 +119,13 @@ def _groups_by_statistics(name: str, file: Listed) -> list[Group]:
     return [] if op is None or schema_id is None or not whole else [Group(name, op, schema_id, *seqs)]
 
 
-def _looked_up(name: str, path: str) -> list[Group]:
+def _looked_up(name: str, path: str, among: SeqRange) -> list[Group]:
     with parquet_file(path) as file:
         rows = file.read(columns=_NARROW)
     if rows.column("seq").type != pa.decimal128(38, 0):
         raise _NotAsEver(f"seq lies as {rows.column('seq').type}")
+    if not among.whole:
+        rows = rows.filter(among.of(rows.column("seq")))
     groups = rows.group_by(["op", "schema_id"]).aggregate([("seq", "min"), ("seq", "max")]).to_pylist()
     return [Group(name, one["op"], one["schema_id"], int(one["seq_min"]), int(one["seq_max"])) for one in groups]
 

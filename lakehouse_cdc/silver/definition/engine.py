@@ -2,7 +2,8 @@
 
 Purpose: a MERGE by Spark takes seconds, however little it changes, and deltalake a few hundredths of one. Yet deltalake
 writes no table with column mapping, deletion vectors, type widening, a VARIANT or clustering. So a table that is
-deltalake's is made without any of them, and one that needs one is Spark's.
+deltalake's is made without any of them, and one that needs one is Spark's. A change of a small table's schema
+needs none (see `silver.evolution.at_once`).
 
 Invariant: Spark may write every table at any time. deltalake writes a table only where the table says that it is
 deltalake's and has no feature beyond a few (`lake.bare`).

@@ -29,9 +29,13 @@ Why it holds:
 - **A new table** is made by the driver, whole or not at all (`lake.direct.creation`), tombstones first. Nothing is
   applied to it then, which its commits say. A task may fill it with the batch where bronze has nothing of it before
   that; also when a crash has left it so, and the batch comes again.
-- **A change of the schema is Spark's.** What needs a feature of Delta's that deltalake lacks first hands the table
-  over, in one commit (see `definition.engine`). From then on a task gives up: it looks for that in the very version
-  on top of which it would commit.
+- **A change of the schema** cuts a table's part into segments, each of which is a part of its own: tasks do the first
+  of all tables in one job, the driver takes each table through its change, tasks do the second, and so on. A change is
+  one commit here (`apply.evolution_at_once`), after which the table is of the new schema and holds all that is older;
+  so a batch that comes again passes over what is in, as Spark's does, and either may continue at any segment. A change
+  that takes Spark, and all after it in the batch, is Spark's. What needs a feature of Delta's that deltalake lacks
+  first hands the table over, in one commit (see `definition.engine`). From then on a task gives up: it looks for that
+  in the very version on top of which it would commit.
 
 - `work`: what a task is given, does, and answers. `changes`: the rows of bronze's files. `job`: the tasks' job.
 - `current`, `folded`, `counted`, `appended`: what is done by form.

@@ -26,7 +26,7 @@ class Appended:
     def apply(self, task: TableTask, table: RustTable) -> Outcome:
         """See `work.Work`."""
         if not table.has(task.merges):
-            changes = Changes.read(task.bronze, task.files, task.schema, task.schema_ids)
+            changes = task.changes()
             if not pc.all(pc.is_in(changes.ops, value_set=_COME)).as_py():
                 raise GaveUp("a row is changed or goes")
             floor = self._floor(changes)

@@ -23,6 +23,7 @@ from lakehouse_cdc.lake.direct.rust_table import literal
 from lakehouse_cdc.model.own_columns import OwnColumns
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import require
+from lakehouse_cdc.silver.batch.seq_range import EVERYTHING, SeqRange
 from lakehouse_cdc.silver.load.bronze_images import SEQ, TIME, commit_times, row_batches
 from lakehouse_cdc.sinks.stored_images import image_parts, require_among, stored
 
@@ -53,24 +54,28 @@ class Changes:
         schema: TableSchema,
         schema_ids: frozenset[str],
         *,
+        among: SeqRange = EVERYTHING,
         befores: bool = False,
     ) -> Changes:
-        """Those of the files; `befores`: with the images of rows before them.
+        """Those of the files in a range of seqs; `befores`: with the images of rows before them.
 
         Raises NotOurs for anything that is not just as our own writers leave it.
         """
         keys = ImageColumns(_key_schema(schema)) if schema.key else None
-        names, wanted = list(schema.key), [*_READ, *["before"] * befores]
+        names, read = list(schema.key), [*_READ, *["before"] * befores]
         batches: list[pa.RecordBatch] = []
         parts: list[tuple[list[Any], Any, Any, Any, Any, Any]] = []
         held = 0
         for path in paths:
-            for batch in row_batches(os.path.join(folder, path), wanted):
+            for batch in row_batches(os.path.join(folder, path), read):
                 held += batch.nbytes
                 if held > MOST_BYTES:
                     raise NotOurs("so many changes are merged by Spark")
                 ops = batch.column("op")
-                chosen = np.flatnonzero(pc.is_in(ops, value_set=_ROWS).to_numpy(zero_copy_only=False))
+                wanted = pc.is_in(ops, value_set=_ROWS)
+                if not among.whole:
+                    wanted = pc.and_(wanted, among.of(batch.column("seq")))
+                chosen = np.flatnonzero(wanted.to_numpy(zero_copy_only=False))
                 if len(chosen):
                     parts += _read_keys(batch, chosen, keys, schema, schema_ids, len(batches))
                     batches.append(batch)

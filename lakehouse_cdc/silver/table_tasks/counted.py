@@ -51,7 +51,7 @@ class Counted:
         if not table.has(task.merges):
             if task.rows > _MOST_ROWS:
                 raise GaveUp("so many changes are applied by Spark")
-            changes = Changes.read(task.bronze, task.files, task.schema, task.schema_ids, befores=True)
+            changes = task.changes(befores=True)
             floor = self._floor(changes)
             if floor and table.sizes():
                 raise GaveUp("rows of the table may go")

@@ -43,7 +43,7 @@ class Current:
             raise GaveUp("the table of the tombstones is Spark's")
         guards = self.guards if self.guards is not None else _guards(graves)
         if not table.has(task.merges):
-            changes = Changes.read(task.bronze, task.files, task.schema, task.schema_ids)
+            changes = task.changes()
             latest = changes.latest()
             own = _bury(self, graves, changes, latest)
             # those of this very batch may be among them, where it comes again: they overtake none of its own deletes

@@ -209,7 +209,7 @@ class Versions(Folded):
     track: tuple[str, ...] | None
 
     def _read(self, task: TableTask) -> tuple[Changes, pa.Table, npt.NDArray[np.int64]]:
-        changes = Changes.read(task.bronze, task.files, task.schema, task.schema_ids)
+        changes = task.changes()
         images, order = changes.images(_numbers(changes, deleted=False), "after")
         return changes, images, _places(changes, order)
 
@@ -266,7 +266,7 @@ class Marked(Folded):
     """Soft deletes."""
 
     def _read(self, task: TableTask) -> tuple[Changes, pa.Table, npt.NDArray[np.int64]]:
-        changes = Changes.read(task.bronze, task.files, task.schema, task.schema_ids, befores=True)
+        changes = task.changes(befores=True)
         images, order = changes.images(_numbers(changes, deleted=False), "after")
         gone = _numbers(changes, deleted=True)
         befores, order_of_gone = changes.images(gone[changes.with_image("before")[gone]], "before")

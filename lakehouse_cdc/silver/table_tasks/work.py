@@ -20,9 +20,11 @@ from lakehouse_cdc.lake.direct.rust_table import Once, RustTable
 from lakehouse_cdc.model.own_columns import OwnColumns
 from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.schema.types import require
+from lakehouse_cdc.silver.batch.seq_range import EVERYTHING, SeqRange
 from lakehouse_cdc.silver.definition.engine import DELTALAKE, ENGINE
 from lakehouse_cdc.silver.definition.form import MOMENT
 from lakehouse_cdc.silver.load.bronze_images import SEQ, TIME
+from lakehouse_cdc.silver.table_tasks.changes import Changes
 from lakehouse_cdc.silver.tables.guards import Guards
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ class TableTask:
     `files` are the paths of its files below the folder of `bronze`, which hold `rows` rows. `of_form` are the columns
     that its form adds, and their types. `kept` are columns that the table has beside those of `schema`; they are NULL
     in every row that is written. `bounded` is Delta's list of the columns that have statistics. `merges` is the commit.
+    `among` are the seqs of those rows of the files that are meant.
     """
 
     name: str
@@ -85,6 +88,11 @@ class TableTask:
     bounded: str
     merges: Once
     work: Work
+    among: SeqRange = EVERYTHING
+
+    def changes(self, *, befores: bool = False) -> Changes:
+        """The row changes of its files; `befores`: with the images of rows before them. Raises NotOurs."""
+        return Changes.read(self.bronze, self.files, self.schema, self.schema_ids, among=self.among, befores=befores)
 
     def with_kept(self, rows: pa.Table, table: RustTable) -> pa.Table:
         """Rows with the columns that the table keeps, too."""

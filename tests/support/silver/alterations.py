@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -26,7 +26,8 @@ POOLS: dict[str, tuple[Any, ...]] = {
 }
 _WIDER = {"tinyint": "int", "int": "bigint", "float": "double", "date": "datetime"}
 _CONSTANTS = ("tinyint", "int", "bigint", "float", "decimal", "text")  # whose text says them
-_NAMES = ("a", "A", "b", "n", "N", "ü. `x`", "Ü. `X`", "o'k", "c,d")
+ODD_NAMES = ("a", "A", "b", "n", "N", "ü. `x`", "Ü. `X`", "o'k", "c,d")
+PLAIN_NAMES = ("a", "A", "b", "n", "N", "ü", "Ü", "o-k", "c$d")  # that need no column mapping
 
 
 def made(name: str, kind: str) -> Column:
@@ -46,7 +47,7 @@ class Alteration:
     """One statement as it is put together: (column, the name that it had or None), and what silver cannot know.
 
     `values` draw a column's new values; `doubtful` are those that silver gets wrong until they are read. `constants`
-    are draws of one value, with its text, which silver is told.
+    are draws of one value, with its text, which silver is told. New names are of `free_names`.
     """
 
     columns: list[tuple[Column, str | None]]
@@ -55,6 +56,7 @@ class Alteration:
     doubtful: set[str] = field(default_factory=set)
     rekeyed: bool = False
     constants: list[tuple[Callable[[int, Any], Any], str]] = field(default_factory=list)
+    free_names: Sequence[str] = ODD_NAMES
 
     def names(self) -> set[str]:
         return {c.name.lower() for c, _ in self.columns}
@@ -83,7 +85,7 @@ def _others(rng: Random, it: Alteration) -> list[int]:
 
 def _free(rng: Random, it: Alteration, but: str = "") -> str | None:
     """A name that is not taken, save by the column `but`."""
-    free = [n for n in _NAMES if n != but and n.lower() not in it.names() - {but.lower()}]
+    free = [n for n in it.free_names if n != but and n.lower() not in it.names() - {but.lower()}]
     return rng.choice(free) if free else None
 
 
@@ -235,3 +237,5 @@ def rekey(rng: Random, it: Alteration) -> None:
 KINDS: list[Callable[[Random, Alteration], None]] = [
     add, add, drop, drop, replaced, rename, rename, swap, take_the_name, widen, widen, retype, show_or_hide, rekey,
 ]  # fmt: skip
+# of which most leave a small table what it is, in one commit
+MILD = [kind for kind in KINDS if kind not in (retype, rekey)] * 2 + [retype, rekey]

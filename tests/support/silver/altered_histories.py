@@ -15,7 +15,7 @@ from lakehouse_cdc.model.changelog import Change, Op
 from lakehouse_cdc.model.migration import Migration
 from lakehouse_cdc.model.seq import Rank, Seq
 from lakehouse_cdc.schema.table import TableSchema
-from tests.support.silver.alterations import KINDS, POOLS, Alteration, made, moment
+from tests.support.silver.alterations import KINDS, ODD_NAMES, PLAIN_NAMES, POOLS, Alteration, made, moment
 
 Key = tuple[Any, ...]
 
@@ -38,10 +38,14 @@ class AlteredHistory:
         name: str,
         kinds: Sequence[Callable[[Random, Alteration], None]] = KINDS,
         pool: Sequence[str] = (),
+        *,
+        plain: bool = False,
     ) -> None:
+        """`plain`: no name needs column mapping."""
         self._rng, self._pos, self._kinds = rng, 1, kinds
-        keys = rng.choice([["id"], ["k`1", "k2"], ["te.xt"]])
-        types = {"te.xt": "text"}
+        self._names = PLAIN_NAMES if plain else ODD_NAMES
+        keys = rng.choice([["id"], ["k1", "k2"], ["text"]] if plain else [["id"], ["k`1", "k2"], ["te.xt"]])
+        types = {"te.xt": "text", "text": "text"}
         key = [replace(made(k, types.get(k, "int")), nullable=False) for k in keys]
         others = [made(n, k) for n, k in zip(("a", "b", "n"), [*pool] * 3 or rng.sample(sorted(POOLS), 3), strict=True)]
         hidden = replace(made("secret", "int"), captured=False)
@@ -121,7 +125,7 @@ class AlteredHistory:
 
     def _alter(self) -> None:
         old = self.schema
-        made_of = Alteration([(c, c.name) for c in old.columns], [*old.key])
+        made_of = Alteration([(c, c.name) for c in old.columns], [*old.key], free_names=self._names)
         for _ in range(self._rng.choice([1, 1, 2, 3])):
             self._rng.choice(self._kinds)(self._rng, made_of)
         new = replace(old, columns=tuple(c for c, _ in made_of.columns), key=tuple(made_of.key))
