@@ -6,7 +6,8 @@ import os
 import random
 import subprocess
 from collections.abc import Callable, Generator, Iterable, Iterator, Set
-from contextlib import closing
+from contextlib import ExitStack, closing
+from functools import cache
 from typing import Any
 from unittest.mock import patch
 
@@ -16,11 +17,13 @@ from hypothesis import HealthCheck, settings
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from lakehouse_cdc.model.place import Kind
 from lakehouse_cdc.runtime.object_store import session_jars, session_settings
 from lakehouse_cdc.runtime.session import BRIEF, local_session
 from lakehouse_cdc.testing import VERSIONS, MySqlServer, Version
 from lakehouse_cdc.workers.launcher import programs
 from tests.support.servers import connected, new_database, start_or_skip
+from tests.support.store_emulators import EMULATORS, Emulator, installed
 
 # how long an example takes is the machine's affair. `--hypothesis-profile thorough` takes twenty times as many examples
 for name, examples in (("brief", 100), ("thorough", 2_000)):
@@ -101,12 +104,39 @@ INTERPRETED = {
 
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
-    """A local Spark session with Delta, two tasks at once, shared by all tests; it could reach S3, too."""
+    """A local Spark session with Delta, two tasks at once, shared by all tests; it could reach S3, too.
+
+    And stores of other kinds, where there are emulators of them.
+    """
     conf = BRIEF if request.config.getoption("--production-spark") else BRIEF | INTERPRETED
-    conf = {**conf, **session_settings()}
-    session = local_session("tests", cores=2, conf=conf, python=programs(), jars=session_jars())
+    kinds: list[Kind] = ["s3", *(one.kind for one in installed())]
+    for kind in kinds:
+        conf = {**conf, **session_settings(kind)}
+    jars = [jar for kind in kinds for jar in session_jars(kind)]
+    session = local_session("tests", cores=2, conf=conf, python=programs(), jars=jars)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def emulators() -> Iterator[Callable[[str], Emulator]]:
+    """That of a name, started once, where it is installed: each test has a bucket of its own."""
+    with ExitStack() as stack:
+
+        @cache
+        def started(name: str) -> Emulator:
+            made = EMULATORS[name]
+            if not made.path():
+                pytest.skip(made.lacking())
+            return stack.enter_context(made())
+
+        yield started
+
+
+@pytest.fixture(params=EMULATORS)
+def emulator(request: pytest.FixtureRequest, emulators: Callable[[str], Emulator]) -> Emulator:
+    """Each emulator of a store in turn."""
+    return emulators(request.param)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

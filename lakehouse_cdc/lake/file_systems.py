@@ -5,7 +5,7 @@ Tasks, the planner and the driver alike read and write by them: only the driver 
 How a bucket is reached, its keys among that, is known to a process by the bucket's name, as it is to Hadoop in the JVM
 (see `runtime.object_store`), so no location has a key in it. What tasks are given has them beside what they are to do
 (`in_task`, and the option of the source). pyarrow puts no object on a condition; who has a client that does says so as
-well (`reach`).
+well (`reach`). Where pyarrow does not put an object as a whole either, another client does (`put_whole`).
 
 pyarrow does not say by a type whether a store refused or failed: both are transient errors of ours, with its words. A
 run asks Spark's client, which does (see `pipeline.run.store`).
@@ -20,10 +20,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakehouse_cdc.errors import codes
-from lakehouse_cdc.model.place import Storage, bucket_and_prefix, is_url
+from lakehouse_cdc.lake.stores.choice import CLIENTS
+from lakehouse_cdc.model.place import Storage, address, is_url, store_of
+from lakehouse_cdc.runtime.extras import installing
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
+
+    from lakehouse_cdc.lake.stores.objects import Objects
 
 T = TypeVar("T")
 PutNew = Callable[[str, bytes], bool]  # an object, by its URL; False where there is one
@@ -31,21 +35,21 @@ HOW_TO_REACH = (
     "check the buckets of target.path and target.checkpoints, and target.storage: the endpoint, and that the keys may"
     " list the bucket, and get, put and delete its objects; a run tries again"
 )
-_ATTEMPTS = 5
-_CONNECT, _REQUEST = 5.0, 20.0  # seconds
-_storages: dict[str, Storage] = {}
-_put_new: dict[str, PutNew] = {}
-_systems: dict[tuple[int, str], Any] = {}  # by process: a file system has threads, which a fork does not take along
+_storages: dict[str, Storage] = {}  # by bucket, as `store_of` calls it
+_put_new: dict[str, PutNew] = {}  # likewise
+_clients: dict[tuple[int, str, str], Any] = {}  # of a process: they have threads, which a fork does not take along
 
 
-def reach(bucket: str, storage: Storage, put_new: PutNew | None = None) -> None:
-    """Have this process reach a bucket so from now on; without it, as the environment says.
+def reach(location: str, storage: Storage, put_new: PutNew | None = None) -> None:
+    """Have this process reach the bucket of a location so from now on; without it, as the environment says.
 
     `put_new` puts an object of it on the condition that there is none of its name.
     """
+    bucket = store_of(location)
     if _storages.get(bucket) != storage:
         _storages[bucket] = storage
-        _systems.pop((os.getpid(), bucket), None)
+        for key in [key for key in _clients if key[1] == bucket]:
+            del _clients[key]
     if put_new is not None:
         _put_new[bucket] = put_new
 
@@ -71,22 +75,22 @@ def in_task(function: Callable[..., T]) -> Callable[..., T]:
 
 def knows(location: str) -> bool:
     """Whether it has been said how the bucket of a location is reached."""
-    return bucket_and_prefix(location)[0] in _storages
+    return store_of(location) in _storages
 
 
 def storage_of(location: str) -> Storage:
     """How the bucket of a location is reached."""
-    return _storages.get(bucket_and_prefix(location)[0], Storage())
+    return _storages.get(store_of(location), Storage())
 
 
 def put_new(url: str, content: bytes) -> bool:
     """Put an object on the condition that there is none; False where there is. Raises LookupError where nobody can."""
-    return _put_new[bucket_and_prefix(url)[0]](url, content)
+    return _put_new[store_of(url)](url, content)
 
 
 def can_put_new(url: str) -> bool:
     """Whether this process can put objects of the bucket on a condition."""
-    return bucket_and_prefix(url)[0] in _put_new
+    return store_of(url) in _put_new
 
 
 def file_system(location: str) -> tuple[FileSystem, str]:
@@ -95,11 +99,42 @@ def file_system(location: str) -> tuple[FileSystem, str]:
         from pyarrow.fs import LocalFileSystem
 
         return LocalFileSystem(), location
-    bucket, prefix = bucket_and_prefix(location)
-    key = os.getpid(), bucket
-    if key not in _systems:
-        _systems[key] = _made(bucket, _storages.get(bucket, Storage()))
-    return _systems[key], "/".join(filter(None, (bucket, prefix)))
+    place = address(location)
+    make = CLIENTS[place.kind].file_system
+    return _client(location, "files", lambda: make(place, storage_of(location))), place.path
+
+
+def objects_of(location: str) -> Objects | None:
+    """What puts whole objects of the bucket of a location, and on a condition, where pyarrow is not to.
+
+    Raises DefiniteError where the library for it is not installed.
+    """
+    place = address(location)
+    make = CLIENTS[place.kind].objects
+    try:
+        made: Objects | None = _client(location, "objects", lambda: make(place, storage_of(location)))
+    except ModuleNotFoundError as error:
+        raise codes.PACKAGE_MISSING.error(
+            f"a place in this store needs {error.name}", where=location, hint=installing("stores")
+        ) from error
+    return made
+
+
+def _client(location: str, what: str, make: Callable[[], Any]) -> Any:
+    key = os.getpid(), store_of(location), what
+    if key not in _clients:
+        _clients[key] = make()
+    return _clients[key]
+
+
+def put_whole(url: str, content: bytes) -> None:
+    """Put an object in the place of one that may be: who reads gets the whole of one. Raises errors of ours."""
+    if (objects := objects_of(url)) is not None:
+        objects.put(address(url).prefix, content)
+        return
+    files, path = file_system(url)
+    with asking(url), files.open_output_stream(path, compression=None) as out:
+        out.write(content)
 
 
 def names_at(location: str) -> list[str]:
@@ -126,22 +161,3 @@ def asking(where: str) -> Iterator[None]:
     except OSError as error:
         what = f"the store did not do what it was asked for: {error}"
         raise codes.OBJECT_STORE_UNAVAILABLE.error(what, where=where, hint=HOW_TO_REACH) from error
-
-
-def _made(bucket: str, storage: Storage) -> FileSystem:
-    """The file system of a bucket. With an endpoint of its own a bucket is a part of the path, not of the host's name.
-
-    Without a region, and without such an endpoint, S3 is asked which it is.
-    """
-    import pyarrow as pa
-    from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem, resolve_s3_region
-
-    scheme, _, address = storage.endpoint.rpartition("://")
-    region = storage.region or ("us-east-1" if address else resolve_s3_region(bucket))
-    puts_at_once = int(pa.__version__.split(".")[0]) >= 21  # before, each put is three requests
-    one_request = {"allow_delayed_open": True} if puts_at_once else {}
-    return S3FileSystem(
-        access_key=storage.access_key or None, secret_key=storage.secret_key or None, role_arn=storage.role_arn or None,
-        region=region, scheme=scheme or "https", endpoint_override=address or None, **one_request,
-        connect_timeout=_CONNECT, request_timeout=_REQUEST, retry_strategy=AwsStandardS3RetryStrategy(_ATTEMPTS),
-    )  # fmt: skip

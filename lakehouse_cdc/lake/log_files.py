@@ -24,7 +24,7 @@ from io import BytesIO
 from typing import Any, Protocol
 
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
-from lakehouse_cdc.lake.file_systems import asking, file_system, names_at, put_new
+from lakehouse_cdc.lake.file_systems import asking, file_system, names_at, put_new, put_whole
 from lakehouse_cdc.model.place import is_url
 
 MAKING = ".making-"  # how the name begins of a file of the log, or of a folder, that is not finished
@@ -176,9 +176,7 @@ class BucketLog:
 
     def replace(self, name: str, text: str) -> None:
         """See `LogFiles`."""
-        files, path = file_system(self.url)
-        with asking(self.url), files.open_output_stream(f"{path}/{name}", compression=None) as out:
-            out.write(text.encode())
+        put_whole(f"{self.url}/{name}", text.encode())
 
     def delete(self, name: str) -> None:
         """See `LogFiles`."""

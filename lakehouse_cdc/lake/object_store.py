@@ -1,7 +1,8 @@
-"""Objects of a store such as S3, through the file system that a Spark session has for it.
+"""Objects of a store, through the file system that a Spark session has for it.
 
 Purpose: what is done to a table in an object store beside Delta: to see that it was made in part only, and to delete
-it. And objects that are put on a condition, for a lease (see `pipeline.run.lease`).
+it. And objects that are put on a condition, for a lease (see `pipeline.run.lease`): where another client than Hadoop's
+does that, by it (`file_systems.objects_of`).
 
 Invariant: whatever moment a crash comes at, a table is there as a whole, or is not there.
 
@@ -19,8 +20,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG, not_a_table
+from lakehouse_cdc.lake.file_systems import objects_of
 from lakehouse_cdc.lake.spark_errors import as_cdc_error
-from lakehouse_cdc.model.place import bucket_and_prefix
+from lakehouse_cdc.model.place import address, kind_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +32,7 @@ DELETING = "_deleting"  # Delta and its VACUUM take no notice of a name that beg
 
 
 class ObjectStore:
-    """The stores that a session has been connected to (see `runtime.object_store.reach`); names are `s3a` URLs.
+    """The stores that a session has been connected to (see `runtime.object_store.reach`); names are URLs.
 
     What a store refuses, or fails to do, is raised as errors of ours.
     """
@@ -42,16 +44,22 @@ class ObjectStore:
 
     def read(self, url: str) -> tuple[bytes, str] | None:
         """The content of an object, and the tag of that version of it or of an older one; None where there is none."""
+        if (objects := objects_of(url)) is not None:
+            return objects.read(address(url).prefix)
         tag = self._asked(lambda: self._java.tag(self._configuration, url))
         content = None if tag is None else self._asked(lambda: self._java.content(self._configuration, url))
         return None if tag is None or content is None else (bytes(content), str(tag))
 
     def put_new(self, url: str, content: bytes) -> bool:
         """Put an object; False where one has its name. No two calls may have the same content."""
+        if (objects := objects_of(url)) is not None:
+            return objects.put_new(address(url).prefix, content)
         return bool(self._asked(lambda: self._java.putNew(self._configuration, url, content)))
 
     def replace(self, url: str, content: bytes, tag: str) -> bool:
         """Put an object in the place of the version that has the tag; False where that is there no more."""
+        if (objects := objects_of(url)) is not None:
+            return objects.replace(address(url).prefix, content, tag)
         return bool(self._asked(lambda: self._java.replace(self._configuration, url, content, tag)))
 
     def names(self, url: str) -> list[str]:
@@ -68,9 +76,11 @@ class ObjectStore:
         Clients of S3 put one as they delete an object: Hadoop's where the folder became empty by that, pyarrow's
         always. Hadoop's names none of these, so AWS's is asked, which it is made of.
         """
-        bucket, prefix = bucket_and_prefix(url)
+        if kind_of(url) != "s3":
+            return
+        place = address(url)
         request = self._jvm.software.amazon.awssdk.services.s3.model.DeleteObjectRequest.builder()
-        request = request.bucket(bucket).key(f"{prefix}/").build()
+        request = request.bucket(place.bucket).key(f"{place.prefix}/").build()
         path = self._jvm.org.apache.hadoop.fs.Path(url)
 
         def delete() -> None:

@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse_cdc.lake.file_systems import storage_of
+from lakehouse_cdc.lake.stores.choice import CLIENTS
 from lakehouse_cdc.lake.table_state import State
-from lakehouse_cdc.model.place import Storage, is_url
+from lakehouse_cdc.model.place import address, is_url
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-
-
-_PATIENCE = {"connect_timeout": "5s", "timeout": "60s", "max_retries": "5", "retry_timeout": "60s"}
 
 
 def opened(path: str, version: int | None = None) -> DeltaTable:
@@ -25,22 +23,10 @@ def opened(path: str, version: int | None = None) -> DeltaTable:
     from deltalake import DeltaTable
 
     if is_url(path):
-        return DeltaTable(path, version, storage_options=_options(storage_of(path)))
+        place = address(path)
+        url, options = CLIENTS[place.kind].table(place, storage_of(path))
+        return DeltaTable(url, version, storage_options=dict(options))
     return DeltaTable(Path(path).as_uri(), version)
-
-
-def _options(storage: Storage) -> dict[str, str]:
-    """The options by which deltalake reaches a bucket; without one it asks the environment."""
-    given = {
-        "AWS_ENDPOINT_URL": storage.endpoint,
-        "AWS_ALLOW_HTTP": "true" if storage.endpoint.startswith("http:") else "",
-        "AWS_REGION": storage.region or ("us-east-1" if storage.endpoint else ""),
-        "AWS_ACCESS_KEY_ID": storage.access_key,
-        "AWS_SECRET_ACCESS_KEY": storage.secret_key,
-        "AWS_IAM_ROLE_ARN": storage.role_arn,
-        **_PATIENCE,
-    }
-    return {name: value for name, value in given.items() if value}
 
 
 def state_of(table: DeltaTable) -> State:

@@ -32,7 +32,8 @@ _JAVA = re.compile(r"^(?:[\w.$]+(?:Exception|Error): )+")
 _CALLED = "An error occurred while calling "  # py4j's line before that of the exception
 _NO_BROKER = ("TimeoutException", "DisconnectException", "NetworkException", "BrokerNotAvailableException")
 _REFUSALS = ("AccessDeniedException", "UnknownStoreException", "NoAuthWithAWSException", "NoAwsCredentialsException")
-_OF_STORE = ("org.apache.hadoop.fs.s3a.", "software.amazon.awssdk.")  # packages of the client of S3
+# packages of the clients of stores: of S3, and of Azure's
+_OF_STORE = ("org.apache.hadoop.fs.s3a.", "software.amazon.awssdk.", "org.apache.hadoop.fs.azurebfs.")
 _ANSWER = "software.amazon.awssdk.core.exception.SdkServiceException"  # one of the store's, as the client met it
 _FORBIDDEN = (401, 403)  # of HTTP
 _WITH_HINTS = (

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from lakehouse_cdc.model.place import URL
+from lakehouse_cdc.model.place import EXAMPLES, FILE_URL, URL
 from lakehouse_cdc.model.start_point import PLACES, WORDS, StartValue
 from lakehouse_cdc.options.secrets import CONNECTION, REFERENCE, Secret
 from lakehouse_cdc.schema.masks import LEAST_KEPT, MOST_KEPT, SIDES, parsed
@@ -169,17 +169,19 @@ class _Somewhere(Text):
 
 
 class Place(_Somewhere):
-    """Where tables and checkpoints can be: a folder that programs on this machine see, or a prefix of a bucket in S3.
+    """Where tables and checkpoints can be: a folder that programs on this machine see, or a place in a store.
 
     Any other URL would be taken for the name of a folder.
     """
 
     def __init__(self) -> None:
         super().__init__(
-            rf"(?:{URL}|{_NO_URL})",
-            "a folder of this machine or of a mounted volume, or s3://bucket/prefix (of letters, digits, _ . = -)",
+            rf"(?:{URL}|{FILE_URL}|{_NO_URL})",
+            "a folder of this machine or of a mounted volume (file:///folder is one),"
+            f" or {', '.join(EXAMPLES.values())} (of letters, digits, _ . = -)",
             "folder or url",
-            "use S3, or mount the store and name the mount's folder, or run on Databricks with target.catalog",
+            "use one of these stores, or mount the store and name the mount's folder, or run on Databricks with"
+            " target.catalog",
         )
 
 

@@ -338,12 +338,13 @@ class Places:
     """What the pipeline passes to the source, besides the file."""
 
     schema_folder: str = option(
-        Text(), "folder for the schemas and other files beside the checkpoint, or a place in S3; a stream requires it",
+        Text(),
+        "folder for the schemas and other files beside the checkpoint, or a place in a store; a stream requires it",
         default="", spark="schemaFolder", changes=NEVER,
     )  # fmt: skip
     storage: Secret = option(
         SecretReference(),
-        "where `schemaFolder` is in S3: how its bucket is reached, as JSON of `target.storage`, the keys among that",
+        "where `schemaFolder` is in a store: how that is reached, as JSON of `target.storage`, the keys among that",
         default=Secret(""), otherwise="as the environment says", spark="storageSecret", changes=NEXT_RUN,
     )  # fmt: skip
     as_of: str = option(

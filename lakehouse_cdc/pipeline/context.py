@@ -19,7 +19,7 @@ from lakehouse_cdc.lake.readers.choice import ReaderOnDemand
 from lakehouse_cdc.lake.refused_writes import writable
 from lakehouse_cdc.lake.spark_errors import DYING_SECONDS, jvm_has_ended
 from lakehouse_cdc.model.own_columns import OwnColumns
-from lakehouse_cdc.model.place import Storage, as_hadoop, bucket_and_prefix, is_url
+from lakehouse_cdc.model.place import Kind, Storage, as_folder, as_hadoop, is_url, kind_of
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions, Session, connect
 from lakehouse_cdc.mysql.uncaptured import Uncaptured, uncaptured
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 class Folders:
     """Where a pipeline keeps what is no table: the checkpoints of its streams, and the source's files.
 
-    Folders, or URLs in a bucket.
+    Folders, or URLs of a store.
     """
 
     bronze: str
@@ -80,7 +80,7 @@ class PipelineContext:
         self._log, self._conf = log, conf
         self._home = home or Path.cwd()
         if is_url(self.checkpoints):
-            file_systems.reach(bucket_and_prefix(self.checkpoints)[0], self.storage())
+            file_systems.reach(self.checkpoints, self.storage())
         self._take_signals()
 
     def _take_signals(self) -> None:
@@ -125,10 +125,16 @@ class PipelineContext:
         return as_hadoop(path) if is_url(path) else str(self._absolute(path))
 
     @property
+    def _kind(self) -> Kind | None:
+        """Of which kind the store of the tables is; None where they are in none."""
+        path = self.config.target.path
+        return kind_of(path) if path is not None and is_url(path) else None
+
+    @property
     def checkpoints(self) -> str:
         """The place of checkpoints and schemas, a folder or a URL. They belong together: keep or delete them as one."""
         target = self.given.target
-        root = target.checkpoints or f"{target.path}/_checkpoints"
+        root = target.checkpoints or f"{(target.path or '').rstrip('/')}/_checkpoints"
         return f"{as_hadoop(root) if is_url(root) else self._absolute(root)}/{self.given.name}"
 
     @property
@@ -182,7 +188,7 @@ class PipelineContext:
         ]
 
     def _absolute(self, path: str) -> Path:
-        return (self._home / path).resolve()
+        return (self._home / as_folder(path)).resolve()
 
     def source_options(self) -> dict[str, str]:
         """The options of the `mysql_cdc` source, the password among them."""
@@ -225,15 +231,15 @@ class PipelineContext:
             jars: Sequence[Path] = ()
             conf = {**self.config.spark.settings(self._home), **(self._conf or {})}
             python = programs_for(conf)
-            if is_url(self.config.target.path):
-                jars, conf = session_jars(), {**session_settings(), **conf}
+            if (kind := self._kind) is not None:
+                jars, conf = session_jars(kind), {**session_settings(kind), **conf}
             self._spark = local_session(self.config.name, conf=conf, log=self._prepared_log(), python=python, jars=jars)
         if is_url(self.config.target.path) and not self._connected:
-            place, storage = bucket_and_prefix(str(self._root))[0], self.storage()
+            place, storage = str(self._root), self.storage()
             reach(self._spark, place, storage)
             file_systems.reach(place, storage, ObjectStore(self._spark).put_new)
             if is_url(self.checkpoints):
-                reach(self._spark, bucket_and_prefix(self.checkpoints)[0], storage)
+                reach(self._spark, self.checkpoints, storage)
                 keep_checkpoints(self._spark)
             self._connected = True
         from lakehouse_cdc.source.spark.stream import MySqlCdcSource
@@ -254,7 +260,7 @@ class PipelineContext:
     def reader(self) -> TableReader:
         """What looks at the tables, as they are from now on; a session is made only where Spark has to."""
         if is_url(self._root):
-            file_systems.reach(bucket_and_prefix(str(self._root))[0], self.storage())
+            file_systems.reach(str(self._root), self.storage())
         return ReaderOnDemand(lambda: self.spark)
 
     def _session_there(self) -> SparkSession | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake import file_systems
-from lakehouse_cdc.model.place import Storage, bucket_and_prefix, is_url
+from lakehouse_cdc.model.place import Storage, is_url
 from lakehouse_cdc.model.start_point import NOW, StartPoint
 from lakehouse_cdc.model.table_name import last_match
 from lakehouse_cdc.mysql.connection.session import ConnectionOptions
@@ -107,15 +107,15 @@ class SourceOptions(Tuning, Places):
 
         Raises ConfigError.
         """
-        buckets = {bucket_and_prefix(place)[0] for place in (self.schema_folder, self.files_to) if is_url(place)}
-        if not buckets:
+        places = [place for place in (self.schema_folder, self.files_to) if place is not None and is_url(place)]
+        if not places:
             return
         try:
             storage = Storage(**json.loads(self.storage or "{}"))
         except (ValueError, TypeError):
             raise codes.OPTION_INVALID.error(f"option '{STORAGE}' is no JSON of target.storage") from None
-        for bucket in buckets:
-            file_systems.reach(bucket, storage)
+        for place in places:
+            file_systems.reach(place, storage)
 
     def start_of(self, table: str) -> StartPoint:
         """Where the table's changes begin; the last pattern that matches decides."""

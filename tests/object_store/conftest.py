@@ -32,8 +32,8 @@ def bucket(s3: S3Server, spark: SparkSession) -> Iterator[str]:
     """The name of an empty bucket that the session reaches."""
     name = s3.bucket()
     storage = Storage(endpoint=s3.url, access_key="key", secret_key="secret")
-    reach(spark, name, storage)
-    file_systems.reach(name, storage, ObjectStore(spark).put_new)
+    reach(spark, f"s3a://{name}", storage)
+    file_systems.reach(f"s3a://{name}", storage, ObjectStore(spark).put_new)
     yield name
     s3.lost = s3.refused = lambda _: False
 

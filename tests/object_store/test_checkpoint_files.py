@@ -123,7 +123,7 @@ def test_a_store_that_refuses_the_keys_is_not_tried_again(
 ) -> None:
     place = f"s3a://{bucket}/kept/shop"
     storage = Storage(endpoint=s3.url, access_key="key", secret_key="secret")
-    reach(bucket, storage)
+    reach(place, storage)
     files = files_at(place)
     files.write("note", "of a run")
     s3.refused = lambda asked: asked.method in methods
@@ -146,6 +146,6 @@ def test_a_store_that_refuses_the_keys_is_not_tried_again(
 
 def test_an_older_spark_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakehouse_cdc.runtime.object_store.CHECKPOINT_FILES", "lakehouse_cdc.store.None")
-    with pytest.raises(DefiniteError, match="cannot keep checkpoints in S3") as refused:
+    with pytest.raises(DefiniteError, match="cannot keep checkpoints in a store") as refused:
         keep_checkpoints(spark)
     assert refused.value.code is codes.OBJECT_STORE_UNSUPPORTED

@@ -23,7 +23,7 @@ from lakehouse_cdc.runtime.session import BRIEF, local_session
 
 endpoint, bucket, who, rounds = sys.argv[1:]
 spark = local_session(cores=1, conf={**BRIEF, **session_settings()}, jars=session_jars())
-reach(spark, bucket, Storage(endpoint=endpoint, access_key="key", secret_key="secret"))
+reach(spark, f"s3a://{bucket}", Storage(endpoint=endpoint, access_key="key", secret_key="secret"))
 for n in range(int(rounds)):
     rows = spark.range(1).selectExpr(f"'{who}' AS who", f"CAST({n} AS BIGINT) AS n")
     rows.write.format("delta").mode("append").save(f"s3a://{bucket}/table")

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from lakehouse_cdc.errors import ConfigError
+from lakehouse_cdc.model.place import is_url, kind_of
 from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.pipeline.config.model import TABLE, PipelineConfig
 from lakehouse_cdc.pipeline.config.reference import json_schema
@@ -49,6 +50,9 @@ VALUES: list[Any] = [
     "1.0000s", "3d", "32MB", "1GiB", "512KB", "0MB", "32 MB", "32mb",
     "s3a://lake/x", "file:///lake", "dbfs:/lake", "/Volumes/main/cdc", "C:/lake",
     "s3://lake/a.b/c=d/", "s3://lake", "s3://Lake/x", "s3://lake/../x", "s3://lake//x", "s3n://lake/x", "s3://lake/a b",
+    "abfss://lake@store1.dfs.core.windows.net/x", "abfs://lake@store1.dfs.core.windows.net", "abfss://lake/x",
+    "abfss://l@store1.dfs.core.windows.net/x", "abfss://lake@Store.dfs.core.windows.net/x", "gs://lake/x", "gs://la",
+    "file:///lake/x y", "file://lake/x", {"account_key": "${env:A}"}, {"account_key": "A"}, {"account_key": ""},
     "https://store:9000", "http://127.0.0.1:9000/", "http://key:secret@store", "eu-central-1",
     "arn:aws:iam::123456789012:role/lake", "arn:aws:iam::12:role/lake", {"region": "eu-central-1"},
     {"access_key": "${env:A}"}, {"access_key": "${env:A}", "secret_key": "${env:B}"},
@@ -142,16 +146,27 @@ KEYS = {"access_key": "${env:A}", "secret_key": "${env:B}"}
 ROLE = {"role_arn": "arn:aws:iam::123456789012:role/lake"}
 
 
-@pytest.mark.parametrize("path", ["./lakehouse", "s3://lake/shop", None])
-@pytest.mark.parametrize("checkpoints", ["./kept", "s3://lake/kept", "s3a://other/a/b/", "gs://lake/kept", None])
-@pytest.mark.parametrize("storage", [None, {}, KEYS, ROLE, KEYS | ROLE, ROLE | {"access_key": ""}])
-def test_checkpoints_in_s3_are_judged_alike(path: str | None, checkpoints: str | None, storage: Any) -> None:
+ACCOUNT = {"account_key": "${env:A}"}
+ABFS = "abfss://lake@store1.dfs.core.windows.net/shop"
+
+
+@pytest.mark.parametrize("path", ["./lakehouse", "s3://lake/shop", ABFS, "gs://lake/shop", "file:///lake", None])
+@pytest.mark.parametrize(
+    "checkpoints", ["./kept", "s3://lake/kept", "s3a://other/a/b/", "gs://lake/kept", ABFS, "file:///kept", None]
+)
+@pytest.mark.parametrize(
+    "storage", [None, {}, KEYS, ROLE, KEYS | ROLE, ROLE | {"access_key": ""}, ACCOUNT, ACCOUNT | ROLE]
+)
+def test_checkpoints_in_a_store_are_judged_alike(path: str | None, checkpoints: str | None, storage: Any) -> None:
     target = {"path": path, "checkpoints": checkpoints, "storage": storage, "bronze": "bronze"}
     config = {**BASE, "target": {key: value for key, value in target.items() if value is not None}}
     accepted = loads(config)
     assert accepted == schema().is_valid(config)
-    if checkpoints is not None and checkpoints.startswith("s3"):
-        assert accepted == (path == "s3://lake/shop" and storage != KEYS | ROLE)
+    if is_url(checkpoints) or (is_url(path) and checkpoints is not None):
+        of = {"s3": storage not in (ACCOUNT, ACCOUNT | ROLE), "abfs": storage in (None, {}, ACCOUNT), "gs": not storage}
+        kinds = [kind_of(one) for one in (path, checkpoints) if one is not None and is_url(one)]
+        both_keys = is_url(checkpoints) and storage == KEYS | ROLE
+        assert accepted == (is_url(path) and len({*kinds}) == 1 and of[kinds[0]] and not both_keys)
 
 
 @given(
@@ -169,9 +184,12 @@ def test_random_configurations_are_judged_alike(values: dict[str, Any], lacking:
 
 RELATED = [
     "source.mask_salt", "tables.<pattern>.masks", "target.path", "target.catalog", "target.checkpoints",
-    "target.storage", "target.storage.access_key", "target.storage.secret_key",
+    "target.storage", "target.storage.access_key", "target.storage.secret_key", "target.storage.account_key",
 ]  # fmt: skip
-OF_THESE = [None, "", "a", "${env:S}", {"a": "hash"}, {"a": None}, "s3://lake/x", {}, {"region": "a"}]
+OF_THESE = [
+    None, "", "a", "${env:S}", {"a": "hash"}, {"a": None}, "s3://lake/x", {}, {"region": "a"}, "gs://lake/x",
+    "abfss://lake@store1.dfs.core.windows.net/x", "file:///lake",
+]  # fmt: skip
 
 
 @given(st.dictionaries(st.sampled_from(RELATED), st.sampled_from(OF_THESE)))
@@ -203,6 +221,6 @@ def test_only_secrets_are_secret() -> None:
         "source.password", "source.tls_key", "source.tls_key_password", "source.ssh_key", "source.ssh_key_password",
         "source.ssh_password", "source.mask_salt", "source.kafka.password", "source.kafka.key_password",
         "source.kafka.registry_password",
-        "target.storage.access_key", "target.storage.secret_key",
+        "target.storage.access_key", "target.storage.secret_key", "target.storage.account_key",
         "sinks.<name>.kafka.password", "sinks.<name>.kafka.key_password", "sinks.<name>.kafka.registry_password",
     ]  # fmt: skip

@@ -1,16 +1,17 @@
-"""Small files in a prefix of a bucket in S3, by pyarrow's file system: the planner, beside Spark, has no JVM.
+"""Small files in a prefix of a bucket, by pyarrow's file system: the planner, beside Spark, has no JVM.
 
 Invariant: who reads an object gets the whole of what one writer put, or nothing.
 
-Why it holds: an object is put by one request, or by an upload that is completed by one, and S3 shows it from then on
-as a whole. A process that dies before leaves nothing, or parts of an upload, which nobody sees. pyarrow completes an
-upload also as a stream is closed by an exception, so each is written by a thread of its own, which no interrupt
-reaches. It reads as many bytes as the object had when it was opened, whatever has taken its place since; so the tag is
-looked at before and after, and where these differ it is read once more. Nothing that is replaced becomes within these
-two requests what it was before.
+Why it holds: an object is put by one request, or by an upload that is completed by one, and the store shows it from
+then on as a whole. A process that dies before leaves nothing, or parts of an upload, which nobody sees. pyarrow
+completes an upload also as a stream is closed by an exception, so each is written by a thread of its own, which no
+interrupt reaches. It reads as many bytes as the object had when it was opened, whatever has taken its place since; so
+the tag is looked at before and after, and where these differ it is read once more. Nothing that is replaced becomes
+within these two requests what it was before. Where pyarrow does not put whole objects, another client puts and reads
+them, each by one request (`file_systems.objects_of`).
 
 To delete a place, an object beside it is put first that says so (`<name>.deleting`), and deleted last. A run deletes to
-the end what is left before it looks at anything (see `pipeline.start.settling`); nothing is renamed in S3.
+the end what is left before it looks at anything (see `pipeline.start.settling`); nothing is renamed in a store.
 
 How a bucket is reached, and what a failure becomes: see `lake.file_systems`.
 
@@ -30,8 +31,8 @@ from typing import Any
 
 from lakehouse_cdc.errors import CdcError
 from lakehouse_cdc.lake.failpoints import Door, commit_to
-from lakehouse_cdc.lake.file_systems import asking, file_system
-from lakehouse_cdc.model.place import bucket_and_prefix
+from lakehouse_cdc.lake.file_systems import asking, file_system, objects_of, put_whole
+from lakehouse_cdc.model.place import address
 
 _DELETING = ".deleting"
 _seen: dict[str, tuple[float, list[str]]] = {}  # when who glances has listed a place, and its names then
@@ -40,7 +41,7 @@ _changes: Counter[str] = Counter()  # by place, what this process has written an
 
 @dataclass(frozen=True)
 class Bucket:
-    """See `port.Files`. `where` is an `s3a` URL without a slash at its end. Raises TransientError."""
+    """See `port.Files`. `where` is a URL without a slash at its end. Raises TransientError."""
 
     where: str
     pause: float = 5.0  # each look is a request, which costs money
@@ -49,6 +50,9 @@ class Bucket:
     def read(self, name: str) -> str | None:
         """See `port.Files`."""
         with self._asked() as files, suppress(FileNotFoundError):
+            if (objects := objects_of(self.where)) is not None:
+                held = objects.read(address(f"{self.where}/{name}").prefix)
+                return None if held is None else held[0].decode()
             while True:
                 content, failure = b"", None
                 with files.open_input_file(self._key(name)) as file:
@@ -71,13 +75,9 @@ class Bucket:
             self._put(name, text)
 
     def _put(self, name: str, text: str) -> None:
-        def put() -> None:
-            with files.open_output_stream(self._key(name), compression=None) as out:
-                out.write(text.encode())
-
         try:
-            with self._asked() as files, ThreadPoolExecutor(1) as thread:
-                thread.submit(put).result()
+            with ThreadPoolExecutor(1) as thread:
+                thread.submit(put_whole, f"{self.where}/{name}", text.encode()).result()
         finally:
             self._changed(name)
 
@@ -177,7 +177,7 @@ class Bucket:
 
     @property
     def _path(self) -> str:
-        return "/".join(filter(None, bucket_and_prefix(self.where)))
+        return address(self.where).path
 
     def _key(self, name: str) -> str:
         return f"{self._path}/{name}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, get_args
 
-from lakehouse_cdc.model.place import URL, is_url
+from lakehouse_cdc.model.place import EXAMPLES, URL, URLS, Kind, is_url, kind_of
 from lakehouse_cdc.options.declaration import NEVER, NEW_TABLE, NEXT_RUN, REBUILD, Keys, Section, option
 from lakehouse_cdc.options.kinds import (
     Choice,
@@ -21,7 +22,7 @@ from lakehouse_cdc.options.kinds import (
 from lakehouse_cdc.options.measures import Duration, seconds
 from lakehouse_cdc.options.nested import ListOf, MapOf
 from lakehouse_cdc.options.source import COLUMNS, CapturedTable
-from lakehouse_cdc.options.storage import StorageConfig
+from lakehouse_cdc.options.storage import StorageConfig, only_of
 from lakehouse_cdc.silver.definition.engine import Configured
 from lakehouse_cdc.silver.definition.form import form_names
 from lakehouse_cdc.silver.definition.transform import Metadata
@@ -43,18 +44,30 @@ _ONE_KIND_OF_KEYS: JsonSchema = {
 }
 
 
+def _in_store(kind: Kind) -> Iterator[JsonSchema]:
+    """What a `path` in a store of a kind goes with: checkpoints in a folder, or in a store of the same kind."""
+    place: JsonSchema = {"type": "string", "pattern": f"^(?:{URLS[kind]})$"}
+    common: JsonSchema = {"path": place, "catalog": _NULL}
+    for checkpoints, storage in (({"type": "string", "not": _URL}, {}), (place, _ONE_KIND_OF_KEYS)):
+        allowed = {"allOf": [only_of(kind), storage]}
+        yield {
+            "required": ["path", "checkpoints"],
+            "properties": {**common, "checkpoints": checkpoints, "storage": allowed},
+        }
+
+
 @dataclass(frozen=True, kw_only=True)
 class TargetConfig(Keys):
-    """`target`: where the tables are written, a folder or a place in S3 (`path`), or a `catalog` on Databricks."""
+    """`target`: where the tables are written, a folder or a place in a store (`path`), or a `catalog` on Databricks."""
 
     path: str | None = option(
         Place(),
-        "folder of the tables, or a place in S3, `s3://bucket/prefix` (see"
-        " [Keep tables in S3](../guides/object-stores.md)); this or `catalog`",
+        "folder of the tables, or a place in S3, Azure's or Google's store, such as `s3://bucket/prefix` (see"
+        " [Keep tables in a store](../guides/object-stores.md)); this or `catalog`",
         default=None, otherwise="none", changes=NEVER,
     )  # fmt: skip
     storage: StorageConfig | None = option(
-        Section(StorageConfig), "how the object store of `path` is reached", default=None, changes=NEXT_RUN
+        Section(StorageConfig), "how the store of `path` is reached", default=None, changes=NEXT_RUN
     )
     catalog: str | None = option(
         Text(), "catalog of the tables, on Databricks", default=None, otherwise="none", changes=NEVER
@@ -88,9 +101,9 @@ class TargetConfig(Keys):
     )  # fmt: skip
     checkpoints: str | None = option(
         Place(),
-        "folder of the checkpoints, or, with a `path` in S3, such a place (see"
-        " [Keep tables in S3](../guides/object-stores.md#checkpoints)); they and the tables belong together",
-        default=None, otherwise="`<path>/_checkpoints`; with a `path` in S3 it is required", changes=NEVER,
+        "folder of the checkpoints, or, with a `path` in a store, a place in one of the same kind (see"
+        " [Keep tables in a store](../guides/object-stores.md#checkpoints)); they and the tables belong together",
+        default=None, otherwise="`<path>/_checkpoints`; with a `path` in a store it is required", changes=NEVER,
     )  # fmt: skip
     signals: bool = option(
         Flag(),
@@ -148,14 +161,7 @@ class TargetConfig(Keys):
                         "storage": _NULL,
                     },
                 },
-                {
-                    "required": ["path", "checkpoints"],
-                    "properties": {"path": _URL, "catalog": _NULL, "checkpoints": {"type": "string", "not": _URL}},
-                },
-                {
-                    "required": ["path", "checkpoints"],
-                    "properties": {"path": _URL, "catalog": _NULL, "checkpoints": _URL, "storage": _ONE_KIND_OF_KEYS},
-                },
+                *(rule for kind in EXAMPLES for rule in _in_store(kind)),
                 {
                     "required": ["catalog", "checkpoints"],
                     "properties": {
@@ -174,15 +180,21 @@ class TargetConfig(Keys):
             return "give either path (local tables) or catalog (Databricks)"
         if self.catalog is not None and self.checkpoints is None:
             return "with catalog, checkpoints must name a folder, such as /Volumes/catalog/schema/volume/cdc"
-        if is_url(self.path) and self.checkpoints is None:
+        kind = kind_of(self.path) if self.path is not None and is_url(self.path) else None
+        if kind and self.checkpoints is None:
             return (
-                "with a path in S3, checkpoints must name a folder of this machine, such as ./checkpoints, or a place"
-                f" in S3, such as {(self.path or '').rstrip('/')}/_checkpoints"
+                "with a path in a store, checkpoints must name a folder of this machine, such as ./checkpoints, or a"
+                f" place in it, such as {(self.path or '').rstrip('/')}/_checkpoints"
             )
-        if is_url(self.checkpoints) and not is_url(self.path):
-            return "checkpoints can be in S3 where path is, too; else they must name a folder, such as ./checkpoints"
-        if self.storage is not None and not is_url(self.path):
-            return "storage is of a path in S3, such as s3://bucket/prefix"
+        if self.checkpoints is not None and is_url(self.checkpoints) and kind_of(self.checkpoints) != kind:
+            return (
+                "checkpoints can be in a store where path is, too, in one of the same kind; else they must name a"
+                " folder, such as ./checkpoints"
+            )
+        if self.storage is not None and kind is None:
+            return f"storage is of a path in a store, such as {EXAMPLES['s3']}"
+        if self.storage is not None and kind and (others := self.storage.not_of(kind)):
+            return f"storage.{others[0]} is not of a place such as {EXAMPLES[kind]}"
         if is_url(self.checkpoints) and self.storage is not None and self.storage.role_arn and self.storage.access_key:
             return (
                 "with checkpoints in S3, give storage.role_arn or keys, not both: a role is taken on with the"

@@ -1,4 +1,4 @@
-"""What both places of small files promise, asked of a folder and of a bucket alike."""
+"""What places of small files promise, asked of a folder and of buckets alike."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from lakehouse_cdc.lake.files.choice import files_at, parted
 from lakehouse_cdc.lake.files.port import FAILURES, Files
 from lakehouse_cdc.model.place import Storage
 from tests.support.s3_server import Request, S3Server
+from tests.support.store_emulators import EMULATORS, Emulator
 
 SECRET = "a-key-that-nobody-sees"
 # a request, a table whose name ends as that of a compressed file does, one whose name is encoded, and a long one
@@ -48,17 +49,24 @@ def s3() -> Iterator[S3Server]:
 @pytest.fixture
 def in_bucket(s3: S3Server) -> Iterator[Place]:
     name = s3.bucket()
-    file_systems.reach(name, Storage(endpoint=s3.url, access_key="key", secret_key=SECRET))
+    file_systems.reach(f"s3://{name}", Storage(endpoint=s3.url, access_key="key", secret_key=SECRET))
     yield Place(f"s3://{name}/deep/place", s3)
     s3.lost = s3.refused = lambda _: False
 
 
-@pytest.fixture(params=["folder", "bucket"])
+@pytest.fixture(
+    params=["folder", "bucket", *(pytest.param(name, marks=pytest.mark.long, id=name) for name in EMULATORS)]
+)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "folder":
         return Place(str(tmp_path / "deep" / "place"), None)
-    made: Place = request.getfixturevalue("in_bucket")
-    return made
+    if request.param == "bucket":
+        made: Place = request.getfixturevalue("in_bucket")
+        return made
+    emulator: Emulator = request.getfixturevalue("emulators")(request.param)
+    location = emulator.place()
+    file_systems.reach(location, emulator.storage)
+    return Place(f"{location}/deep/place", None)
 
 
 def test_an_empty_place_has_nothing(place: Place) -> None:
@@ -122,6 +130,7 @@ def test_who_reads_gets_the_whole_of_what_one_writer_wrote(place: Place) -> None
     assert len({*seen}) > 1
 
 
+@pytest.mark.parametrize("place", ["folder", "bucket"], indirect=True)
 def test_a_write_that_fails_leaves_what_was_there(place: Place, tmp_path: Path) -> None:
     files = place.files
     files.write("note", "before")
@@ -267,8 +276,8 @@ def test_a_bucket_is_reached_otherwise_from_then_on(in_bucket: Place) -> None:
     assert isinstance(files, Bucket)
     files.write("note", "text")
     name = files.where.removeprefix("s3a://").partition("/")[0]
-    file_systems.reach(name, Storage(endpoint="http://127.0.0.1:9", access_key="key", secret_key=SECRET))
+    file_systems.reach(f"s3://{name}", Storage(endpoint="http://127.0.0.1:9", access_key="key", secret_key=SECRET))
     with pytest.raises(TransientError):
         files.within("x").read("note")
-    file_systems.reach(name, Storage(endpoint=server.url, access_key="key", secret_key=SECRET))
+    file_systems.reach(f"s3://{name}", Storage(endpoint=server.url, access_key="key", secret_key=SECRET))
     assert files.read("note") == "text"
