@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.stores.choice import CLIENTS
 from lakehouse_cdc.model.place import Storage, address, is_url, store_of
-from lakehouse_cdc.runtime.extras import installing
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -105,18 +104,10 @@ def file_system(location: str) -> tuple[FileSystem, str]:
 
 
 def objects_of(location: str) -> Objects | None:
-    """What puts whole objects of the bucket of a location, and on a condition, where pyarrow is not to.
-
-    Raises DefiniteError where the library for it is not installed.
-    """
+    """What puts whole objects of the bucket of a location, and on a condition, where pyarrow is not to."""
     place = address(location)
     make = CLIENTS[place.kind].objects
-    try:
-        made: Objects | None = _client(location, "objects", lambda: make(place, storage_of(location)))
-    except ModuleNotFoundError as error:
-        raise codes.PACKAGE_MISSING.error(
-            f"a place in this store needs {error.name}", where=location, hint=installing("stores")
-        ) from error
+    made: Objects | None = _client(location, "objects", lambda: make(place, storage_of(location)))
     return made
 
 

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakehouse_cdc.errors import CdcError
+from lakehouse_cdc.errors import CdcError, codes
 from lakehouse_cdc.lake import file_systems
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.object_store import ObjectStore, Slot
@@ -30,6 +31,7 @@ from lakehouse_cdc.pipeline.run.failures import translate
 from lakehouse_cdc.pipeline.run.lease import fence, leased
 from lakehouse_cdc.runtime.cache import cache_directory
 from lakehouse_cdc.runtime.databricks import brought_session, on_databricks
+from lakehouse_cdc.runtime.extras import installing
 from lakehouse_cdc.runtime.object_store import keep_checkpoints, reach, session_jars, session_settings
 from lakehouse_cdc.schema.selection import Selection
 from lakehouse_cdc.source.options import STORAGE, as_option
@@ -79,6 +81,8 @@ class PipelineContext:
         self._made_session = self._connected = False
         self._log, self._conf = log, conf
         self._home = home or Path.cwd()
+        if self._kind not in (None, "s3") and find_spec("obstore") is None:
+            raise codes.PACKAGE_MISSING.error("a target.path in this store needs obstore", hint=installing("stores"))
         if is_url(self.checkpoints):
             file_systems.reach(self.checkpoints, self.storage())
         self._take_signals()
