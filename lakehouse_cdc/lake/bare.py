@@ -11,7 +11,7 @@ BARE = frozenset({"appendOnly", "invariants", "timestampNtz"})  # features of De
 EXTENSIBLE = BARE | {"changeDataFeed", "variantType"}
 # in other paths some characters are decoded like those of a URL, and some end in a panic
 _PATH = re.compile(r"/[\w/., +=@~-]*")
-_URL = re.compile(r"(?:s3a|gs|abfss?)://[A-Za-z0-9_/.=@-]*")
+_URL = re.compile(r"(?:s3a|abfss?)://[A-Za-z0-9_/.=@-]*")
 _OPENABLE = re.compile(r"/[^%\\]*")  # a path with these is decoded once more than it was encoded
 
 

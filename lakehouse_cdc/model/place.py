@@ -11,24 +11,21 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-Kind = Literal["s3", "abfs", "gs"]
+Kind = Literal["s3", "abfs"]
 _ELEMENT = r"[A-Za-z0-9_][A-Za-z0-9_.=-]*"  # no `.` or `..`, and nothing that a URL would have to encode
-_BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
 _ROOTS: dict[Kind, str] = {
-    "s3": rf"s3a?://{_BUCKET}",
+    "s3": r"s3a?://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
     "abfs": r"abfss?://[a-z0-9](?:-?[a-z0-9]){2,62}@[a-z0-9]{3,24}\.dfs\.[a-z0-9]+(?:[.-][a-z0-9]+)*",
-    "gs": rf"gs://{_BUCKET}",
 }
 EXAMPLES: dict[Kind, str] = {
     "s3": "s3://bucket/prefix",
     "abfs": "abfss://container@account.dfs.core.windows.net/prefix",
-    "gs": "gs://bucket/prefix",
 }
 URLS: dict[Kind, str] = {kind: rf"{root}(?:/{_ELEMENT})*/?" for kind, root in _ROOTS.items()}
 URL = rf"(?:{'|'.join(URLS.values())})"
 FILE_URL = rf"file://(?:/{_ELEMENT})+/?"
-_SCHEME = re.compile(r"(s3a?|abfss?|gs)://")
-_KINDS: dict[str, Kind] = {"s3": "s3", "s3a": "s3", "abfs": "abfs", "abfss": "abfs", "gs": "gs"}
+_SCHEME = re.compile(r"(s3a?|abfss?)://")
+_KINDS: dict[str, Kind] = {"s3": "s3", "s3a": "s3", "abfs": "abfs", "abfss": "abfs"}
 
 
 @dataclass(frozen=True)

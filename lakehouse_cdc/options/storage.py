@@ -20,7 +20,6 @@ _BOTH: JsonSchema = {"required": [*_KEYS], "properties": {key: {"minLength": 1} 
 _OF: dict[Kind, tuple[str, ...]] = {
     "s3": ("endpoint", "region", *_KEYS, "role_arn"),
     "abfs": ("endpoint", "account_key"),
-    "gs": ("endpoint",),
 }
 
 
@@ -40,7 +39,7 @@ class StorageConfig(Keys):
     endpoint: str | None = option(
         Text(r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?/?", "http://host:port or https://host"),
         "address of a store that is not AWS's, such as MinIO, where a bucket is the first part of the path; or of an"
-        " emulator of Azure's or Google's store",
+        " emulator of Azure's",
         default=None, otherwise="the provider's own", changes=NEVER,
     )  # fmt: skip
     region: str | None = option(

@@ -81,7 +81,7 @@ class PipelineContext:
         self._made_session = self._connected = False
         self._log, self._conf = log, conf
         self._home = home or Path.cwd()
-        if self._kind not in (None, "s3") and find_spec("obstore") is None:
+        if self._kind == "abfs" and find_spec("obstore") is None:
             raise codes.PACKAGE_MISSING.error("a target.path in this store needs obstore", hint=installing("stores"))
         if is_url(self.checkpoints):
             file_systems.reach(self.checkpoints, self.storage())

@@ -9,8 +9,8 @@ there. No key is in a setting of Spark's, on a command line, in a log or in an e
 Why it holds: all commits of Delta to `s3a://` go through `ConditionalPutLogStore` (see `java_store`), and a session
 that has another store is refused. All files of checkpoints there go through `ConditionalPutCheckpointFiles`. For
 `abfs://` Delta's own store, and Spark's own files, are renamed to a name that must be free, which is one request of
-Azure's; for `gs://` Delta's own store puts on a condition. The keys are set in Hadoop's configuration of the running
-JVM, for the one bucket or account alone; Spark's own settings, which are arguments of a process, have none of them.
+Azure's. The keys are set in Hadoop's configuration of the running JVM, for the one bucket or account alone; Spark's own
+settings, which are arguments of a process, have none of them.
 
 Hadoop's jar for S3 declares the whole SDK of AWS (686 MB) as its dependency. What it uses of it for this are the
 modules in the list (13 MB); what these need beside, Spark has.
@@ -123,23 +123,12 @@ def _azure_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return of_client | {"account.oauth.provider.type": f"{_AZURE}oauth2.MsiTokenProvider"}
 
 
-def gcs_configuration(place: Address, storage: Storage) -> dict[str, str]:
-    """Of all buckets; an endpoint of its own, which is an emulator's, asks nobody who it is."""
-    return {
-        "fs.gs.auth.type": "UNAUTHENTICATED" if storage.endpoint else "APPLICATION_DEFAULT",
-        "fs.gs.storage.root.url": f"{storage.endpoint}/" if storage.endpoint else "",
-    }
-
-
 FILES: Mapping[Kind, HadoopFiles] = {
     "s3": HadoopFiles(
         "S3", "s3_jars.txt", "13 MB", "org.apache.hadoop.fs.s3a.S3AFileSystem", s3_configuration,
         {"spark.delta.logStore.s3a.impl": LOG_STORE},
     ),
     "abfs": HadoopFiles("Azure", "azure_jars.txt", "0.8 MB", f"{_AZURE}AzureBlobFileSystem", azure_configuration),
-    "gs": HadoopFiles(
-        "Google's", "gcs_jars.txt", "40 MB", "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem", gcs_configuration
-    ),
 }  # fmt: skip
 
 

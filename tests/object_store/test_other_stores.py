@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +14,11 @@ import yaml
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.commits import newest_version
 from lakehouse_cdc.lake.files.choice import files_at
 from lakehouse_cdc.lake.tables import properties
+from lakehouse_cdc.model.place import store_of
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.pipeline.run import lease
 from lakehouse_cdc.testing import MySqlServer
@@ -25,6 +28,7 @@ from tests.support.pipelines import assert_each_event_once, bronze, small_table
 from tests.support.s3_pipelines import every_file, of_rows, shown
 from tests.support.silver.engines import writers
 from tests.support.store_emulators import ACCOUNT_KEY, Emulator, environment
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -83,23 +87,51 @@ def test_rows_changes_and_the_next_run(
     assert of_rows(Pipeline.from_yaml(file, spark).run(once=True).to_json()) == {f"{database}.t": {"r": 4}}
 
 
-def test_a_second_run_is_refused_and_a_killed_one_replaced(
+def last(lake: Pipeline) -> int:
+    """The last batch of bronze that was planned, -1 before the first."""
+    planned = Checkpoint(lake.checkpoint("bronze")).last_offset()
+    return -1 if planned is None else planned
+
+
+def test_a_second_run_is_refused_and_a_killed_one_continued(
     spark: SparkSession, file: Path, database: str, run: Callable[..., None]
 ) -> None:
-    """As processes of their own, the second with checkpoints of its own, as on another machine."""
-    file.write_text(file.read_text().replace(f"{place_of(file)}/kept", "checkpoints"))
-    elsewhere = ["--set", "target.checkpoints=elsewhere"]
-    with Driver(file) as driver:
-        driver.wait_for(file.parent / "checkpoints" / "shop" / "bronze", 0)
-        run("INSERT INTO t VALUES (4, 'hush', 40)")
-        said = call(3, "run", "--once", "-c", file, *elsewhere)
-        assert said["code"] == codes.TABLES_LOCKED.label
-        assert str(driver.process.pid) in said["error"]
-        driver.kill(with_jvm=True)
+    """As processes of their own; the second has checkpoints of its own, as on another machine."""
     lake = Pipeline.from_yaml(file, spark)
+    with Driver(file) as driver:
+        until(lambda: last(lake) >= 0 or driver.process.poll() is not None, seconds=600)
+        for arguments in ([], ["--set", "target.checkpoints=elsewhere"]):
+            said = call(3, "run", "--once", "-c", file, *arguments)
+            assert said["code"] == codes.TABLES_LOCKED.label
+            assert str(driver.process.pid) in said["error"]
+        planned = last(lake)
+        run("INSERT INTO t VALUES (4, 'hush', 40)", "UPDATE t SET v = v + 1")
+        until(lambda: last(lake) > planned or driver.process.poll() is not None, seconds=600)
+        driver.kill(with_jvm=True)
+    assert last(lake) > planned
+    run("DELETE FROM t WHERE id = 1")
     lake.run(once=True)
     assert lake.verify().verified
     assert lease._WRITER in properties(spark, lake.layout.changes)
     assert_each_event_once(bronze(spark, lake))
     assert ACCOUNT_KEY not in shown(file.parent)
     assert os.environ["STORE_SECRET"] == ACCOUNT_KEY
+
+
+def test_a_bucket_that_is_not_there_is_said_to_be_missing(spark: SparkSession, emulator: Emulator, file: Path) -> None:
+    bucket = store_of(place_of(file)).rpartition("/")[2].partition("@")[0]
+    file.write_text(file.read_text().replace(bucket, "lake-of-nobody"))
+    said = call(2, "run", "--once", "-c", file)
+    assert said["code"] == codes.OBJECT_STORE_REFUSED.label
+    assert said["hint"].startswith("Check the bucket of target.path")
+
+
+def test_keys_that_are_wrong_are_refused_and_not_shown(
+    spark: SparkSession, emulator: Emulator, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = base64.b64encode(b"a key that nobody sees").decode()
+    monkeypatch.setenv("STORE_SECRET", wrong)
+    elsewhere = ["--set", "target.checkpoints=elsewhere"]
+    said = call(2, "run", "--once", "-c", file, *elsewhere)
+    assert said["code"] == codes.OBJECT_STORE_REFUSED.label
+    assert wrong not in str(said)

@@ -163,7 +163,7 @@ def test_checkpoints_in_a_store_are_judged_alike(path: str | None, checkpoints: 
     accepted = loads(config)
     assert accepted == schema().is_valid(config)
     if is_url(checkpoints) or (is_url(path) and checkpoints is not None):
-        of = {"s3": storage not in (ACCOUNT, ACCOUNT | ROLE), "abfs": storage in (None, {}, ACCOUNT), "gs": not storage}
+        of = {"s3": storage not in (ACCOUNT, ACCOUNT | ROLE), "abfs": storage in (None, {}, ACCOUNT)}
         kinds = [kind_of(one) for one in (path, checkpoints) if one is not None and is_url(one)]
         both_keys = is_url(checkpoints) and storage == KEYS | ROLE
         assert accepted == (is_url(path) and len({*kinds}) == 1 and of[kinds[0]] and not both_keys)

@@ -1,4 +1,4 @@
-"""A server of HTTP in front of another one, which loses answers: what was asked for is done, and nobody learns of it."""
+"""A server of HTTP in front of another one, which loses answers: what was asked for is done, and nobody hears of it."""
 
 from __future__ import annotations
 

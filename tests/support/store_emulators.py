@@ -1,7 +1,7 @@
-"""Emulators of Azure's and Google's stores, which are no packages of Python: they are used where they are found.
+"""Emulators of stores that are no packages of Python: they are used where they are found.
 
-Azurite (`npm install azurite@3.37.0`) is `azurite-blob` at PATH, or what AZURITE_BLOB names; fake-gcs-server
-(`go install github.com/fsouza/fake-gcs-server@v1.56.1`) likewise, or what FAKE_GCS_SERVER names.
+Azurite (`npm install azurite@3.37.0`) is `azurite-blob` at PATH, or what AZURITE_BLOB names. Older ones do not know the
+lists that deltalake asks for, and have it see a log's beginning for its end.
 """
 
 from __future__ import annotations
@@ -127,29 +127,6 @@ class Azurite(Emulator):
     def place(self) -> str:
         """See `Emulator.place`."""
         return self._make(f"abfs://lake-{uuid.uuid4().hex[:12]}@{ACCOUNT}.dfs.core.windows.net/a/lake")
-
-
-class FakeGcs(Emulator):
-    """Of Google's store."""
-
-    kind: Kind = "gs"
-    program = "fake-gcs-server"
-    variable = "FAKE_GCS_SERVER"
-    how_to_get = "go install github.com/fsouza/fake-gcs-server@v1.56.1"
-
-    def arguments(self) -> list[str]:
-        """See `Emulator.arguments`."""
-        here = ["-scheme", "http", "-host", "127.0.0.1", "-port", str(self.port)]
-        named = ["-public-host", f"127.0.0.1:{self.port}", "-external-url", self.endpoint]
-        return [*here, *named, "-backend", "memory", "-log-level", "error"]
-
-    def section(self) -> dict[str, str]:
-        """See `Emulator.section`."""
-        return {"endpoint": self.endpoint}
-
-    def place(self) -> str:
-        """See `Emulator.place`."""
-        return self._make(f"gs://lake-{uuid.uuid4().hex[:12]}/a/lake")
 
 
 EMULATORS: dict[str, type[Emulator]] = {"azurite": Azurite}

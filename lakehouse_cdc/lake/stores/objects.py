@@ -51,8 +51,7 @@ class Objects:
 
     def replace(self, key: str, content: bytes, tag: str) -> bool:
         """Put an object in the place of the version that has the tag; False where that is there no more."""
-        e_tag, _, version = tag.rpartition(" ")
-        return self._put_if(key, content, {"e_tag": e_tag, **({"version": version} if version else {})})
+        return self._put_if(key, content, {"e_tag": tag})
 
     def _put_if(self, key: str, content: bytes, condition: Any) -> bool:
         from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
@@ -74,7 +73,7 @@ class Objects:
 
         try:
             got = obstore.get(self._store, key)
-            return bytes(got.bytes()), _tag(got.meta)
+            return bytes(got.bytes()), str(got.meta["e_tag"])
         except FileNotFoundError:
             return None
 
@@ -82,11 +81,6 @@ class Objects:
         import obstore
 
         obstore.put(self._store, key, content, mode=mode, use_multipart=False)
-
-
-def _tag(about: Any) -> str:
-    """What says which version it is: stores compare one or the other."""
-    return f"{about['e_tag'] or ''} {about['version'] or ''}"
 
 
 @contextmanager

@@ -62,7 +62,7 @@ class TargetConfig(Keys):
 
     path: str | None = option(
         Place(),
-        "folder of the tables, or a place in S3, Azure's or Google's store, such as `s3://bucket/prefix` (see"
+        "folder of the tables, or a place in S3 or in Azure's store, such as `s3://bucket/prefix` (see"
         " [Keep tables in a store](../guides/object-stores.md)); this or `catalog`",
         default=None, otherwise="none", changes=NEVER,
     )  # fmt: skip
