@@ -74,9 +74,12 @@ class ObjectStore:
         """Delete the object that stands for a folder, and nothing that is below it; none is fine.
 
         Clients of S3 put one as they delete an object: Hadoop's where the folder became empty by that, pyarrow's
-        always. Hadoop's names none of these, so AWS's is asked, which it is made of.
+        always. Hadoop's names none of these, so AWS's is asked, which it is made of. In Azure one stands for each
+        folder that Hadoop's has made, or is a folder, and Hadoop's deletes it where it is empty.
         """
-        if kind_of(url) != "s3":
+        if kind_of(url) == "abfs":
+            if not self.names(url):
+                self.delete(url)
             return
         place = address(url)
         request = self._jvm.software.amazon.awssdk.services.s3.model.DeleteObjectRequest.builder()

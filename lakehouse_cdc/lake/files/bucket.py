@@ -111,7 +111,9 @@ class Bucket:
         if self.glances and (seen := _seen.get(self.where)) and time.monotonic() - seen[0] < self.pause:
             return seen[1]
         began, before = time.monotonic(), _changes[self.where]
-        names = sorted(one.base_name for one in self._listed() if one.is_file)
+        listed = self._listed()
+        folders = {one.base_name for one in listed if not one.is_file}  # what stands for one in Azure is a file, too
+        names = sorted(one.base_name for one in listed if one.is_file and one.base_name not in folders)
         if self.glances and before == _changes[self.where]:
             _seen[self.where] = began, names
         return names
@@ -154,6 +156,8 @@ class Bucket:
     def _delete_to_the_end(self, name: str) -> None:
         with self._asked() as files, suppress(FileNotFoundError):
             files.delete_dir(self._key(name))
+        if (objects := objects_of(self.where)) is not None:  # what stands for a folder has its name there
+            objects.delete(address(f"{self.where}/{name}").prefix)
         for place in [place for place in _seen if place.startswith(f"{self.where}/{name}")]:
             del _seen[place]
         self.delete(f"{name}{_DELETING}")

@@ -15,7 +15,7 @@ Guards: tests/object_store.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -52,6 +52,13 @@ class Objects:
     def replace(self, key: str, content: bytes, tag: str) -> bool:
         """Put an object in the place of the version that has the tag; False where that is there no more."""
         return self._put_if(key, content, {"e_tag": tag})
+
+    def delete(self, key: str) -> None:
+        """Delete an object; one that is gone is fine."""
+        import obstore
+
+        with _failures(key), suppress(FileNotFoundError):
+            obstore.delete(self._store, key)
 
     def _put_if(self, key: str, content: bytes, condition: Any) -> bool:
         from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
