@@ -178,7 +178,7 @@ class Place(_Somewhere):
         super().__init__(
             rf"(?:{URL}|{FILE_URL}|{_NO_URL})",
             "a folder of this machine or of a mounted volume (file:///folder is one),"
-            f" or {', '.join(EXAMPLES.values())} (of letters, digits, _ . = -)",
+            f" or {' or '.join(EXAMPLES.values())} (of letters, digits, _ . = -)",
             "folder or url",
             "use one of these stores, or mount the store and name the mount's folder, or run on Databricks with"
             " target.catalog",
