@@ -6,11 +6,10 @@ nothing of it where they do not. A session of somebody else's is used if it has 
 Invariant: a version of a table's log is written once, whatever else writes, and so is a file of a checkpoint that is
 there. No key is in a setting of Spark's, on a command line, in a log or in an error.
 
-Why it holds: all commits of Delta to `s3a://` go through `ConditionalPutLogStore` (see `java_store`), and a session
-that has another store is refused. All files of checkpoints there go through `ConditionalPutCheckpointFiles`. For
-`abfs://` Delta's own store, and Spark's own files, are renamed to a name that must be free, which is one request of
-Azure's. The keys are set in Hadoop's configuration of the running JVM, for the one bucket or account alone; Spark's own
-settings, which are arguments of a process, have none of them.
+Why it holds: all commits of Delta to a store go through `ConditionalPutLogStore` (see `java_store`), and a session that
+has another one is refused. All files of checkpoints there go through `ConditionalPutCheckpointFiles`. The keys are set
+in Hadoop's configuration of the running JVM, for the one bucket or account alone; Spark's own settings, which are
+arguments of a process, have none of them.
 
 Hadoop's jar for S3 declares the whole SDK of AWS (686 MB) as its dependency. What it uses of it for this are the
 modules in the list (13 MB); what these need beside, Spark has.
@@ -128,7 +127,10 @@ FILES: Mapping[Kind, HadoopFiles] = {
         "S3", "s3_jars.txt", "13 MB", "org.apache.hadoop.fs.s3a.S3AFileSystem", s3_configuration,
         {"spark.delta.logStore.s3a.impl": LOG_STORE},
     ),
-    "abfs": HadoopFiles("Azure", "azure_jars.txt", "0.8 MB", f"{_AZURE}AzureBlobFileSystem", azure_configuration),
+    "abfs": HadoopFiles(
+        "Azure", "azure_jars.txt", "0.8 MB", f"{_AZURE}AzureBlobFileSystem", azure_configuration,
+        {f"spark.delta.logStore.{scheme}.impl": LOG_STORE for scheme in ("abfs", "abfss")},
+    ),
 }  # fmt: skip
 
 

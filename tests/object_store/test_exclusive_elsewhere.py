@@ -116,7 +116,7 @@ def test_of_many_who_create_a_file_of_a_checkpoint_one_does(spark: SparkSession,
 
 
 def test_each_commit_is_made_once_though_every_answer_is_lost(spark: SparkSession, emulator: Emulator) -> None:
-    """By Delta's own store of its log, which renames."""
+    """By Spark; Delta's own store for Azure would take each version for somebody else's, and commit again."""
     place, asked = as_hadoop(emulator.place()), dict[str, int]()
 
     def lost(method: str, path: str) -> bool:

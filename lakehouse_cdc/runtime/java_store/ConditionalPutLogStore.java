@@ -11,11 +11,12 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 
 /**
- * Delta's log in S3, of which each version is written by one writer, whatever process or machine it is in.
+ * Delta's log in a store, of which each version is written by one writer, whatever process or machine it is in.
  *
- * <p>A version is an object that is put on the condition that no object has its name (<code>If-None-Match: *</code>),
- * so of several writers of one version S3 refuses all but the first, and Delta has these look for conflicts, and take
- * the next version. The store that Delta has for S3 holds a lock inside of one JVM instead.
+ * <p>A version is an object that is put on the condition that no object has its name (see ObjectStore), so of several
+ * writers of one version the store refuses all but the first, and Delta has these look for conflicts, and take the next
+ * version. What Delta has for S3 holds a lock inside of one JVM instead; what it has for Azure renames, and takes a
+ * version whose answer was lost for somebody else's, so that it is committed twice.
  *
  * <p>Contract: io.delta.storage.LogStore. An object becomes visible as a whole, so no reader sees a part of a version.
  */

@@ -3,6 +3,7 @@ package lakehouse_cdc.store;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.util.Arrays;
+import java.util.UUID;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.EtagSource;
 import org.apache.hadoop.fs.FSDataInputStream;
@@ -14,7 +15,13 @@ import org.apache.hadoop.fs.Options.CreateFileOptionKeys;
 import org.apache.hadoop.fs.Path;
 
 /**
- * Objects, by Hadoop's file system of their store; some are put on a condition, which S3 looks at in the same step.
+ * Objects, by Hadoop's file system of their store; some are put on a condition, which the store looks at in the same
+ * step.
+ *
+ * <p>In S3 that is one put. Azure's file system has no such put, and writes an empty object first. But it renames a file
+ * to a name that must be free, in one request: so an object is written under another name, and renamed. Delta's own
+ * store of its log, and Spark's files of checkpoints, do the same there, and take a name that their own lost request
+ * has taken for somebody else's.
  *
  * <p>A put that fails may have been made nevertheless: where the answer is lost the client asks again, and is refused
  * for its own object. So after any failure the object is read, and one with just these bytes counts as put. For that,
@@ -31,7 +38,27 @@ public final class ObjectStore {
 
   /** Whether the object is there with that content now, and was not before; false where another has its name. */
   static boolean putNew(FileSystem files, Path path, byte[] content) throws IOException {
-    return putIf(files, path, content, CreateFileOptionKeys.FS_OPTION_CREATE_CONDITIONAL_OVERWRITE, "true");
+    if (putsOnCondition(files)) {
+      return putIf(files, path, content, CreateFileOptionKeys.FS_OPTION_CREATE_CONDITIONAL_OVERWRITE, "true");
+    }
+    Path making = new Path(path.getParent(), "." + path.getName() + "." + UUID.randomUUID() + ".tmp");
+    write(files.createFile(making).overwrite(true).recursive(), content);
+    IOException failure = new IOException("cannot rename " + making + " to " + path);
+    try {
+      if (files.rename(making, path)) {
+        return true;
+      }
+    } catch (IOException reason) {
+      failure = reason;
+    }
+    boolean isThere = isThere(files, path, content, failure);
+    files.delete(making, false);
+    return isThere;
+  }
+
+  /** Whether an object is whole as it appears, and can be put on a condition. */
+  private static boolean putsOnCondition(FileSystem files) {
+    return "s3a".equals(files.getScheme());
   }
 
   /** The same by the address of an object, for callers outside of the JVM. */
@@ -92,18 +119,23 @@ public final class ObjectStore {
       write(builder, content);
       return true;
     } catch (IOException failure) {
-      byte[] there;
-      try {
-        there = read(files, path);
-      } catch (IOException unknown) {
-        failure.addSuppressed(unknown);
-        throw failure;
-      }
-      if (there == null) {
-        throw failure;
-      }
-      return Arrays.equals(there, content);
+      return isThere(files, path, content, failure);
     }
+  }
+
+  /** Whether an object has that content, after a put that failed. */
+  private static boolean isThere(FileSystem files, Path path, byte[] content, IOException failure) throws IOException {
+    byte[] there;
+    try {
+      there = read(files, path);
+    } catch (IOException unknown) {
+      failure.addSuppressed(unknown);
+      throw failure;
+    }
+    if (there == null) {
+      throw failure;
+    }
+    return Arrays.equals(there, content);
   }
 
   /** All of it, or nothing: a stream that is closed after a failure would put what it has. */

@@ -1,5 +1,5 @@
-"""Classes of Java, and the jar that is made of them (see `build`): Delta's log in S3, and in long logs of folders; and
-checkpoints of streams in S3."""
+"""Classes of Java, and the jar that is made of them (see `build`): Delta's log in stores, and in long logs of folders; and
+checkpoints of streams in stores."""
 
 from __future__ import annotations
 
