@@ -87,6 +87,7 @@ def azure_configuration(place: Address, storage: Storage) -> dict[str, str]:
         **({} if storage.account_key else _azure_environment(os.environ)),
     }
     configuration = {f"fs.azure.{name}.{place.account}": value for name, value in settings.items()}
+    configuration["fs.azure.metrics.collection.enabled"] = "false"  # two who read one file at one moment may fail by it
     if not storage.endpoint:
         return configuration
     scheme, _, server = storage.endpoint.partition("://")

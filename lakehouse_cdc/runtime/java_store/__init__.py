@@ -1,4 +1,4 @@
-"""Classes of Java, and the jar that is made of them (see `build`): Delta's log in stores, and in long logs of folders; and
+"""Classes of Java, and the jar that is made of them (see `build`): Delta's log in stores, and long ones in folders; and
 checkpoints of streams in stores."""
 
 from __future__ import annotations
