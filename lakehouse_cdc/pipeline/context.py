@@ -82,7 +82,9 @@ class PipelineContext:
         self._log, self._conf = log, conf
         self._home = home or Path.cwd()
         if self._kind == "abfs" and find_spec("obstore") is None:
-            raise codes.PACKAGE_MISSING.error("a target.path in this store needs obstore", hint=installing("stores"))
+            raise codes.PACKAGE_MISSING.error(
+                "a path in this store needs obstore, the extra stores", hint=installing("stores")
+            )
         if is_url(self.checkpoints):
             file_systems.reach(self.checkpoints, self.storage())
         self._take_signals()

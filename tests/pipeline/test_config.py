@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
-from lakehouse_cdc.errors import ConfigError
+from lakehouse_cdc.errors import ConfigError, codes
 from lakehouse_cdc.options.secrets import Secret
 from lakehouse_cdc.pipeline.config.file import load
 from lakehouse_cdc.pipeline.config.source_options import choice, source_options
+from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.schema.masks import fingerprint
 from lakehouse_cdc.silver.definition.policy import Policy
 from lakehouse_cdc.silver.forms import APPEND, CURRENT, HISTORY, SOFT_DELETES
@@ -57,17 +59,34 @@ def test_a_good_file(tmp_path: Path) -> None:
             "path: ./lakehouse",
             "path: gs://lake/x",
             7,
-            ["target.path", "a folder of this machine", "s3://bucket/prefix"],
+            ["target.path", "a folder of this machine", "s3://bucket/prefix", "abfss://container@account"],
         ),
         ("path: ./lakehouse", "path: s3://lake/x", 6, ["checkpoints must name a folder", "./checkpoints"]),
-        ("path: ./lakehouse", "path: s3://lake/x\n  checkpoints: gs://lake/y", 8, ["target.checkpoints", "use S3"]),
+        (
+            "path: ./lakehouse",
+            "path: s3://lake/x\n  checkpoints: gs://lake/y",
+            8,
+            ["target.checkpoints", "one of these"],
+        ),
         (
             "path: ./lakehouse",
             "path: ./lake\n  checkpoints: s3://lake/y",
             6,
-            ["checkpoints can be in S3 where path is"],
+            ["checkpoints can be in a store where path is"],
         ),
-        ("path: ./lakehouse", "path: ./lakehouse\n  storage: {}", 6, ["storage is of a path in S3"]),
+        ("path: ./lakehouse", "path: ./lakehouse\n  storage: {}", 6, ["storage is of a path in a store"]),
+        (
+            "path: ./lakehouse",
+            "path: s3://lake/x\n  checkpoints: x\n  storage: {account_key: '${env:SHOP_PASSWORD}'}",
+            6,
+            ["storage.account_key is not of a place such as s3://bucket/prefix"],
+        ),
+        (
+            "path: ./lakehouse",
+            "path: abfss://lake@ourstore.dfs.core.windows.net/x\n  checkpoints: s3://lake/x",
+            6,
+            ["checkpoints can be in a store where path is", "of the same kind"],
+        ),
         ('["shop.*", "!shop.audit"]', "[]", 5, ["source.tables"]),
         ("{exclude: [password_hash]}", "{scd: 3}", 11, ["scd", "1 or 2"]),
         ("{exclude: [password_hash]}", "{sdc: 1}", 11, ["did you mean scd?"]),
@@ -194,6 +213,27 @@ def test_columns_that_silver_is_clustered_by(tmp_path: Path) -> None:
         config.policy("shop.part_1")
     with pytest.raises(ConfigError, match="at most 4"):
         load(write(tmp_path, GOOD + "  shop.orders: {cluster_by: [a, b, c, d, e]}\n"))
+
+
+@pytest.mark.parametrize(
+    ("path", "folder"),
+    [("file:///lake/shop/", "/lake/shop"), ("file:///lake/a.b=c", "/lake/a.b=c"), ("/lake/shop", "/lake/shop")],
+)
+def test_a_folder_may_be_given_as_a_url(tmp_path: Path, path: str, folder: str) -> None:
+    pipeline = Pipeline.from_yaml(write(tmp_path, GOOD.replace("./lakehouse", path)))
+    assert pipeline.layout.path == folder
+    assert pipeline.checkpoints == f"{folder}/_checkpoints/shop"
+
+
+def test_a_store_whose_client_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = "abfss://lake@ourstore.dfs.core.windows.net/shop"
+    file = write(tmp_path, GOOD.replace("./lakehouse", f"{lake}\n  checkpoints: {tmp_path}"))
+    assert Pipeline.from_yaml(file).layout.path == lake
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    with pytest.raises(ConfigError, match="obstore") as lacking:
+        Pipeline.from_yaml(file)
+    assert lacking.value.code is codes.PACKAGE_MISSING
+    assert "pip install" in lacking.value.hint
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
