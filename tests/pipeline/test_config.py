@@ -66,7 +66,7 @@ def test_a_good_file(tmp_path: Path) -> None:
             "path: ./lakehouse",
             "path: s3://lake/x\n  checkpoints: gs://lake/y",
             8,
-            ["target.checkpoints", "one of these"],
+            ["target.checkpoints", "use one"],
         ),
         (
             "path: ./lakehouse",
