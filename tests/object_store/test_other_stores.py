@@ -84,7 +84,7 @@ def test_rows_changes_and_the_next_run(
         assert {one.kind for one in reset.deletions} == {"checkpoint", "silver", "bronze"}
         reset.execute()
     left = [name for name in emulator.names(place_of(file)) if not name.endswith(".lease")]
-    assert left == ["kept"]  # a folder in which other pipelines may keep theirs
+    assert {*left} <= {"kept", "kept/shop"}  # of folders that have the leases
     assert of_rows(Pipeline.from_yaml(file, spark).run(once=True).to_json()) == {f"{database}.t": {"r": 4}}
 
 
@@ -124,7 +124,7 @@ def test_a_bucket_that_is_not_there_is_said_to_be_missing(spark: SparkSession, e
     file.write_text(file.read_text().replace(bucket, "lake-of-nobody"))
     said = call(2, "run", "--once", "-c", file)
     assert said["code"] == codes.OBJECT_STORE_REFUSED.label
-    assert said["hint"].startswith("Check the bucket of target.path")
+    assert "target.path" in said["hint"]
 
 
 def test_keys_that_are_wrong_are_refused_and_not_shown(
