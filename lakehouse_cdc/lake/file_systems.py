@@ -47,7 +47,7 @@ def reach(location: str, storage: Storage, put_new: PutNew | None = None) -> Non
     bucket = store_of(location)
     if _storages.get(bucket) != storage:
         _storages[bucket] = storage
-        for key in [key for key in _clients if key[1] == bucket]:
+        for key in [key for key in [*_clients] if key[1] == bucket]:
             del _clients[key]
     if put_new is not None:
         _put_new[bucket] = put_new

@@ -263,6 +263,27 @@ TABLES = (
         ),
     ),
     Mutation(
+        name="one-puts-an-object-in-azure",
+        rule="In Azure's store, a commit and a lease are put on the condition that there is none.",
+        file="lakehouse_cdc/lake/stores/objects.py",
+        function="Objects.put_new",
+        old='        return self._put_if(key, content, "create")\n',
+        new='        return self._put_if(key, content, "overwrite")\n',
+        tests=(
+            "tests/lake/test_objects.py::test_of_many_who_put_an_object_one_does",
+            "tests/lake/test_objects.py::test_a_put_whose_answer_is_lost_was_made[put_new]",
+        ),
+    ),
+    Mutation(
+        name="a-lost-answer-is-looked-for-in-azure",
+        rule="A put to Azure's store that was refused for its own object counts as made.",
+        file="lakehouse_cdc/lake/stores/objects.py",
+        function="Objects._put_if",
+        old="            return there is not None and there[0] == content\n",
+        new="            return False\n",
+        tests=("tests/lake/test_objects.py::test_a_put_whose_answer_is_lost_was_made[put_new]",),
+    ),
+    Mutation(
         name="tasks-reach-buckets",
         rule="Tasks reach the buckets that the driver does.",
         file="lakehouse_cdc/lake/file_systems.py",
