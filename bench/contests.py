@@ -32,10 +32,20 @@ class Plan:
     few: int = 500_000
     many: int = 4_000_000
     one: int = 1_000_000
+    catalog: int = 1_000_000
 
 
 QUICK = Plan(
-    customer=20_000, wide=500, text=2_000, bulk=10_000, small=1_000, replication=1_000, few=1_000, many=5_000, one=2_000
+    customer=20_000,
+    wide=500,
+    text=2_000,
+    bulk=10_000,
+    small=1_000,
+    replication=1_000,
+    few=1_000,
+    many=5_000,
+    one=2_000,
+    catalog=5_000,
 )
 
 
@@ -83,6 +93,7 @@ class Course:
     def contests(self, wanted: Sequence[str]) -> list[Callable[[], Contest]]:
         """Those that are wanted, or all."""
         every = {"snapshot": self.snapshot, "bulk": self.bulk, "small": self.small, "memory": self.memory}
+        every["catalog"] = self.catalog
         decoding = {f"decode-{w.table}": (lambda w=w, n=n: self.decode(w, n)) for w, n in (
             (CUSTOMER, self._plan.customer), (WIDE, self._plan.wide), (TEXT, self._plan.text),
         )}  # fmt: skip
@@ -123,6 +134,24 @@ class Course:
                 ),
             ],
             [Bar("ours, bronze", "Flink CDC", 4, 7), Bar("ours, silver", "Flink CDC", 2, 3)],
+        )
+
+    def catalog(self) -> Contest:
+        """The same into a catalog that keeps its tables in a folder; and all by Spark's writer, as elsewhere."""
+        rows, port = self._plan.catalog, self._server.port
+        self._create(CUSTOMER, rows)
+        return Contest(
+            "catalog",
+            f"snapshot of {rows:,} rows of `customer` into a catalog",
+            [
+                Contender("ours, catalog", lambda: peers.python("ours", "catalog", port, CUSTOMER.name, self._new())),
+                Contender(
+                    "ours, catalog by Spark",
+                    lambda: peers.python("ours", "by-spark", port, CUSTOMER.name, self._new()),
+                ),
+                Contender("Spark JDBC, Delta", self._jdbc),
+            ],
+            [Bar("ours, catalog", "ours, catalog by Spark", 2, 4)],
         )
 
     def bulk(self) -> Contest:

@@ -4,6 +4,7 @@
     python -m bench.ours decode-log PORT TABLE START END      # a stretch of binlog to VARIANT, the same
     python -m bench.ours begin PORT TABLE FOLDER              # a pipeline that has read the table, to be copied
     python -m bench.ours bronze|silver PORT TABLE FOLDER      # all that is new, into that pipeline's tables
+    python -m bench.ours catalog|by-spark PORT TABLE FOLDER   # a new pipeline's bronze in a catalog; by Spark's writer
 
 Before the clock runs, kernels are loaded; and before a pipeline is timed, one over a small table has been run in the
 same session, as the peers have their virtual machine warm, too.
@@ -28,8 +29,11 @@ from pyspark.sql import functions as F
 from bench.tables import BY_NAME, WARM, connected
 from lakehouse_cdc.images.program import ProgramSet, key_metadata, row_metadata
 from lakehouse_cdc.images.warm import warm_up
+from lakehouse_cdc.lake import catalog_folder
+from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.offset import Identity
 from lakehouse_cdc.model.position import FIRST_EVENT, Position
+from lakehouse_cdc.model.table_layout import Table
 from lakehouse_cdc.model.variant import decode
 from lakehouse_cdc.mysql.catalog import read_tables
 from lakehouse_cdc.mysql.connection.session import connect
@@ -47,6 +51,7 @@ from lakehouse_cdc.workers.launcher import programs
 
 _SAMPLED = 997  # every so manieth key is compared in full
 _REPLICA = 78_001
+_OF_CATALOG = ("catalog", "by-spark")
 
 
 def decode_rows(port: int, table: str) -> tuple[int, float]:
@@ -117,21 +122,24 @@ def begin(port: int, table: str, folder: Path) -> tuple[int, float]:
     """A pipeline whose tables hold what the table holds now."""
     folder.mkdir(parents=True)
     spark = local_session("bench", log=folder / "spark.log", python=programs())
-    return _timed(_pipeline(spark, port, table, folder, silver=True))
+    return _timed(_pipeline(spark, port, table, folder, "silver"))
 
 
-def arrive(port: int, table: str, folder: Path, *, silver: bool) -> tuple[int, float]:
+def arrive(port: int, table: str, folder: Path, kind: str) -> tuple[int, float]:
     """All that is new in a pipeline's tables; the rows that these tell of are compared with the source's."""
     folder.mkdir(parents=True, exist_ok=True)
-    spark = local_session("bench", log=folder / "spark.log", python=programs())
+    if kind == "by-spark":
+        catalog_folder.SESSION_CATALOG = ""  # as where a catalog's tables are in no folder
+    conf = {"spark.sql.warehouse.dir": str(folder / "warehouse")}
+    spark = local_session("bench", conf=conf, log=folder / "spark.log", python=programs())
     with tempfile.TemporaryDirectory(dir=folder, prefix="warm-") as warm:
-        _timed(_pipeline(spark, port, WARM.name, Path(warm), silver=silver))
-    pipeline = _pipeline(spark, port, table, folder, silver=silver)
+        _timed(_pipeline(spark, port, WARM.name, Path(warm), kind))
+    pipeline = _pipeline(spark, port, table, folder, kind)
     rows, seconds = _timed(pipeline)
-    if silver:
+    if kind == "silver":
         report = pipeline.verify()
         assert report.verified, report.to_json()
-    _require_bronze(spark, port, table, str(pipeline.layout.changes))
+    _require_bronze(spark, port, table, pipeline.layout.changes)
     return rows, seconds
 
 
@@ -142,12 +150,12 @@ def _timed(pipeline: Pipeline) -> tuple[int, float]:
     return sum(n for ops in report.rows.values() for op, n in ops.items() if op in "rcud"), seconds
 
 
-def _require_bronze(spark: SparkSession, port: int, table: str, changes: str) -> None:
+def _require_bronze(spark: SparkSession, port: int, table: str, changes: Table) -> None:
     """The newest image of each key in bronze is a row of the source, and there is no other: counted, and summed up."""
     names = [name for name, *_ in BY_NAME[table].columns]
     key = names[0]
     newest = (
-        spark.read.format("delta").load(changes).where("op IN ('r', 'c', 'u', 'd')")
+        read(spark, changes).where("op IN ('r', 'c', 'u', 'd')")
         .groupBy(F.expr(f"variant_get(key, '$.{key}', 'int') AS k"))
         .agg(F.max_by(F.struct("op", "after"), "seq").alias("last")).where("last.op <> 'd'")
     )  # fmt: skip
@@ -161,12 +169,16 @@ def _require_bronze(spark: SparkSession, port: int, table: str, changes: str) ->
     assert (found[0], found[1] or 0) == (rows, int(total or 0)), f"bronze tells of {found}, {table} has {rows}, {total}"
 
 
-def _pipeline(spark: SparkSession, port: int, table: str, folder: Path, *, silver: bool) -> Pipeline:
+def _pipeline(spark: SparkSession, port: int, table: str, folder: Path, kind: str) -> Pipeline:
+    place: dict[str, object] = {"path": "lake", "bronze": "bronze", "silver": "silver" if kind == "silver" else None}
+    if kind in _OF_CATALOG:
+        schema = f"bronze_{folder.name.replace('-', '_')}".lower()
+        place = {"catalog": "spark_catalog", "checkpoints": "checkpoints", "bronze": schema}
     config = PipelineConfig.parse(
         {
             "name": "bench",
             "source": {"url": f"mysql://root@127.0.0.1:{port}", "tls": "disabled", "tables": [table]},
-            "target": {"path": "lake", "bronze": "bronze", "silver": "silver" if silver else None},
+            "target": place,
         }
     )
     return Pipeline(config, spark, home=folder)
@@ -206,7 +218,7 @@ def main() -> None:
     elif what == "begin":
         rows, seconds = begin(int(port), table, Path(*more))
     else:
-        rows, seconds = arrive(int(port), table, Path(*more), silver={"bronze": False, "silver": True}[what])
+        rows, seconds = arrive(int(port), table, Path(*more), what)
     print(json.dumps({"rows": rows, "seconds": round(seconds, 3)}), flush=True)
 
 

@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small tables and one round, to see that it works")
     parser.add_argument("--json", action="store_true", help="one line of JSON on stdout")
     parser.add_argument("--rounds", type=int, default=3, help="how often each contender runs (3)")
-    parser.add_argument("--only", nargs="+", default=[], help="snapshot, bulk, small, memory, decode-customer, ...")
+    parser.add_argument("--only", nargs="+", default=[], help="snapshot, catalog, bulk, decode-customer, ...")
     parser.add_argument("--write", type=Path, help="a folder for RESULTS.md, speed.json and its charts")
     asked = parser.parse_args()
     plan, rounds = (QUICK, 1) if asked.quick else (Plan(), asked.rounds)

@@ -15,6 +15,8 @@ _WORDS = {
     "ours": "reads the rows and decodes them to VARIANT, without Spark.",
     "ours, bronze": "a pipeline, into the Delta table of changes; the commit is included.",
     "ours, silver": "the same pipeline, into bronze and then into the typed Delta table.",
+    "ours, catalog": "a pipeline, into the Delta table of changes in a catalog that keeps it in a folder.",
+    "ours, catalog by Spark": "the same, written by Spark's writer, as where a catalog's tables are in no folder.",
     "ours, decoding alone": "reads the binlog and decodes it to VARIANT, without Spark and without writing.",
     "socket drain": "receives the same bytes from the server in Python, and looks at none of them.",
     "PyMySQL": "the client for Python: rows as tuples.",

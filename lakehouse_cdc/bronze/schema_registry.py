@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.bronze.tables import SCHEMAS
+from lakehouse_cdc.lake.catalog_folder import by_folder
 from lakehouse_cdc.lake.commits import writer_options
 from lakehouse_cdc.lake.direct.commit import DataFile
 from lakehouse_cdc.lake.engines.choice import engine_of
@@ -46,7 +47,8 @@ def add_schemas(spark: SparkSession, layout: Layout, files: Sequence[DataFile], 
     ]
     if rows:
         rows.sort(key=itemgetter("seq"))
-        engine_of(spark, layout.schemas).append(layout.schemas, SCHEMAS, rows, note, _STEP, STATISTICS)
+        table = by_folder(spark, layout.schemas)
+        engine_of(spark, table).append(table, SCHEMAS, rows, note, _STEP, STATISTICS)
 
 
 def record_missing_schemas(spark: SparkSession, layout: Layout) -> None:

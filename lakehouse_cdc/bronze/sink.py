@@ -20,6 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse_cdc.bronze.schema_registry import add_schemas, record_schemas
 from lakehouse_cdc.errors import codes
+from lakehouse_cdc.lake.catalog_folder import by_folder
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.commit_log import Commit
 from lakehouse_cdc.lake.commits import find, writer_options
@@ -110,7 +111,7 @@ def write_batch(
 def _added(spark: SparkSession, lines: DataFrame, layout: Layout, note: CommitNote, ready: Ready) -> tuple[int, Counts]:
     """Commit the files that the source's tasks write as this is asked for. A replay's hold the same rows once more."""
     files = [DataFile(**row.asDict()) for row in lines.collect()]
-    version = add_files(layout.changes, files, note, STEP, streamed=True)
+    version = add_files(by_folder(spark, layout.changes), files, note, STEP, streamed=True)
     counts: Counts = {}
     for file in sorted(files, key=lambda file: file.source_table):
         of_table = counts.setdefault(file.source_table, {})

@@ -35,6 +35,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.bronze.compaction import FILE, put_together
 from lakehouse_cdc.bronze.schema_registry import STATISTICS as OF_SCHEMAS
+from lakehouse_cdc.lake.catalog_folder import by_folder
 from lakehouse_cdc.lake.direct.newest_version import can_commit
 from lakehouse_cdc.lake.engines.direct import DirectEngine
 from lakehouse_cdc.lake.readers.spark import SparkReader
@@ -130,7 +131,7 @@ def optimize_changes(
     spark: SparkSession, layout: Layout, source_table: str, given_up: Callable[[], bool] = lambda: False
 ) -> None:
     """Put the small files of that source table in bronze together, by what the stream's commits are made by."""
-    table = layout.changes
+    table = by_folder(spark, layout.changes)
     if can_commit(spark, table):
         put_together(table, source_table, given_up)
     else:
@@ -139,8 +140,9 @@ def optimize_changes(
 
 def optimize(spark: SparkSession, layout: Layout, table: Table) -> None:
     """The same for the table of schemas, or the ledger."""
-    if can_commit(spark, table):
-        DirectEngine(spark).put_together(table, OF_SCHEMAS if table == layout.schemas else OF_LEDGER)
+    placed = by_folder(spark, table) if table == layout.schemas else table
+    if can_commit(spark, placed):
+        DirectEngine(spark).put_together(placed, OF_SCHEMAS if table == layout.schemas else OF_LEDGER)
     else:
         alter(spark, table, f"OPTIMIZE {table.sql}")
 

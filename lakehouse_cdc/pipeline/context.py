@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse_cdc.errors import CdcError, codes
 from lakehouse_cdc.lake import file_systems
+from lakehouse_cdc.lake.catalog_folder import SESSION_CATALOG
 from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.object_store import ObjectStore, Slot
 from lakehouse_cdc.lake.readers.choice import ReaderOnDemand
@@ -302,8 +303,13 @@ class PipelineContext:
     def writing(self, hint: str) -> AbstractContextManager[None]:
         """While this process writes to the pipeline's tables; `hint` is for an error, where another one does."""
         if self._root is None:
-            return nullcontext()
+            return self._catalog_held(hint)
         return self._leased(self._root, hint) if is_url(self._root) else exclusive(self.state, hint)
+
+    def _catalog_held(self, hint: str) -> AbstractContextManager[None]:
+        """The session's catalog may keep tables in a folder, where commits of two processes are not in turn."""
+        in_folder = self.config.target.catalog == SESSION_CATALOG and not on_databricks()
+        return nullcontext() if is_url(self.checkpoints) or not in_folder else exclusive(self.state, hint)
 
     @contextmanager
     def _leased(self, root: str, hint: str) -> Iterator[None]:

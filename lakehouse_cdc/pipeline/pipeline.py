@@ -372,13 +372,17 @@ class Pipeline(TakesSignals):
     def _bronze_stream(self, every: float | None, report: RunReport, ready: Ready) -> StreamingQuery:
         """Start the stream into bronze."""
         from lakehouse_cdc.bronze import sink
+        from lakehouse_cdc.lake.catalog_folder import SESSION_CATALOG, by_folder
         from lakehouse_cdc.lake.direct.newest_version import can_commit
 
         if (topics := self._topics) is not None:
             return topics.stream(every, ready, report.bronze)
         spark, layout, options = self.spark, self.layout, self.source_options()
-        if can_commit(spark, layout.changes):
-            options["filesTo"] = str(layout.changes.path)
+        if layout.catalog == SESSION_CATALOG:
+            ready(layout.changes)  # only when it is there, its folder is known
+        changes_table = by_folder(spark, layout.changes)
+        if can_commit(spark, changes_table):
+            options["filesTo"] = str(changes_table.path)
         changes = spark.readStream.format("mysql_cdc").options(**options).load()
         reading, place = partial(self._reading, report), self.checkpoint("bronze")
         return sink.start(
@@ -493,8 +497,9 @@ class Pipeline(TakesSignals):
     def maintain(self, *, vacuum: bool = False) -> list[Maintained]:
         """Put the files of all tables together and, with `vacuum`, delete those that were replaced long ago.
 
-        The pipeline may run meanwhile, in this process; in another one only where the tables are in a catalog. Raises
-        DefiniteError before the first run, and while another process writes to local tables.
+        The pipeline may run meanwhile, in this process; in another one only where the tables are in a catalog other
+        than `spark_catalog`. Raises DefiniteError before the first run, and while another process writes to the tables
+        of that, or to local ones.
         """
         from lakehouse_cdc.ops.maintain import maintain
         from lakehouse_cdc.ops.reach import require_begun

@@ -3,8 +3,9 @@
 On a local disk Delta commits a version by a rename that looks first whether the version is there. Within one process
 these are in turn, between two they are not: of two commits at the same moment one could vanish. So while a pipeline's
 streams run it holds a lock beside its checkpoints, which the system takes back however the process ends, and another
-process that would write to its tables asks for it first. In catalogs commits are exclusive by themselves; in object
-stores they are, too, and a lease beside the tables keeps other machines out (see `lease`).
+process that would write to its tables asks for it first. So it is for tables in the session's catalog, which may keep
+them in a folder. In other catalogs commits are exclusive by themselves; in object stores they are, too, and a lease
+beside the tables keeps other machines out (see `lease`).
 """
 
 from __future__ import annotations
