@@ -9,8 +9,17 @@ spark.dataSource.register(MySqlCdcSource)
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from lakehouse_cdc.archived import unpacked
+
+if (_folder := unpacked(__path__[0])) is not None:  # before any other part of the package is imported
+    __path__ = [_folder]
+    __file__ = os.path.join(_folder, "__init__.py")
+    sys.modules["lakehouse_cdc.archived"].__file__ = os.path.join(_folder, "archived.py")
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError, TransientError
 
