@@ -84,10 +84,17 @@ class Bucket:
     def delete(self, name: str) -> None:
         """See `port.Files`."""
         try:
-            with commit_to(Door.FILE, _last(name)), self._asked() as files, suppress(FileNotFoundError):
-                files.delete_file(self._key(name))
+            with commit_to(Door.FILE, _last(name)):
+                self._delete(name)
         finally:
             self._changed(name)
+
+    def _delete(self, name: str) -> None:
+        if (objects := objects_of(self.where)) is not None:  # pyarrow's takes several requests, and tries none again
+            objects.delete(address(f"{self.where}/{name}").prefix)
+            return
+        with self._asked() as files, suppress(FileNotFoundError):
+            files.delete_file(self._key(name))
 
     def exists(self, name: str) -> bool:
         """See `port.Files`."""
